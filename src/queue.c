@@ -1,0 +1,562 @@
+/*-------------------------------------------------------------------------
+ *
+ * queue.c
+ *	  What the names below a lock node mean: pure functions, no I/O.
+ *
+ * A queue is the list of a lock node's children.  Several programs may stand
+ * in it, each with names of its own, so this file knows whose names are
+ * contenders, how they are ordered, which of them exclude each other, and
+ * what follows for one of ours.
+ *
+ * All functions here depend on their arguments only and may be called from
+ * any thread.
+ *
+ * IDENTIFICATION
+ *	  src/queue.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "queue.h"
+
+/*
+ * A contender of ours with this number or a higher one is refused.  A server
+ * counts the children ever created below a lock node in 32 bits; beyond
+ * 2147483647 it writes negative numbers (ZOOKEEPER-2944) or the same one
+ * again and again (ZOOKEEPER-3249), and either gives a lock to two.  The
+ * distance leaves room for the contenders that are on their way.
+ */
+#define SEQUENCE_LIMIT	((INT64_C(1) << 31) - (INT64_C(1) << 20))
+
+/* Longest component of a lock path, in bytes. */
+#define COMPONENT_MAX	255
+
+#define STRINGIFY_(x)	#x
+#define STRINGIFY(x)	STRINGIFY_(x)
+
+/*
+ * What stands between a contender's identity and its number, and what that
+ * says.  No word ends in another one, so the order does not matter.
+ */
+static const struct
+{
+	const char *text;
+	ZkMode		mode;
+	bool		may_downgrade;
+}			words[] =
+{
+	/* Curator's mutex, go-zookeeper, zookeeper-client of Rust; ours */
+	{"lock-", ZK_EXCLUSIVE, false},
+	/* kazoo's Lock and WriteLock */
+	{"__lock__", ZK_EXCLUSIVE, false},
+	/* kazoo's ReadLock */
+	{"__rlock__", ZK_SHARED, false},
+	/* Curator's read-write lock; "__READ__" is ours as well */
+	{"__READ__", ZK_SHARED, false},
+	{"__WRIT__", ZK_EXCLUSIVE, true}
+};
+
+/*
+ * The ways to read the end of a name as a number: what a server's "%010d" can
+ * write for 32 bits with a sign, and no other text.  The sign counts in the
+ * width, so small negative numbers have nine digits and large ones ten.  A
+ * dash in front of ten digits may also be the end of a word, which is why the
+ * reading without a sign comes first.
+ */
+static const struct
+{
+	size_t		digits;
+	bool		negative;
+	int64_t		least;			/* of the absolute value */
+	int64_t		greatest;
+}			readings[] =
+{
+	{10, false, 0, INT32_MAX},
+	{9, true, 1, 999999999},
+	{10, true, 1000000000, -(int64_t) INT32_MIN}
+};
+
+#define lengthof(array) (sizeof(array) / sizeof((array)[0]))
+
+/*
+ * Write the name of a new contender up to its sequence number, which the
+ * server will append, to base (size bytes, cut off if too small).  uuid has
+ * 36 characters.  Returns the length of the whole name, as snprintf() does.
+ */
+int
+zk_queue_base_name(char *base, size_t size, ZkZnodeStyle style, ZkMode mode,
+				   const char *uuid)
+{
+	const char *word;
+
+	if (style == ZK_STYLE_KAZOO)
+		return snprintf(base, size, "%.8s%.4s%.4s%.4s%.12s%s",
+						uuid, uuid + 9, uuid + 14, uuid + 19, uuid + 24,
+						mode == ZK_SHARED ? "__rlock__" : "__lock__");
+
+	if (mode == ZK_SHARED)
+		word = "__READ__";
+	else if (style == ZK_STYLE_CURATOR_RW)
+		word = "__WRIT__";
+	else
+		word = "lock-";
+	return snprintf(base, size, "_c_%s-%s", uuid, word);
+}
+
+/*
+ * Is this the part before the number, len bytes, of a contender's name?  If
+ * so, set the entry's mode and may_downgrade.
+ */
+static bool
+parse_identity(const char *name, size_t len, ZkQueueEntry *entry)
+{
+	for (size_t i = 0; i < lengthof(words); i++)
+	{
+		size_t		word_len = strlen(words[i].text);
+
+		if (len >= word_len &&
+			memcmp(name + len - word_len, words[i].text, word_len) == 0)
+		{
+			entry->mode = words[i].mode;
+			entry->may_downgrade = words[i].may_downgrade;
+			return true;
+		}
+	}
+
+	/*
+	 * The "x-<id>-" of ZooKeeper's recipes, the id being that of the ZooKeeper
+	 * session in hexadecimal (C) or signed decimal (Java).  It never ends in a
+	 * dash: one that seems to is the sign of the number (ZOOKEEPER-4372).
+	 */
+	if (len >= strlen("x-0-") && memcmp(name, "x-", 2) == 0 &&
+		name[len - 1] == '-' && name[len - 2] != '-')
+	{
+		entry->mode = ZK_EXCLUSIVE;
+		entry->may_downgrade = false;
+		return true;
+	}
+
+	return false;
+}
+
+/*
+ * The value of a string of digits, at most 18 of them; -1 if a character is
+ * not a digit.
+ */
+static int64_t
+digits_value(const char *digits, size_t count)
+{
+	int64_t		value = 0;
+
+	for (size_t i = 0; i < count; i++)
+	{
+		if (digits[i] < '0' || digits[i] > '9')
+			return -1;
+		value = value * 10 + (digits[i] - '0');
+	}
+	return value;
+}
+
+/*
+ * Is a child of this name a contender?  If so, fill in the entry, which
+ * borrows the name.  Any other child is nobody's business: it excludes no one
+ * (kazoo issues 309 and 385 show that such children happen).
+ */
+bool
+zk_queue_parse(const char *name, ZkQueueEntry *entry)
+{
+	size_t		len = strlen(name);
+
+	for (size_t i = 0; i < lengthof(readings); i++)
+	{
+		size_t		width = readings[i].digits + (readings[i].negative ? 1 : 0);
+		int64_t		value;
+
+		if (len <= width)
+			continue;
+		if (readings[i].negative && name[len - width] != '-')
+			continue;
+		value = digits_value(name + len - readings[i].digits, readings[i].digits);
+		if (value < readings[i].least || value > readings[i].greatest)
+			continue;
+		if (!parse_identity(name, len - width, entry))
+			continue;
+
+		entry->name = name;
+		entry->sequence = readings[i].negative ? -value : value;
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Write the full name of the shared contender that takes the place of an
+ * exclusive one: its own base name, and the exclusive one's number just as the
+ * server wrote it.  Returns the length as zk_queue_base_name() does, or -1
+ * with an empty name if "exclusive" is not the name of a contender.
+ */
+int
+zk_queue_take_place(char *name, size_t size, const char *base,
+					const char *exclusive)
+{
+	ZkQueueEntry entry;
+
+	if (!zk_queue_parse(exclusive, &entry))
+	{
+		name[0] = '\0';
+		return -1;
+	}
+	return snprintf(name, size, "%s%010d", base, (int) entry.sequence);
+}
+
+/*
+ * Order of two contenders, for qsort().  Only the number decides who is ahead
+ * (ZOOKEEPER-2931: comparing names made two holders).  On equal numbers the
+ * shared contender of a downgrade stands right behind the exclusive one whose
+ * number it took over; beyond that the order only has to be the same for all.
+ */
+static int
+compare_entries(const void *a, const void *b)
+{
+	const ZkQueueEntry *x = a;
+	const ZkQueueEntry *y = b;
+
+	if (x->sequence != y->sequence)
+		return x->sequence < y->sequence ? -1 : 1;
+	if (x->mode != y->mode)
+		return x->mode == ZK_EXCLUSIVE ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+/*
+ * Find the contenders among count names of children, in any order, and put
+ * them into entries (room for count) in queue order.  The entries borrow the
+ * names.  Returns how many there are.  If ignored is not NULL, *ignored is set
+ * to the first name that is none, or to NULL.
+ */
+int
+zk_queue_sort(const char *const *names, int count, ZkQueueEntry *entries,
+			  const char **ignored)
+{
+	int			found = 0;
+
+	if (ignored)
+		*ignored = NULL;
+	for (int i = 0; i < count; i++)
+	{
+		if (zk_queue_parse(names[i], &entries[found]))
+			found++;
+		else if (ignored && *ignored == NULL)
+			*ignored = names[i];
+	}
+	if (found > 1)
+		qsort(entries, found, sizeof(ZkQueueEntry), compare_entries);
+	return found;
+}
+
+/*
+ * Does the name begin with one of these base names?  An empty one is nobody's.
+ */
+static bool
+is_own(const char *name, const char *const *own, int own_count)
+{
+	for (int i = 0; i < own_count; i++)
+	{
+		size_t		len = strlen(own[i]);
+
+		if (len > 0 && strncmp(name, own[i], len) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The index of the contender of exactly this name, or -1. */
+static int
+find_name(const ZkQueueEntry *entries, int count, const char *name)
+{
+	for (int i = 0; i < count; i++)
+	{
+		if (strcmp(entries[i].name, name) == 0)
+			return i;
+	}
+	return -1;
+}
+
+/* The index of a stranger with the same number as entry "which", or -1. */
+static int
+find_tied(const ZkQueueEntry *entries, int count, int which,
+		  const char *const *own, int own_count)
+{
+	for (int i = 0; i < count; i++)
+	{
+		if (i != which && entries[i].sequence == entries[which].sequence &&
+			!is_own(entries[i].name, own, own_count))
+			return i;
+	}
+	return -1;
+}
+
+/* Do two contenders of different clients exclude each other? */
+static bool
+conflicts(const ZkQueueEntry *a, const ZkQueueEntry *b)
+{
+	return a->mode == ZK_EXCLUSIVE || b->mode == ZK_EXCLUSIVE;
+}
+
+/*
+ * Fill in the conflicting strangers ahead of entry "self": how many, the
+ * nearest of them, and whether one waits for us.
+ */
+static void
+look_ahead(const ZkQueueEntry *entries, int self, const char *const *own,
+		   int own_count, ZkVerdict *verdict)
+{
+	bool		own_shared_ahead = false;
+
+	for (int i = 0; i < self; i++)
+	{
+		/* here the equal ones are our own: see find_tied() */
+		if (entries[i].sequence == entries[self].sequence)
+			break;
+
+		if (is_own(entries[i].name, own, own_count))
+		{
+			if (entries[i].mode == ZK_SHARED)
+				own_shared_ahead = true;
+			continue;
+		}
+		if (!conflicts(&entries[i], &entries[self]))
+			continue;
+
+		verdict->ahead++;
+		verdict->watch = i;
+		if (own_shared_ahead && verdict->deadlock < 0 &&
+			entries[i].mode == ZK_EXCLUSIVE &&
+			entries[self].mode == ZK_EXCLUSIVE)
+			verdict->deadlock = i;
+	}
+}
+
+/*
+ * Decide what our contender, whose full name is self, has to do, from the
+ * queue as just read and sorted by zk_queue_sort().  own[] are the base names
+ * of this client's other contenders of the same lock node: none of them ever
+ * excludes self.  The rules, each of which was broken somewhere:
+ *
+ * - Not in the list by its exact name: MISSING.  Nothing else may be concluded
+ *   then, least of all that nobody is ahead (CURATOR-604).
+ * - A number that says that the server's counter wraps soon, or has: SEQUENCE.
+ * - A stranger with the same number: TIED.  Either could claim to be first.
+ * - An exclusive contender waits for everybody ahead of it, a shared one for
+ *   the exclusive ones only.  It watches the nearest of those, so that a
+ *   release wakes few (ZOOKEEPER-3162: the nearest, also when there are gaps).
+ *   An exclusive and a shared contender with the same number are a downgrade
+ *   on its way; the one to watch is the shared one, which stays.
+ * - Nobody to wait for: GRANTED.
+ *
+ * last_ahead says that nothing needs to be read once the watched contender is
+ * deleted: it is the only one to wait for, and nothing that could replace it
+ * excludes us.  New contenders are no danger, since they get higher numbers,
+ * but an exclusive contender that may be downgraded leaves a shared one in its
+ * place (CURATOR-276, CURATOR-621).  This needs the event that the watched
+ * contender was deleted while it was watched without a break: the absence of
+ * a contender, found later, does not say what happened to it before.
+ *
+ * deadlock names the first exclusive contender that stands between a shared
+ * one of own[] and our exclusive one.  If that shared one is held, and not
+ * about to be deleted, then each waits for the other and for ever.
+ */
+void
+zk_queue_decide(const ZkQueueEntry *entries, int count, const char *self,
+				const char *const *own, int own_count, ZkVerdict *verdict)
+{
+	int			me = find_name(entries, count, self);
+
+	verdict->decision = ZK_DECIDE_MISSING;
+	verdict->watch = -1;
+	verdict->ahead = 0;
+	verdict->last_ahead = false;
+	verdict->deadlock = -1;
+	if (me < 0)
+		return;
+
+	if (entries[me].sequence < 0 || entries[me].sequence >= SEQUENCE_LIMIT)
+	{
+		verdict->decision = ZK_DECIDE_SEQUENCE;
+		return;
+	}
+
+	verdict->watch = find_tied(entries, count, me, own, own_count);
+	if (verdict->watch >= 0)
+	{
+		verdict->decision = ZK_DECIDE_TIED;
+		return;
+	}
+
+	look_ahead(entries, me, own, own_count, verdict);
+	if (verdict->ahead == 0)
+	{
+		verdict->decision = ZK_DECIDE_GRANTED;
+		return;
+	}
+	verdict->decision = ZK_DECIDE_WAIT;
+	verdict->last_ahead = verdict->ahead == 1 &&
+		(entries[me].mode == ZK_SHARED || !entries[verdict->watch].may_downgrade);
+}
+
+/*
+ * Does entry "which" of a sorted queue hold the lock, as far as somebody can
+ * tell who sees names and owners only?  session_ids[i] is the ephemeralOwner
+ * of entries[i].  Contenders of one ZooKeeper session are taken to be one
+ * client's, which do not exclude each other; a persistent one (0) is nobody's.
+ * Of contenders with the same number none is behind another: either they are a
+ * downgrade's, or each is free to believe that it is first.
+ */
+bool
+zk_queue_granted(const ZkQueueEntry *entries, const int64_t *session_ids,
+				 int which)
+{
+	for (int i = 0; i < which; i++)
+	{
+		if (entries[i].sequence == entries[which].sequence)
+			break;
+		if (session_ids[i] != 0 && session_ids[i] == session_ids[which])
+			continue;
+		if (conflicts(&entries[i], &entries[which]))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Read one character of UTF-8 from len (at least 1) bytes.  Returns its length
+ * and sets *character, or returns 0 if the bytes are none.
+ */
+static size_t
+read_utf8(const char *text, size_t len, uint32_t *character)
+{
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+	unsigned char lead = (unsigned char) text[0];
+	size_t		size;
+
+	if (lead < 0x80)
+		size = 1;
+	else if (lead >= 0xC0 && lead < 0xE0)
+		size = 2;
+	else if (lead >= 0xE0 && lead < 0xF0)
+		size = 3;
+	else if (lead >= 0xF0 && lead < 0xF8)
+		size = 4;
+	else
+		return 0;
+	if (size > len)
+		return 0;
+
+	*character = size == 1 ? lead : lead & (0x7Fu >> size);
+	for (size_t i = 1; i < size; i++)
+	{
+		unsigned char next = (unsigned char) text[i];
+
+		if ((next & 0xC0) != 0x80)
+			return 0;
+		*character = *character << 6 | (next & 0x3F);
+	}
+	if (*character < least[size] || *character > 0x10FFFF)
+		return 0;
+	return size;
+}
+
+/*
+ * Check the characters of a path.  NULL, or what is wrong.  The ranges are
+ * those of ZooKeeper's PathUtils.validatePath().  It looks at UTF-16, where
+ * all that lies beyond U+FFFF is made of surrogates.
+ */
+static const char *
+check_characters(const char *path, size_t len)
+{
+	size_t		size;
+
+	for (size_t at = 0; at < len; at += size)
+	{
+		uint32_t	c;
+
+		size = read_utf8(path + at, len - at, &c);
+		if (size == 0)
+			return "The path is not valid UTF-8.";
+		if (c == 0)
+			return "The path contains a null character.";
+		if (c <= 0x1F || (c >= 0x7F && c <= 0x9F))
+			return "The path contains a control character.";
+		if ((c >= 0xD800 && c <= 0xF8FF) || c >= 0xFFF0)
+			return "The path contains a character that ZooKeeper does not accept.";
+	}
+	return NULL;
+}
+
+/* Is the text, len bytes, this word? */
+static bool
+equals(const char *text, size_t len, const char *word)
+{
+	return len == strlen(word) && memcmp(text, word, len) == 0;
+}
+
+/*
+ * Check one component, len bytes, of a path.  NULL, or what is wrong.
+ */
+static const char *
+check_component(const char *component, size_t len, bool first)
+{
+	if (len == 0)
+		return "The path has an empty component.";
+	if (equals(component, len, "."))
+		return "The path has the component \".\".";
+	if (equals(component, len, ".."))
+		return "The path has the component \"..\".";
+	if (len > COMPONENT_MAX)
+		return "The path has a component longer than "
+			STRINGIFY(COMPONENT_MAX) " bytes.";
+	if (first && equals(component, len, ".zklock"))
+		return "The path \"/.zklock\" and all below it are reserved.";
+	if (first && equals(component, len, "zookeeper"))
+		return "The path \"/zookeeper\" and all below it are ZooKeeper's own.";
+	return NULL;
+}
+
+/*
+ * Is this, len bytes of UTF-8, an absolute path that ZooKeeper accepts and
+ * that names no reserved znode?  NULL if so, else what is wrong: a sentence of
+ * static storage, fit for a DETAIL.  ZooKeeper's own subtree is refused too,
+ * lest a lock is asked for below it when the root is "/".
+ */
+const char *
+zk_path_check(const char *path, size_t len)
+{
+	const char *problem;
+	size_t		start = 1;
+
+	if (len == 0)
+		return "The path is empty.";
+	if (path[0] != '/')
+		return "The path does not begin with a slash.";
+	if (len == 1)
+		return "The path has no component.";
+	if (len >= ZK_NODE_PATH_SIZE)
+		return "The path is not shorter than "
+			STRINGIFY(ZK_NODE_PATH_SIZE) " bytes.";
+	if (path[len - 1] == '/')
+		return "The path ends with a slash.";
+
+	problem = check_characters(path, len);
+	while (problem == NULL && start < len)
+	{
+		const char *slash = memchr(path + start, '/', len - start);
+		size_t		end = slash ? (size_t) (slash - path) : len;
+
+		problem = check_component(path + start, end - start, start == 1);
+		start = end + 1;
+	}
+	return problem;
+}

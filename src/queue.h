@@ -1,0 +1,68 @@
+/*-------------------------------------------------------------------------
+ *
+ * queue.h
+ *	  What the names below a lock node mean: pure functions, no I/O.
+ *
+ * IDENTIFICATION
+ *	  src/queue.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_QUEUE_H
+#define ZKLOCK_QUEUE_H
+
+#include "zkclient.h"
+
+/* Bytes of a request's identity in names: 36 of a uuid and the NUL. */
+#define ZK_UUID_SIZE	37
+
+/*
+ * A contender found in a list of children.  The name is borrowed from the
+ * list.
+ */
+typedef struct ZkQueueEntry
+{
+	const char *name;
+	int64_t		sequence;		/* the number at its end, signed */
+	ZkMode		mode;
+	bool		may_downgrade;	/* its client may put a shared contender with
+								 * the same number in its place without a
+								 * trace (Curator's read-write lock) */
+} ZkQueueEntry;
+
+typedef enum ZkDecision
+{
+	ZK_DECIDE_GRANTED,			/* nobody conflicting is ahead */
+	ZK_DECIDE_WAIT,				/* watch the contender named by watch */
+	ZK_DECIDE_MISSING,			/* own contender is not in the list */
+	ZK_DECIDE_TIED,				/* a stranger has our number: see watch */
+	ZK_DECIDE_SEQUENCE			/* own number is negative or near the end */
+} ZkDecision;
+
+typedef struct ZkVerdict
+{
+	ZkDecision	decision;
+	int			watch;			/* index of the entry to watch; -1 if none */
+	int			ahead;			/* conflicting contenders ahead */
+
+	/* WAIT: once that entry is deleted nobody conflicting can be ahead */
+	bool		last_ahead;
+
+	/* WAIT: index of an entry that makes an upgrade a deadlock; -1 if none */
+	int			deadlock;
+} ZkVerdict;
+
+extern int	zk_queue_base_name(char *base, size_t size, ZkZnodeStyle style,
+							   ZkMode mode, const char *uuid);
+extern int	zk_queue_take_place(char *name, size_t size, const char *base,
+								const char *exclusive);
+extern bool zk_queue_parse(const char *name, ZkQueueEntry *entry);
+extern int	zk_queue_sort(const char *const *names, int count,
+						  ZkQueueEntry *entries, const char **ignored);
+extern void zk_queue_decide(const ZkQueueEntry *entries, int count,
+							const char *self, const char *const *own,
+							int own_count, ZkVerdict *verdict);
+extern bool zk_queue_granted(const ZkQueueEntry *entries,
+							 const int64_t *session_ids, int which);
+
+#endif							/* ZKLOCK_QUEUE_H */

@@ -1,0 +1,355 @@
+/*-------------------------------------------------------------------------
+ *
+ * zkclient.h
+ *	  The door between the backend side and the lock client.
+ *
+ * The lock client is plain C with threads of its own; PostgreSQL knows
+ * nothing of threads.  All that passes between the two is declared here, and
+ * this file includes neither world's headers.  The functions below are for
+ * the one thread that started the client (in a backend: the main thread).
+ * None of them calls libzookeeper or waits for the network; each takes the
+ * door's mutex for a short copy.  Only zk_client_stop() waits, for as long as
+ * its caller allows.
+ *
+ * Words are those of src/README: a lock node is the parent znode of a queue,
+ * a contender is an ephemeral sequential child of it, one request for the
+ * lock.  Everything about znodes is the client's business: the backend side
+ * names a lock node and gets back a state.
+ *
+ * IDENTIFICATION
+ *	  src/zkclient.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKCLIENT_H
+#define ZKCLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Longest path of a lock node (root and lock path), terminating NUL included. */
+#define ZK_NODE_PATH_SIZE	1024
+
+/* Contenders of one client at a time, wanted ones and those being reaped. */
+#define ZK_MAX_CONTENDERS	1024
+
+/*
+ * Bytes of contender paths of one client at a time.  The server writes the
+ * paths of all ephemeral nodes of a session into the transaction that closes
+ * it, and cannot read that transaction back when it has grown too large
+ * (ZOOKEEPER-4306).
+ */
+#define ZK_MAX_PATH_BYTES	(256 * 1024)
+
+/* Requests to the ensemble on their way at a time. */
+#define ZK_MAX_IN_FLIGHT	64
+
+/* Longest name of a contender of our own, terminating NUL included. */
+#define ZK_NAME_SIZE		80
+
+/* Longest explanation of an error, terminating NUL included. */
+#define ZK_DETAIL_SIZE		256
+
+/*
+ * A point in time or a span, in microseconds.  Points are on CLOCK_BOOTTIME,
+ * which never steps and goes on while the machine is suspended.
+ */
+typedef int64_t ZkTime;
+
+#define ZK_MS(ms)	((ZkTime) (ms) * 1000)
+
+typedef enum ZkMode
+{
+	ZK_EXCLUSIVE,
+	ZK_SHARED
+} ZkMode;
+
+/* Whose names our contenders have; see the README on what excludes what. */
+typedef enum ZkZnodeStyle
+{
+	ZK_STYLE_CURATOR,			/* Curator's mutex; "__READ__" for shared */
+	ZK_STYLE_CURATOR_RW,		/* Curator's read-write lock */
+	ZK_STYLE_KAZOO				/* kazoo's Lock and ReadLock */
+} ZkZnodeStyle;
+
+/* Why something could not be done. */
+typedef enum ZkError
+{
+	ZK_OK,
+	ZK_ERR_UNRESOLVED,			/* no server's name could be resolved */
+	ZK_ERR_UNREACHABLE,			/* no server accepts us as a client */
+	ZK_ERR_NOT_ZOOKEEPER,		/* what answers is no ZooKeeper ensemble */
+	ZK_ERR_AUTH,				/* authentication failed */
+	ZK_ERR_NO_THREAD,			/* a thread could not be created */
+	ZK_ERR_NO_MEMORY,
+	ZK_ERR_POISONED,			/* the library failed a check of its own */
+	ZK_ERR_LIMIT,				/* too many contenders or path bytes */
+	ZK_ERR_FORBIDDEN,			/* not authorized by an ACL */
+	ZK_ERR_EPHEMERAL_PARENT,	/* the lock node, or one above it, is ephemeral */
+	ZK_ERR_SEQUENCE,			/* sequence numbers are about to run out */
+	ZK_ERR_TIED,				/* a stranger has the same sequence number */
+	ZK_ERR_VANISHING,			/* the lock node or contender keeps vanishing */
+	ZK_ERR_OTHER				/* anything else; the detail says what */
+} ZkError;
+
+/* Why a lock was lost. */
+typedef enum ZkLoss
+{
+	ZK_NOT_LOST,
+	ZK_LOST_EXPIRED,			/* the ZooKeeper session has expired */
+	ZK_LOST_CONTENDER,			/* the contender is gone */
+	ZK_LOST_LEASE,				/* not proved in time */
+	ZK_LOST_POISONED			/* the client can prove nothing any more */
+} ZkLoss;
+
+/*
+ * The life of a contender.  ABANDONED of the design is not a state of its
+ * own: it is an order (zk_contender_abandon) that may come in any state and
+ * ends in GONE unseen.
+ */
+typedef enum ZkContenderState
+{
+	ZK_NONE,					/* no such contender (any more) */
+	ZK_RESERVED,				/* room made by zk_contender_reserve */
+	ZK_WANTED,					/* not sent yet */
+	ZK_CREATING,				/* create sent, outcome unknown */
+	ZK_QUEUED,					/* exists; its place is being looked up */
+	ZK_WATCHING,				/* waits for another contender to go */
+	ZK_HELD,					/* granted */
+	ZK_RELEASING,				/* to be deleted */
+	ZK_GONE,					/* certain to exist no more */
+	ZK_FAILED,					/* cannot be granted; error says why */
+	ZK_LOST						/* was granted; loss says why */
+} ZkContenderState;
+
+/*
+ * A contender as the backend side knows it: slot and generation in one
+ * number.  An id is never reused; 0 is none.
+ */
+typedef uint64_t ZkContenderId;
+
+typedef struct ZkContenderStatus
+{
+	ZkContenderState state;
+	ZkError		error;			/* in FAILED */
+	ZkLoss		loss;			/* in LOST */
+	char		detail[ZK_DETAIL_SIZE]; /* to error or loss; may be empty */
+	char		name[ZK_NAME_SIZE]; /* child name; empty while unknown */
+	int64_t		token;			/* czxid of the grant; 0 while unknown */
+
+	/*
+	 * When the last operation that proved this contender's existence was
+	 * sent.  In HELD the lease runs until lease_end (two thirds of the
+	 * negotiated session timeout after proved_at), and at presumed_lost (the
+	 * whole timeout after it) the server may have expired the session.
+	 */
+	ZkTime		proved_at;
+	ZkTime		lease_end;
+	ZkTime		presumed_lost;
+	ZkTime		granted_at;		/* since when it is held */
+
+	/* In WATCHING, from the queue as last read. */
+	int			ahead;			/* contenders that must go first */
+	char		blocker[ZK_NAME_SIZE];	/* the one watched, maybe cut short */
+
+	/*
+	 * In WATCHING: an upgrade that cannot succeed by waiting.  The exclusive
+	 * contender named by blocker stands behind our shared one, waits for it,
+	 * and is ahead of us.
+	 */
+	bool		deadlock;
+} ZkContenderStatus;
+
+typedef enum ZkSessionState
+{
+	ZK_SESSION_CLOSED,			/* none, and nobody asked for one */
+	ZK_SESSION_CONNECTING,		/* the first connection is being made */
+	ZK_SESSION_CONNECTED,
+	ZK_SESSION_SUSPENDED		/* connection lost; may come back or expire */
+} ZkSessionState;
+
+typedef struct ZkSessionStatus
+{
+	ZkSessionState state;
+	int64_t		session_id;		/* 0 when there is none */
+	int			timeout_ms;		/* negotiated; 0 when there is none */
+	char		server[80];		/* "host:port" in numbers; may be empty */
+	ZkTime		state_since;	/* since when in this state */
+	int64_t		sessions;		/* sessions this client has had */
+	int64_t		reconnects;		/* connections lost and regained */
+
+	/*
+	 * Why there is no connection.  A definite error (no server resolves, the
+	 * peer is no ZooKeeper, no thread) is not worth waiting for; else it is
+	 * the last hint, ZK_OK and an empty detail if there is none.  Cleared when
+	 * connected.
+	 */
+	ZkError		error;
+	bool		definite;
+	char		detail[ZK_DETAIL_SIZE];
+} ZkSessionStatus;
+
+/* One contender in a queue that was read for zk_lock_queue(). */
+typedef struct ZkQueueMember
+{
+	char	   *name;
+	ZkMode		mode;
+	bool		granted;
+	bool		own;			/* one of this client's contenders */
+	int64_t		sequence;
+	int64_t		session_id;		/* ephemeralOwner; 0 for a persistent node */
+	int64_t		czxid;
+	int64_t		ctime_ms;		/* server's wall clock, since 1970 */
+	char	   *data;			/* not NUL-terminated, untrusted; NULL if empty */
+	int			data_len;
+} ZkQueueMember;
+
+typedef struct ZkQueueListing
+{
+	ZkError		error;			/* then count is 0 */
+	char		detail[ZK_DETAIL_SIZE];
+	int			count;			/* contenders, in queue order */
+	int			ignored;		/* children that are no contenders */
+	ZkQueueMember *members;
+} ZkQueueListing;
+
+typedef struct ZkConfig
+{
+	const char *servers;		/* passed zk_servers_check() */
+	int			session_timeout_ms; /* to ask for */
+	ZkZnodeStyle style;
+} ZkConfig;
+
+typedef struct ZkClient ZkClient;
+
+/* in zkio.c: the client itself */
+
+/*
+ * Now, on the clock that all ZkTime points are on.  Any thread.
+ */
+extern ZkTime zk_now(void);
+
+/*
+ * Start a client: a helper thread with all signals blocked; no connection is
+ * made before something is asked for.  The config is copied.  Returns NULL
+ * when memory, a descriptor or the thread cannot be had, with the reason in
+ * detail (ZK_DETAIL_SIZE bytes), or when an earlier client of this process
+ * was poisoned.  Uses up to ZK_CLIENT_FDS descriptors.
+ */
+#define ZK_CLIENT_FDS	4
+extern ZkClient *zk_client_start(const ZkConfig *config, char *detail);
+
+/*
+ * End the client: close its ZooKeeper session, which deletes every contender
+ * of it, and end its threads.  Waits at most timeout_ms (0: not at all) and
+ * returns whether all is done; if not, the threads finish by themselves and
+ * free the memory.  Either way the pointer is dead.  Safe to call from an exit
+ * callback that interrupted another of these functions: it then gives up at
+ * once and leaves the session to expire.
+ */
+extern bool zk_client_stop(ZkClient *client, int timeout_ms);
+
+/*
+ * A descriptor that polls readable when any state that is read by
+ * zk_contender_status(), zk_client_status() or zk_queue_take() may have
+ * changed.  Call zk_client_clear_event() first and read the states after it;
+ * in the other order a change could be missed.
+ */
+extern int	zk_client_event_fd(const ZkClient *client);
+extern void zk_client_clear_event(ZkClient *client);
+
+/* The state of the ZooKeeper session. */
+extern void zk_client_status(ZkClient *client, ZkSessionStatus *status);
+
+/*
+ * Ask for a proof, now, of every held contender: proved_at of each moves to a
+ * time after this call, or its state leaves ZK_HELD.
+ */
+extern void zk_client_renew(ZkClient *client);
+
+/*
+ * Take the oldest log line of the client and the library, at most size bytes
+ * with the NUL; false if there is none.  *warning says whether it deserves a
+ * WARNING or only a LOG entry; *repeats how often it came in a row, and
+ * *dropped how many lines were lost before it for want of room.
+ */
+extern bool zk_client_log_line(ZkClient *client, char *line, size_t size,
+							   bool *warning, int *repeats, int *dropped);
+
+/*
+ * Queue a new contender of the lock node (absolute, checked by
+ * zk_path_check(), below ZK_NODE_PATH_SIZE).  Its data is owner, at most 4 kB,
+ * copied.  Missing znodes on the way are created as containers.  Returns 0
+ * when out of room or poisoned, with *error set.
+ *
+ * From then on somebody must end its life: zk_contender_release() and after
+ * ZK_GONE zk_contender_abandon(), or zk_contender_abandon() alone, in any
+ * state.  The client goes on reconnecting and queueing anew as long as the
+ * contender is wanted: how long to wait is for the caller to judge.
+ */
+extern ZkContenderId zk_contender_request(ZkClient *client, const char *node,
+										  ZkMode mode, const char *owner,
+										  size_t owner_len, ZkError *error);
+
+/*
+ * Make room for a shared contender in the place of a held exclusive one, so
+ * that zk_contender_downgrade() cannot fail.  Returns 0 as above.
+ */
+extern ZkContenderId zk_contender_reserve(ZkClient *client,
+										  ZkContenderId exclusive,
+										  ZkError *error);
+
+/*
+ * Turn a held exclusive contender into the reserved shared one, without a
+ * gap.  The shared one reads ZK_HELD (or ZK_LOST) from here on and inherits
+ * the token; the exclusive one is abandoned and must not be named again.
+ */
+extern void zk_contender_downgrade(ZkClient *client, ZkContenderId exclusive,
+								   ZkContenderId shared);
+
+/*
+ * Delete a contender; its state will read ZK_RELEASING and then ZK_GONE (or
+ * ZK_FAILED when an ACL forbids it).  Goes on over reconnects until certain.
+ */
+extern void zk_contender_release(ZkClient *client, ZkContenderId id);
+
+/*
+ * Give up a contender in whatever state it is.  The client deletes what there
+ * is to delete, now or as soon as it can; the id is dead.  Allocates nothing,
+ * cannot fail, and may be called after commit.
+ */
+extern void zk_contender_abandon(ZkClient *client, ZkContenderId id);
+
+/* The state of a contender; ZK_NONE for an unknown or dead id. */
+extern void zk_contender_status(ZkClient *client, ZkContenderId id,
+								ZkContenderStatus *status);
+
+/* Is the contender held, and its lease running?  The same, for less. */
+extern bool zk_contender_lease_runs(ZkClient *client, ZkContenderId id);
+
+/*
+ * Read the queue below a lock node.  zk_queue_take() returns NULL until the
+ * answer is there, then the listing, to be freed by zk_queue_free().  One read
+ * at a time: a new request, or zk_queue_cancel(), drops the one before.
+ */
+extern void zk_queue_request(ZkClient *client, const char *node);
+extern ZkQueueListing *zk_queue_take(ZkClient *client);
+extern void zk_queue_cancel(ZkClient *client);
+extern void zk_queue_free(ZkQueueListing *listing);
+
+/* in address.c and queue.c: pure checks, any thread, no client needed */
+
+/*
+ * Is this a list of servers, "host:port" or "[v6]:port" separated by commas?
+ * False with the reason in detail (ZK_DETAIL_SIZE bytes).
+ */
+extern bool zk_servers_check(const char *servers, char *detail);
+
+/*
+ * Is this an absolute path that ZooKeeper accepts and that names no reserved
+ * znode?  NULL if so, else what is wrong, fit for a DETAIL.
+ */
+extern const char *zk_path_check(const char *path, size_t len);
+
+#endif							/* ZKCLIENT_H */
