@@ -1,0 +1,407 @@
+/*-------------------------------------------------------------------------
+ *
+ * client.h
+ *	  The inside of the lock client: shared by its own files only.
+ *
+ * Threads.  The "backend thread" is the one that calls zkclient.h.  The
+ * "helper thread" is ours; it alone opens and closes library handles, keeps
+ * the timers and carries out orders.  libzookeeper adds an I/O thread, on
+ * which nothing of ours runs but the log callback, and a "completion thread",
+ * on which every completion and watcher runs.  All but the backend thread are
+ * "client threads".
+ *
+ * Locks.  door.lock guards the mailbox (struct Door): any thread, short
+ * copies only, no library call and no other lock inside.  engine_lock guards
+ * all else in struct ZkClient: client threads only, so that no library call
+ * made under it can hold up the backend.  Order: engine_lock, then the
+ * library's own locks or door.lock.  zookeeper_init2() and zookeeper_close()
+ * are called without engine_lock, as they wait for threads that may want it.
+ *
+ * Contexts given to the library are numbers (see request.c), never pointers:
+ * a callback that comes late, or never, neither owns nor frees anything.
+ *
+ * IDENTIFICATION
+ *	  src/client.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_CLIENT_H
+#define ZKLOCK_CLIENT_H
+
+#ifdef POSTGRES_H
+#error "no PostgreSQL header may be included in the lock client"
+#endif
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <zookeeper/zookeeper.h>
+
+#include "queue.h"
+
+/* Stack of each client thread; 16 kB were seen used, by the resolver. */
+#define ZK_THREAD_STACK		(256 * 1024)
+
+/* Contenders that one renewal proves. */
+#define ZK_RENEWAL_BATCH	128
+
+/* Creates of one contender that may find its lock node gone. */
+#define ZK_MAX_ATTEMPTS		10
+
+#define ZK_NO_SLOT			UINT16_MAX
+
+/* Longest path of a contender of our own, terminating NUL included. */
+#define ZK_CONTENDER_PATH_SIZE	(ZK_NODE_PATH_SIZE + ZK_NAME_SIZE)
+
+/* What the backend wants of a slot; later ones overrule earlier ones. */
+typedef enum ZkOrder
+{
+	ZK_ORDER_NONE,
+	ZK_ORDER_REQUEST,			/* queue it */
+	ZK_ORDER_DOWNGRADE,			/* put it in the place of partner */
+	ZK_ORDER_RELEASE,			/* delete it, somebody watches */
+	ZK_ORDER_ABANDON			/* delete it, nobody watches */
+} ZkOrder;
+
+/* One contender as it lies in the mailbox.  All under door.lock. */
+typedef struct DoorSlot
+{
+	uint32_t	generation;		/* bumped when the slot is freed */
+	bool		in_use;
+	bool		dead;			/* abandoned: the backend's id is void */
+	bool		ordered;		/* in the list of orders */
+	uint16_t	next;			/* next in the list of orders, or free list */
+	uint16_t	partner;		/* DOWNGRADE: slot of the exclusive one */
+	ZkOrder		order;			/* backend writes, helper takes */
+	ZkMode		mode;
+	char	   *node;			/* malloc'd by the backend, freed by the helper
+								 * when the slot is */
+	char	   *owner;			/* likewise; NULL once taken */
+	int			owner_len;
+	ZkContenderStatus status;	/* client writes, backend reads */
+} DoorSlot;
+
+/*
+ * The mailbox.  Everything is under lock but the descriptor, which is set
+ * once, and the atomics.
+ */
+typedef struct Door
+{
+	pthread_mutex_t lock;
+	pthread_cond_t wake_helper; /* on CLOCK_MONOTONIC */
+	int			event_fd;		/* wakes the backend */
+
+	/* Backend thread only: it is between lock and unlock (exit callbacks) */
+	volatile int backend_inside;
+
+	/* orders for the helper */
+	uint16_t	first_order;
+	uint16_t	last_order;
+	uint16_t	first_free;
+	uint16_t	used;			/* slots ever in use lie below */
+	int			contenders;		/* slots in use */
+	int			path_bytes;		/* of their nodes and names */
+	bool		wake;			/* something below or in the list is new */
+	bool		renew;
+	bool		stop;
+	bool		orphaned;		/* zk_client_stop() did not wait for the end */
+	bool		finished;		/* the helper is done, but for its return */
+	char	   *read_node;		/* malloc'd; NULL once taken */
+	uint32_t	read_serial;	/* of the read wanted; 0 for none */
+
+	/* answers for the backend */
+	ZkQueueListing *listing;
+	ZkSessionStatus session;
+
+	DoorSlot	slots[ZK_MAX_CONTENDERS];
+} Door;
+
+/* An order as the helper takes it; owner is malloc'd and now the taker's. */
+typedef struct DoorOrder
+{
+	int			slot;
+	ZkOrder		order;
+	uint16_t	partner;
+	ZkMode		mode;
+	const char *node;
+	char	   *owner;
+	int			owner_len;
+	ZkContenderStatus status;
+} DoorOrder;
+
+/* What else is new; read_node is malloc'd and the taker's, NULL if none. */
+typedef struct DoorNews
+{
+	bool		stop;
+	bool		renew;
+	uint32_t	read_serial;
+	char	   *read_node;
+} DoorNews;
+
+/* What a request on its way is for. */
+typedef enum RequestKind
+{
+	REQ_FREE,
+	REQ_CREATE,					/* the contender */
+	REQ_LIST,					/* the queue, to find its place */
+	REQ_FIND,					/* the queue, to find a lost create's name */
+	REQ_PARENT,					/* a container on the way to the lock node */
+	REQ_STAT,					/* the own contender's Stat */
+	REQ_WATCH,					/* the one to wait for */
+	REQ_DELETE,					/* the contender */
+	REQ_DOWNGRADE,				/* exclusive to shared, a multi */
+	REQ_RENEW,					/* a multi of checks */
+	REQ_READ_LIST,				/* the queue, for zk_lock_queue */
+	REQ_READ_DATA				/* a contender's data, likewise */
+} RequestKind;
+
+/* A request on its way.  engine_lock. */
+typedef struct Request
+{
+	uint32_t	serial;			/* tells a late callback from the right one */
+	RequestKind kind;
+	int			which;			/* slot, or index into a listing */
+	ZkTime		sent_at;
+} Request;
+
+/*
+ * A contender as the engine knows it.  The slot number is its index in
+ * ZkClient.contenders and in Door.slots.  engine_lock.
+ *
+ * "state" is where the protocol stands.  Once "end" is set (ZK_LOST or
+ * ZK_FAILED, both final) the backend sees that, while behind it the znode is
+ * still being deleted.
+ *
+ * Invariant: a znode of ours can exist only while name is set or
+ * maybe_exists, and then the slot is in use.  So every contender this client
+ * may have created is at every moment wanted or being reaped.
+ */
+typedef struct Contender
+{
+	bool		in_use;
+	bool		unwanted;		/* delete it: released, abandoned, or ended */
+	bool		released;		/* somebody waits for GONE */
+	bool		abandoned;		/* nobody does: free the slot then */
+	bool		maybe_exists;	/* create sent, name not known */
+	bool		need_parent;	/* the lock node was not there */
+	bool		last_ahead;		/* deletion of the watched one grants */
+	bool		proving;		/* granted, but the lease must be proved first */
+	bool		next_in_line;	/* only holders are ahead: keep the lease */
+	bool		touched;		/* is in ZkClient.touched */
+	uint8_t		attempts;		/* creates in vain, in a row */
+	uint8_t		pending;		/* requests on their way for it */
+	uint16_t	partner;		/* exclusive one to take the place of */
+	uint16_t	parent_len;		/* bytes of the path of the container to create */
+	uint32_t	incarnation;	/* bumped when the slot is used anew */
+	ZkMode		mode;
+	ZkContenderState state;
+	ZkContenderState end;		/* ZK_LOST, ZK_FAILED, or ZK_NONE */
+	ZkError		error;
+	ZkLoss		loss;
+	const char *node;			/* DoorSlot.node */
+	char	   *owner;			/* malloc'd data of the znode */
+	int			owner_len;
+	char		base[ZK_NAME_SIZE]; /* its name up to the number */
+	char		name[ZK_NAME_SIZE]; /* its name; empty while unknown */
+	char		detail[ZK_DETAIL_SIZE];
+	char	   *watched;		/* malloc'd path of the one waited for */
+	char		rival[ZK_NAME_SIZE];	/* makes an upgrade a deadlock; or empty */
+	int			ahead;
+	int64_t		token;
+	ZkTime		proved_at;
+	ZkTime		lease_end;
+	ZkTime		presumed_lost;
+	ZkTime		granted_at;
+	ZkTime		retry_at;		/* not before then */
+	zoo_op_result_t results[3]; /* of REQ_DOWNGRADE; written by the library */
+} Contender;
+
+/*
+ * A renewal on its way.  There may be two: a server that has stalled
+ * (ZOOKEEPER-4537) is often woken by the next commit.  engine_lock; results
+ * also by the library.
+ */
+#define ZK_RENEWALS		2
+
+typedef struct Renewal
+{
+	bool		pending;
+	int			count;
+	ZkTime		sent_at;
+	uint16_t	slots[ZK_RENEWAL_BATCH];
+	uint32_t	incarnations[ZK_RENEWAL_BATCH];
+	zoo_op_result_t results[ZK_RENEWAL_BATCH];
+} Renewal;
+
+/* A queue being read for the backend.  engine_lock. */
+typedef struct QueueRead
+{
+	uint32_t	serial;			/* Door.read_serial it answers */
+	char	   *node;			/* malloc'd; NULL when there is nothing to do */
+	bool		listed;
+	int			next;			/* first member whose data is not asked for */
+	int			pending;		/* answers to come */
+	ZkQueueListing *listing;
+} QueueRead;
+
+struct ZkClient
+{
+	Door		door;
+
+	/* set at start, constant */
+	pthread_t	helper;
+	char	   *servers;
+	int			session_timeout_ms;
+	ZkZnodeStyle style;
+
+	/*
+	 * What zk_engine_leave() calls: see what comes next for a contender, and
+	 * for all that had to wait for room.  Variables, as they lie in files
+	 * above the one that calls them; constant.
+	 */
+	void		(*advance) (ZkClient *client, int slot);
+	void		(*resume) (ZkClient *client);
+
+	pthread_mutex_t engine_lock;	/* protects everything below */
+
+	zhandle_t  *zh;				/* the open handle; only the helper writes */
+	zhandle_t  *handle;			/* the same, once it is known to be good */
+	uintptr_t	epoch;			/* of the handle; a callback with another one
+								 * comes from a handle that was given up */
+	bool		connected;		/* requests may be sent */
+	bool		dead;			/* the handle is of no use: close it */
+	bool		close_wanted;	/* a contender can be deleted in no other way */
+	clientid_t	client_id;		/* of the session; client_id 0 for none */
+	int			timeout_ms;		/* negotiated, or asked for before that */
+	ZkSessionStatus status;		/* as published last */
+	ZkTime		opened_at;		/* when the handle was */
+	ZkTime		disconnected_at;	/* when the connection was lost */
+	ZkTime		next_open;		/* not before then */
+	ZkTime		prove_since;	/* proofs older than this will not do */
+	bool		starved;		/* somebody waits for a free request */
+	bool		warned_foreign; /* of a child that is no contender */
+
+	/* contenders to be advanced when the engine is left */
+	int			touched_count;
+	uint16_t	touched[ZK_MAX_CONTENDERS];
+	int			free_requests;
+	uint32_t	last_serial;
+	Request		requests[ZK_MAX_IN_FLIGHT];
+	ZkTime		renewed_at;		/* when the last renewal was sent */
+	Renewal		renewals[ZK_RENEWALS];
+	QueueRead	read;
+	uint16_t	used;			/* contenders in use lie below */
+	Contender	contenders[ZK_MAX_CONTENDERS];
+};
+
+/* in door.c: the mailbox, seen from the client threads */
+extern bool zk_door_init(Door *door, char *detail);
+extern void zk_door_destroy(Door *door);
+extern void zk_door_wake_backend(Door *door);
+extern void zk_door_publish(Door *door, int slot,
+							const ZkContenderStatus *status, bool wake);
+extern void zk_door_publish_session(Door *door, const ZkSessionStatus *session);
+extern void zk_door_free_slot(Door *door, int slot);
+extern int	zk_door_take_slot(Door *door, const char *node);
+extern void zk_door_wait(Door *door, ZkTime until, DoorNews *news);
+extern void zk_door_wake_helper(Door *door);
+extern bool zk_door_next_order(Door *door, DoorOrder *order);
+extern void zk_door_publish_listing(Door *door, uint32_t serial,
+									ZkQueueListing *listing);
+
+/* in request.c: requests on their way */
+extern bool zk_client_claim(ZkClient *client);
+extern void zk_client_disclaim(void);
+extern ZkClient *zk_client_enter(void);
+extern void zk_engine_leave(ZkClient *client);
+extern bool zk_requests_available(ZkClient *client, int count);
+extern void *zk_request_begin(ZkClient *client, RequestKind kind, int which);
+extern void zk_request_undo(ZkClient *client, void *context);
+extern ZkClient *zk_request_end(const void *context, Request *request);
+extern void zk_requests_forget(ZkClient *client);
+extern void zk_requests_forget_reads(ZkClient *client);
+extern bool zk_is_connection_error(int rc);
+
+/* in life.c: what can happen to a contender */
+extern void zk_contender_path(const Contender *c, const char *name,
+							  char *path);
+extern void zk_contender_touch(ZkClient *client, int slot);
+extern void zk_contender_retry(ZkClient *client, Contender *c);
+extern void zk_contender_publish(ZkClient *client, int slot, bool wake);
+extern void zk_contender_new_name(ZkClient *client, Contender *c);
+extern void zk_contender_forget(Contender *c);
+extern void zk_contender_unwatch(Contender *c);
+extern Contender *zk_contender_use(ZkClient *client, int slot,
+								   const char *node, ZkMode mode);
+extern void zk_contender_set_lease(ZkClient *client, Contender *c,
+								   ZkTime sent_at);
+extern void zk_contender_proved(ZkClient *client, int slot, ZkTime sent_at);
+extern void zk_contender_grant(ZkClient *client, int slot);
+extern void zk_contender_fail(ZkClient *client, int slot, ZkError error,
+							  const char *fmt,...)
+			__attribute__((format(printf, 4, 5)));
+extern void zk_contender_lose(ZkClient *client, int slot, ZkLoss loss,
+							  const char *detail);
+extern void zk_contender_vanished(ZkClient *client, int slot);
+extern void zk_contender_drop_partner(ZkClient *client, Contender *c);
+extern void zk_contender_end(ZkClient *client, int slot, bool abandon);
+extern void zk_contender_reap_elsewhere(ZkClient *client, const Contender *c);
+
+/* in place.c: its place in the queue */
+extern void zk_send_children(ZkClient *client, int slot, RequestKind kind,
+							 strings_completion_t completion);
+extern void zk_place_send_list(ZkClient *client, int slot);
+
+/* in create.c: its coming into being */
+extern void zk_send_create(ZkClient *client, int slot);
+extern void zk_send_parent(ZkClient *client, int slot);
+extern void zk_send_find(ZkClient *client, int slot);
+extern void zk_send_stat(ZkClient *client, int slot);
+
+/* in remove.c: its going */
+extern void zk_send_delete(ZkClient *client, int slot);
+extern void zk_send_downgrade(ZkClient *client, int slot);
+
+/* in contender.c: what comes next for it */
+extern void zk_contender_begin(ZkClient *client, const DoorOrder *order);
+extern void zk_contender_begin_downgrade(ZkClient *client,
+										 const DoorOrder *order);
+extern void zk_contender_advance(ZkClient *client, int slot);
+extern void zk_contenders_touch_all(ZkClient *client);
+extern void zk_contenders_connected(ZkClient *client);
+extern void zk_contenders_disconnected(ZkClient *client);
+extern void zk_contenders_handle_closed(ZkClient *client);
+extern void zk_contenders_session_over(ZkClient *client, bool expired);
+extern bool zk_contender_needs_ensemble(const Contender *contender);
+
+/* in lease.c: proofs */
+extern void zk_lease_renew(ZkClient *client);
+extern void zk_lease_check(ZkClient *client);
+extern void zk_leases_handle_closed(ZkClient *client);
+extern ZkTime zk_lease_next_timer(ZkClient *client);
+
+/* in listing.c: reading a queue for the backend */
+extern void zk_read_begin(ZkClient *client, char *node, uint32_t serial);
+extern void zk_read_advance(ZkClient *client);
+extern void zk_read_restart(ZkClient *client);
+extern void zk_read_free(ZkClient *client);
+
+/* in guards.c: what the library must not do to its process; the log */
+extern atomic_bool zk_poisoned;
+extern void zk_guard_event_fd(int fd);
+extern bool zk_guard_probe_threads(void);
+extern void zk_guard_enter_init(void);
+extern void zk_guard_leave_init(void);
+extern bool zk_guard_peer(char *server, size_t size);
+extern int	zk_thread_create(pthread_t *thread, void *(*start) (void *),
+							 void *arg);
+extern void zk_log(bool warning, const char *fmt,...)
+			__attribute__((format(printf, 2, 3)));
+extern void zk_log_callback(const char *line);
+extern bool zk_log_take(char *line, size_t size, bool *warning, int *repeats,
+						int *dropped);
+extern void zk_log_last_error(char *detail);
+extern void zk_log_clear_error(void);
+
+#endif							/* ZKLOCK_CLIENT_H */

@@ -1,0 +1,253 @@
+/*-------------------------------------------------------------------------
+ *
+ * contender.c
+ *	  The life of a contender from request to end: what comes next for it.
+ *
+ * Everything is driven by zk_contender_advance(), which looks at where a
+ * contender stands and sends what comes next, if nothing is on its way for it,
+ * the ensemble is there and there is room.  Whatever happens (an answer, a lost
+ * connection, an order, a timer) changes the contender and has it called again.
+ * So there is no path on which a step is forgotten: what could not be done now
+ * is done at the next occasion, whether the backend is idle, busy, or in another
+ * transaction.
+ *
+ * WANTED     nothing sent: create and list, in one go
+ * CREATING   create sent, its outcome unknown: find out
+ * QUEUED     exists, its place is not known: list
+ * WATCHING   waits for the deletion of the contender watched
+ * HELD       granted
+ * GONE       certain to exist no more
+ *
+ * All functions run on client threads under engine_lock.
+ *
+ * IDENTIFICATION
+ *	  src/contender.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+/*
+ * The contender is gone: say so to who waits for it, else free the slot.
+ */
+static void
+gone(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+
+	zk_contender_unwatch(c);
+	if (c->state != ZK_GONE || c->released)
+	{
+		c->state = ZK_GONE;
+		zk_contender_publish(client, slot, true);
+		c->released = false;
+	}
+	if (!c->abandoned)
+		return;
+	free(c->owner);
+	c->owner = NULL;
+	c->in_use = false;
+	zk_door_free_slot(&client->door, slot);
+}
+
+/*
+ * The backend wants a contender: make it known.  zk_contender_advance() does
+ * the rest.
+ */
+void
+zk_contender_begin(ZkClient *client, const DoorOrder *order)
+{
+	Contender  *c = zk_contender_use(client, order->slot, order->node,
+									 order->mode);
+
+	c->owner = order->owner;
+	c->owner_len = order->owner_len;
+}
+
+/*
+ * The backend wants a held exclusive lock turned into a shared one: likewise.
+ */
+void
+zk_contender_begin_downgrade(ZkClient *client, const DoorOrder *order)
+{
+	Contender  *c = zk_contender_use(client, order->slot, order->node,
+									 ZK_SHARED);
+	Contender  *from = &client->contenders[order->partner];
+
+	c->partner = order->partner;
+	c->token = from->token;
+	c->proved_at = from->proved_at;
+	c->lease_end = from->lease_end;
+	c->presumed_lost = from->presumed_lost;
+	c->granted_at = from->granted_at;
+	c->state = ZK_HELD;
+	zk_contender_new_name(client, c);
+	if (from->end == ZK_LOST)
+		zk_contender_lose(client, order->slot, from->loss, from->detail);
+	else
+		zk_contender_publish(client, order->slot, false);
+}
+
+/*
+ * Send what comes next for a contender, if that can be done now.
+ */
+void
+zk_contender_advance(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (!c->in_use || c->pending > 0)
+		return;
+	if (c->unwanted && c->name[0] == '\0' && !c->maybe_exists)
+	{
+		gone(client, slot);
+		return;
+	}
+	if (!client->connected || atomic_load(&zk_poisoned) ||
+		c->retry_at > zk_now() || !zk_requests_available(client, 3))
+		return;
+
+	if (c->unwanted)
+	{
+		if (c->name[0] != '\0')
+			zk_send_delete(client, slot);
+		else
+			zk_send_find(client, slot);
+		return;
+	}
+	switch (c->state)
+	{
+		case ZK_WANTED:
+			if (c->need_parent)
+				zk_send_parent(client, slot);
+			else
+				zk_send_create(client, slot);
+			break;
+		case ZK_CREATING:
+			if (c->name[0] != '\0')
+				zk_send_stat(client, slot);
+			else
+				zk_send_find(client, slot);
+			break;
+		case ZK_QUEUED:
+			if (!c->proving)
+				zk_place_send_list(client, slot);
+			break;
+		case ZK_HELD:
+			if (c->partner != ZK_NO_SLOT)
+				zk_send_downgrade(client, slot);
+			break;
+		default:
+			break;
+	}
+}
+
+/*
+ * See what comes next for all contenders: there is room, or it is time, again.
+ */
+void
+zk_contenders_touch_all(ZkClient *client)
+{
+	for (int i = 0; i < client->used; i++)
+		if (client->contenders[i].in_use)
+			zk_contender_touch(client, i);
+}
+
+/*
+ * There is a connection (again): try everything now.
+ */
+void
+zk_contenders_connected(ZkClient *client)
+{
+	for (int i = 0; i < client->used; i++)
+		if (client->contenders[i].retry_at != INT64_MAX)
+			client->contenders[i].retry_at = 0;
+	zk_contenders_touch_all(client);
+}
+
+/*
+ * The connection is lost.  The library will set the watches anew, and the
+ * server answers that with a plain "deleted" for what went meanwhile, even if
+ * a shared contender was put in its place: no such event is a grant.
+ */
+void
+zk_contenders_disconnected(ZkClient *client)
+{
+	for (int i = 0; i < client->used; i++)
+		client->contenders[i].last_ahead = false;
+}
+
+/*
+ * Is there anything that a connection would be needed for?
+ */
+bool
+zk_contender_needs_ensemble(const Contender *c)
+{
+	return c->in_use && (!c->unwanted || c->name[0] != '\0' ||
+						 c->maybe_exists);
+}
+
+/*
+ * The handle is closed: nothing on its way will be answered, and its watches
+ * are gone.  The ZooKeeper session may live on.
+ */
+void
+zk_contenders_handle_closed(ZkClient *client)
+{
+	for (int i = 0; i < client->used; i++)
+	{
+		Contender  *c = &client->contenders[i];
+
+		if (!c->in_use)
+			continue;
+		c->pending = 0;
+		c->proving = false;
+		if (c->state == ZK_WATCHING)
+			c->state = ZK_QUEUED;
+		if (c->unwanted)
+			zk_contender_drop_partner(client, c);
+	}
+}
+
+/*
+ * The ZooKeeper session is over: by its expiry, or because we have given it
+ * up.  Nothing of it is trusted again.  Held locks are lost; who waited queues
+ * anew.
+ */
+void
+zk_contenders_session_over(ZkClient *client, bool expired)
+{
+	int			used = client->used;
+
+	zk_contenders_handle_closed(client);
+	for (int i = 0; i < used; i++)
+	{
+		Contender  *c = &client->contenders[i];
+
+		if (!c->in_use)
+			continue;
+		if (!c->unwanted && c->state != ZK_HELD)
+		{
+			if (!expired && (c->name[0] != '\0' || c->maybe_exists))
+				zk_contender_reap_elsewhere(client, c);
+			zk_contender_forget(c);
+			zk_contender_unwatch(c);
+			c->state = ZK_WANTED;
+			c->retry_at = 0;
+			zk_contender_publish(client, i, true);
+			continue;
+		}
+		if (expired)
+			zk_contender_forget(c);
+		if (expired)
+			zk_contender_lose(client, i, ZK_LOST_EXPIRED,
+							  "The ZooKeeper session has expired.");
+		else
+			zk_contender_lose(client, i, ZK_LOST_LEASE,
+							  "The ZooKeeper ensemble could not be reached.");
+		zk_contender_touch(client, i);
+	}
+}

@@ -1,0 +1,343 @@
+/*-------------------------------------------------------------------------
+ *
+ * create.c
+ *	  Bringing a contender into being, for certain and only once.
+ *
+ * A create is answered, or it is not: then the contender may exist.  It is
+ * looked for by the uuid in its name and taken up if it is there, so that there
+ * is one contender for a request whatever happened to the connection.
+ *
+ * All functions run on client threads under engine_lock, which the completions
+ * take through zk_request_end().
+ *
+ * IDENTIFICATION
+ *	  src/create.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <string.h>
+
+#include "client.h"
+
+/*
+ * The contender exists and this is its znode.
+ */
+static void
+adopt(ZkClient *client, int slot, const char *name, const struct Stat *stat,
+	  ZkTime sent_at)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (name != c->name)
+		snprintf(c->name, sizeof(c->name), "%s", name);
+	c->maybe_exists = false;
+	if (stat->ephemeralOwner != client->client_id.client_id)
+	{
+		/* of an earlier session of ours: never to be trusted, only deleted */
+		zk_contender_reap_elsewhere(client, c);
+		zk_contender_vanished(client, slot);
+		return;
+	}
+	c->token = stat->czxid;
+	c->state = ZK_QUEUED;
+	zk_contender_set_lease(client, c, sent_at);
+}
+
+/*
+ * The create was answered with an error.
+ */
+static void
+create_failed(ZkClient *client, int slot, int rc)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (zk_is_connection_error(rc))
+	{
+		zk_contender_retry(client, c);
+		return;					/* it may exist: CREATING finds out */
+	}
+	c->maybe_exists = false;
+	c->state = ZK_WANTED;
+	if (c->unwanted)
+		return;
+	switch (rc)
+	{
+		case ZNONODE:
+			c->need_parent = true;
+			c->parent_len = (uint16_t) strlen(c->node);
+			if (++c->attempts > ZK_MAX_ATTEMPTS)
+				zk_contender_fail(client, slot, ZK_ERR_VANISHING,
+					 "Lock node \"%.150s\" vanished each of %d times it was created.",
+					 c->node, ZK_MAX_ATTEMPTS);
+			break;
+		case ZTHROTTLEDOP:
+			zk_contender_retry(client, c);
+			break;
+		case ZNOCHILDRENFOREPHEMERALS:
+			zk_contender_fail(client, slot, ZK_ERR_EPHEMERAL_PARENT,
+				 "Znode \"%.150s\" is ephemeral and cannot have children.",
+				 c->node);
+			break;
+		case ZNOAUTH:
+			zk_contender_fail(client, slot, ZK_ERR_FORBIDDEN,
+				 "Not authorized to create children of znode \"%.150s\".",
+				 c->node);
+			break;
+		default:
+			zk_contender_fail(client, slot, ZK_ERR_OTHER,
+				 "Could not create a contender: %s.", zerror(rc));
+	}
+}
+
+static void
+on_create(int rc, const char *path, const struct Stat *stat,
+		  const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+
+	if (client == NULL)
+		return;
+	client->contenders[request.which].pending--;
+	if (rc == ZOK)
+		adopt(client, request.which, strrchr(path, '/') + 1, stat,
+			  request.sent_at);
+	else
+		create_failed(client, request.which, rc);
+	zk_contender_touch(client, request.which);
+	zk_engine_leave(client);
+}
+
+/*
+ * Create the contender and list the queue, in one go: the list is read after
+ * the create is applied, for the requests of a session are processed in their
+ * order.
+ */
+void
+zk_send_create(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+	void	   *context;
+	char		path[ZK_CONTENDER_PATH_SIZE];
+	int			rc;
+
+	zk_contender_new_name(client, c);
+	zk_contender_path(c, c->base, path);
+	c->proved_at = zk_now();	/* it will prove so much if it succeeds */
+	context = zk_request_begin(client, REQ_CREATE, slot);
+	rc = zoo_acreate2(client->handle, path, c->owner, c->owner_len,
+					  &ZOO_OPEN_ACL_UNSAFE,
+					  ZOO_EPHEMERAL_SEQUENTIAL, on_create, context);
+	if (rc != ZOK && !zk_is_connection_error(rc))
+	{
+		zk_request_undo(client, context);
+		zk_contender_fail(client, slot, ZK_ERR_OTHER,
+			 "Could not create a contender: %s.", zerror(rc));
+		return;
+	}
+	c->state = ZK_CREATING;
+	c->maybe_exists = true;		/* even if refused: it may be in the queue */
+	if (rc != ZOK)
+	{
+		zk_request_undo(client, context);
+		zk_contender_retry(client, c);
+		return;
+	}
+	c->pending++;
+	zk_place_send_list(client, slot);
+}
+
+/* How long is the path above the container that was to be created? */
+static uint16_t
+parent_length(const Contender *c)
+{
+	uint16_t	len = c->parent_len;
+
+	while (len > 0 && c->node[--len] != '/')
+		;
+	return len;
+}
+
+static void
+on_parent(int rc, const char *path, const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+	Contender  *c;
+	const char *end;
+
+	(void) path;
+	if (client == NULL)
+		return;
+	c = &client->contenders[request.which];
+	c->pending--;
+	if (rc == ZOK || rc == ZNODEEXISTS)
+	{
+		/* one level down, or done */
+		end = c->node + c->parent_len;
+		if (*end == '\0')
+			c->need_parent = false;
+		else
+			c->parent_len += (uint16_t) (1 + strcspn(end + 1, "/"));
+	}
+	else if (rc == ZNONODE && parent_length(c) > 0)
+		c->parent_len = parent_length(c);	/* one level up */
+	else if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
+		zk_contender_retry(client, c);
+	else if (!c->unwanted)
+		zk_contender_fail(client, request.which,
+			 rc == ZNOAUTH ? ZK_ERR_FORBIDDEN :
+			 rc == ZNOCHILDRENFOREPHEMERALS ? ZK_ERR_EPHEMERAL_PARENT :
+			 ZK_ERR_OTHER,
+			 "Could not create znode \"%.*s\": %s.",
+			 c->parent_len > 150 ? 150 : c->parent_len, c->node,
+			 zerror(rc));
+	zk_contender_touch(client, request.which);
+	zk_engine_leave(client);
+}
+
+/*
+ * Create the lock node, or the deepest znode above it that is missing, as a
+ * container: the server removes it some time after it has become empty.
+ * Bottom-up, so that nothing is asked of znodes we may have no rights to.
+ */
+void
+zk_send_parent(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+	void	   *context;
+	char		path[ZK_NODE_PATH_SIZE];
+	int			rc;
+
+	snprintf(path, sizeof(path), "%.*s", c->parent_len, c->node);
+	context = zk_request_begin(client, REQ_PARENT, slot);
+	rc = zoo_acreate(client->handle, path, "", 0, &ZOO_OPEN_ACL_UNSAFE,
+					 ZOO_CONTAINER, on_parent, context);
+	if (rc == ZOK)
+	{
+		c->pending++;
+		return;
+	}
+	zk_request_undo(client, context);
+	if (zk_is_connection_error(rc))
+		zk_contender_retry(client, c);
+	else
+		zk_contender_fail(client, slot, ZK_ERR_OTHER, "Could not create znode \"%.150s\": %s.",
+			 path, zerror(rc));
+}
+
+/*
+ * The own contender's Stat, asked for after its name was found in a list.
+ */
+static void
+on_stat(int rc, const struct Stat *stat, const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+	Contender  *c;
+
+	if (client == NULL)
+		return;
+	c = &client->contenders[request.which];
+	c->pending--;
+	if (rc == ZOK)
+		adopt(client, request.which, c->name, stat, c->proved_at);
+	else if (rc == ZNONODE)
+		zk_contender_vanished(client, request.which);
+	else
+		zk_contender_retry(client, c);
+	zk_contender_touch(client, request.which);
+	zk_engine_leave(client);
+}
+
+/*
+ * Find out about a contender whose name is known but whose create was not
+ * answered.  (exists, not get: no watch is asked for.)
+ */
+void
+zk_send_stat(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+	void	   *context;
+	char		path[ZK_CONTENDER_PATH_SIZE];
+
+	zk_contender_path(c, c->name, path);
+	context = zk_request_begin(client, REQ_STAT, slot);
+	if (zoo_aexists(client->handle, path, 0, on_stat, context) == ZOK)
+		c->pending++;
+	else
+	{
+		zk_request_undo(client, context);
+		zk_contender_retry(client, c);
+	}
+}
+
+/*
+ * Look for a contender whose create may have been executed, in a list that
+ * shows all that was executed before the connection was regained.
+ */
+static void
+find_by_base(ZkClient *client, int slot, const struct String_vector *list)
+{
+	Contender  *c = &client->contenders[slot];
+	size_t		len = strlen(c->base);
+
+	for (int i = 0; i < list->count; i++)
+		if (strncmp(list->data[i], c->base, len) == 0)
+		{
+			snprintf(c->name, sizeof(c->name), "%s", list->data[i]);
+			c->maybe_exists = false;
+			return;
+		}
+	zk_contender_forget(c);
+	if (!c->unwanted)
+		c->state = ZK_WANTED;
+}
+
+static void
+on_sync(int rc, const char *path, const void *context)
+{
+	/* what follows in the pipeline tells whether it worked */
+	(void) rc;
+	(void) path;
+	(void) context;
+}
+
+
+static void
+on_find(int rc, const struct String_vector *list, const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+	Contender  *c;
+
+	if (client == NULL)
+		return;
+	c = &client->contenders[request.which];
+	c->pending--;
+	if (rc == ZOK)
+		find_by_base(client, request.which, list);
+	else if (rc == ZNONODE)
+		zk_contender_vanished(client, request.which);
+	else
+		zk_contender_retry(client, c);
+	zk_contender_touch(client, request.which);
+	zk_engine_leave(client);
+}
+
+/*
+ * Find the contender of a create that was not answered.  This may be another
+ * server than the create was sent to, and lag behind: sync first.  Nothing
+ * that was sent over the old connection can be executed after that, as the
+ * leader refuses what comes from a server that the session has left.
+ */
+void
+zk_send_find(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (zoo_async(client->handle, c->node, on_sync, NULL) == ZOK)
+		zk_send_children(client, slot, REQ_FIND, on_find);
+	else
+		zk_contender_retry(client, c);
+}

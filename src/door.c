@@ -1,0 +1,690 @@
+/*-------------------------------------------------------------------------
+ *
+ * door.c
+ *	  The mailbox between the backend thread and the client threads.
+ *
+ * Orders go in, states come out, and nothing else: no function here calls
+ * libzookeeper, waits, or takes a lock other than the door's.  The backend
+ * gives an order by writing it into the slot of the contender and putting the
+ * slot into a list, so giving one allocates nothing and cannot fail; that is
+ * what lets a lock be released after commit.  The helper empties the list, the
+ * client publishes states back.
+ *
+ * A slot is allocated by the backend and freed by the helper, when the
+ * contender is abandoned and certain to be gone.
+ *
+ * IDENTIFICATION
+ *	  src/door.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client.h"
+
+#define SLOT_OF(id)			((int) ((id) & 0xFFFF))
+#define GENERATION_OF(id)	((uint32_t) ((id) >> 16))
+#define MAKE_ID(slot, generation) \
+	(((ZkContenderId) (generation) << 16) | (ZkContenderId) (slot))
+
+/*
+ * Enter and leave, on the backend thread.  backend_inside tells an exit
+ * callback that interrupted us (a background worker's default SIGTERM handler
+ * runs exit callbacks from the handler) that the mutex will never come free.
+ */
+static void
+door_enter(Door *door)
+{
+	door->backend_inside = 1;
+	pthread_mutex_lock(&door->lock);
+}
+
+static void
+door_leave(Door *door)
+{
+	pthread_mutex_unlock(&door->lock);
+	door->backend_inside = 0;
+}
+
+/*
+ * Make an empty mailbox in zeroed memory.  False with the reason in detail.
+ */
+bool
+zk_door_init(Door *door, char *detail)
+{
+	pthread_condattr_t attr;
+
+	door->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (door->event_fd < 0)
+	{
+		snprintf(detail, ZK_DETAIL_SIZE, "Could not create an eventfd: %s.",
+				 strerror(errno));
+		return false;
+	}
+	pthread_mutex_init(&door->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&door->wake_helper, &attr);
+	pthread_condattr_destroy(&attr);
+	door->first_order = door->last_order = door->first_free = ZK_NO_SLOT;
+	return true;
+}
+
+/*
+ * Free what the mailbox owns, but not itself.  No other thread may be left.
+ */
+void
+zk_door_destroy(Door *door)
+{
+	for (int i = 0; i < door->used; i++)
+	{
+		free(door->slots[i].node);
+		free(door->slots[i].owner);
+	}
+	free(door->read_node);
+	zk_queue_free(door->listing);
+	pthread_cond_destroy(&door->wake_helper);
+	pthread_mutex_destroy(&door->lock);
+	close(door->event_fd);
+}
+
+/*
+ * Allocate a slot for a contender of a lock node.  Returns NULL if there is
+ * no room or no memory.  The lock is held.
+ */
+static DoorSlot *
+slot_allocate(Door *door, const char *node, ZkError *error)
+{
+	DoorSlot   *slot;
+	int			bytes = (int) strlen(node) + ZK_NAME_SIZE;
+	int			index;
+
+	*error = ZK_ERR_LIMIT;
+	if (door->path_bytes + bytes > ZK_MAX_PATH_BYTES)
+		return NULL;
+	if (door->first_free != ZK_NO_SLOT)
+		index = door->first_free;
+	else if (door->used < ZK_MAX_CONTENDERS)
+		index = door->used;
+	else
+		return NULL;
+
+	slot = &door->slots[index];
+	*error = ZK_ERR_NO_MEMORY;
+	slot->node = strdup(node);
+	if (slot->node == NULL)
+		return NULL;
+
+	if (index == door->used)
+		door->used++;
+	else
+		door->first_free = slot->next;
+	if (slot->generation == 0)
+		slot->generation = 1;
+	slot->in_use = true;
+	slot->dead = slot->ordered = false;
+	slot->order = ZK_ORDER_NONE;
+	slot->partner = ZK_NO_SLOT;
+	slot->owner = NULL;
+	slot->owner_len = 0;
+	memset(&slot->status, 0, sizeof(slot->status));
+	door->path_bytes += bytes;
+	door->contenders++;
+	*error = ZK_OK;
+	return slot;
+}
+
+/* Free a slot.  The lock is held. */
+static void
+slot_free(Door *door, DoorSlot *slot)
+{
+	door->path_bytes -= (int) strlen(slot->node) + ZK_NAME_SIZE;
+	door->contenders--;
+	free(slot->node);
+	free(slot->owner);
+	slot->node = slot->owner = NULL;
+	slot->in_use = false;
+	slot->generation++;
+	slot->next = door->first_free;
+	door->first_free = (uint16_t) (slot - door->slots);
+}
+
+/*
+ * The slot of an id, or NULL if the contender is no more.  The lock is held.
+ */
+static DoorSlot *
+slot_find(Door *door, ZkContenderId id)
+{
+	DoorSlot   *slot;
+
+	if (id == 0 || SLOT_OF(id) >= door->used)
+		return NULL;
+	slot = &door->slots[SLOT_OF(id)];
+	if (!slot->in_use || slot->dead || slot->generation != GENERATION_OF(id))
+		return NULL;
+	return slot;
+}
+
+static ZkContenderId
+slot_id(Door *door, DoorSlot *slot)
+{
+	return MAKE_ID(slot - door->slots, slot->generation);
+}
+
+/* Wake the helper for something new.  The lock is held. */
+static void
+wake_helper(Door *door)
+{
+	door->wake = true;
+	pthread_cond_signal(&door->wake_helper);
+}
+
+/* Give an order: the latest one counts.  The lock is held. */
+static void
+give_order(Door *door, DoorSlot *slot, ZkOrder order)
+{
+	uint16_t	index = (uint16_t) (slot - door->slots);
+
+	slot->order = order;
+	if (!slot->ordered)
+	{
+		slot->ordered = true;
+		slot->next = ZK_NO_SLOT;
+		if (door->first_order == ZK_NO_SLOT)
+			door->first_order = index;
+		else
+			door->slots[door->last_order].next = index;
+		door->last_order = index;
+	}
+	wake_helper(door);
+}
+
+/*
+ * Somebody asks anew: what an earlier attempt to connect came to is no answer
+ * to that.  The lock is held.
+ */
+static void
+forget_error(Door *door)
+{
+	door->session.error = ZK_OK;
+	door->session.definite = false;
+	door->session.detail[0] = '\0';
+}
+
+ZkTime
+zk_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return (ZkTime) now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+int
+zk_client_event_fd(const ZkClient *client)
+{
+	return client->door.event_fd;
+}
+
+void
+zk_client_clear_event(ZkClient *client)
+{
+	uint64_t	count;
+
+	while (read(client->door.event_fd, &count, sizeof(count)) < 0 &&
+		   errno == EINTR)
+		;
+}
+
+void
+zk_client_status(ZkClient *client, ZkSessionStatus *status)
+{
+	Door	   *door = &client->door;
+
+	door_enter(door);
+	*status = door->session;
+	door_leave(door);
+	if (atomic_load(&zk_poisoned))
+	{
+		status->state = ZK_SESSION_CLOSED;
+		status->error = ZK_ERR_POISONED;
+		status->definite = true;
+	}
+	else if (status->state != ZK_SESSION_CONNECTED && status->error == ZK_OK)
+		zk_log_last_error(status->detail);
+}
+
+void
+zk_client_renew(ZkClient *client)
+{
+	Door	   *door = &client->door;
+
+	door_enter(door);
+	door->renew = true;
+	wake_helper(door);
+	door_leave(door);
+}
+
+bool
+zk_client_log_line(ZkClient *client, char *line, size_t size,
+				   bool *warning, int *repeats, int *dropped)
+{
+	(void) client;				/* the ring is the process's: see guards.c */
+	return zk_log_take(line, size, warning, repeats, dropped);
+}
+
+ZkContenderId
+zk_contender_request(ZkClient *client, const char *node, ZkMode mode,
+					 const char *owner, size_t owner_len, ZkError *error)
+{
+	Door	   *door = &client->door;
+	ZkContenderId id = 0;
+	DoorSlot   *slot;
+	char	   *data;
+
+	if (atomic_load(&zk_poisoned))
+	{
+		*error = ZK_ERR_POISONED;
+		return 0;
+	}
+	data = malloc(owner_len + 1);
+	if (data == NULL)
+	{
+		*error = ZK_ERR_NO_MEMORY;
+		return 0;
+	}
+	memcpy(data, owner, owner_len);
+
+	door_enter(door);
+	slot = slot_allocate(door, node, error);
+	if (slot != NULL)
+	{
+		slot->mode = mode;
+		slot->owner = data;
+		slot->owner_len = (int) owner_len;
+		slot->status.state = ZK_WANTED;
+		give_order(door, slot, ZK_ORDER_REQUEST);
+		forget_error(door);
+		id = slot_id(door, slot);
+		data = NULL;
+	}
+	door_leave(door);
+	free(data);
+	return id;
+}
+
+ZkContenderId
+zk_contender_reserve(ZkClient *client, ZkContenderId exclusive, ZkError *error)
+{
+	Door	   *door = &client->door;
+	ZkContenderId id = 0;
+	DoorSlot   *held;
+	DoorSlot   *slot = NULL;
+
+	door_enter(door);
+	held = slot_find(door, exclusive);
+	*error = ZK_ERR_OTHER;
+	if (held != NULL)
+		slot = slot_allocate(door, held->node, error);
+	if (slot != NULL)
+	{
+		slot->mode = ZK_SHARED;
+		slot->status.state = ZK_RESERVED;
+		id = slot_id(door, slot);
+	}
+	door_leave(door);
+	return id;
+}
+
+void
+zk_contender_downgrade(ZkClient *client, ZkContenderId exclusive,
+					   ZkContenderId shared)
+{
+	Door	   *door = &client->door;
+	DoorSlot   *from;
+	DoorSlot   *to;
+
+	door_enter(door);
+	from = slot_find(door, exclusive);
+	to = slot_find(door, shared);
+	if (from != NULL && to != NULL)
+	{
+		to->status = from->status;
+		to->partner = (uint16_t) SLOT_OF(exclusive);
+		from->dead = true;
+		give_order(door, to, ZK_ORDER_DOWNGRADE);
+	}
+	door_leave(door);
+}
+
+void
+zk_contender_release(ZkClient *client, ZkContenderId id)
+{
+	Door	   *door = &client->door;
+	DoorSlot   *slot;
+
+	door_enter(door);
+	slot = slot_find(door, id);
+	if (slot != NULL)
+	{
+		give_order(door, slot, ZK_ORDER_RELEASE);
+	}
+	door_leave(door);
+}
+
+void
+zk_contender_abandon(ZkClient *client, ZkContenderId id)
+{
+	Door	   *door = &client->door;
+	DoorSlot   *slot;
+
+	door_enter(door);
+	slot = slot_find(door, id);
+	if (slot != NULL)
+	{
+		slot->dead = true;
+		if (slot->status.state == ZK_RESERVED)
+			slot_free(door, slot);	/* the helper has never seen it */
+		else
+			give_order(door, slot, ZK_ORDER_ABANDON);
+	}
+	door_leave(door);
+}
+
+void
+zk_contender_status(ZkClient *client, ZkContenderId id,
+					ZkContenderStatus *status)
+{
+	Door	   *door = &client->door;
+	DoorSlot   *slot;
+
+	door_enter(door);
+	slot = slot_find(door, id);
+	if (slot != NULL)
+		*status = slot->status;
+	else
+		memset(status, 0, sizeof(*status));
+	door_leave(door);
+
+	if (!atomic_load(&zk_poisoned))
+		return;
+	if (status->state == ZK_HELD)
+	{
+		status->state = ZK_LOST;
+		status->loss = ZK_LOST_POISONED;
+	}
+	else if (status->state != ZK_NONE && status->state != ZK_RESERVED &&
+			 status->state != ZK_GONE && status->state != ZK_LOST)
+	{
+		status->state = ZK_FAILED;
+		status->error = ZK_ERR_POISONED;
+	}
+}
+
+bool
+zk_contender_lease_runs(ZkClient *client, ZkContenderId id)
+{
+	Door	   *door = &client->door;
+	DoorSlot   *slot;
+	bool		runs;
+
+	door_enter(door);
+	slot = slot_find(door, id);
+	runs = slot != NULL && slot->status.state == ZK_HELD &&
+		zk_now() < slot->status.lease_end;
+	door_leave(door);
+	return runs && !atomic_load(&zk_poisoned);
+}
+
+void
+zk_queue_request(ZkClient *client, const char *node)
+{
+	Door	   *door = &client->door;
+	char	   *copy = strdup(node);
+	char	   *old;
+	ZkQueueListing *old_listing;
+
+	door_enter(door);
+	old = door->read_node;
+	old_listing = door->listing;
+	door->read_node = copy;
+	door->listing = NULL;
+	forget_error(door);
+	if (++door->read_serial == 0)
+		door->read_serial = 1;
+	wake_helper(door);
+	door_leave(door);
+	free(old);
+	zk_queue_free(old_listing);
+}
+
+ZkQueueListing *
+zk_queue_take(ZkClient *client)
+{
+	Door	   *door = &client->door;
+	ZkQueueListing *listing;
+
+	door_enter(door);
+	listing = door->listing;
+	door->listing = NULL;
+	door_leave(door);
+	return listing;
+}
+
+void
+zk_queue_cancel(ZkClient *client)
+{
+	Door	   *door = &client->door;
+	char	   *old;
+	ZkQueueListing *old_listing;
+
+	door_enter(door);
+	old = door->read_node;
+	old_listing = door->listing;
+	door->read_node = NULL;
+	door->listing = NULL;
+	door->read_serial++;
+	wake_helper(door);
+	door_leave(door);
+	free(old);
+	zk_queue_free(old_listing);
+}
+
+void
+zk_queue_free(ZkQueueListing *listing)
+{
+	if (listing == NULL)
+		return;
+	for (int i = 0; i < listing->count; i++)
+	{
+		free(listing->members[i].name);
+		free(listing->members[i].data);
+	}
+	free(listing->members);
+	free(listing);
+}
+
+/*-------------------------------------------------------------------------
+ * The other side: client threads.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Wake the backend: something it may read has changed.  Any thread; needs no
+ * lock.
+ */
+void
+zk_door_wake_backend(Door *door)
+{
+	uint64_t	one = 1;
+
+	while (write(door->event_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+/*
+ * Publish the state of a contender.  Client threads.
+ */
+void
+zk_door_publish(Door *door, int index, const ZkContenderStatus *status,
+				bool wake)
+{
+	pthread_mutex_lock(&door->lock);
+	door->slots[index].status = *status;
+	pthread_mutex_unlock(&door->lock);
+	if (wake)
+		zk_door_wake_backend(door);
+}
+
+/*
+ * Publish the state of the session and wake the backend.  Client threads.
+ */
+void
+zk_door_publish_session(Door *door, const ZkSessionStatus *session)
+{
+	pthread_mutex_lock(&door->lock);
+	door->session = *session;
+	pthread_mutex_unlock(&door->lock);
+	zk_door_wake_backend(door);
+}
+
+/*
+ * The contender of a dead slot is gone for certain: free the slot.  Client
+ * threads.
+ */
+void
+zk_door_free_slot(Door *door, int index)
+{
+	pthread_mutex_lock(&door->lock);
+	slot_free(door, &door->slots[index]);
+	pthread_mutex_unlock(&door->lock);
+}
+
+/*
+ * Take a slot for the client's own use (a znode to be reaped); the backend
+ * knows nothing of it.  Returns -1 if there is no room.  Client threads.
+ */
+int
+zk_door_take_slot(Door *door, const char *node)
+{
+	DoorSlot   *slot;
+	ZkError		error;
+	int			index = -1;
+
+	pthread_mutex_lock(&door->lock);
+	slot = slot_allocate(door, node, &error);
+	if (slot != NULL)
+	{
+		slot->dead = true;
+		index = (int) (slot - door->slots);
+	}
+	pthread_mutex_unlock(&door->lock);
+	return index;
+}
+
+/*
+ * Wait until there is something new for the helper, or until a point in time.
+ * Then take what concerns no single contender.  Helper thread.
+ */
+void
+zk_door_wait(Door *door, ZkTime until, DoorNews *news)
+{
+	struct timespec deadline;
+	ZkTime		span = until - zk_now();
+
+	/* conditions cannot wait on CLOCK_BOOTTIME: see that we wake no later */
+	clock_gettime(CLOCK_MONOTONIC, &deadline);
+	if (span < 0)
+		span = 0;
+	deadline.tv_sec += span / 1000000;
+	deadline.tv_nsec += (span % 1000000) * 1000;
+	if (deadline.tv_nsec >= 1000000000)
+	{
+		deadline.tv_nsec -= 1000000000;
+		deadline.tv_sec++;
+	}
+
+	pthread_mutex_lock(&door->lock);
+	while (!door->wake)
+		if (pthread_cond_timedwait(&door->wake_helper, &door->lock,
+								   &deadline) == ETIMEDOUT)
+			break;
+	door->wake = false;
+	news->stop = door->stop;
+	news->renew = door->renew;
+	news->read_serial = door->read_serial;
+	news->read_node = door->read_node;
+	door->renew = false;
+	door->read_node = NULL;
+	pthread_mutex_unlock(&door->lock);
+}
+
+/*
+ * Wake the helper from another client thread.
+ */
+void
+zk_door_wake_helper(Door *door)
+{
+	pthread_mutex_lock(&door->lock);
+	wake_helper(door);
+	pthread_mutex_unlock(&door->lock);
+}
+
+/*
+ * Take the oldest order; false if there is none.  The owner's data passes to
+ * the caller.  Helper thread.
+ */
+bool
+zk_door_next_order(Door *door, DoorOrder *order)
+{
+	bool		found;
+
+	pthread_mutex_lock(&door->lock);
+	found = door->first_order != ZK_NO_SLOT;
+	if (found)
+	{
+		DoorSlot   *slot = &door->slots[door->first_order];
+
+		order->slot = door->first_order;
+		order->order = slot->order;
+		order->partner = slot->partner;
+		order->mode = slot->mode;
+		order->node = slot->node;
+		order->owner = slot->owner;
+		order->owner_len = slot->owner_len;
+		order->status = slot->status;
+		slot->owner = NULL;
+		slot->ordered = false;
+		door->first_order = slot->next;
+	}
+	pthread_mutex_unlock(&door->lock);
+	return found;
+}
+
+/*
+ * Hand a listing to the backend, unless it wants another one by now or none:
+ * then free it.  Client threads.
+ */
+void
+zk_door_publish_listing(Door *door, uint32_t serial, ZkQueueListing *listing)
+{
+	ZkQueueListing *unwanted = listing;
+
+	pthread_mutex_lock(&door->lock);
+	if (door->read_serial == serial)
+	{
+		unwanted = door->listing;
+		door->listing = listing;
+	}
+	pthread_mutex_unlock(&door->lock);
+	zk_queue_free(unwanted);
+	zk_door_wake_backend(door);
+}

@@ -1,0 +1,375 @@
+/*-------------------------------------------------------------------------
+ *
+ * guards.c
+ *	  What libzookeeper must not do to the process it runs in, and its log.
+ *
+ * The library was written for programs that it may end: it checks itself with
+ * assert(), and a failed thread creation or a reply nobody asked for is an
+ * assertion (ZOOKEEPER-5073).  In a backend SIGABRT would take the whole
+ * cluster down.  Where the library is linked statically, the linker's --wrap
+ * sends the four calls below to us:
+ *
+ * __assert_fail	poisons the client and parks the thread for ever.  Held
+ *					locks are lost then, later calls fail, the backend lives.
+ * pthread_create	gives small stacks (the default costs 16 MB of commit
+ *					charge for each backend).
+ * pipe, socket		make descriptors that COPY ... TO PROGRAM does not inherit,
+ *					and let us know the server's address without asking the
+ *					library, whose accessor races with its own thread.
+ *
+ * With the shared library only the stacks can be seen to, through the
+ * process-wide default, and thread creation is probed before it matters.
+ *
+ * The log: the library's callback comes without a context on any client
+ * thread, so lines go to one ring for the process, and from there, on the
+ * backend thread, to the server log.
+ *
+ * IDENTIFICATION
+ *	  src/guards.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE				/* pthread_setattr_default_np, pipe2 */
+#endif
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client.h"
+
+#define LOG_LINES		64
+#define LOG_LINE_SIZE	200
+
+typedef struct LogLine
+{
+	bool		warning;
+	int			repeats;
+	char		text[LOG_LINE_SIZE];
+} LogLine;
+
+/* The log ring; all under log_lock, which any thread may take for a copy. */
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static LogLine log_lines[LOG_LINES];
+static unsigned int log_head;	/* next to write */
+static unsigned int log_tail;	/* next to read */
+static int	log_dropped;
+static char log_error[ZK_DETAIL_SIZE];	/* last complaint of the library */
+
+/* Set once, by the thread that failed a check; read by all. */
+atomic_bool zk_poisoned;
+
+static atomic_int poison_event_fd = -1;
+static atomic_int last_socket = -1;
+
+/*
+ * Tell which descriptor wakes the backend when the client is poisoned; -1 for
+ * none.  Backend thread.
+ */
+void
+zk_guard_event_fd(int fd)
+{
+	atomic_store(&poison_event_fd, fd);
+}
+
+#ifdef ZKLOCK_STATIC_LIBRARY
+
+extern int	__real_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+								  void *(*start) (void *), void *arg);
+extern int	__real_socket(int domain, int type, int protocol);
+
+extern void __wrap___assert_fail(const char *expression, const char *file,
+								 unsigned int line, const char *function)
+			__attribute__((noreturn));
+extern int	__wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+								  void *(*start) (void *), void *arg);
+extern int	__wrap_pipe(int fds[2]);
+extern int	__wrap_socket(int domain, int type, int protocol);
+
+/*
+ * An assertion of the library failed, on whatever client thread.  Its locks
+ * may be held and its data half changed, so nothing of it can be used again,
+ * nor freed: leave everything as it is, and say so.
+ */
+void
+__wrap___assert_fail(const char *expression, const char *file,
+					 unsigned int line, const char *function)
+{
+	uint64_t	one = 1;
+	int			fd = atomic_load(&poison_event_fd);
+
+	zk_log(true, "ZooKeeper client library failed a check: %s (%s:%u, %s)",
+		   expression, file, line, function);
+	atomic_store(&zk_poisoned, true);
+	if (fd >= 0)
+		while (write(fd, &one, sizeof(one)) < 0 && errno == EINTR)
+			;
+	for (;;)
+		pause();
+}
+
+/*
+ * As pthread_create(), with our stack size where the caller has no wish.
+ */
+int
+__wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+					  void *(*start) (void *), void *arg)
+{
+	pthread_attr_t small;
+	int			rc;
+
+	if (attr != NULL)
+		return __real_pthread_create(thread, attr, start, arg);
+	rc = pthread_attr_init(&small);
+	if (rc != 0)
+		return rc;
+	pthread_attr_setstacksize(&small, ZK_THREAD_STACK);
+	rc = __real_pthread_create(thread, &small, start, arg);
+	pthread_attr_destroy(&small);
+	return rc;
+}
+
+/*
+ * As pipe(), close-on-exec.
+ */
+int
+__wrap_pipe(int fds[2])
+{
+	return pipe2(fds, O_CLOEXEC);
+}
+
+/*
+ * As socket(), close-on-exec, and remembered for zk_guard_peer().
+ */
+int
+__wrap_socket(int domain, int type, int protocol)
+{
+	int			fd = __real_socket(domain, type | SOCK_CLOEXEC, protocol);
+
+	atomic_store(&last_socket, fd);
+	return fd;
+}
+
+#endif							/* ZKLOCK_STATIC_LIBRARY */
+
+/*
+ * Before zookeeper_init2(), on the helper thread: have its threads get small
+ * stacks.  zk_guard_leave_init() undoes it.
+ */
+void
+zk_guard_enter_init(void)
+{
+#ifndef ZKLOCK_STATIC_LIBRARY
+	pthread_attr_t attr;
+
+	if (pthread_attr_init(&attr) != 0)
+		return;
+	pthread_attr_setstacksize(&attr, ZK_THREAD_STACK);
+	pthread_setattr_default_np(&attr);
+	pthread_attr_destroy(&attr);
+#endif
+}
+
+void
+zk_guard_leave_init(void)
+{
+#ifndef ZKLOCK_STATIC_LIBRARY
+	pthread_attr_t attr;
+
+	if (pthread_attr_init(&attr) != 0)
+		return;
+	pthread_setattr_default_np(&attr);
+	pthread_attr_destroy(&attr);
+#endif
+}
+
+/*
+ * Write the numeric "host:port" of the server at the other end of the
+ * library's socket.  False if that cannot be told.  Any client thread.
+ */
+bool
+zk_guard_peer(char *server, size_t size)
+{
+	struct sockaddr_storage peer;
+	socklen_t	len = sizeof(peer);
+	char		host[64];
+	char		port[8];
+	int			fd = atomic_load(&last_socket);
+
+	if (fd < 0 || getpeername(fd, (struct sockaddr *) &peer, &len) != 0 ||
+		getnameinfo((struct sockaddr *) &peer, len, host, sizeof(host),
+					port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+		return false;
+	snprintf(server, size, peer.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s",
+			 host, port);
+	return true;
+}
+
+/*
+ * Create a thread with our stack size and the caller's signal mask.  Returns
+ * 0 or an errno.  Any thread.
+ */
+int
+zk_thread_create(pthread_t *thread, void *(*start) (void *), void *arg)
+{
+	pthread_attr_t attr;
+	int			rc;
+
+	rc = pthread_attr_init(&attr);
+	if (rc != 0)
+		return rc;
+	pthread_attr_setstacksize(&attr, ZK_THREAD_STACK);
+	rc = pthread_create(thread, &attr, start, arg);
+	pthread_attr_destroy(&attr);
+	return rc;
+}
+
+/* Waits for the probe to be over: the mutex is held until then. */
+static void *
+probe_main(void *arg)
+{
+	pthread_mutex_t *over = arg;
+
+	pthread_mutex_lock(over);
+	pthread_mutex_unlock(over);
+	return NULL;
+}
+
+/*
+ * Can the two threads that zookeeper_init2() will create be had?  It cannot
+ * report that they cannot: it asserts.  (Another process may take the last
+ * thread in between; then the client is poisoned, and only then.)  Helper
+ * thread.
+ */
+bool
+zk_guard_probe_threads(void)
+{
+	pthread_mutex_t over = PTHREAD_MUTEX_INITIALIZER;
+	pthread_t	threads[2];
+	int			started = 0;
+
+	pthread_mutex_lock(&over);
+	while (started < 2 &&
+		   zk_thread_create(&threads[started], probe_main, &over) == 0)
+		started++;
+	pthread_mutex_unlock(&over);
+	for (int i = 0; i < started; i++)
+		pthread_join(threads[i], NULL);
+	pthread_mutex_destroy(&over);
+	return started == 2;
+}
+
+/*
+ * Put a line into the ring.  A line like the one before only counts, a full
+ * ring drops.  log_lock is held.
+ */
+static void
+log_append(bool warning, const char *text)
+{
+	LogLine    *line;
+
+	if (log_head != log_tail)
+	{
+		line = &log_lines[(log_head - 1) % LOG_LINES];
+		if (strncmp(line->text, text, LOG_LINE_SIZE - 1) == 0)
+		{
+			line->repeats++;
+			return;
+		}
+	}
+	if (log_head - log_tail >= LOG_LINES)
+	{
+		log_dropped++;
+		return;
+	}
+	line = &log_lines[log_head++ % LOG_LINES];
+	line->warning = warning;
+	line->repeats = 1;
+	snprintf(line->text, sizeof(line->text), "%s", text);
+}
+
+/*
+ * Log a line of our own.  Any thread.
+ */
+void
+zk_log(bool warning, const char *fmt,...)
+{
+	char		text[LOG_LINE_SIZE];
+	va_list		args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	pthread_mutex_lock(&log_lock);
+	log_append(warning, text);
+	pthread_mutex_unlock(&log_lock);
+}
+
+/*
+ * The library's log callback: "time:pid:ZOO_LEVEL@function@line: message".
+ * Runs on any client thread, under locks of the library.
+ */
+void
+zk_log_callback(const char *line)
+{
+	const char *level = strstr(line, "ZOO_");
+	const char *message;
+
+	if (level == NULL)
+		return;
+	message = strstr(level, ": ");
+	message = message != NULL ? message + 2 : level;
+	pthread_mutex_lock(&log_lock);
+	log_append(false, message);
+	if (strncmp(level, "ZOO_ERROR", 9) == 0)
+		snprintf(log_error, sizeof(log_error), "%.200s", message);
+	pthread_mutex_unlock(&log_lock);
+}
+
+/*
+ * Take the oldest line; see zk_client_log_line().  Any thread.
+ */
+bool
+zk_log_take(char *line, size_t size, bool *warning, int *repeats, int *dropped)
+{
+	bool		found = false;
+
+	pthread_mutex_lock(&log_lock);
+	if (log_head != log_tail)
+	{
+		LogLine    *oldest = &log_lines[log_tail++ % LOG_LINES];
+
+		snprintf(line, size, "%s", oldest->text);
+		*warning = oldest->warning;
+		*repeats = oldest->repeats;
+		*dropped = log_dropped;
+		log_dropped = 0;
+		found = true;
+	}
+	pthread_mutex_unlock(&log_lock);
+	return found;
+}
+
+/*
+ * The library's last complaint since zk_log_clear_error(), or an empty string,
+ * into ZK_DETAIL_SIZE bytes.  Any thread.
+ */
+void
+zk_log_last_error(char *detail)
+{
+	pthread_mutex_lock(&log_lock);
+	memcpy(detail, log_error, ZK_DETAIL_SIZE);
+	pthread_mutex_unlock(&log_lock);
+}
+
+void
+zk_log_clear_error(void)
+{
+	pthread_mutex_lock(&log_lock);
+	log_error[0] = '\0';
+	pthread_mutex_unlock(&log_lock);
+}

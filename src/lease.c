@@ -1,0 +1,284 @@
+/*-------------------------------------------------------------------------
+ *
+ * lease.c
+ *	  How long a lock may be believed in, and renewing that.
+ *
+ * What proves that a contender exists is an operation that was *committed*
+ * after it was asked for.  A ping proves nothing and neither does a read: a
+ * follower that is cut off from its leader answers both for seconds after the
+ * session has expired and another holder works.  So:
+ *
+ * - a contender's lease runs until two thirds of the negotiated session
+ *	 timeout after its last proof was *sent*;
+ * - a create is a proof, so short holds cost nothing;
+ * - a holder, and a waiter that is next in line, is proved anew every quarter
+ *	 of the timeout by a multi-op of checks.  It is a transaction that changes
+ *	 no znode and fires no watch.
+ *
+ * A lease that ran out is a lost lock when a renewal was due and was not
+ * answered, or there was no connection.  Who finds it run out after the
+ * process had been stopped asks once, if the whole timeout has not passed
+ * either; after that the server may have expired the session.
+ *
+ * All functions run on client threads under engine_lock.
+ *
+ * IDENTIFICATION
+ *	  src/lease.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+static ZkTime
+timeout_of(const ZkClient *client)
+{
+	return ZK_MS(client->timeout_ms);
+}
+
+/*
+ * Is the contender's lease to be kept running?  Waiters far behind need none;
+ * the next in line does, so that an event is its grant.
+ */
+static bool
+keep_lease(const Contender *c)
+{
+	if (!c->in_use || c->unwanted || c->name[0] == '\0' ||
+		c->partner != ZK_NO_SLOT)
+		return false;
+	return c->state == ZK_HELD || c->proving ||
+		(c->state == ZK_WATCHING && c->next_in_line);
+}
+
+/* When is its renewal due? */
+static ZkTime
+renewal_due(const ZkClient *client, const Contender *c)
+{
+	ZkTime		due = c->proved_at + timeout_of(client) / 4;
+	ZkTime		again = client->renewed_at + timeout_of(client) / 4;
+
+	if (c->proving || c->proved_at < client->prove_since)
+		due = 0;
+
+	/* do not ask again what was just asked */
+	if (client->renewed_at > c->proved_at &&
+		client->renewed_at >= client->prove_since)
+		return due > again ? due : again;
+	return due;
+}
+
+static void
+on_renewal(int rc, const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+	Renewal    *renewal;
+
+	if (client == NULL)
+		return;
+	renewal = &client->renewals[request.which];
+	renewal->pending = false;
+	for (int i = 0; i < renewal->count; i++)
+	{
+		int			slot = renewal->slots[i];
+		Contender  *c = &client->contenders[slot];
+
+		if (!c->in_use || c->incarnation != renewal->incarnations[i])
+			continue;
+		if (rc == ZOK)
+			zk_contender_proved(client, slot, request.sent_at);
+		else if (!zk_is_connection_error(rc) &&
+				 renewal->results[i].err == ZNONODE)
+		{
+			/* the others were not proved: ask again for them, at once */
+			client->renewed_at = 0;
+			if (!c->unwanted)
+				zk_contender_vanished(client, slot);
+		}
+	}
+	zk_lease_renew(client);
+	zk_engine_leave(client);
+}
+
+/*
+ * Choose the contenders to renew together: those due, and those that will be
+ * soon.  Returns how many; 0 if none is due.
+ */
+static int
+choose_batch(ZkClient *client, Renewal *renewal)
+{
+	ZkTime		now = zk_now();
+	ZkTime		soon = now - timeout_of(client) / 8;
+	bool		any_due = false;
+	int			count = 0;
+
+	for (int i = 0; i < client->used && count < ZK_RENEWAL_BATCH; i++)
+	{
+		Contender  *c = &client->contenders[i];
+		bool		due;
+
+		if (!keep_lease(c))
+			continue;
+		due = renewal_due(client, c) <= now;
+		if (!due && c->proved_at > soon)
+			continue;
+		any_due |= due;
+		renewal->slots[count] = (uint16_t) i;
+		renewal->incarnations[count] = c->incarnation;
+		count++;
+	}
+	return any_due ? count : 0;
+}
+
+/*
+ * Send the checks.  Returns the library's answer.
+ */
+static int
+send_checks(ZkClient *client, Renewal *renewal, void *context)
+{
+	struct check
+	{
+		zoo_op_t	op;
+		char		path[ZK_NODE_PATH_SIZE + ZK_NAME_SIZE];
+	}		   *checks = malloc(sizeof(struct check) * (size_t) renewal->count);
+	zoo_op_t   *ops = malloc(sizeof(zoo_op_t) * (size_t) renewal->count);
+	int			rc = ZSYSTEMERROR;
+
+	for (int i = 0; checks != NULL && ops != NULL && i < renewal->count; i++)
+	{
+		const Contender *c = &client->contenders[renewal->slots[i]];
+
+		snprintf(checks[i].path, sizeof(checks[i].path), "%s/%s",
+				 c->node, c->name);
+		zoo_check_op_init(&ops[i], checks[i].path, -1);
+	}
+	if (checks != NULL && ops != NULL)
+		rc = zoo_amulti(client->handle, renewal->count, ops, renewal->results,
+						on_renewal, context);
+	free(checks);
+	free(ops);
+	return rc;
+}
+
+/*
+ * Renew what is due, if it can be done now.
+ */
+void
+zk_lease_renew(ZkClient *client)
+{
+	Renewal    *renewal = NULL;
+	void	   *context;
+
+	for (int i = 0; i < ZK_RENEWALS && renewal == NULL; i++)
+		if (!client->renewals[i].pending)
+			renewal = &client->renewals[i];
+	if (renewal == NULL || !client->connected || atomic_load(&zk_poisoned) ||
+		!zk_requests_available(client, 1))
+		return;
+	renewal->count = choose_batch(client, renewal);
+	if (renewal->count == 0)
+		return;
+
+	memset(renewal->results, 0, sizeof(renewal->results));
+	context = zk_request_begin(client, REQ_RENEW,
+							   (int) (renewal - client->renewals));
+	renewal->sent_at = client->renewed_at = zk_now();
+	if (send_checks(client, renewal, context) == ZOK)
+		renewal->pending = true;
+	else
+		zk_request_undo(client, context);
+}
+
+/*
+ * The handle is closed: no renewal will be answered.
+ */
+void
+zk_leases_handle_closed(ZkClient *client)
+{
+	for (int i = 0; i < ZK_RENEWALS; i++)
+		client->renewals[i].pending = false;
+	client->renewed_at = 0;
+}
+
+/*
+ * Was a renewal sent while that lease ran, and is it still not answered?
+ */
+static bool
+renewal_unanswered(const ZkClient *client, const Contender *c)
+{
+	for (int i = 0; i < ZK_RENEWALS; i++)
+		if (client->renewals[i].pending &&
+			client->renewals[i].sent_at < c->lease_end)
+			return true;
+	return false;
+}
+
+/*
+ * Lose what can no longer be proved.  Helper thread, on its timer.
+ */
+void
+zk_lease_check(ZkClient *client)
+{
+	ZkTime		now = zk_now();
+
+	for (int i = 0; i < client->used; i++)
+	{
+		Contender  *c = &client->contenders[i];
+
+		if (!c->in_use || c->unwanted || c->state != ZK_HELD ||
+			now < c->lease_end)
+			continue;
+		if (now >= c->presumed_lost || !client->connected ||
+			renewal_unanswered(client, c))
+			zk_contender_lose(client, i, ZK_LOST_LEASE,
+							  "It could not be proved to be held before its lease ran out.");
+	}
+}
+
+/*
+ * When is there something to do for a contender: renew, judge, or try again?
+ */
+static ZkTime
+contender_timer(const ZkClient *client, const Contender *c)
+{
+	ZkTime		timer = INT64_MAX;
+
+	if (client->connected && keep_lease(c))
+		timer = renewal_due(client, c);
+	if (c->state == ZK_HELD && !c->unwanted)
+	{
+		ZkTime		judge = zk_now() < c->lease_end ?
+			c->lease_end : c->presumed_lost;
+
+		if (judge < timer)
+			timer = judge;
+	}
+	if (client->connected && c->retry_at != 0 && c->retry_at < timer &&
+		c->pending == 0)
+		timer = c->retry_at;
+	return timer;
+}
+
+/*
+ * When must the helper look again?
+ */
+ZkTime
+zk_lease_next_timer(ZkClient *client)
+{
+	ZkTime		next = INT64_MAX;
+
+	for (int i = 0; i < client->used; i++)
+	{
+		const Contender *c = &client->contenders[i];
+		ZkTime		timer;
+
+		if (!c->in_use)
+			continue;
+		timer = contender_timer(client, c);
+		if (timer < next)
+			next = timer;
+	}
+	return next;
+}

@@ -1,0 +1,357 @@
+/*-------------------------------------------------------------------------
+ *
+ * life.c
+ *	  What can happen to a contender, whatever the protocol is doing.
+ *
+ * It is published, granted, lost, refused, found gone, given up.  Nothing here
+ * sends anything: a change marks the contender as touched, and what comes next
+ * for it is sent when the engine is left (zk_engine_leave, contender.c).
+ *
+ * All functions run on client threads under engine_lock.
+ *
+ * IDENTIFICATION
+ *	  src/life.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "client.h"
+
+/* How long to wait before trying again what failed while connected. */
+#define RETRY_DELAY		ZK_MS(100)
+
+/*
+ * Write the path of a child of the contender's lock node, into
+ * ZK_CONTENDER_PATH_SIZE bytes.  The name is one of ours, so it fits.
+ */
+void
+zk_contender_path(const Contender *c, const char *name, char *path)
+{
+	snprintf(path, ZK_CONTENDER_PATH_SIZE, "%s/%s", c->node, name);
+}
+
+/*
+ * Something about the contender has changed: see what comes next for it when
+ * the engine is left.
+ */
+void
+zk_contender_touch(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (c->touched)
+		return;
+	c->touched = true;
+	client->touched[client->touched_count++] = (uint16_t) slot;
+}
+
+/*
+ * Tell the backend where a contender stands; wake it if it may be waiting for
+ * just this.
+ */
+void
+zk_contender_publish(ZkClient *client, int slot, bool wake)
+{
+	Contender  *c = &client->contenders[slot];
+	ZkContenderStatus status;
+	const char *blocker;
+
+	if (c->abandoned)
+		return;
+	memset(&status, 0, sizeof(status));
+	if (c->state == ZK_GONE && c->released)
+		status.state = ZK_GONE;
+	else if (c->end != ZK_NONE)
+		status.state = c->end;
+	else
+		status.state = c->unwanted ? ZK_RELEASING : c->state;
+	status.error = c->error;
+	status.loss = c->loss;
+	memcpy(status.detail, c->detail, sizeof(status.detail));
+	memcpy(status.name, c->name, sizeof(status.name));
+	status.token = c->token;
+	status.proved_at = c->proved_at;
+	status.lease_end = c->lease_end;
+	status.presumed_lost = c->presumed_lost;
+	status.granted_at = c->granted_at;
+	if (c->state == ZK_WATCHING && c->watched != NULL)
+	{
+		status.deadlock = c->rival[0] != '\0';
+		blocker = status.deadlock ? c->rival : strrchr(c->watched, '/') + 1;
+		snprintf(status.blocker, sizeof(status.blocker), "%s", blocker);
+		status.ahead = c->ahead;
+	}
+	zk_door_publish(&client->door, slot, &status, wake);
+}
+
+/*
+ * Write a random (version 4) uuid in text form.
+ */
+static void
+make_uuid(char *uuid)
+{
+	unsigned char r[16];
+	size_t		have = 0;
+
+	while (have < sizeof(r))
+	{
+		ssize_t		n = getrandom(r + have, sizeof(r) - have, 0);
+
+		if (n > 0)
+			have += (size_t) n;
+	}
+	r[6] = (r[6] & 0x0F) | 0x40;
+	r[8] = (r[8] & 0x3F) | 0x80;
+	snprintf(uuid, ZK_UUID_SIZE,
+			 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
+			 "%02x%02x%02x%02x%02x%02x",
+			 r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7],
+			 r[8], r[9], r[10], r[11], r[12], r[13], r[14], r[15]);
+}
+
+/*
+ * Give the contender a new identity.  Each create has one of its own: were it
+ * reused, a create that was executed late could be taken for another.
+ */
+void
+zk_contender_new_name(ZkClient *client, Contender *c)
+{
+	char		uuid[ZK_UUID_SIZE];
+
+	make_uuid(uuid);
+	zk_queue_base_name(c->base, sizeof(c->base), client->style, c->mode, uuid);
+}
+
+/* Nothing of it exists in ZooKeeper any more. */
+void
+zk_contender_forget(Contender *c)
+{
+	c->maybe_exists = false;
+	c->name[0] = '\0';
+}
+
+void
+zk_contender_unwatch(Contender *c)
+{
+	free(c->watched);
+	c->watched = NULL;
+}
+
+/* Try again soon; the helper sees to it. */
+void
+zk_contender_retry(ZkClient *client, Contender *c)
+{
+	c->retry_at = zk_now() + RETRY_DELAY;
+	zk_door_wake_helper(&client->door);
+}
+
+/* Take a slot into use, for a contender that is wanted. */
+Contender *
+zk_contender_use(ZkClient *client, int slot, const char *node, ZkMode mode)
+{
+	Contender  *c = &client->contenders[slot];
+	uint32_t	incarnation = c->incarnation;
+	bool		touched = c->touched;
+
+	memset(c, 0, sizeof(*c));
+	c->touched = touched;
+	c->incarnation = incarnation + 1;
+	c->in_use = true;
+	c->node = node;
+	c->mode = mode;
+	c->partner = ZK_NO_SLOT;
+	c->state = ZK_WANTED;
+	if (slot >= client->used)
+		client->used = (uint16_t) (slot + 1);
+	return c;
+}
+
+/*
+ * Give up the exclusive contender whose place this one was to take.
+ */
+void
+zk_contender_drop_partner(ZkClient *client, Contender *c)
+{
+	int			partner = c->partner;
+
+	c->partner = ZK_NO_SLOT;
+	if (partner != ZK_NO_SLOT)
+		zk_contender_end(client, partner, true);
+}
+
+/*
+ * The contender is not wanted any more.
+ */
+void
+zk_contender_end(ZkClient *client, int slot, bool abandon)
+{
+	Contender  *c = &client->contenders[slot];
+
+	c->unwanted = true;
+	if (abandon)
+		c->abandoned = true;
+	else
+		c->released = true;
+	if (c->pending == 0)
+		zk_contender_drop_partner(client, c);
+	zk_contender_touch(client, slot);
+}
+
+/*
+ * The contender cannot be granted.  What exists of it will be deleted.
+ */
+void
+zk_contender_fail(ZkClient *client, int slot, ZkError error,
+				  const char *fmt,...)
+{
+	Contender  *c = &client->contenders[slot];
+	va_list		args;
+
+	if (c->end == ZK_NONE)
+	{
+		c->end = ZK_FAILED;
+		c->error = error;
+		va_start(args, fmt);
+		vsnprintf(c->detail, sizeof(c->detail), fmt, args);
+		va_end(args);
+	}
+	c->unwanted = true;
+	zk_contender_publish(client, slot, true);
+	zk_contender_touch(client, slot);
+}
+
+/*
+ * The lock is lost.  That is final; what exists of the contender is deleted
+ * as soon as can be, whether the backend looks or not, and never taken up
+ * again.
+ */
+void
+zk_contender_lose(ZkClient *client, int slot, ZkLoss loss, const char *detail)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (c->end != ZK_NONE || c->unwanted)
+		return;
+	c->end = ZK_LOST;
+	c->loss = loss;
+	snprintf(c->detail, sizeof(c->detail), "%s", detail);
+	c->unwanted = true;
+	zk_contender_publish(client, slot, true);
+	zk_contender_drop_partner(client, c);
+	zk_contender_touch(client, slot);
+}
+
+/*
+ * The contender's znode is gone, and nobody here deleted it.  A holder has
+ * lost its lock; a waiter queues anew, as long as that makes sense.
+ */
+void
+zk_contender_vanished(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+
+	zk_contender_forget(c);
+	if (c->unwanted)
+		;
+	else if (c->state == ZK_HELD)
+		zk_contender_lose(client, slot, ZK_LOST_CONTENDER,
+						  "Its contender was deleted by somebody else.");
+	else if (++c->attempts > ZK_MAX_ATTEMPTS)
+		zk_contender_fail(client, slot, ZK_ERR_VANISHING,
+						  "The contender was deleted by somebody else each of %d times.",
+						  ZK_MAX_ATTEMPTS);
+	else
+	{
+		c->state = ZK_WANTED;
+		c->proving = false;
+	}
+	zk_contender_touch(client, slot);
+}
+
+/*
+ * The lock is ours: nobody conflicting is ahead.  It is reported only with a
+ * lease that is running; who waited for longer than that proves first that
+ * its ZooKeeper session is still alive, for an event or a list may be as old
+ * as the process slept.
+ */
+void
+zk_contender_grant(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+	ZkTime		now = zk_now();
+
+	zk_contender_unwatch(c);
+	if (now >= c->lease_end)
+	{
+		c->state = ZK_QUEUED;
+		c->proving = true;
+		zk_door_wake_helper(&client->door);
+		return;
+	}
+	c->proving = false;
+	c->state = ZK_HELD;
+	c->granted_at = now;
+	c->attempts = 0;
+	zk_contender_publish(client, slot, true);
+}
+
+/*
+ * An operation of the ZooKeeper session, sent at that time, was committed: the
+ * contender may be believed in until its lease runs out, and until then its
+ * session cannot have expired.
+ */
+void
+zk_contender_set_lease(ZkClient *client, Contender *c, ZkTime sent_at)
+{
+	ZkTime		timeout = ZK_MS(client->timeout_ms);
+
+	c->proved_at = sent_at;
+	c->lease_end = sent_at + timeout * 2 / 3;
+	c->presumed_lost = sent_at + timeout;
+}
+
+/*
+ * An operation that was sent at that time has proved that the contender
+ * exists.
+ */
+void
+zk_contender_proved(ZkClient *client, int slot, ZkTime sent_at)
+{
+	Contender  *c = &client->contenders[slot];
+
+	zk_contender_set_lease(client, c, sent_at);
+	if (c->unwanted)
+		return;
+	if (c->proving)
+		zk_contender_grant(client, slot);
+	else
+		zk_contender_publish(client, slot, c->state == ZK_HELD);
+}
+
+/*
+ * A waiting contender is given up with the ZooKeeper session that created it,
+ * but that session may not be over yet: leave its znode to a slot of its own
+ * to be deleted.  If there is no room, it goes with its session: nobody keeps
+ * that alive any more.
+ */
+void
+zk_contender_reap_elsewhere(ZkClient *client, const Contender *c)
+{
+	int			slot = zk_door_take_slot(&client->door, c->node);
+	Contender  *reaper;
+
+	if (slot < 0)
+		return;
+	reaper = zk_contender_use(client, slot, client->door.slots[slot].node,
+							  c->mode);
+	memcpy(reaper->base, c->base, sizeof(reaper->base));
+	memcpy(reaper->name, c->name, sizeof(reaper->name));
+	reaper->maybe_exists = c->maybe_exists;
+	reaper->state = ZK_CREATING;
+	reaper->unwanted = reaper->abandoned = true;
+	zk_contender_touch(client, slot);
+}

@@ -1,0 +1,295 @@
+/*-------------------------------------------------------------------------
+ *
+ * listing.c
+ *	  Reading a queue for somebody who wants to see it.
+ *
+ * The list of children first, then the data of each contender, as many at a
+ * time as there is room for.  A contender that has gone in between is left
+ * out.  Reads prove nothing: what is seen may be behind by as much as the
+ * server that answers is.
+ *
+ * All functions run on client threads under engine_lock.
+ *
+ * IDENTIFICATION
+ *	  src/listing.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+/* Room left for those who want locks while a long queue is being read. */
+#define READ_RESERVE	16
+
+/*
+ * Give up the read, and what was read so far.
+ */
+void
+zk_read_free(ZkClient *client)
+{
+	zk_requests_forget_reads(client);
+	free(client->read.node);
+	zk_queue_free(client->read.listing);
+	memset(&client->read, 0, sizeof(client->read));
+}
+
+/*
+ * Begin to read the queue of a lock node (malloc'd, taken over; NULL to stop
+ * reading), in answer to the backend's read of that serial.
+ */
+void
+zk_read_begin(ZkClient *client, char *node, uint32_t serial)
+{
+	zk_read_free(client);
+	client->read.node = node;
+	client->read.serial = serial;
+	zk_read_advance(client);
+}
+
+/*
+ * The connection was lost, or the handle closed: begin again.
+ */
+void
+zk_read_restart(ZkClient *client)
+{
+	QueueRead  *read = &client->read;
+
+	zk_requests_forget_reads(client);
+	zk_queue_free(read->listing);
+	read->listing = NULL;
+	read->listed = false;
+	read->pending = 0;
+	read->next = 0;
+}
+
+/*
+ * The read has failed: say why.
+ */
+static void
+read_failed(ZkClient *client, ZkError error, const char *detail)
+{
+	QueueRead  *read = &client->read;
+	ZkQueueListing *listing = calloc(1, sizeof(ZkQueueListing));
+
+	if (listing != NULL)
+	{
+		listing->error = error;
+		snprintf(listing->detail, sizeof(listing->detail), "%s", detail);
+		zk_door_publish_listing(&client->door, read->serial, listing);
+	}
+	zk_read_free(client);
+}
+
+/*
+ * Drop the members that have gone meanwhile, say who holds, and hand over.
+ */
+static void
+read_complete(ZkClient *client)
+{
+	QueueRead  *read = &client->read;
+	ZkQueueListing *listing = read->listing;
+	ZkQueueEntry *entries;
+	int64_t    *owners;
+	int			count = 0;
+
+	for (int i = 0; i < listing->count; i++)
+	{
+		if (listing->members[i].czxid != 0)
+			listing->members[count++] = listing->members[i];
+		else
+			free(listing->members[i].name);
+	}
+	listing->count = count;
+
+	entries = malloc(sizeof(ZkQueueEntry) * (size_t) (count + 1));
+	owners = malloc(sizeof(int64_t) * (size_t) (count + 1));
+	if (entries != NULL && owners != NULL)
+	{
+		for (int i = 0; i < count; i++)
+		{
+			zk_queue_parse(listing->members[i].name, &entries[i]);
+			owners[i] = listing->members[i].session_id;
+		}
+		for (int i = 0; i < count; i++)
+			listing->members[i].granted = zk_queue_granted(entries, owners, i);
+	}
+	free(entries);
+	free(owners);
+
+	read->listing = NULL;
+	zk_door_publish_listing(&client->door, read->serial, listing);
+	zk_read_free(client);
+}
+
+/* Is it one of this client's contenders? */
+static bool
+is_own(const ZkClient *client, const char *node, const char *name)
+{
+	for (int i = 0; i < client->used; i++)
+	{
+		const Contender *c = &client->contenders[i];
+
+		if (c->in_use && strcmp(c->name, name) == 0 &&
+			strcmp(c->node, node) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Make an empty listing of the contenders among some children.  NULL if out
+ * of memory.
+ */
+static ZkQueueListing *
+make_listing(const ZkClient *client, const struct String_vector *children)
+{
+	ZkQueueListing *listing = calloc(1, sizeof(ZkQueueListing));
+	ZkQueueEntry *entries;
+	size_t		room = (size_t) children->count + 1;
+
+	entries = malloc(sizeof(ZkQueueEntry) * room);
+	if (listing != NULL)
+		listing->members = calloc(room, sizeof(ZkQueueMember));
+	if (entries == NULL || listing == NULL || listing->members == NULL)
+	{
+		free(entries);
+		zk_queue_free(listing);
+		return NULL;
+	}
+	listing->count = zk_queue_sort((const char *const *) children->data,
+								   children->count, entries, NULL);
+	listing->ignored = children->count - listing->count;
+	for (int i = 0; i < listing->count; i++)
+	{
+		ZkQueueMember *member = &listing->members[i];
+
+		member->name = strdup(entries[i].name);
+		member->mode = entries[i].mode;
+		member->sequence = entries[i].sequence;
+		member->own = is_own(client, client->read.node, entries[i].name);
+		if (member->name == NULL)
+		{
+			free(entries);
+			zk_queue_free(listing);
+			return NULL;
+		}
+	}
+	free(entries);
+	return listing;
+}
+
+static void
+on_data(int rc, const char *value, int value_len, const struct Stat *stat,
+		const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+	QueueRead  *read;
+	ZkQueueMember *member;
+
+	if (client == NULL)
+		return;
+	read = &client->read;
+	read->pending--;
+	member = &read->listing->members[request.which];
+	if (rc == ZOK || rc == ZNOAUTH)
+		member->czxid = rc == ZOK ? stat->czxid : -1;
+	if (rc == ZOK)
+	{
+		member->session_id = stat->ephemeralOwner;
+		member->ctime_ms = stat->ctime;
+		if (value_len > 0)
+			member->data = malloc((size_t) value_len);
+		if (member->data != NULL)
+		{
+			memcpy(member->data, value, (size_t) value_len);
+			member->data_len = value_len;
+		}
+	}
+	zk_read_advance(client);
+	zk_engine_leave(client);
+}
+
+static void
+on_read_list(int rc, const struct String_vector *children, const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+	static struct String_vector none;
+
+	if (client == NULL)
+		return;
+	client->read.pending--;
+	if (rc == ZOK || rc == ZNONODE)
+	{
+		client->read.listing = make_listing(client,
+											rc == ZOK ? children : &none);
+		client->read.listed = true;
+		if (client->read.listing == NULL)
+			read_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
+	}
+	else if (rc == ZNOAUTH)
+		read_failed(client, ZK_ERR_FORBIDDEN,
+					"Not authorized to list the children of the lock node.");
+	else if (!zk_is_connection_error(rc))
+		read_failed(client, ZK_ERR_OTHER, zerror(rc));
+	zk_read_advance(client);
+	zk_engine_leave(client);
+}
+
+/*
+ * Ask for the data of the next member.  False if that cannot be done now.
+ */
+static bool
+send_data(ZkClient *client)
+{
+	QueueRead  *read = &client->read;
+	char		path[ZK_NODE_PATH_SIZE * 2];
+	void	   *context;
+
+	context = zk_request_begin(client, REQ_READ_DATA, read->next);
+	snprintf(path, sizeof(path), "%s/%s", read->node,
+			 read->listing->members[read->next].name);
+	if (zoo_aget(client->handle, path, 0, on_data, context) != ZOK)
+	{
+		zk_request_undo(client, context);
+		return false;
+	}
+	read->next++;
+	read->pending++;
+	return true;
+}
+
+/*
+ * Do what comes next for the read, if there is one and it can be done now.
+ */
+void
+zk_read_advance(ZkClient *client)
+{
+	QueueRead  *read = &client->read;
+	void	   *context;
+
+	if (read->node == NULL || !client->connected ||
+		atomic_load(&zk_poisoned))
+		return;
+	if (!read->listed)
+	{
+		if (read->pending > 0 || !zk_requests_available(client, READ_RESERVE))
+			return;
+		context = zk_request_begin(client, REQ_READ_LIST, 0);
+		if (zoo_aget_children(client->handle, read->node, 0, on_read_list,
+							  context) == ZOK)
+			read->pending++;
+		else
+			zk_request_undo(client, context);
+		return;
+	}
+	while (read->next < read->listing->count &&
+		   zk_requests_available(client, READ_RESERVE))
+		if (!send_data(client))
+			return;
+	if (read->next == read->listing->count && read->pending == 0)
+		read_complete(client);
+}

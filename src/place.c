@@ -1,0 +1,330 @@
+/*-------------------------------------------------------------------------
+ *
+ * place.c
+ *	  A contender's place in its queue: list, decide, watch, grant.
+ *
+ * The rules of src/README that live here:
+ *
+ * 1. Granted only when found by its exact name in a list read after it was
+ *    created, in the ZooKeeper session that created it.
+ * 2. An event is a grant only when that list showed exactly one conflicting
+ *    contender ahead, it was the one watched, it was deleted, the connection
+ *    has been there all the time, and nothing can have taken its place.  Else
+ *    list again.
+ * 3. Watch with get: on a node that is gone it leaves no watch (exists would).
+ *
+ * All functions run on client threads under engine_lock, which the completions
+ * take through zk_request_end().
+ *
+ * IDENTIFICATION
+ *	  src/place.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+/*
+ * Collect the base names of this client's other contenders of the same lock
+ * node: they never conflict.  Returns a malloc'd array (NULL if none or no
+ * memory: then we wait for ourselves, which is safe), and whether one of them
+ * is a shared lock that is held.
+ */
+static const char **
+own_names(ZkClient *client, const Contender *self, int *count, bool *shared)
+{
+	const char **names = NULL;
+
+	*count = 0;
+	*shared = false;
+	for (int i = 0; i < client->used; i++)
+	{
+		const Contender *c = &client->contenders[i];
+
+		if (!c->in_use || c == self || strcmp(c->node, self->node) != 0 ||
+			c->base[0] == '\0')
+			continue;
+		if (names == NULL)
+			names = malloc(sizeof(char *) * (size_t) client->used);
+		if (names == NULL)
+			return NULL;
+		names[(*count)++] = c->base;
+		if (c->mode == ZK_SHARED && c->state == ZK_HELD && !c->unwanted)
+			*shared = true;
+	}
+	return names;
+}
+
+/*
+ * Are the contenders ahead holders, all of them?  Then we are next.
+ */
+static bool
+only_holders_ahead(const ZkQueueEntry *entries, int blocker, ZkMode mode)
+{
+	for (int i = 0; i <= blocker; i++)
+		if (entries[i].mode == ZK_EXCLUSIVE && blocker > 0)
+			return false;
+	return mode == ZK_EXCLUSIVE || blocker == 0;
+}
+
+static void watcher(zhandle_t *zh, int type, int state, const char *path,
+					void *context);
+static void on_watch(int rc, const char *value, int value_len,
+					 const struct Stat *stat, const void *context);
+
+/*
+ * Wait for a contender to go.
+ */
+static void
+send_watch(ZkClient *client, int slot, const char *name)
+{
+	Contender  *c = &client->contenders[slot];
+	void	   *context;
+	char		path[ZK_NODE_PATH_SIZE * 2];
+	int			rc;
+
+	zk_contender_unwatch(c);
+	if ((size_t) snprintf(path, sizeof(path), "%s/%s", c->node, name) <
+		sizeof(path))
+		c->watched = strdup(path);
+	if (c->watched == NULL)
+	{
+		zk_contender_fail(client, slot, ZK_ERR_OTHER,
+			 "Cannot watch contender \"%.100s\".", name);
+		return;
+	}
+	c->state = ZK_WATCHING;
+	context = zk_request_begin(client, REQ_WATCH, slot);
+
+	/*
+	 * The watcher's context is the slot alone, so that waiting again and again
+	 * for one holder registers one watch with the library, not one a time.
+	 */
+	rc = zoo_awget(client->handle, path, watcher, (void *) (intptr_t) slot,
+				   on_watch, context);
+	if (rc != ZOK)
+	{
+		zk_request_undo(client, context);
+		c->state = ZK_QUEUED;
+		zk_contender_retry(client, c);
+	}
+	else
+		c->pending++;
+}
+
+/*
+ * The queue says that the contender must wait.
+ */
+static void
+wait_for(ZkClient *client, int slot, const ZkQueueEntry *entries,
+		 const ZkVerdict *verdict, bool upgrade)
+{
+	Contender  *c = &client->contenders[slot];
+
+	c->ahead = verdict->ahead;
+	c->last_ahead = verdict->last_ahead;
+	c->next_in_line = only_holders_ahead(entries, verdict->watch, c->mode);
+	c->rival[0] = '\0';
+	if (upgrade && verdict->deadlock >= 0)
+		snprintf(c->rival, sizeof(c->rival), "%s",
+				 entries[verdict->deadlock].name);
+	send_watch(client, slot, entries[verdict->watch].name);
+	if (c->state == ZK_WATCHING)
+		zk_contender_publish(client, slot, true);
+}
+
+/*
+ * Warn, once for this client, of a child that is no contender of any kind we
+ * know: it is ignored, but somebody may believe that it excludes us.
+ */
+static void
+warn_foreign(ZkClient *client, const Contender *c, const char *name)
+{
+	if (client->warned_foreign)
+		return;
+	client->warned_foreign = true;
+	zk_log(true, "ignoring \"%.60s\" below lock node \"%.80s\": not the name of a contender",
+		   name, c->node);
+}
+
+/*
+ * Find the contender's place in a list of children just read.
+ */
+static void
+evaluate(ZkClient *client, int slot, const struct String_vector *list)
+{
+	Contender  *c = &client->contenders[slot];
+	ZkQueueEntry *entries;
+	ZkVerdict	verdict;
+	const char *ignored = NULL;
+	const char **own;
+	int			own_count;
+	bool		upgrade;
+	int			count;
+
+	entries = malloc(sizeof(ZkQueueEntry) * (size_t) (list->count + 1));
+	if (entries == NULL)
+	{
+		zk_contender_fail(client, slot, ZK_ERR_NO_MEMORY, "Out of memory.");
+		return;
+	}
+	count = zk_queue_sort((const char *const *) list->data, list->count,
+						  entries, &ignored);
+	if (ignored != NULL)
+		warn_foreign(client, c, ignored);
+	own = own_names(client, c, &own_count, &upgrade);
+	zk_queue_decide(entries, count, c->name, own, own_count, &verdict);
+	switch (verdict.decision)
+	{
+		case ZK_DECIDE_GRANTED:
+			zk_contender_grant(client, slot);
+			break;
+		case ZK_DECIDE_WAIT:
+			wait_for(client, slot, entries, &verdict, upgrade);
+			break;
+		case ZK_DECIDE_MISSING:
+			zk_contender_vanished(client, slot);
+			break;
+		case ZK_DECIDE_TIED:
+			zk_contender_fail(client, slot, ZK_ERR_TIED,
+				 "Contender \"%.80s\" has the same sequence number as \"%s\".",
+				 entries[verdict.watch].name, c->name);
+			break;
+		case ZK_DECIDE_SEQUENCE:
+			zk_contender_fail(client, slot, ZK_ERR_SEQUENCE,
+				 "Contender \"%s\" has one of the last sequence numbers.",
+				 c->name);
+			break;
+	}
+	free(own);
+	free(entries);
+}
+
+/*
+ * Something happened to a znode that was watched.  Session events come to
+ * every watcher and mean nothing here.
+ */
+static void
+watcher(zhandle_t *zh, int type, int state, const char *path, void *context)
+{
+	ZkClient   *client;
+	Contender  *c;
+	int			slot = (int) (intptr_t) context;
+
+	(void) state;
+	if (type == ZOO_SESSION_EVENT)
+		return;
+	client = zk_client_enter();
+	c = &client->contenders[slot];
+	if ((uintptr_t) zoo_get_context(zh) == client->epoch &&
+		c->in_use && !c->unwanted && c->state == ZK_WATCHING &&
+		c->watched != NULL && strcmp(c->watched, path) == 0)
+	{
+		if (type == ZOO_DELETED_EVENT && c->last_ahead && c->pending == 0)
+			zk_contender_grant(client, slot);
+		else
+		{
+			c->state = ZK_QUEUED;
+			zk_contender_touch(client, slot);
+		}
+	}
+	zk_engine_leave(client);
+}
+
+/*
+ * The answer to the get that set the watch.  A contender whose data was
+ * changed may have put a shared one in its place (send_downgrade), so that its
+ * deletion proves nothing.
+ */
+static void
+on_watch(int rc, const char *value, int value_len, const struct Stat *stat,
+		 const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+	Contender  *c;
+
+	(void) value;
+	(void) value_len;
+	if (client == NULL)
+		return;
+	c = &client->contenders[request.which];
+	c->pending--;
+	if (rc == ZOK)
+	{
+		if (stat->version != 0)
+			c->last_ahead = false;
+	}
+	else if (c->state == ZK_WATCHING && !c->unwanted)
+	{
+		c->state = ZK_QUEUED;
+		if (rc == ZNOAUTH)
+			zk_contender_fail(client, request.which, ZK_ERR_FORBIDDEN,
+				 "Not authorized to read contender \"%s\".", c->watched);
+		else if (rc != ZNONODE)
+			zk_contender_retry(client, c);
+	}
+	zk_contender_touch(client, request.which);
+	zk_engine_leave(client);
+}
+
+/*
+ * Ask for the children of a contender's lock node.  engine_lock.
+ */
+void
+zk_send_children(ZkClient *client, int slot, RequestKind kind,
+				 strings_completion_t completion)
+{
+	Contender  *c = &client->contenders[slot];
+	void	   *context = zk_request_begin(client, kind, slot);
+
+	if (zoo_aget_children(client->handle, c->node, 0, completion,
+						  context) == ZOK)
+		c->pending++;
+	else
+	{
+		zk_request_undo(client, context);
+		zk_contender_retry(client, c);
+	}
+}
+
+/*
+ * The list of a queue.
+ */
+static void
+on_list(int rc, const struct String_vector *list, const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+	Contender  *c;
+
+	if (client == NULL)
+		return;
+	c = &client->contenders[request.which];
+	c->pending--;
+	if (c->unwanted || c->state != ZK_QUEUED)
+		;						/* the create that went with it failed */
+	else if (rc == ZOK)
+		evaluate(client, request.which, list);
+	else if (rc == ZNONODE)
+		zk_contender_vanished(client, request.which);
+	else if (rc == ZNOAUTH)
+		zk_contender_fail(client, request.which, ZK_ERR_FORBIDDEN,
+						  "Not authorized to list the children of znode \"%.150s\".",
+						  c->node);
+	else
+		zk_contender_retry(client, c);
+	zk_contender_touch(client, request.which);
+	zk_engine_leave(client);
+}
+
+/*
+ * List the queue, to find the contender's place in it.
+ */
+void
+zk_place_send_list(ZkClient *client, int slot)
+{
+	zk_send_children(client, slot, REQ_LIST, on_list);
+}

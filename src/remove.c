@@ -1,0 +1,160 @@
+/*-------------------------------------------------------------------------
+ *
+ * remove.c
+ *	  Deleting a contender, and putting a shared one in its place.
+ *
+ * A contender is deleted by its own full name only, and forgotten only when the
+ * answer was "deleted" or "no such node", or when its ZooKeeper session is over.
+ *
+ * All functions run on client threads under engine_lock, which the completions
+ * take through zk_request_end().
+ *
+ * IDENTIFICATION
+ *	  src/remove.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <string.h>
+
+#include "client.h"
+
+/*
+ * The answer to a delete.
+ */
+static void
+on_delete(int rc, const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+	Contender  *c;
+
+	if (client == NULL)
+		return;
+	c = &client->contenders[request.which];
+	c->pending--;
+	if (rc == ZOK || rc == ZNONODE)
+		zk_contender_forget(c);
+	else if (rc == ZNOAUTH)
+	{
+		/* it can go in one way only: with its ZooKeeper session */
+		client->close_wanted = true;
+		c->retry_at = INT64_MAX;
+		zk_contender_fail(client, request.which, ZK_ERR_FORBIDDEN,
+						  "Not authorized to delete children of znode \"%.150s\".",
+						  c->node);
+	}
+	else
+		zk_contender_retry(client, c);
+	zk_contender_touch(client, request.which);
+	zk_engine_leave(client);
+}
+
+/*
+ * Delete the contender.
+ */
+void
+zk_send_delete(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+	void	   *context;
+	char		path[ZK_CONTENDER_PATH_SIZE];
+
+	zk_contender_path(c, c->name, path);
+	context = zk_request_begin(client, REQ_DELETE, slot);
+	if (zoo_adelete(client->handle, path, -1, on_delete, context) == ZOK)
+		c->pending++;
+	else
+	{
+		zk_request_undo(client, context);
+		zk_contender_retry(client, c);
+	}
+}
+
+/*
+ * The downgrade was not carried out: what stood in its way?
+ */
+static void
+downgrade_failed(ZkClient *client, int slot, int rc)
+{
+	Contender  *c = &client->contenders[slot];
+	char		detail[ZK_DETAIL_SIZE];
+
+	if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
+	{
+		if (c->unwanted)
+			zk_contender_drop_partner(client, c);
+		zk_contender_retry(client, c);
+		return;
+	}
+	zk_contender_forget(c);
+	snprintf(detail, sizeof(detail),
+			 "The exclusive lock could not be turned into a shared one: %s.",
+			 zerror(rc));
+	zk_contender_lose(client, slot, ZK_LOST_CONTENDER, detail);
+	zk_contender_drop_partner(client, c);
+}
+
+static void
+on_downgrade(int rc, const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+	Contender  *c;
+
+	if (client == NULL)
+		return;
+	c = &client->contenders[request.which];
+	c->pending--;
+
+	/* all or nothing: if the shared one was there, so was all the rest done */
+	if (rc == ZOK || c->results[0].err == ZNODEEXISTS)
+	{
+		if (c->partner != ZK_NO_SLOT)
+			zk_contender_forget(&client->contenders[c->partner]);
+		zk_contender_drop_partner(client, c);
+		if (rc == ZOK)
+			zk_contender_proved(client, request.which, request.sent_at);
+	}
+	else
+		downgrade_failed(client, request.which, rc);
+	zk_contender_touch(client, request.which);
+	zk_engine_leave(client);
+}
+
+/*
+ * Put the shared contender into the place of the exclusive one: it gets the
+ * same number, as in Curator (CURATOR-621), so that nobody who waits can slip
+ * in.  One atomic multi-op.  Changing the exclusive one's data before deleting
+ * it is for a waiter that watches it: its watch fires as "changed", or it sees
+ * a version other than 0, and it reads the queue again instead of taking the
+ * deletion for its grant.
+ */
+void
+zk_send_downgrade(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+	Contender  *from = &client->contenders[c->partner];
+	zoo_op_t	ops[3];
+	void	   *context;
+	char		to_path[ZK_CONTENDER_PATH_SIZE];
+	char		from_path[ZK_CONTENDER_PATH_SIZE];
+	int			rc;
+
+	zk_queue_take_place(c->name, sizeof(c->name), c->base, from->name);
+	zk_contender_path(c, c->name, to_path);
+	zk_contender_path(from, from->name, from_path);
+	zoo_create_op_init(&ops[0], to_path, from->owner, from->owner_len,
+					   &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL, NULL, 0);
+	zoo_set_op_init(&ops[1], from_path, from->owner, from->owner_len, -1, NULL);
+	zoo_delete_op_init(&ops[2], from_path, -1);
+	memset(c->results, 0, sizeof(c->results));
+	context = zk_request_begin(client, REQ_DOWNGRADE, slot);
+	rc = zoo_amulti(client->handle, 3, ops, c->results, on_downgrade, context);
+	if (rc == ZOK)
+		c->pending++;
+	else
+	{
+		zk_request_undo(client, context);
+		zk_contender_retry(client, c);
+	}
+}

@@ -1,0 +1,235 @@
+/*-------------------------------------------------------------------------
+ *
+ * request.c
+ *	  Requests on their way to the ensemble.
+ *
+ * The library is given a number as context: a request's index in the table
+ * and a serial.  A callback whose serial is not the one of now comes from a
+ * request that was given up, and is dropped.  That matters because the library
+ * may call back late, at close, after an error, or not at all
+ * (ZOOKEEPER-3868).
+ *
+ * The table is small on purpose: more requests would fill the pipe through
+ * which the library wakes its I/O thread, and it closes the connection when
+ * that is full.
+ *
+ * Completions come without a handle, so which client they belong to is one
+ * variable: only one client of the process has a handle at a time.  (There can
+ * be two clients: one that was stopped and did not end in time, as its thread
+ * sits in the resolver or waits for the library, and the next.)
+ *
+ * IDENTIFICATION
+ *	  src/request.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdint.h>
+#include <string.h>
+
+#include "client.h"
+
+#define INDEX_BITS	16
+#define INDEX_MASK	((1U << INDEX_BITS) - 1)
+
+/*
+ * The client that has a handle.  Written under owner_lock, by the client's
+ * helper, while no handle is open; read by the library's threads, which live
+ * only as long as the handle.
+ */
+static pthread_mutex_t owner_lock = PTHREAD_MUTEX_INITIALIZER;
+static ZkClient *owner;
+
+static void *
+make_context(unsigned int index, uint32_t serial)
+{
+	return (void *) (((uintptr_t) serial << INDEX_BITS) | index);
+}
+
+/*
+ * Become the client with the handle; false while another one is.  Helper
+ * thread.
+ */
+bool
+zk_client_claim(ZkClient *client)
+{
+	bool		claimed;
+
+	pthread_mutex_lock(&owner_lock);
+	if (owner == NULL)
+		owner = client;
+	claimed = owner == client;
+	pthread_mutex_unlock(&owner_lock);
+	return claimed;
+}
+
+/* The handle is closed.  Helper thread. */
+void
+zk_client_disclaim(void)
+{
+	pthread_mutex_lock(&owner_lock);
+	owner = NULL;
+	pthread_mutex_unlock(&owner_lock);
+}
+
+/*
+ * The client a callback belongs to, its engine_lock taken.
+ */
+ZkClient *
+zk_client_enter(void)
+{
+	pthread_mutex_lock(&owner->engine_lock);
+	return owner;
+}
+
+/* Are so many free?  If not, remember that somebody waits.  engine_lock. */
+bool
+zk_requests_available(ZkClient *client, int count)
+{
+	if (client->free_requests >= count)
+		return true;
+	client->starved = true;
+	return false;
+}
+
+/*
+ * Take a free entry, which there must be, and return the context to give to
+ * the library.  engine_lock.
+ */
+void *
+zk_request_begin(ZkClient *client, RequestKind kind, int which)
+{
+	unsigned int index = 0;
+	Request    *request;
+
+	while (client->requests[index].kind != REQ_FREE)
+		index++;
+	request = &client->requests[index];
+	if (++client->last_serial == 0)
+		client->last_serial = 1;
+	request->serial = client->last_serial;
+	request->kind = kind;
+	request->which = which;
+	request->sent_at = zk_now();
+	client->free_requests--;
+	return make_context(index, request->serial);
+}
+
+static Request *
+find_request(ZkClient *client, const void *context)
+{
+	Request    *request;
+
+	request = &client->requests[(uintptr_t) context & INDEX_MASK];
+	if (request->kind == REQ_FREE ||
+		request->serial != (uint32_t) ((uintptr_t) context >> INDEX_BITS))
+		return NULL;
+	return request;
+}
+
+/*
+ * The library refused the request.  engine_lock.
+ */
+void
+zk_request_undo(ZkClient *client, void *context)
+{
+	find_request(client, context)->kind = REQ_FREE;
+	client->free_requests++;
+}
+
+/*
+ * A completion begins: take engine_lock, free the entry, copy it to *request.
+ * Returns NULL, without the lock, if nobody waits for it any more.
+ * zk_engine_leave() ends it.  Completion thread.
+ */
+ZkClient *
+zk_request_end(const void *context, Request *request)
+{
+	ZkClient   *client = zk_client_enter();
+	Request    *found = find_request(client, context);
+
+	if (found == NULL)
+	{
+		zk_engine_leave(client);
+		return NULL;
+	}
+	*request = *found;
+	found->kind = REQ_FREE;
+	client->free_requests++;
+	return client;
+}
+
+/*
+ * Leave the engine: send what comes next for everything that has changed, and
+ * release engine_lock.  Any client thread.
+ */
+void
+zk_engine_leave(ZkClient *client)
+{
+	if (client->starved && client->free_requests > 0)
+	{
+		client->starved = false;
+		client->resume(client);
+	}
+	while (client->touched_count > 0)
+	{
+		int			slot = client->touched[--client->touched_count];
+
+		client->contenders[slot].touched = false;
+		client->advance(client, slot);
+	}
+	pthread_mutex_unlock(&client->engine_lock);
+}
+
+/*
+ * Nothing that is on its way will be answered, or should it be, matters.
+ * engine_lock.
+ */
+void
+zk_requests_forget(ZkClient *client)
+{
+	for (int i = 0; i < ZK_MAX_IN_FLIGHT; i++)
+		client->requests[i].kind = REQ_FREE;
+	client->free_requests = ZK_MAX_IN_FLIGHT;
+	client->starved = false;
+}
+
+/*
+ * The answers to reads of queues are wanted no more.  engine_lock.
+ */
+void
+zk_requests_forget_reads(ZkClient *client)
+{
+	for (int i = 0; i < ZK_MAX_IN_FLIGHT; i++)
+	{
+		Request    *request = &client->requests[i];
+
+		if (request->kind != REQ_READ_LIST && request->kind != REQ_READ_DATA)
+			continue;
+		request->kind = REQ_FREE;
+		client->free_requests++;
+	}
+}
+
+/*
+ * Does the code say that the outcome of a request is unknown, or that it was
+ * not even sent: try again when connected?  The library reports the cause of
+ * the loss, not the loss: ZOPERATIONTIMEOUT when the server was silent.
+ */
+bool
+zk_is_connection_error(int rc)
+{
+	switch (rc)
+	{
+		case ZCONNECTIONLOSS:
+		case ZOPERATIONTIMEOUT:
+		case ZRUNTIMEINCONSISTENCY:
+		case ZSESSIONEXPIRED:
+		case ZSESSIONMOVED:
+		case ZINVALIDSTATE:
+		case ZSYSTEMERROR:
+		case ZCLOSING:
+			return true;
+		default:
+			return false;
+	}
+}

@@ -1,0 +1,697 @@
+/*-------------------------------------------------------------------------
+ *
+ * zkio.c
+ *	  The lock client as a whole: its helper thread, and its connection.
+ *
+ * The helper carries out the orders of the mailbox, keeps the timers, and is
+ * the only thread that opens and closes library handles, as both wait: for
+ * the resolver, for threads, for the network.
+ *
+ * A handle is opened when something is wanted of the ensemble, and kept.  When
+ * the connection is lost the library looks for another server by itself.  What
+ * it does not do:
+ *
+ * - resolve names in time, so we do, and after half a session timeout without
+ *	 a connection again: by closing the handle, which sends nothing then, and
+ *	 opening another one with the same ZooKeeper session;
+ * - tell that the session has expired before it has reached a server (it
+ *	 never will where the servers were wiped): after one and a half session
+ *	 timeouts the session is given up and a new one begun.  Locks were lost
+ *	 long before, see lease.c.
+ *
+ * IDENTIFICATION
+ *	  src/zkio.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <malloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "address.h"
+#include "client.h"
+
+/*
+ * A peer is believed to be ZooKeeper only if it negotiates a timeout within
+ * reason: the library takes whatever the first 41 bytes happen to say.
+ */
+#define MIN_TIMEOUT_MS				1000
+#define MAX_TIMEOUT_MS(asked)		(10 * (asked) + 40000)
+
+/* How long to wait after an attempt that failed for a definite reason. */
+#define REOPEN_DELAY				ZK_MS(1000)
+
+/* How long the library may look for a first server on resolved addresses. */
+#define RESOLVE_AGAIN				ZK_MS(10000)
+
+/*
+ * Publish the state of the session.  engine_lock.
+ */
+static void
+publish_session(ZkClient *client, ZkSessionState state)
+{
+	ZkSessionStatus *status = &client->status;
+
+	if (status->state != state)
+	{
+		status->state = state;
+		status->state_since = zk_now();
+	}
+	status->session_id = client->client_id.client_id;
+	status->timeout_ms = status->session_id != 0 ? client->timeout_ms : 0;
+	if (state == ZK_SESSION_CONNECTED)
+	{
+		status->error = ZK_OK;
+		status->definite = false;
+		status->detail[0] = '\0';
+	}
+	else
+		status->server[0] = '\0';
+	zk_door_publish_session(&client->door, status);
+}
+
+/* The state that a client without a connection is in. */
+static ZkSessionState
+unconnected_state(const ZkClient *client)
+{
+	if (client->client_id.client_id != 0)
+		return ZK_SESSION_SUSPENDED;
+	return client->zh != NULL ? ZK_SESSION_CONNECTING : ZK_SESSION_CLOSED;
+}
+
+/*
+ * There is no connection, for a reason that waiting will not cure.
+ * engine_lock.
+ */
+static void
+connect_failed(ZkClient *client, ZkError error, const char *detail)
+{
+	client->status.error = error;
+	client->status.definite = true;
+	snprintf(client->status.detail, sizeof(client->status.detail), "%s",
+			 detail);
+	client->next_open = zk_now() + REOPEN_DELAY;
+	publish_session(client, unconnected_state(client));
+}
+
+/*
+ * The session is over: forget all that belongs to it.  engine_lock.
+ */
+static void
+session_over(ZkClient *client, bool expired)
+{
+	client->connected = false;
+	client->client_id.client_id = 0;
+	client->disconnected_at = 0;
+	zk_requests_forget(client);
+	zk_leases_handle_closed(client);
+	zk_read_restart(client);
+	zk_contenders_session_over(client, expired);
+}
+
+/*-------------------------------------------------------------------------
+ * Session events: completion thread
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * A server has accepted us; is it one?
+ */
+static void
+session_connected(ZkClient *client, zhandle_t *zh)
+{
+	const clientid_t *id = zoo_client_id(zh);
+	int			timeout_ms = zoo_recv_timeout(zh);
+	bool		resumed = client->client_id.client_id != 0;
+
+	if (id->client_id == 0 || timeout_ms < MIN_TIMEOUT_MS ||
+		timeout_ms > MAX_TIMEOUT_MS(client->session_timeout_ms))
+	{
+		client->dead = true;
+		connect_failed(client, ZK_ERR_NOT_ZOOKEEPER,
+					   "The server does not answer as a ZooKeeper server does.");
+		zk_door_wake_helper(&client->door);
+		return;
+	}
+	client->handle = zh;
+	client->connected = true;
+	client->client_id = *id;
+	client->timeout_ms = timeout_ms;
+	client->disconnected_at = 0;
+	if (resumed)
+		client->status.reconnects++;
+	else
+		client->status.sessions++;
+	zk_log_clear_error();
+	if (!zk_guard_peer(client->status.server, sizeof(client->status.server)))
+		client->status.server[0] = '\0';
+	publish_session(client, ZK_SESSION_CONNECTED);
+
+	zk_contenders_connected(client);
+	zk_read_advance(client);
+	zk_lease_renew(client);
+	zk_door_wake_helper(&client->door);
+}
+
+static void
+session_suspended(ZkClient *client)
+{
+	client->connected = false;
+	if (client->disconnected_at == 0)
+		client->disconnected_at = zk_now();
+	zk_contenders_disconnected(client);
+	zk_read_restart(client);
+	publish_session(client, unconnected_state(client));
+	zk_door_wake_helper(&client->door);
+}
+
+static void
+session_expired(ZkClient *client)
+{
+	zk_log(true, "ZooKeeper session 0x%llx has expired",
+		   (unsigned long long) client->client_id.client_id);
+	client->dead = true;
+	session_over(client, true);
+	publish_session(client, unconnected_state(client));
+	zk_door_wake_helper(&client->door);
+}
+
+/*
+ * The library's default watcher.
+ */
+static void
+session_watcher(zhandle_t *zh, int type, int state, const char *path,
+				void *context)
+{
+	ZkClient   *client;
+
+	(void) path;
+	(void) context;
+	if (type != ZOO_SESSION_EVENT)
+		return;
+	client = zk_client_enter();
+	if ((uintptr_t) zoo_get_context(zh) != client->epoch || client->dead)
+		;						/* of a handle that was given up */
+	else if (state == ZOO_CONNECTED_STATE)
+		session_connected(client, zh);
+	else if (state == ZOO_EXPIRED_SESSION_STATE)
+		session_expired(client);
+	else if (state == ZOO_AUTH_FAILED_STATE)
+	{
+		client->dead = true;
+		session_over(client, true);
+		connect_failed(client, ZK_ERR_AUTH,
+					   "The ZooKeeper ensemble refused the authentication.");
+		zk_door_wake_helper(&client->door);
+	}
+	else if (state == ZOO_READONLY_STATE)
+	{
+		/* never asked for: no proof of anything comes from such a server */
+		client->dead = true;
+		connect_failed(client, ZK_ERR_NOT_ZOOKEEPER,
+					   "The server does not answer as a ZooKeeper server does.");
+		zk_door_wake_helper(&client->door);
+	}
+	else
+		session_suspended(client);
+	zk_engine_leave(client);
+}
+
+/*-------------------------------------------------------------------------
+ * The handle: helper thread
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Close the handle.  If it is connected the ensemble is told, and deletes all
+ * contenders of the session.
+ */
+static void
+close_handle(ZkClient *client)
+{
+	zhandle_t  *zh = client->zh;
+
+	pthread_mutex_lock(&client->engine_lock);
+	client->epoch++;
+	client->handle = NULL;
+	client->connected = false;
+	client->dead = false;
+	client->zh = NULL;
+	zk_requests_forget(client);
+	zk_leases_handle_closed(client);
+	zk_contenders_handle_closed(client);
+	zk_read_restart(client);
+	pthread_mutex_unlock(&client->engine_lock);
+
+	zookeeper_close(zh);
+	zk_client_disclaim();
+}
+
+/*
+ * Open a handle, for the ZooKeeper session there is or a new one.  Resolves
+ * names and creates threads, without engine_lock.
+ */
+static void
+open_handle(ZkClient *client)
+{
+	char		detail[ZK_DETAIL_SIZE];
+	ZkError		error;
+	char	   *servers;
+	clientid_t	id;
+	zhandle_t  *zh = NULL;
+
+	client->next_open = zk_now() + REOPEN_DELAY;
+	if (!zk_client_claim(client))
+		return;					/* an earlier client is still closing its own */
+
+	servers = zk_servers_resolve(client->servers, &error, detail);
+	if (servers != NULL && !zk_guard_probe_threads())
+	{
+		free(servers);
+		servers = NULL;
+		error = ZK_ERR_NO_THREAD;
+		snprintf(detail, sizeof(detail), "Could not create a thread.");
+	}
+	if (servers != NULL && detail[0] != '\0')
+		zk_log(true, "%.150s", detail);
+
+	pthread_mutex_lock(&client->engine_lock);
+	client->epoch++;
+	client->opened_at = zk_now();
+	if (client->disconnected_at == 0)
+		client->disconnected_at = client->opened_at;
+	id = client->client_id;
+	client->status.error = ZK_OK;
+	client->status.definite = false;
+	client->status.detail[0] = '\0';
+	pthread_mutex_unlock(&client->engine_lock);
+
+	if (servers != NULL)
+	{
+		zk_log_clear_error();
+		zk_guard_enter_init();
+		zh = zookeeper_init2(servers, session_watcher,
+							 client->session_timeout_ms,
+							 id.client_id != 0 ? &id : NULL,
+							 (void *) client->epoch,
+							 ZOO_NO_LOG_CLIENTENV, zk_log_callback);
+		zk_guard_leave_init();
+		if (zh != NULL)
+			zoo_set_servers_resolution_delay(zh, -1);
+		else
+		{
+			error = ZK_ERR_UNREACHABLE;
+			snprintf(detail, sizeof(detail),
+					 "Could not set up the ZooKeeper client library: %s.",
+					 strerror(errno));
+		}
+		free(servers);
+	}
+
+	pthread_mutex_lock(&client->engine_lock);
+	client->zh = zh;
+	if (zh == NULL)
+	{
+		zk_client_disclaim();
+		connect_failed(client, error, detail);
+	}
+	else if (!client->connected)
+		publish_session(client, unconnected_state(client));
+	pthread_mutex_unlock(&client->engine_lock);
+}
+
+/*
+ * Is anything wanted of the ensemble?  engine_lock.
+ */
+static bool
+ensemble_needed(const ZkClient *client, bool *wanted)
+{
+	bool		needed = client->read.node != NULL;
+
+	*wanted = needed;
+	for (int i = 0; i < client->used; i++)
+	{
+		if (!zk_contender_needs_ensemble(&client->contenders[i]))
+			continue;
+		needed = true;
+		if (!client->contenders[i].unwanted)
+			*wanted = true;
+	}
+	return needed;
+}
+
+/*
+ * Must the open handle be closed?  May end the session.  engine_lock.
+ */
+static bool
+must_close(ZkClient *client)
+{
+	ZkTime		now = zk_now();
+	ZkTime		timeout = ZK_MS(client->timeout_ms);
+	ZkTime		gone_for;
+	bool		wanted;
+	bool		needed = ensemble_needed(client, &wanted);
+
+	if (client->dead)
+		return true;
+	if (client->connected)
+		return client->close_wanted && !wanted;
+	if (!needed)
+	{
+		/* nothing to come back for: do not go on knocking */
+		session_over(client, false);
+		return true;
+	}
+	gone_for = now - client->disconnected_at;
+	if (client->client_id.client_id == 0)
+		return now - client->opened_at >= RESOLVE_AGAIN;
+	if (gone_for >= timeout * 3 / 2)
+	{
+		zk_log(true, "giving up ZooKeeper session 0x%llx: no connection for %d ms",
+			   (unsigned long long) client->client_id.client_id,
+			   (int) (gone_for / 1000));
+		session_over(client, false);
+		return true;
+	}
+	return gone_for >= timeout / 2 &&
+		client->opened_at < client->disconnected_at + timeout / 2;
+}
+
+/*
+ * See that there is a handle if there must be one, and the right one.
+ */
+static void
+manage_handle(ZkClient *client)
+{
+	bool		close_it = false;
+	bool		open_it;
+	bool		graceful;
+	bool		wanted;
+
+	pthread_mutex_lock(&client->engine_lock);
+	if (client->zh != NULL)
+		close_it = must_close(client);
+	graceful = close_it && client->connected;
+	pthread_mutex_unlock(&client->engine_lock);
+
+	if (close_it)
+		close_handle(client);
+
+	pthread_mutex_lock(&client->engine_lock);
+	if (graceful)
+	{
+		client->close_wanted = false;
+		session_over(client, true);
+	}
+	open_it = client->zh == NULL && ensemble_needed(client, &wanted) &&
+		zk_now() >= client->next_open;
+	if (close_it && !open_it)
+		publish_session(client, unconnected_state(client));
+	pthread_mutex_unlock(&client->engine_lock);
+
+	if (open_it)
+		open_handle(client);
+}
+
+/*-------------------------------------------------------------------------
+ * The helper thread
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Carry out one order.  Of an order that was overtaken by the next one before
+ * we looked, only the next is left: the contender is begun all the same, so
+ * that there is one way to end it.  engine_lock.
+ */
+static void
+carry_out(ZkClient *client, const DoorOrder *order)
+{
+	if (!client->contenders[order->slot].in_use)
+	{
+		if (order->partner != ZK_NO_SLOT)
+			zk_contender_begin_downgrade(client, order);
+		else
+			zk_contender_begin(client, order);
+		client->next_open = 0;
+	}
+	if (order->order == ZK_ORDER_RELEASE || order->order == ZK_ORDER_ABANDON)
+		zk_contender_end(client, order->slot,
+						 order->order == ZK_ORDER_ABANDON);
+	else
+		zk_contender_touch(client, order->slot);
+}
+
+/*
+ * Do what the mailbox and the timers ask for.
+ */
+static void
+take_news(ZkClient *client, const DoorNews *news)
+{
+	DoorOrder	order;
+
+	pthread_mutex_lock(&client->engine_lock);
+	while (zk_door_next_order(&client->door, &order))
+		carry_out(client, &order);
+	if (news->renew)
+		client->prove_since = zk_now();
+	if (news->read_serial != client->read.serial)
+	{
+		zk_read_begin(client, news->read_node, news->read_serial);
+		client->next_open = 0;
+	}
+	zk_lease_check(client);
+	zk_lease_renew(client);
+	zk_contenders_touch_all(client);
+	zk_engine_leave(client);
+}
+
+/*
+ * There is room for requests again.  engine_lock.
+ */
+static void
+resume(ZkClient *client)
+{
+	zk_contenders_touch_all(client);
+	zk_read_advance(client);
+}
+
+/*
+ * How long may the helper sleep?  While there is a session no longer than an
+ * eighth of its timeout, so that nobody has to wake it for a lease that has
+ * just begun.
+ */
+static ZkTime
+next_timer(ZkClient *client)
+{
+	ZkTime		now = zk_now();
+	ZkTime		next;
+	ZkTime		tick = ZK_MS(client->timeout_ms) / 8;
+	bool		wanted;
+
+	pthread_mutex_lock(&client->engine_lock);
+	next = zk_lease_next_timer(client);
+	if (client->zh == NULL && ensemble_needed(client, &wanted) &&
+		client->next_open < next)
+		next = client->next_open;
+	if (client->zh != NULL && next > now + tick)
+		next = now + tick;
+	pthread_mutex_unlock(&client->engine_lock);
+
+	/* forever is not representable as a deadline on another clock */
+	if (next > now + ZK_MS(3600 * 1000))
+		next = now + ZK_MS(3600 * 1000);
+	return next;
+}
+
+/* Free the client.  No other thread has to do with it any more. */
+static void
+free_client(ZkClient *client)
+{
+	zk_guard_event_fd(-1);
+	zk_read_free(client);
+	for (int i = 0; i < client->used; i++)
+	{
+		free(client->contenders[i].owner);
+		free(client->contenders[i].watched);
+	}
+	zk_door_destroy(&client->door);
+	pthread_mutex_destroy(&client->engine_lock);
+	free(client->servers);
+	free(client);
+}
+
+/*
+ * The helper's last act: leave, or free the client if nobody waits.  A
+ * poisoned one is left as it is, for threads of the library are parked in it.
+ */
+static void
+finish(ZkClient *client)
+{
+	Door	   *door = &client->door;
+	bool		orphaned;
+
+	pthread_mutex_lock(&door->lock);
+	door->finished = true;
+	orphaned = door->orphaned;
+	pthread_mutex_unlock(&door->lock);
+	if (!orphaned)
+		zk_door_wake_backend(door);
+	else if (!atomic_load(&zk_poisoned))
+	{
+		pthread_detach(client->helper);
+		free_client(client);
+	}
+}
+
+static void *
+helper_main(void *arg)
+{
+	ZkClient   *client = arg;
+	DoorNews	news;
+
+	for (;;)
+	{
+		zk_door_wait(&client->door, next_timer(client), &news);
+		if (news.stop || atomic_load(&zk_poisoned))
+			break;
+		take_news(client, &news);
+		manage_handle(client);
+	}
+	free(news.read_node);
+	if (client->zh != NULL && !atomic_load(&zk_poisoned))
+		close_handle(client);
+	finish(client);
+	return NULL;
+}
+
+/*-------------------------------------------------------------------------
+ * Start and stop: backend thread
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Create the helper with every signal blocked, which the library's threads
+ * inherit: no signal handler of the backend may run on them, and a SIGURG
+ * taken by one of them would be a lost latch wake-up.
+ */
+static int
+start_helper(ZkClient *client)
+{
+	sigset_t	all;
+	sigset_t	saved;
+	int			rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &saved);
+	rc = zk_thread_create(&client->helper, helper_main, client);
+	pthread_sigmask(SIG_SETMASK, &saved, NULL);
+	return rc;
+}
+
+ZkClient *
+zk_client_start(const ZkConfig *config, char *detail)
+{
+	ZkClient   *client;
+	int			rc;
+
+	if (atomic_load(&zk_poisoned))
+	{
+		snprintf(detail, ZK_DETAIL_SIZE,
+				 "The ZooKeeper client library has failed in this process.");
+		return NULL;
+	}
+
+	/* one arena: threads of their own arenas cost address space, not speed */
+	mallopt(M_ARENA_MAX, 1);
+	zoo_set_debug_level(ZOO_LOG_LEVEL_WARN);
+
+	client = calloc(1, sizeof(ZkClient));
+	if (client != NULL)
+		client->servers = strdup(config->servers);
+	if (client == NULL || client->servers == NULL)
+	{
+		free(client);
+		snprintf(detail, ZK_DETAIL_SIZE, "Out of memory.");
+		return NULL;
+	}
+	client->session_timeout_ms = client->timeout_ms = config->session_timeout_ms;
+	client->style = config->style;
+	client->free_requests = ZK_MAX_IN_FLIGHT;
+	client->advance = zk_contender_advance;
+	client->resume = resume;
+	if (!zk_door_init(&client->door, detail))
+	{
+		free(client->servers);
+		free(client);
+		return NULL;
+	}
+	pthread_mutex_init(&client->engine_lock, NULL);
+	zk_guard_event_fd(client->door.event_fd);
+	rc = start_helper(client);
+	if (rc != 0)
+	{
+		free_client(client);
+		snprintf(detail, ZK_DETAIL_SIZE, "Could not create a thread: %s.",
+				 strerror(rc));
+		return NULL;
+	}
+	return client;
+}
+
+/*
+ * Wait until the helper has finished, or give up: then it frees the client.
+ */
+static bool
+wait_finished(ZkClient *client, int timeout_ms)
+{
+	Door	   *door = &client->door;
+	ZkTime		deadline = zk_now() + ZK_MS(timeout_ms);
+	struct pollfd pfd = {.fd = door->event_fd,.events = POLLIN};
+
+	for (;;)
+	{
+		ZkTime		left = deadline - zk_now();
+		bool		finished;
+
+		zk_client_clear_event(client);
+		pthread_mutex_lock(&door->lock);
+		finished = door->finished;
+		if (!finished && left <= 0)
+			door->orphaned = true;
+		pthread_mutex_unlock(&door->lock);
+		if (finished || left <= 0)
+			return finished;
+		poll(&pfd, 1, (int) (left / 1000) + 1);
+	}
+}
+
+bool
+zk_client_stop(ZkClient *client, int timeout_ms)
+{
+	Door	   *door = &client->door;
+
+	if (door->backend_inside)
+		return false;
+	pthread_mutex_lock(&door->lock);
+	door->stop = true;
+	door->wake = true;
+	pthread_cond_signal(&door->wake_helper);
+	pthread_mutex_unlock(&door->lock);
+
+	if (!wait_finished(client, timeout_ms))
+		return false;
+	if (!atomic_load(&zk_poisoned))
+	{
+		pthread_join(client->helper, NULL);
+		free_client(client);
+	}
+	return true;
+}

@@ -1,0 +1,741 @@
+/*-------------------------------------------------------------------------
+ *
+ * client_test.c
+ *	  The lock client against a real ensemble, without a PostgreSQL in sight.
+ *
+ * ZK_SERVERS names the ensemble.  Other clients' contenders are made through a
+ * handle of the library of our own ("the stranger").  To end a ZooKeeper
+ * session from outside, its id and password are read out of the client, and a
+ * second handle that resumes the session closes it, as Curator's tests do.
+ *
+ * IDENTIFICATION
+ *	  test/unit/client_test.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#define THREADED				/* the library's synchronous functions, too */
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "tap.h"
+
+#define DEADLINE	ZK_MS(15000)
+#define OWNER		"{\"pid\":1}"
+
+/*
+ * The library drops what it has queued when it is closed (ZOOKEEPER-3868).
+ */
+extern const char *__lsan_default_suppressions(void);
+
+const char *
+__lsan_default_suppressions(void)
+{
+	return "leak:queue_session_event\nleak:queue_completion\n";
+}
+
+static const char *servers;
+static zhandle_t *stranger;
+static ZkClient *client;
+static char root[64];
+
+/* Wait for the client to say something, at most a few milliseconds. */
+static void
+wait_event(void)
+{
+	struct pollfd pfd = {.fd = zk_client_event_fd(client),.events = POLLIN};
+
+	poll(&pfd, 1, 20);
+	zk_client_clear_event(client);
+}
+
+/* Wait until a contender is in a state; its status is left in *status. */
+static bool
+wait_state(ZkContenderId id, ZkContenderState state, ZkContenderStatus *status)
+{
+	ZkTime		deadline = zk_now() + DEADLINE;
+
+	for (;;)
+	{
+		zk_contender_status(client, id, status);
+		if (status->state == state)
+			return true;
+		if (zk_now() > deadline)
+		{
+			diag("state is %d (error %d, loss %d, \"%s\"), not %d",
+				 status->state, status->error, status->loss, status->detail,
+				 state);
+			return false;
+		}
+		wait_event();
+	}
+}
+
+static ZkContenderId
+request(const char *node, ZkMode mode)
+{
+	ZkError		error;
+
+	return zk_contender_request(client, node, mode, OWNER, strlen(OWNER),
+								&error);
+}
+
+static ZkContenderId
+acquire(const char *node, ZkMode mode)
+{
+	ZkContenderId id = request(node, mode);
+	ZkContenderStatus status;
+
+	wait_state(id, ZK_HELD, &status);
+	return id;
+}
+
+static bool
+release(ZkContenderId id)
+{
+	ZkContenderStatus status;
+	bool		gone;
+
+	zk_contender_release(client, id);
+	gone = wait_state(id, ZK_GONE, &status);
+	zk_contender_abandon(client, id);
+	return gone;
+}
+
+/* How many children has a znode?  -1 if there is no such znode. */
+static int
+children(const char *node)
+{
+	struct String_vector list;
+	int			count;
+
+	if (zoo_get_children(stranger, node, 0, &list) != ZOK)
+		return -1;
+	count = list.count;
+	deallocate_String_vector(&list);
+	return count;
+}
+
+static bool
+wait_children(const char *node, int count)
+{
+	ZkTime		deadline = zk_now() + DEADLINE;
+
+	while (children(node) != count)
+	{
+		if (zk_now() > deadline)
+		{
+			diag("%d children below %.100s, not %d", children(node), node,
+				 count);
+			return false;
+		}
+		usleep(2000);
+	}
+	return true;
+}
+
+/* Make a contender of a stranger; its full path is left in path. */
+static void
+stranger_queues(const char *node, const char *base, char *path, int size)
+{
+	char		prefix[256];
+	int			rc;
+
+	zoo_create(stranger, node, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_CONTAINER,
+			   NULL, 0);
+	snprintf(prefix, sizeof(prefix), "%s/%s", node, base);
+	rc = zoo_create(stranger, prefix, "", 0, &ZOO_OPEN_ACL_UNSAFE,
+					ZOO_EPHEMERAL_SEQUENTIAL, path, size);
+	if (rc != ZOK)
+		diag("could not create %s: %s", prefix, zerror(rc));
+}
+
+static void
+node_path(char *node, const char *name)
+{
+	snprintf(node, 128, "%s/%s", root, name);
+}
+
+/* Connect as somebody else, or take up a ZooKeeper session. */
+static zhandle_t *
+open_handle(const clientid_t *id)
+{
+	ZkTime		deadline = zk_now() + DEADLINE;
+	zhandle_t  *zh;
+	sigset_t	all;
+	sigset_t	saved;
+
+	/* test_signal_masks looks at all threads */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &saved);
+	zh = zookeeper_init2(servers, NULL, 6000, id, NULL, ZOO_NO_LOG_CLIENTENV,
+						 zk_log_callback);
+	pthread_sigmask(SIG_SETMASK, &saved, NULL);
+	while (zoo_state(zh) != ZOO_CONNECTED_STATE && zk_now() < deadline)
+		usleep(1000);
+	return zh;
+}
+
+static clientid_t
+session_of_client(void)
+{
+	clientid_t	id;
+
+	pthread_mutex_lock(&client->engine_lock);
+	id = client->client_id;
+	pthread_mutex_unlock(&client->engine_lock);
+	return id;
+}
+
+/*
+ * End the client's ZooKeeper session from outside.  The client is thrown out
+ * when somebody else takes up its session, and may take it up again before
+ * that one has closed it: try until the session is gone.
+ */
+static void
+end_session(void)
+{
+	clientid_t	id = session_of_client();
+	ZkTime		deadline = zk_now() + DEADLINE;
+
+	while (session_of_client().client_id == id.client_id &&
+		   zk_now() < deadline)
+	{
+		zookeeper_close(open_handle(&id));
+		for (int i = 0;
+			 i < 100 && session_of_client().client_id == id.client_id; i++)
+			usleep(5000);
+	}
+}
+
+static void
+start_client(const char *list, int timeout_ms)
+{
+	ZkConfig	config = {.servers = list,.session_timeout_ms = timeout_ms};
+	char		detail[ZK_DETAIL_SIZE];
+
+	client = zk_client_start(&config, detail);
+	if (client == NULL)
+		diag("could not start a client: %s", detail);
+}
+
+static void
+test_uncontended(void)
+{
+	char		node[128];
+	char		path[256];
+	struct Stat stat;
+	ZkContenderId id;
+	ZkContenderStatus status;
+
+	node_path(node, "deep/below/free");
+	id = request(node, ZK_EXCLUSIVE);
+	ok(wait_state(id, ZK_HELD, &status), "a free lock is granted");
+	snprintf(path, sizeof(path), "%s/%s", node, status.name);
+	is_int(zoo_exists(stranger, path, 0, &stat), ZOK,
+		   "its contender is where its status says");
+	ok(stat.czxid == status.token, "the token is its czxid");
+	ok(zk_contender_lease_runs(client, id), "its lease runs");
+	ok(release(id), "it is released");
+	is_int(children(node), 0, "no contender is left");
+	zk_contender_status(client, id, &status);
+	is_int(status.state, ZK_NONE, "the id is dead");
+}
+
+static void
+test_waiting(void)
+{
+	char		node[128];
+	char		first[256];
+	char		second[256];
+	ZkContenderId id;
+	ZkContenderStatus status;
+
+	node_path(node, "waiting");
+	stranger_queues(node, "_c_aaa-lock-", first, sizeof(first));
+	stranger_queues(node, "_c_bbb-lock-", second, sizeof(second));
+	id = request(node, ZK_EXCLUSIVE);
+	ok(wait_state(id, ZK_WATCHING, &status), "a lock that is held is waited for");
+	is_int(status.ahead, 2, "two are ahead");
+	is_str(status.blocker, strrchr(second, '/') + 1,
+		   "the nearest one ahead is watched (S19)");
+	zoo_delete(stranger, second, -1);
+	for (ZkTime deadline = zk_now() + DEADLINE; zk_now() < deadline;)
+	{
+		zk_contender_status(client, id, &status);
+		if (status.ahead == 1)
+			break;
+		wait_event();
+	}
+	is_int(status.state, ZK_WATCHING, "a waiter that gives up grants nothing (S9)");
+	is_str(status.blocker, strrchr(first, '/') + 1, "the holder is watched then");
+	zoo_set(stranger, first, "x", 1, -1);
+	zoo_delete(stranger, first, -1);
+	ok(wait_state(id, ZK_HELD, &status), "the holder's going is the grant");
+	release(id);
+}
+
+static void
+test_shared(void)
+{
+	char		node[128];
+	char		reader[256];
+	ZkContenderId shared;
+	ZkContenderId exclusive;
+	ZkContenderStatus status;
+
+	node_path(node, "shared");
+	stranger_queues(node, "_c_aaa-__READ__", reader, sizeof(reader));
+	shared = request(node, ZK_SHARED);
+	ok(wait_state(shared, ZK_HELD, &status), "readers share");
+	exclusive = request(node, ZK_EXCLUSIVE);
+	ok(wait_state(exclusive, ZK_WATCHING, &status),
+	   "an upgrade waits for the other reader");
+	is_int(status.ahead, 1, "our own shared lock is not in its way");
+	ok(!status.deadlock, "that is no deadlock");
+	zoo_delete(stranger, reader, -1);
+	ok(wait_state(exclusive, ZK_HELD, &status), "the upgrade is granted");
+	release(exclusive);
+	release(shared);
+}
+
+static void
+test_upgrade_deadlock(void)
+{
+	char		node[128];
+	char		reader[256];
+	char		writer[256];
+	ZkContenderId shared;
+	ZkContenderId exclusive;
+	ZkContenderStatus status;
+
+	node_path(node, "upgrade");
+	stranger_queues(node, "_c_aaa-__READ__", reader, sizeof(reader));
+	shared = acquire(node, ZK_SHARED);
+	stranger_queues(node, "_c_aab-lock-", writer, sizeof(writer));
+	exclusive = request(node, ZK_EXCLUSIVE);
+	wait_state(exclusive, ZK_WATCHING, &status);
+	ok(status.deadlock, "two upgraders are a deadlock (S25)");
+	is_str(status.blocker, strrchr(writer, '/') + 1, "with the one named");
+	zk_contender_abandon(client, exclusive);
+	zk_contender_abandon(client, shared);
+	ok(wait_children(node, 2), "the one who gives up leaves nothing");
+	zoo_delete(stranger, reader, -1);
+	zoo_delete(stranger, writer, -1);
+}
+
+static void
+test_downgrade(void)
+{
+	char		node[128];
+	char		writer[256];
+	char		path[256];
+	ZkContenderId exclusive;
+	ZkContenderId shared;
+	ZkContenderId other;
+	ZkContenderStatus before;
+	ZkContenderStatus after;
+	ZkError		error;
+	struct Stat stat;
+
+	node_path(node, "downgrade");
+	exclusive = acquire(node, ZK_EXCLUSIVE);
+	zk_contender_status(client, exclusive, &before);
+	stranger_queues(node, "_c_aaa-lock-", writer, sizeof(writer));
+	shared = zk_contender_reserve(client, exclusive, &error);
+	ok(shared != 0, "room is made for a downgrade");
+	zk_contender_downgrade(client, exclusive, shared);
+	zk_contender_status(client, shared, &after);
+	is_int(after.state, ZK_HELD, "a downgrade leaves no gap (S24)");
+	ok(after.token == before.token, "the token stays");
+	snprintf(path, sizeof(path), "%s/%s", node, before.name);
+	for (ZkTime deadline = zk_now() + DEADLINE;
+		 zoo_exists(stranger, path, 0, &stat) == ZOK && zk_now() < deadline;)
+		usleep(1000);
+	is_int(children(node), 2, "shared has taken the place of exclusive");
+	zk_contender_status(client, shared, &after);
+	is_str(after.name + strlen(after.name) - 10,
+		   before.name + strlen(before.name) - 10,
+		   "and has its number, ahead of who waits");
+	other = request(node, ZK_SHARED);
+	ok(wait_state(other, ZK_WATCHING, &after), "the waiting writer stays ahead of new readers");
+	zk_contender_abandon(client, other);
+	zoo_delete(stranger, writer, -1);
+	ok(release(shared), "the shared lock is released");
+	ok(wait_children(node, 0), "nothing is left");
+
+	exclusive = acquire(node, ZK_EXCLUSIVE);
+	shared = zk_contender_reserve(client, exclusive, &error);
+	zk_contender_downgrade(client, exclusive, shared);
+	zk_contender_abandon(client, shared);
+	ok(wait_children(node, 0), "a downgrade given up at once leaves nothing");
+}
+
+static void
+test_renewal(void)
+{
+	char		node[128];
+	char		path[256];
+	ZkContenderId id;
+	ZkContenderId other;
+	ZkContenderStatus before;
+	ZkContenderStatus after;
+	ZkTime		asked;
+
+	node_path(node, "renewal");
+	id = acquire(node, ZK_EXCLUSIVE);
+	node_path(path, "renewal-other");
+	other = acquire(path, ZK_SHARED);
+	zk_contender_status(client, id, &before);
+	asked = zk_now();
+	zk_client_renew(client);
+	for (ZkTime deadline = zk_now() + DEADLINE; zk_now() < deadline;)
+	{
+		zk_contender_status(client, id, &after);
+		if (after.proved_at >= asked)
+			break;
+		wait_event();
+	}
+	ok(after.proved_at >= asked, "a proof can be had on demand");
+	snprintf(path, sizeof(path), "%s/%s", node, before.name);
+	zoo_delete(stranger, path, -1);
+	zk_client_renew(client);
+	ok(wait_state(id, ZK_LOST, &after), "a contender that is gone is a lost lock");
+	is_int(after.loss, ZK_LOST_CONTENDER, "and that is the reason given");
+	zk_contender_abandon(client, id);
+	for (ZkTime deadline = zk_now() + DEADLINE; zk_now() < deadline;)
+	{
+		zk_contender_status(client, other, &after);
+		if (after.proved_at >= asked && after.state == ZK_HELD)
+			break;
+		wait_event();
+	}
+	is_int(after.state, ZK_HELD, "the other lock is proved all the same");
+	release(other);
+}
+
+static void
+test_expiry(void)
+{
+	char		held_node[128];
+	char		node[128];
+	char		first[256];
+	ZkContenderId held;
+	ZkContenderId waiting;
+	ZkContenderStatus status;
+	ZkSessionStatus before;
+	ZkSessionStatus after;
+
+	node_path(held_node, "expiry-held");
+	node_path(node, "expiry-waiting");
+	stranger_queues(node, "_c_aaa-lock-", first, sizeof(first));
+	held = acquire(held_node, ZK_EXCLUSIVE);
+	waiting = request(node, ZK_EXCLUSIVE);
+	wait_state(waiting, ZK_WATCHING, &status);
+	zk_client_status(client, &before);
+	end_session();
+	ok(wait_state(held, ZK_LOST, &status), "a lock is lost with its session");
+	is_int(status.loss, ZK_LOST_EXPIRED, "and that is the reason given");
+	zoo_delete(stranger, first, -1);
+	ok(wait_state(waiting, ZK_HELD, &status),
+	   "who waited queues anew in the next session (S3)");
+	zk_client_status(client, &after);
+	ok(after.session_id != before.session_id && after.session_id != 0,
+	   "it is another session");
+	is_int(children(held_node), 0, "the lost lock is not taken up again");
+	zk_contender_release(client, held);
+	ok(wait_state(held, ZK_GONE, &status), "a lost lock can be released");
+	zk_contender_abandon(client, held);
+	release(waiting);
+	for (int i = 0; i < 5; i++)
+	{
+		held = acquire(held_node, ZK_EXCLUSIVE);
+		end_session();
+		wait_state(held, ZK_LOST, &status);
+		zk_contender_abandon(client, held);
+	}
+	is_int(status.state, ZK_LOST, "expiry again and again is survived (S76)");
+}
+
+static void
+test_listing(void)
+{
+	char		node[128];
+	char		first[256];
+	char		junk[256];
+	ZkContenderId held;
+	ZkQueueListing *listing = NULL;
+
+	node_path(node, "listing");
+	held = acquire(node, ZK_SHARED);
+	stranger_queues(node, "_c_aaa-lock-", first, sizeof(first));
+	snprintf(junk, sizeof(junk), "%s/junk", node);
+	zoo_create(stranger, junk, "", 0, &ZOO_OPEN_ACL_UNSAFE, 0, NULL, 0);
+	zk_queue_request(client, node);
+	for (ZkTime deadline = zk_now() + DEADLINE;
+		 listing == NULL && zk_now() < deadline;)
+	{
+		listing = zk_queue_take(client);
+		if (listing == NULL)
+			wait_event();
+	}
+	ok(listing != NULL, "a queue can be read");
+	if (listing == NULL)
+		return;
+	is_int(listing->count, 2, "it has two contenders");
+	is_int(listing->ignored, 1, "and a child that is none (S82)");
+	ok(listing->members[0].own && listing->members[0].granted,
+	   "ours is first and granted");
+	ok(listing->members[0].data_len == (int) strlen(OWNER) &&
+	   memcmp(listing->members[0].data, OWNER, strlen(OWNER)) == 0,
+	   "its data is the owner's");
+	ok(!listing->members[1].own && !listing->members[1].granted,
+	   "the stranger's waits");
+	zk_queue_free(listing);
+	zoo_delete(stranger, junk, -1);
+	zoo_delete(stranger, first, -1);
+	release(held);
+}
+
+/* Sum of the watches the server keeps for all connections. */
+static int
+server_watches(void)
+{
+	char		command[256];
+	char		line[256];
+	int			watches = -1;
+	FILE	   *out;
+
+	snprintf(command, sizeof(command),
+			 "bash -c 'exec 3<>/dev/tcp/${0%%:*}/${0##*:} && printf wchs >&3 && cat <&3' %s",
+			 servers);
+	out = popen(command, "r");
+	while (fgets(line, sizeof(line), out) != NULL)
+		sscanf(line, "Total watches:%d", &watches);
+	pclose(out);
+	return watches;
+}
+
+static void
+test_abandoning(int rounds)
+{
+	char		node[128];
+	char		first[256];
+	ZkContenderStatus status;
+	size_t		before = 0;
+	size_t		after;
+	int			watches;
+
+	node_path(node, "abandoning");
+	stranger_queues(node, "_c_aaa-lock-", first, sizeof(first));
+	for (int i = 0; i < rounds; i++)
+	{
+		ZkContenderId id = request(node, i % 3 ? ZK_EXCLUSIVE : ZK_SHARED);
+
+		/* a different point of the protocol each time */
+		if (i % 4 == 0)
+			wait_state(id, ZK_WATCHING, &status);
+		else
+			usleep((useconds_t) (rand() % 1500));
+		zk_contender_abandon(client, id);
+		if (i == rounds / 2)
+		{
+			wait_children(node, 1);
+			before = mallinfo2().uordblks;
+		}
+	}
+	ok(wait_children(node, 1),
+	   "%d waits given up at any point leave no contender (S41, S42)", rounds);
+	after = mallinfo2().uordblks;
+	ok(after < before + 100 * 1024, "memory is flat (S85)");
+	watches = server_watches();
+	ok(watches >= 0 && watches <= 2, "%d watches are left (S92)", watches);
+	zoo_delete(stranger, first, -1);
+	wait_children(node, 0);
+}
+
+static void
+test_cycles(int rounds)
+{
+	char		node[128];
+	size_t		before = 0;
+
+	node_path(node, "cycles");
+	for (int i = 0; i < rounds; i++)
+	{
+		if (!release(acquire(node, ZK_EXCLUSIVE)))
+			break;
+		if (i == rounds / 2)
+			before = mallinfo2().uordblks;
+	}
+	is_int(children(node), 0, "%d cycles leave no contender", rounds);
+	ok(mallinfo2().uordblks < before + 100 * 1024, "memory is flat (S85)");
+}
+
+static void
+test_caps(void)
+{
+	static ZkContenderId ids[ZK_MAX_CONTENDERS + 1];
+	char		node[ZK_NODE_PATH_SIZE];
+	ZkError		error = ZK_OK;
+	ZkContenderStatus status;
+	int			count = 0;
+
+	node_path(node, "caps");
+	while (count <= ZK_MAX_CONTENDERS &&
+		   (ids[count] = zk_contender_request(client, node, ZK_SHARED, OWNER,
+											  strlen(OWNER), &error)) != 0)
+		count++;
+	is_int(count, ZK_MAX_CONTENDERS, "there is a cap on contenders");
+	is_int(error, ZK_ERR_LIMIT, "with an error of its own");
+	ok(wait_state(ids[count - 1], ZK_HELD, &status), "up to it all goes well");
+	for (int i = 0; i < count; i++)
+		zk_contender_abandon(client, ids[i]);
+	ok(wait_children(node, 0), "all of them can be given up at once");
+
+	memset(node + strlen(node), 'x', sizeof(node) - strlen(node) - 1);
+	node[sizeof(node) - 1] = '\0';
+	for (count = 0; (ids[count] = request(node, ZK_SHARED)) != 0; count++)
+		;
+	ok(count < ZK_MAX_PATH_BYTES / 1000, "there is a cap on path bytes (H34)");
+	for (int i = 0; i < count; i++)
+		zk_contender_abandon(client, ids[i]);
+	ok(children(node) < 0 || wait_children(node, 0),
+	   "all of them can be given up, too");
+}
+
+/* Every thread but this one must have every signal blocked. */
+static void
+test_signal_masks(void)
+{
+	DIR		   *dir = opendir("/proc/self/task");
+	struct dirent *entry;
+	int			checked = 0;
+	int			wrong = 0;
+
+	while ((entry = readdir(dir)) != NULL)
+	{
+		char		path[300];
+		char		line[256];
+		char		name[64] = "";
+		unsigned long long blocked = 0;
+		FILE	   *file;
+
+		if (entry->d_name[0] == '.' || atoi(entry->d_name) == getpid())
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/task/%s/status",
+				 entry->d_name);
+		file = fopen(path, "r");
+		while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+		{
+			sscanf(line, "Name: %63s", name);
+			sscanf(line, "SigBlk: %llx", &blocked);
+		}
+		if (file != NULL)
+			fclose(file);
+		checked++;
+		if ((blocked & 0xfffffffe7ffbfeffULL) != 0xfffffffe7ffbfeffULL)
+			wrong++;
+	}
+	closedir(dir);
+	ok(checked >= 3, "the client has threads");
+	is_int(wrong, 0, "all signals are blocked in each of them (H1, H2)");
+}
+
+/* What the library opened must not be inherited by programs we run. */
+static void
+test_descriptors(void)
+{
+	int			leaking = 0;
+
+	for (int fd = 3; fd < 64; fd++)
+	{
+		struct stat st;
+		int			flags = fcntl(fd, F_GETFD);
+
+		if (flags >= 0 && fstat(fd, &st) == 0 && !(flags & FD_CLOEXEC) &&
+			(S_ISSOCK(st.st_mode) || S_ISFIFO(st.st_mode)))
+			leaking++;
+	}
+	is_int(leaking, 0, "no descriptor is inherited across exec (S70)");
+}
+
+static void
+test_stop(void)
+{
+	char		node[128];
+
+	node_path(node, "stop");
+	acquire(node, ZK_EXCLUSIVE);
+	ok(zk_client_stop(client, 5000), "the client stops in time");
+	is_int(children(node), 0, "and its contenders are gone with it");
+}
+
+static void
+test_unreachable(const char *list, ZkError error, bool definite,
+				 const char *what)
+{
+	char		node[128];
+	ZkSessionStatus status;
+	ZkContenderId id;
+	ZkTime		deadline = zk_now() + DEADLINE;
+
+	start_client(list, 4000);
+	node_path(node, "unreachable");
+	id = request(node, ZK_EXCLUSIVE);
+	do
+	{
+		wait_event();
+		zk_client_status(client, &status);
+	} while (status.detail[0] == '\0' && zk_now() < deadline);
+	is_int(status.error, error, "%s: the error is the right one", what);
+	ok(status.definite == definite, "%s: it is %sdefinite", what,
+	   definite ? "" : "not ");
+	diag("%s: %s", what, status.detail);
+	zk_contender_abandon(client, id);
+	ok(zk_client_stop(client, 5000), "%s: the client stops in time", what);
+}
+
+int
+main(void)
+{
+	int			rounds;
+
+	servers = getenv("ZK_SERVERS");
+	if (servers == NULL)
+	{
+		fprintf(stderr, "ZK_SERVERS is not set\n");
+		return 1;
+	}
+	rounds = getenv("ROUNDS") ? atoi(getenv("ROUNDS")) : 2000;
+	start_client(servers, 6000);
+	snprintf(root, sizeof(root), "/client_test_%d", (int) getpid());
+	stranger = open_handle(NULL);
+
+	test_uncontended();
+	test_waiting();
+	test_shared();
+	test_upgrade_deadlock();
+	test_downgrade();
+	test_renewal();
+	test_expiry();
+	test_listing();
+	test_abandoning(rounds);
+	test_cycles(rounds);
+	test_caps();
+	test_signal_masks();
+	test_descriptors();
+	test_stop();
+	test_unreachable("127.0.0.1:1", ZK_OK, false, "refused");
+	test_unreachable("no-such-host.invalid:2181", ZK_ERR_UNRESOLVED, true,
+					 "misspelt");
+	zookeeper_close(stranger);
+	return done_testing();
+}
