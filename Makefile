@@ -1,0 +1,114 @@
+# zklock: the distributed locks of Apache ZooKeeper, in SQL
+#
+# The usual targets of a PostgreSQL extension (all, install, installcheck,
+# clean, ...) need PostgreSQL's development files.  These do not, and install
+# what they need first:
+#
+#   make demo [KEEP=1]		see it work; demo-stop ends what KEEP=1 left
+#   make test [SUITE=...]	every test; see test/run for what can be chosen
+#
+# Variables: PG_CONFIG chooses the PostgreSQL to build for, WERROR=1 makes
+# warnings fatal.
+
+EXTENSION = zklock
+MODULE_big = zklock
+DATA = $(wildcard sql/zklock--*.sql)
+
+# The backend side.  Every other file belongs to the lock client, which knows
+# no PostgreSQL: it is compiled without PostgreSQL's headers.
+BACKEND_OBJS = \
+	src/zklock.o \
+	src/funcs.o \
+	src/acquire.o \
+	src/locktable.o \
+	src/session.o
+CLIENT_OBJS = $(filter-out $(BACKEND_OBJS), \
+	$(patsubst %.c,%.o,$(sort $(wildcard src/*.c))))
+OBJS = $(BACKEND_OBJS) $(CLIENT_OBJS)
+
+REGRESS = $(patsubst sql/%.sql,%, \
+	$(filter-out sql/zklock--%,$(sort $(wildcard sql/*.sql))))
+REGRESS_OPTS = --load-extension=$(EXTENSION)
+
+# The stock isolation tester cannot see a wait for a ZooKeeper lock: "probe"
+# teaches the test database to, and so comes first.
+ISOLATION = $(patsubst test/isolation/specs/%.spec,%, \
+	$(sort $(wildcard test/isolation/specs/*.spec)))
+override ISOLATION := $(if $(ISOLATION),probe $(filter-out probe,$(ISOLATION)))
+ISOLATION_OPTS = --inputdir=test/isolation --load-extension=$(EXTENSION)
+
+EXTRA_CLEAN = src/exports.list
+
+PG_CONFIG ?= pg_config
+PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))
+
+comma := ,
+
+ifneq ($(PGXS),)
+
+# Only what SQL calls is exported, whatever the compiler's default is.
+SHLIB_EXPORTS = src/exports.txt
+
+# An assertion of libzookeeper_mt or a thread that cannot be created must not
+# end the server: where the library's archive is installed, link that, and put
+# our own hands on the calls it makes.
+ZOOKEEPER_ARCHIVE := $(filter /%, \
+	$(shell $(CC) -print-file-name=libzookeeper_mt.a))
+ifneq ($(ZOOKEEPER_ARCHIVE),)
+CLIENT_CPPFLAGS = -DZKLOCK_STATIC_LIBRARY
+SHLIB_LINK = $(ZOOKEEPER_ARCHIVE) -Wl,--exclude-libs,ALL \
+	$(addprefix -Wl$(comma)--wrap=,__assert_fail pthread_create pipe socket)
+else
+SHLIB_LINK = -lzookeeper_mt
+endif
+
+# As system headers, PostgreSQL's are not subject to our warnings.
+PG_CPPFLAGS = -isystem$(shell $(PG_CONFIG) --includedir-server)
+PG_CFLAGS = -std=gnu11 -Wall -Wextra
+ifeq ($(WERROR),1)
+PG_CFLAGS += -Werror
+endif
+
+# Bitcode serves to inline functions into compiled queries: nothing to gain
+# for functions that wait for a network, and it would take a second compiler.
+override with_llvm := no
+
+include $(PGXS)
+
+$(CLIENT_OBJS): override CPPFLAGS := $(CLIENT_CPPFLAGS) -D_GNU_SOURCE \
+	$(filter-out -I% -isystem% -D_GNU_SOURCE,$(CPPFLAGS))
+$(CLIENT_OBJS): override CFLAGS += -fvisibility=hidden
+$(OBJS): $(wildcard src/*.h)
+
+# Warnings of a second compiler: the one PostgreSQL's packages bring along.
+.PHONY: lint
+lint:
+	$(CLANG) -fsyntax-only -std=gnu11 -Wall -Wextra -Werror \
+		$(PG_CPPFLAGS) -D_GNU_SOURCE $(BACKEND_OBJS:.o=.c)
+	$(CLANG) -fsyntax-only -std=gnu11 -Wall -Wextra -Werror \
+		$(CLIENT_CPPFLAGS) -D_GNU_SOURCE $(CLIENT_OBJS:.o=.c)
+
+.PHONY: check-symbols
+check-symbols: all
+	CLIENT_OBJS='$(CLIENT_OBJS)' BACKEND_OBJS='$(BACKEND_OBJS)' \
+	MODULE='$(shlib)' SHLIB_LINK='$(SHLIB_LINK)' CC='$(CC)' \
+	POSTGRES='$(bindir)/postgres' test/check-symbols
+
+else # no PGXS
+
+.PHONY: all install uninstall installcheck clean lint check-symbols
+all install uninstall installcheck clean lint check-symbols:
+	@echo 'PostgreSQL'"'"'s development files were not found through "$(PG_CONFIG)".' >&2
+	@echo 'Install them (test/setup does), or set PG_CONFIG.' >&2
+	@exit 1
+
+endif
+
+.PHONY: demo demo-stop test
+demo:
+	demo/run
+demo-stop:
+	demo/stop
+test:
+	test/run $(SUITE)
+.DEFAULT_GOAL := all

@@ -1,0 +1,129 @@
+/* sql/zklock--1.0.sql */
+
+-- complain if script is sourced in psql, rather than via CREATE EXTENSION
+\echo Use "CREATE EXTENSION zklock" to load this file. \quit
+
+CREATE FUNCTION zk_lock_acquire(path text, timeout interval DEFAULT NULL,
+	shared boolean DEFAULT false)
+RETURNS boolean
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zk_lock_acquire(text, interval, boolean) IS
+'acquire a lock until it is released or the backend exits; false if somebody else holds it.
+path: the lock, as in ''/jobs/nightly''; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others; shared: share it with other shared holders';
+
+CREATE FUNCTION zk_lock_acquire_xact(path text, timeout interval DEFAULT NULL,
+	shared boolean DEFAULT false)
+RETURNS boolean
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zk_lock_acquire_xact(text, interval, boolean) IS
+'acquire a lock until the end of the transaction; false if somebody else holds it.
+path: the lock, as in ''/jobs/nightly''; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others; shared: share it with other shared holders';
+
+CREATE FUNCTION zk_lock_release(path text, shared boolean DEFAULT NULL)
+RETURNS boolean
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zk_lock_release(text, boolean) IS
+'release one session-scope acquisition of a lock; false, with a warning, if there is none or the lock had been lost.
+path: the lock; shared: true or false for an acquisition in that mode, null for either, exclusive first';
+
+CREATE FUNCTION zk_lock_release_all()
+RETURNS integer
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zk_lock_release_all() IS
+'release every session-scope lock of this backend; returns how many contenders went';
+
+CREATE FUNCTION zk_lock_token(path text)
+RETURNS bigint
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zk_lock_token(text) IS
+'the token of a lock held by this backend, a number that grows with every grant; an error if it is not held, or lost.
+path: the lock';
+
+CREATE FUNCTION zk_lock_verify(path text)
+RETURNS bigint
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zk_lock_verify(text) IS
+'have the ensemble prove that a lock is held by this backend, and return its token; an error if it is not held, or lost.
+path: the lock';
+
+CREATE FUNCTION zk_lock_queue(path text,
+	OUT "position" integer, OUT contender text, OUT mode text,
+	OUT granted boolean, OUT own boolean, OUT session_id text,
+	OUT token bigint, OUT since timestamptz, OUT age interval,
+	OUT owner text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zk_lock_queue(text) IS
+'every contender for a lock in order, waiting or granted, of this backend or of anybody else.
+path: the lock. Columns: session_id: its ZooKeeper session; token: valid once granted; since, age: of the contender, by the clocks of ZooKeeper and of this server; owner: what it says about itself';
+
+-- it shows what others do
+REVOKE ALL ON FUNCTION zk_lock_queue(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION zk_lock_queue(text) TO pg_monitor;
+
+CREATE FUNCTION zk_locks(
+	OUT path text, OUT mode text, OUT session_count integer,
+	OUT transaction_count integer, OUT contender text, OUT token bigint,
+	OUT state text, OUT since timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zk_locks() IS
+'the locks of this backend, for the view zk_locks';
+
+CREATE VIEW zk_locks AS
+SELECT path, mode, session_count, transaction_count, contender, token, state,
+	since
+FROM zk_locks();
+
+COMMENT ON VIEW zk_locks IS
+'the locks of this backend by mode';
+COMMENT ON COLUMN zk_locks.path IS 'the lock';
+COMMENT ON COLUMN zk_locks.mode IS 'exclusive or shared';
+COMMENT ON COLUMN zk_locks.session_count IS
+'acquisitions in session scope that were not released';
+COMMENT ON COLUMN zk_locks.transaction_count IS
+'acquisitions in transaction scope';
+COMMENT ON COLUMN zk_locks.contender IS
+'the contender that stands for them; an exclusive one stands for shared ones too';
+COMMENT ON COLUMN zk_locks.token IS 'the token of the contender';
+COMMENT ON COLUMN zk_locks.state IS
+'held, lost, or unproved: it may be held, but the last proof is too old';
+COMMENT ON COLUMN zk_locks.since IS 'since when it is held, or lost';
+
+GRANT SELECT ON zk_locks TO PUBLIC;
+
+CREATE FUNCTION zk_session(
+	OUT state text, OUT session_id text, OUT server text,
+	OUT session_timeout interval, OUT state_since timestamptz,
+	OUT sessions bigint, OUT reconnects bigint, OUT detail text)
+RETURNS record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zk_session() IS
+'the ZooKeeper session of this backend; does not begin one.
+Columns: state: closed, connecting, connected or suspended; session_timeout: as negotiated with the ensemble; sessions, reconnects: how many since the client was started; detail: why there is no connection';
+
+CREATE FUNCTION zk_session_close()
+RETURNS void
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zk_session_close() IS
+'release every lock of this backend and close its ZooKeeper session; a transaction that holds locks cannot commit after it. The next call that needs ZooKeeper begins a new one';

@@ -1,0 +1,746 @@
+/*-------------------------------------------------------------------------
+ *
+ * acquire.c
+ *	  A lock call from start to end: look into the lock table, ask for a
+ *	  contender, wait, grant; and release.
+ *
+ * Whatever ends a wait early, an error, a cancel or a timeout, the contender
+ * is released or abandoned before this file is left, and the lock client
+ * finishes the work.  When a contender was granted only counts change, which
+ * cannot fail.
+ *
+ * "False" from an acquire means one thing only: somebody else holds the lock.
+ * When that is not known for certain, the call is an error.
+ *
+ * IDENTIFICATION
+ *	  src/acquire.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "mb/pg_wchar.h"
+#include "storage/proc.h"
+
+#include "zklock.h"
+
+/*
+ * How long a call whose time is up, or that has no connection, waits for its
+ * contender to be gone.  It is deleted in any case; the caller should just not
+ * see it any more.
+ */
+#define CLEANUP_PATIENCE	ZK_MS(20)
+
+/* Bytes of an invalid path that a message shows. */
+#define SHOWN_PATH_BYTES	200
+
+/* Setting; see zklock.c for what it means. */
+char	   *zklock_root = NULL;
+
+/* A contender on its way to being granted. */
+typedef struct LockWait
+{
+	ZkLock	   *lock;
+	ZkMode		mode;
+	ZkContenderId id;
+	const char *owner;			/* data for the contender */
+	bool		upgrade;		/* the same lock is held shared */
+	bool		try_once;		/* timeout 0: do not wait for others */
+	ZkTime		deadline;		/* of the caller's timeout */
+	ZkTime		lock_deadline;	/* of lock_timeout */
+	ZkTime		behind_since;	/* first seen behind another; 0 for not yet */
+	bool		logged;			/* for log_lock_waits */
+	bool		renewed;		/* a proof was asked for */
+	ZkLink		link;
+	ZkContenderStatus status;	/* as last looked at */
+} LockWait;
+
+/*
+ * Check a lock path as the caller wrote it, in the server encoding, and work
+ * out its lock node.  Nothing is asked of the network.  Throws 22023.
+ *
+ * The root is taken as UTF-8 whatever the encoding of the database is: it
+ * means the same lock nodes in all databases of a cluster.
+ */
+void
+zklock_name_lock(const char *path, ZkLockName *name)
+{
+	int			length = (int) strlen(path);
+	char	   *utf8 = zklock_convert(path, length, GetDatabaseEncoding(),
+									  PG_UTF8);
+	const char *wrong;
+
+	if (utf8 == NULL)
+		wrong = "It cannot be converted to UTF-8.";
+	else
+		wrong = zk_path_check(utf8, strlen(utf8));
+	if (wrong == NULL &&
+		strlen(zklock_root) + strlen(utf8) >= ZK_NODE_PATH_SIZE)
+		wrong = psprintf("Together with \"zklock.root\" it is longer than %d bytes.",
+						 ZK_NODE_PATH_SIZE - 1);
+	if (wrong != NULL)
+	{
+		int			shown = pg_mbcliplen(path, length, SHOWN_PATH_BYTES);
+
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid lock path \"%.*s%s\"", shown, path,
+						shown < length ? "..." : ""),
+				 errdetail("%s", wrong)));
+	}
+
+	name->path = path;
+	snprintf(name->node, sizeof(name->node), "%s%s", zklock_root, utf8);
+	pfree(utf8);
+}
+
+/* What a wait is for, for messages. */
+static const char *
+wait_purpose(const LockWait *wait)
+{
+	return wait->mode == ZK_EXCLUSIVE ?
+		"while waiting for exclusive lock" : "while waiting for shared lock";
+}
+
+static const char *
+mode_name(ZkMode mode)
+{
+	return mode == ZK_EXCLUSIVE ? "exclusive" : "shared";
+}
+
+/* Whom a wait is for, or why that is not known, as a sentence; palloc'd. */
+static char *
+describe_wait(const LockWait *wait)
+{
+	if (wait->link.down_since != 0)
+		return psprintf("There is no connection to ZooKeeper. %s",
+						wait->link.status.detail);
+	if (wait->status.state == ZK_WATCHING)
+		return psprintf("Contender \"%s\" waits for contender \"%s\"; %d must go first.",
+						wait->status.name, wait->status.blocker,
+						wait->status.ahead);
+	return pstrdup("ZooKeeper has not answered yet.");
+}
+
+/*
+ * As log_lock_waits asks for: log that a wait has been, or was, a long one.
+ */
+static void
+log_wait(const LockWait *wait, const char *stage, bool with_detail)
+{
+	ZkTime		waited = zk_now() - wait->behind_since;
+
+	ereport(LOG,
+			(errmsg("process %d %s %s lock \"%s\" after %ld.%03d ms",
+					MyProcPid, stage, mode_name(wait->mode), wait->lock->path,
+					(long) (waited / 1000), (int) (waited % 1000)),
+			 with_detail ? errdetail_log("%s", describe_wait(wait)) : 0));
+}
+
+/*
+ * lock_timeout has passed.  Throws 55P03.
+ */
+pg_noreturn static void
+report_lock_timeout(const LockWait *wait)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 errmsg("canceling statement due to lock timeout"),
+			 errdetail("%s", describe_wait(wait)),
+			 errcontext("%s \"%s\"", wait_purpose(wait), wait->lock->path)));
+}
+
+/*
+ * Two that hold a lock shared both want it exclusive, and the other one came
+ * first (S25).  Throws 40P01.
+ */
+pg_noreturn static void
+report_deadlock(const LockWait *wait)
+{
+	if (log_lock_waits)
+		log_wait(wait, "detected deadlock while waiting for", true);
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
+			 errmsg("deadlock detected"),
+			 errdetail("Process %d holds lock \"%s\" shared and waits for contender \"%s\" to have it exclusive, which waits for the shared lock to go.",
+					   MyProcPid, wait->lock->path, wait->status.blocker),
+			 errhint("Release the shared lock, or acquire the lock exclusive from the start.")));
+}
+
+/*
+ * Ask for a contender.  Throws 54000, 53200, 08006.
+ */
+static void
+request_contender(LockWait *wait)
+{
+	ZkError		error;
+
+	wait->renewed = false;
+	wait->id = zk_contender_request(zklock_client, wait->lock->node,
+									wait->mode, wait->owner,
+									strlen(wait->owner), &error);
+	if (wait->id == 0)
+		zklock_report_error(error, "", "could not acquire lock",
+							wait->lock->path);
+}
+
+/*
+ * The contender was granted.  May the caller be told?  Not if so much time
+ * has passed meanwhile that it is lost again: then a new one is asked for
+ * (S3).  Nor before it is proved, if the lease is over.  Throws as
+ * request_contender().
+ */
+static bool
+grant_stands(LockWait *wait)
+{
+	switch (zklock_lease_judge(wait->id, &wait->status))
+	{
+		case ZK_LEASE_RUNS:
+			return true;
+		case ZK_LEASE_LAPSED:
+			if (!wait->renewed)
+				zk_client_renew(zklock_client);
+			wait->renewed = true;
+			break;
+		case ZK_LEASE_LOST:
+			zk_contender_abandon(zklock_client, wait->id);
+			request_contender(wait);
+			zk_contender_status(zklock_client, wait->id, &wait->status);
+			break;
+	}
+	return false;
+}
+
+/*
+ * The contender stands behind another one: do what is due after
+ * deadlock_timeout.  Returns when to look again, at the latest.  Throws 40P01.
+ */
+static ZkTime
+check_long_wait(LockWait *wait, ZkTime now)
+{
+	ZkTime		due;
+
+	if (wait->behind_since == 0)
+		wait->behind_since = now;
+	due = wait->behind_since + ZK_MS(DeadlockTimeout);
+	if (now < due)
+		return due;
+	if (wait->status.deadlock)
+		report_deadlock(wait);
+	if (log_lock_waits && !wait->logged)
+		log_wait(wait, "still waiting for", true);
+	wait->logged = true;
+	return ZKLOCK_FOREVER;
+}
+
+/*
+ * Wait until the contender is granted: true; or until it is certain that
+ * somebody else holds the lock when time is up: false.
+ *
+ * Throws 55P03 at lock_timeout, 40P01 for a deadlock, 08001 or 08006 when
+ * ZooKeeper cannot be asked, ZKL01 when the lock is to be upgraded and was
+ * lost, what the lock client reports, what interrupts throw.
+ */
+static bool
+wait_for_grant(LockWait *wait)
+{
+	for (;;)
+	{
+		ZkTime		now;
+		ZkTime		until = Min(wait->deadline, wait->lock_deadline);
+		ZkTime		patience;
+		bool		behind;
+
+		zklock_link_look(&wait->link);
+		zk_contender_status(zklock_client, wait->id, &wait->status);
+		now = zk_now();
+
+		if (wait->status.state == ZK_FAILED)
+			zklock_report_error(wait->status.error, wait->status.detail,
+								"could not acquire lock", wait->lock->path);
+		if ((wait->status.state == ZK_HELD || wait->status.state == ZK_LOST) &&
+			grant_stands(wait))
+			return true;
+		if (wait->status.state == ZK_HELD)
+			until = Min(until, wait->status.presumed_lost);
+
+		if (wait->upgrade && zklock_lock_judge(wait->lock) == ZK_LEASE_LOST)
+			zklock_report_lost(wait->lock);
+
+		behind = wait->status.state == ZK_WATCHING &&
+			wait->link.down_since == 0;
+		if (behind && (wait->try_once || now >= wait->deadline))
+			return false;
+		if (now >= wait->deadline)
+			zklock_link_report(&wait->link, "could not acquire lock",
+							   wait->lock->path);
+		if (now >= wait->lock_deadline)
+			report_lock_timeout(wait);
+		patience = zklock_link_patience(&wait->link);
+		if (now >= patience)
+			zklock_link_report(&wait->link, "could not acquire lock",
+							   wait->lock->path);
+		if (behind)
+			until = Min(until, check_long_wait(wait, now));
+		zklock_session_wait(Min(until, patience), wait_purpose(wait),
+							wait->lock->path);
+	}
+}
+
+/*
+ * Read the state of a contender that was released.  Is that the end of it?
+ * Until then it may read anything, LOST too, as its znode may still be there.
+ */
+static bool
+has_ended(ZkContenderId id, ZkContenderStatus *status)
+{
+	zk_contender_status(zklock_client, id, status);
+	return status->state == ZK_GONE || status->state == ZK_NONE ||
+		status->state == ZK_FAILED;
+}
+
+/*
+ * The wait has ended without a grant: delete the contender, and wait a moment
+ * for it.  Throws what interrupts throw.
+ */
+static void
+withdraw(LockWait *wait)
+{
+	ZkTime		deadline = zk_now() + CLEANUP_PATIENCE;
+
+	zk_contender_release(zklock_client, wait->id);
+	while (!has_ended(wait->id, &wait->status) && zk_now() < deadline)
+		zklock_session_wait(deadline, wait_purpose(wait), wait->lock->path);
+	zk_contender_abandon(zklock_client, wait->id);
+}
+
+/*
+ * The contender was granted: last reasons not to take it.  Throws 57014 if the
+ * statement was cancelled in the same instant (S17), ZKL01 if what was to be
+ * upgraded is lost.
+ */
+static void
+check_grant(LockWait *wait)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (wait->upgrade && zklock_lock_judge(wait->lock) == ZK_LEASE_LOST)
+		zklock_report_lost(wait->lock);
+	if (wait->lock->lost)
+		ereport(WARNING,
+				(errcode(ERRCODE_ZK_LOCK_LOST),
+				 errmsg("lock \"%s\" had been lost", wait->lock->path),
+				 zklock_errdetail_lost(wait->lock)));
+	if (wait->logged && log_lock_waits)
+		log_wait(wait, "acquired", false);
+}
+
+/*
+ * Ask for a contender and wait for its grant, which then is the lock table's.
+ * Returns false if somebody else holds the lock; no contender is left then,
+ * nor after an error.  Throws as wait_for_grant() and request_contender().
+ */
+static bool
+queue_up(LockWait *wait)
+{
+	bool		granted;
+
+	request_contender(wait);
+	PG_TRY();
+	{
+		granted = wait_for_grant(wait);
+		if (granted)
+			check_grant(wait);
+		else
+			withdraw(wait);
+	}
+	PG_CATCH();
+	{
+		zk_contender_abandon(zklock_client, wait->id);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+
+	if (granted)
+		zklock_lock_granted(wait->lock, wait->mode, wait->id,
+							wait->status.name);
+	return granted;
+}
+
+/*
+ * Make sure that a lock that the table says is held really is, before it is
+ * counted once more (S4).  Returns false if it was lost.  Throws 55P03, or
+ * 08006 when that could not be told in time.
+ */
+static bool
+still_held(LockWait *wait)
+{
+	ZkTime		deadline = Min(wait->deadline, wait->lock_deadline);
+
+	switch (zklock_lock_assure(wait->lock, deadline, false))
+	{
+		case ZK_LEASE_RUNS:
+			return true;
+		case ZK_LEASE_LOST:
+			break;
+		case ZK_LEASE_LAPSED:
+			zklock_link_begin(&wait->link);
+			if (wait->lock_deadline < wait->deadline)
+				report_lock_timeout(wait);
+			wait->link.was_up = true;	/* when the lock was acquired */
+			zklock_link_report(&wait->link, "could not acquire lock",
+							   wait->lock->path);
+	}
+	return false;
+}
+
+/*
+ * Fix when a call that begins now has to end.
+ */
+static void
+set_deadlines(LockWait *wait, ZkTime timeout)
+{
+	ZkTime		now = zk_now();
+
+	wait->try_once = timeout == 0;
+	if (wait->try_once)
+		timeout = ZK_MS(zklock_connect_timeout);
+	wait->deadline = timeout > ZKLOCK_FOREVER - now ?
+		ZKLOCK_FOREVER : now + timeout;
+	wait->lock_deadline = LockTimeout > 0 ?
+		now + ZK_MS(LockTimeout) : ZKLOCK_FOREVER;
+}
+
+/*
+ * Acquire a lock.
+ *
+ * timeout, in microseconds, bounds the whole call: ZKLOCK_FOREVER waits as
+ * long as lock_timeout allows, 0 does not wait for others.  Returns true when
+ * the lock is held, false when somebody else holds it.
+ *
+ * A session-scope lock that was lost is acquired anew, with a WARNING.  Not so
+ * in transaction scope, nor when the transaction itself has lost it: what it
+ * did under the lock may have been overtaken, so it has to roll back, or the
+ * session to see to its loss first.  Then throws ZKL01; else as queue_up(),
+ * zklock_session_open() and zklock_lock_make_room().
+ */
+bool
+zklock_acquire(const ZkLockName *name, ZkTime timeout, ZkMode mode,
+			   ZkScope scope)
+{
+	LockWait	wait;
+	ZkLock	   *lock = zklock_lock_find(name);
+
+	memset(&wait, 0, sizeof(wait));
+	wait.mode = mode;
+	set_deadlines(&wait, timeout);
+
+	if (lock != NULL)
+	{
+		wait.lock = lock;
+		if (zklock_lock_judge(lock) != ZK_LEASE_LOST &&
+			zklock_lock_covers(lock, mode) && still_held(&wait))
+		{
+			zklock_lock_make_room(lock, scope, mode);
+			zklock_lock_count(lock, scope, mode);
+			return true;
+		}
+		if (lock->lost &&
+			(lock->level_count > 0 || scope == ZK_SCOPE_TRANSACTION))
+			zklock_report_lost(lock);
+	}
+
+	zklock_session_open(zklock_table_idle());
+	zklock_link_begin(&wait.link);
+	wait.lock = lock = zklock_lock_make(name);
+	zklock_lock_make_room(lock, scope, mode);
+	wait.upgrade = lock->contender[ZK_SHARED] != 0;
+	wait.owner = zklock_owner_data();
+	if (!queue_up(&wait))
+	{
+		zklock_lock_forget(lock);
+		return false;
+	}
+	zklock_lock_count(lock, scope, mode);
+	return true;
+}
+
+/*
+ * Make a list with room for the contenders of so many locks.
+ */
+static ZkReleaseList
+make_release_list(int lock_count)
+{
+	ZkReleaseList list;
+
+	list.count = 0;
+	list.items = palloc(Max(lock_count, 1) * 2 * sizeof(*list.items));
+	return list;
+}
+
+/*
+ * Wait until a released contender is gone; false if *deadline passes first.
+ * Without a connection that is moved up.  *status is what was last seen of the
+ * contender.  Throws what interrupts throw.
+ */
+static bool
+await_end(ZkContenderId id, const char *path, ZkTime *deadline,
+		  ZkContenderStatus *status)
+{
+	ZkSessionStatus session;
+
+	while (!has_ended(id, status))
+	{
+		zk_client_status(zklock_client, &session);
+		if (session.state != ZK_SESSION_CONNECTED)
+			*deadline = Min(*deadline, zk_now() + CLEANUP_PATIENCE);
+		if (zk_now() >= *deadline)
+			return false;
+		zklock_session_wait(*deadline, "while releasing lock", path);
+	}
+	return true;
+}
+
+/*
+ * Wait until the released contenders of a list are gone, for at most
+ * zklock.connect_timeout in all, and hardly at all without a connection.  What
+ * is not done then is done by the lock client as soon as it can, and a WARNING
+ * says so.  Afterwards, or after an interrupt, whose error is thrown, the ids
+ * are dead.
+ */
+static void
+await_ends(ZkReleaseList *list)
+{
+	ZkTime		deadline = zk_now() + ZK_MS(zklock_connect_timeout);
+
+	PG_TRY();
+	{
+		for (int i = 0; i < list->count; i++)
+		{
+			const char *path = list->items[i].lock->path;
+			ZkContenderStatus status;
+
+			if (!await_end(list->items[i].id, path, &deadline, &status))
+			{
+				ereport(WARNING,
+						(errmsg("release of lock \"%s\" is pending", path),
+						 errdetail_plural("%d contender will be deleted when ZooKeeper answers, or with the ZooKeeper session.",
+										  "%d contenders, the first of them of this lock, will be deleted when ZooKeeper answers, or with the ZooKeeper session.",
+										  list->count - i, list->count - i)));
+				break;
+			}
+			if (status.state == ZK_FAILED)
+				ereport(WARNING,
+						(errmsg("could not delete the contender of lock \"%s\"",
+								path),
+						 errdetail("Contender \"%s\" stays as long as the ZooKeeper session. %s",
+								   status.name, status.detail)));
+		}
+	}
+	PG_FINALLY();
+	{
+		for (int i = 0; i < list->count; i++)
+			zk_contender_abandon(zklock_client, list->items[i].id);
+	}
+	PG_END_TRY();
+}
+
+/*
+ * Tell that a lock which the session gives back had been lost.
+ */
+static void
+warn_lost(const ZkLock *lock)
+{
+	ereport(WARNING,
+			(errcode(ERRCODE_ZK_LOCK_LOST),
+			 errmsg("lock \"%s\" had been lost", lock->path),
+			 zklock_errdetail_lost(lock)));
+}
+
+/*
+ * Tell that a lock cannot be released because it was not acquired.
+ */
+static void
+warn_not_held(const ZkLockName *name, const ZkLock *lock, bool exclusive,
+			  bool shared)
+{
+	ereport(WARNING,
+			(exclusive && shared ?
+			 errmsg("you don't own lock \"%s\"", name->path) :
+			 errmsg("you don't own lock \"%s\" in %s mode", name->path,
+					mode_name(exclusive ? ZK_EXCLUSIVE : ZK_SHARED)),
+			 lock != NULL && lock->level_count > 0 ?
+			 errdetail("It was acquired in transaction scope, and is released at the end of the transaction.") : 0));
+}
+
+/*
+ * Release one session-scope acquisition of a lock in one of the modes given,
+ * exclusive first, and wait until the contender is gone if it was the last.
+ * Returns false with a WARNING if there is none, or if the lock was lost,
+ * which is forgotten with it.  Throws what interrupts throw; the lock is
+ * released even so.
+ */
+bool
+zklock_release(const ZkLockName *name, bool exclusive, bool shared)
+{
+	ZkLock	   *lock = zklock_lock_find(name);
+	ZkReleaseList list = make_release_list(1);
+
+	if (lock != NULL && zklock_lock_judge(lock) == ZK_LEASE_LOST &&
+		(lock->session_count[ZK_EXCLUSIVE] > 0 ||
+		 lock->session_count[ZK_SHARED] > 0))
+	{
+		warn_lost(lock);
+		zklock_lock_uncount_all(lock, NULL);
+		zklock_lock_forget(lock);
+		return false;
+	}
+	if (lock == NULL ||
+		(!(exclusive && zklock_lock_uncount(lock, ZK_EXCLUSIVE, &list)) &&
+		 !(shared && zklock_lock_uncount(lock, ZK_SHARED, &list))))
+	{
+		warn_not_held(name, lock, exclusive, shared);
+		return false;
+	}
+	await_ends(&list);
+	zklock_lock_forget(lock);
+	return true;
+}
+
+/*
+ * End every lock in one way or another, then wait for all contenders that
+ * went.  Returns how many.  Throws what interrupts throw.
+ */
+static int
+end_all(void (*end_lock) (ZkLock *lock, ZkReleaseList *list))
+{
+	ZkReleaseList list = make_release_list(zklock_lock_total());
+	ZkLock	   *lock;
+	ZkLock	   *next;
+
+	for (lock = zklock_lock_next(NULL); lock != NULL;
+		 lock = zklock_lock_next(lock))
+		end_lock(lock, &list);
+	await_ends(&list);
+	for (lock = zklock_lock_next(NULL); lock != NULL; lock = next)
+	{
+		next = zklock_lock_next(lock);
+		zklock_lock_forget(lock);
+	}
+	return list.count;
+}
+
+/*
+ * Release every session-scope lock, lost ones with a WARNING.  Returns how
+ * many contenders went.  Throws what interrupts throw; the locks are released
+ * even so.
+ */
+int
+zklock_release_all(void)
+{
+	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+		 lock = zklock_lock_next(lock))
+		if ((lock->session_count[ZK_EXCLUSIVE] > 0 ||
+			 lock->session_count[ZK_SHARED] > 0) &&
+			zklock_lock_judge(lock) == ZK_LEASE_LOST)
+			warn_lost(lock);
+	return end_all(zklock_lock_uncount_all);
+}
+
+/*
+ * For DISCARD ALL: release every session-scope lock without waiting.  Cannot
+ * fail.
+ */
+void
+zklock_discard_all(void)
+{
+	ZkLock	   *lock;
+	ZkLock	   *next;
+
+	for (lock = zklock_lock_next(NULL); lock != NULL; lock = next)
+	{
+		next = zklock_lock_next(lock);
+		zklock_lock_uncount_all(lock, NULL);
+		zklock_lock_forget(lock);
+	}
+}
+
+/*
+ * Release everything and close the ZooKeeper session.  What the transaction
+ * holds counts as lost: it cannot commit any more.  Throws what interrupts
+ * throw; then the ZooKeeper session stays.
+ */
+void
+zklock_close(void)
+{
+	(void) end_all(zklock_lock_close);
+	zklock_session_stop();
+}
+
+/*
+ * The token of a lock held here, of its exclusive contender if it has one.
+ * With prove, only after a proof that began after this call.  Throws 55000 if
+ * the lock is not held, ZKL01 if it was lost.
+ */
+int64
+zklock_token(const ZkLockName *name, bool prove)
+{
+	ZkLock	   *lock = zklock_lock_find(name);
+	ZkContenderStatus status;
+	ZkMode		mode;
+
+	if (lock == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("lock \"%s\" is not held", name->path),
+				 errdetail("This backend has not acquired it, or has released it.")));
+	if (zklock_lock_assure(lock, ZKLOCK_FOREVER, prove) == ZK_LEASE_LOST)
+		zklock_report_lost(lock);
+
+	mode = lock->contender[ZK_EXCLUSIVE] != 0 ? ZK_EXCLUSIVE : ZK_SHARED;
+	zk_contender_status(zklock_client, lock->contender[mode], &status);
+	return status.token;
+}
+
+/*
+ * Read the queue of a lock.  The listing is malloc'd: give it to
+ * zk_queue_free(), whatever happens.  Throws 08001 or 08006 when ZooKeeper
+ * cannot be asked, 42501 when it does not allow it, what interrupts throw.
+ */
+ZkQueueListing *
+zklock_read_queue(const ZkLockName *name)
+{
+	static const char what[] = "could not read the queue of lock";
+	ZkQueueListing *volatile listing = NULL;
+	ZkQueueListing error;
+	ZkLink		link;
+
+	zklock_session_open(zklock_table_idle());
+	zklock_link_begin(&link);
+	zk_queue_request(zklock_client, name->node);
+	PG_TRY();
+	{
+		while ((listing = zk_queue_take(zklock_client)) == NULL)
+		{
+			ZkTime		patience;
+
+			zklock_link_look(&link);
+			patience = zklock_link_patience(&link);
+			if (zk_now() >= patience)
+				zklock_link_report(&link, what, name->path);
+			zklock_session_wait(patience, "while reading the queue of lock",
+								name->path);
+		}
+	}
+	PG_CATCH();
+	{
+		zk_queue_cancel(zklock_client);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+
+	if (listing->error == ZK_OK)
+		return listing;
+	error = *listing;
+	zk_queue_free(listing);
+	zklock_report_error(error.error, error.detail, what, name->path);
+}

@@ -1,0 +1,100 @@
+/*-------------------------------------------------------------------------
+ *
+ * compat.h
+ *	  Every difference between PostgreSQL majors, and nowhere else.
+ *
+ * Each shim has the name and the meaning of the newest major; the comment
+ * says since when that has it.  To be included after postgres.h.
+ *
+ * IDENTIFICATION
+ *	  src/compat.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_COMPAT_H
+#define ZKLOCK_COMPAT_H
+
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/guc.h"
+#include "utils/wait_event.h"
+
+#if PG_VERSION_NUM < 140000 || PG_VERSION_NUM >= 190000
+#error "zklock supports PostgreSQL 14 to 18"
+#endif
+
+/*
+ * 18: the module's name and version can be asked for.
+ */
+#ifndef PG_MODULE_MAGIC_EXT
+#define PG_MODULE_MAGIC_EXT(...)	PG_MODULE_MAGIC
+#endif
+
+/*
+ * 18: stands before the declaration.
+ */
+#if PG_VERSION_NUM < 180000
+#define pg_noreturn		pg_attribute_noreturn()
+#endif
+
+/*
+ * 17: wait events of extensions have names.
+ */
+#if PG_VERSION_NUM < 170000
+#define WaitEventExtensionNew(name)		PG_WAIT_EXTENSION
+#endif
+
+/*
+ * 16: modules are compiled with hidden visibility, what is marked is not, and
+ * fmgr.h declares _PG_init.
+ */
+#if PG_VERSION_NUM < 160000
+#undef PGDLLEXPORT
+#define PGDLLEXPORT		__attribute__((visibility("default")))
+extern PGDLLEXPORT void _PG_init(void);
+#endif
+
+#if PG_VERSION_NUM < 150000
+
+/*
+ * 15: a prefix of settings can be reserved; before, unknown ones only gave a
+ * warning.
+ */
+#define MarkGUCPrefixReserved(prefix)	EmitWarningsOnPlaceholders(prefix)
+
+/*
+ * 15: one call makes the tuplestore and the row type of a set-returning
+ * function.  No flag is known here.
+ */
+static inline void
+InitMaterializedSRF(FunctionCallInfo fcinfo, bits32 flags)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	MemoryContext old_context;
+	TupleDesc	desc;
+	bool		random_access;
+
+	Assert(flags == 0);
+	if (rsinfo == NULL || !IsA(rsinfo, ReturnSetInfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("set-valued function called in context that cannot accept a set")));
+	if (!(rsinfo->allowedModes & SFRM_Materialize))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("materialize mode required, but it is not allowed in this context")));
+
+	old_context = MemoryContextSwitchTo(rsinfo->econtext->ecxt_per_query_memory);
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	random_access = (rsinfo->allowedModes & SFRM_Materialize_Random) != 0;
+	rsinfo->returnMode = SFRM_Materialize;
+	rsinfo->setResult = tuplestore_begin_heap(random_access, false, work_mem);
+	rsinfo->setDesc = desc;
+	MemoryContextSwitchTo(old_context);
+}
+
+#endif							/* before 15 */
+
+#endif							/* ZKLOCK_COMPAT_H */

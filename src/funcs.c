@@ -1,0 +1,390 @@
+/*-------------------------------------------------------------------------
+ *
+ * funcs.c
+ *	  The functions that SQL calls: arguments in, result out, no policy.
+ *
+ * IDENTIFICATION
+ *	  src/funcs.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/parallel.h"
+#include "common/int.h"
+#include "mb/pg_wchar.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "zklock.h"
+
+PG_FUNCTION_INFO_V1(zk_lock_acquire);
+PG_FUNCTION_INFO_V1(zk_lock_acquire_xact);
+PG_FUNCTION_INFO_V1(zk_lock_release);
+PG_FUNCTION_INFO_V1(zk_lock_release_all);
+PG_FUNCTION_INFO_V1(zk_lock_token);
+PG_FUNCTION_INFO_V1(zk_lock_verify);
+PG_FUNCTION_INFO_V1(zk_lock_queue);
+PG_FUNCTION_INFO_V1(zk_locks);
+PG_FUNCTION_INFO_V1(zk_session);
+PG_FUNCTION_INFO_V1(zk_session_close);
+
+/* Columns of the functions that return rows. */
+#define ZK_LOCK_QUEUE_COLS	10
+#define ZK_LOCKS_COLS		8
+#define ZK_SESSION_COLS		8
+
+static const char *const mode_names[] = {
+	[ZK_EXCLUSIVE] = "exclusive",
+	[ZK_SHARED] = "shared"
+};
+
+static const char *const lease_names[] = {
+	[ZK_LEASE_RUNS] = "held",
+	[ZK_LEASE_LAPSED] = "unproved",
+	[ZK_LEASE_LOST] = "lost"
+};
+
+static const char *const session_state_names[] = {
+	[ZK_SESSION_CLOSED] = "closed",
+	[ZK_SESSION_CONNECTING] = "connecting",
+	[ZK_SESSION_CONNECTED] = "connected",
+	[ZK_SESSION_SUSPENDED] = "suspended"
+};
+
+/*
+ * Every function begins here.  A parallel worker has a lock client of its own
+ * or none, but never the locks of its leader (S32); the functions are not
+ * labelled parallel safe, so one only gets here from a function that wrongly
+ * is.  Throws 25000.
+ */
+static void
+begin_call(void)
+{
+	if (IsParallelWorker())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot use ZooKeeper locks in a parallel worker")));
+	zklock_drain_log();
+}
+
+/*
+ * The lock that argument 0 names.  A null path is an error, lest somebody
+ * thinks to hold a lock that was never asked for.  Throws 22004, 22023.
+ */
+static void
+get_lock_name(FunctionCallInfo fcinfo, ZkLockName *name)
+{
+	begin_call();
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("lock path must not be null")));
+	zklock_name_lock(text_to_cstring(PG_GETARG_TEXT_PP(0)), name);
+}
+
+/*
+ * The timeout in argument 1, in microseconds; a month counts 30 days.  What
+ * is too long to be counted is for ever.  Throws 22023 if it is negative.
+ */
+static ZkTime
+get_timeout(FunctionCallInfo fcinfo)
+{
+	const Interval *interval;
+	int64		days;
+	int64		timeout;
+
+	if (PG_ARGISNULL(1))
+		return ZKLOCK_FOREVER;
+	interval = PG_GETARG_INTERVAL_P(1);
+	days = (int64) interval->month * DAYS_PER_MONTH + interval->day;
+	if (pg_mul_s64_overflow(days, USECS_PER_DAY, &timeout) ||
+		pg_add_s64_overflow(timeout, interval->time, &timeout))
+		timeout = days < 0 ? -1 : ZKLOCK_FOREVER;
+	if (timeout < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("timeout must not be negative")));
+	return timeout;
+}
+
+/* Acquire as arguments 0 to 2 say: path, timeout, shared. */
+static bool
+acquire(FunctionCallInfo fcinfo, ZkScope scope)
+{
+	ZkLockName	name;
+	bool		shared = !PG_ARGISNULL(2) && PG_GETARG_BOOL(2);
+
+	get_lock_name(fcinfo, &name);
+	return zklock_acquire(&name, get_timeout(fcinfo),
+						  shared ? ZK_SHARED : ZK_EXCLUSIVE, scope);
+}
+
+/*
+ * zk_lock_acquire(path text, timeout interval, shared boolean) returns boolean
+ */
+Datum
+zk_lock_acquire(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(acquire(fcinfo, ZK_SCOPE_SESSION));
+}
+
+/*
+ * zk_lock_acquire_xact(path text, timeout interval, shared boolean)
+ * returns boolean
+ */
+Datum
+zk_lock_acquire_xact(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(acquire(fcinfo, ZK_SCOPE_TRANSACTION));
+}
+
+/*
+ * zk_lock_release(path text, shared boolean) returns boolean
+ */
+Datum
+zk_lock_release(PG_FUNCTION_ARGS)
+{
+	ZkLockName	name;
+	bool		either = PG_ARGISNULL(1);
+	bool		shared = !either && PG_GETARG_BOOL(1);
+
+	get_lock_name(fcinfo, &name);
+	PG_RETURN_BOOL(zklock_release(&name, either || !shared, either || shared));
+}
+
+/*
+ * zk_lock_release_all() returns integer
+ */
+Datum
+zk_lock_release_all(PG_FUNCTION_ARGS)
+{
+	(void) fcinfo;
+	begin_call();
+	PG_RETURN_INT32(zklock_release_all());
+}
+
+/*
+ * zk_lock_token(path text) returns bigint
+ */
+Datum
+zk_lock_token(PG_FUNCTION_ARGS)
+{
+	ZkLockName	name;
+
+	get_lock_name(fcinfo, &name);
+	PG_RETURN_INT64(zklock_token(&name, false));
+}
+
+/*
+ * zk_lock_verify(path text) returns bigint
+ */
+Datum
+zk_lock_verify(PG_FUNCTION_ARGS)
+{
+	ZkLockName	name;
+
+	get_lock_name(fcinfo, &name);
+	PG_RETURN_INT64(zklock_token(&name, true));
+}
+
+/* A ZooKeeper session id in the form that ZooKeeper itself prints. */
+static Datum
+session_id_text(int64 session_id)
+{
+	return CStringGetTextDatum(psprintf("0x%llx", (unsigned long long) session_id));
+}
+
+/*
+ * Text that somebody else wrote, and that should be UTF-8: as it is if it can
+ * be had in the encoding of the database, else in hexadecimal.
+ */
+static Datum
+foreign_text(const char *data, int length)
+{
+	char	   *converted = zklock_convert(data, length, PG_UTF8,
+										   GetDatabaseEncoding());
+	char	   *hex;
+
+	if (converted != NULL)
+		return CStringGetTextDatum(converted);
+	hex = palloc(2 + 2 * length + 1);
+	strcpy(hex, "\\x");
+	hex[2 + hex_encode(data, length, hex + 2)] = '\0';
+	return CStringGetTextDatum(hex);
+}
+
+/* Add one contender as a row. */
+static void
+put_queue_member(ReturnSetInfo *result, const ZkQueueMember *member,
+				 int position, TimestampTz now)
+{
+	Datum		values[ZK_LOCK_QUEUE_COLS] = {0};
+	bool		nulls[ZK_LOCK_QUEUE_COLS] = {false};
+	TimestampTz since = member->ctime_ms * 1000 -
+		(POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
+	int			i = 0;
+
+	values[i++] = Int32GetDatum(position);
+	values[i++] = foreign_text(member->name, (int) strlen(member->name));
+	values[i++] = CStringGetTextDatum(mode_names[member->mode]);
+	values[i++] = BoolGetDatum(member->granted);
+	values[i++] = BoolGetDatum(member->own);
+	nulls[i] = member->session_id == 0;
+	values[i++] = session_id_text(member->session_id);
+	values[i++] = Int64GetDatum(member->czxid);
+	values[i++] = TimestampTzGetDatum(since);
+	values[i++] = DirectFunctionCall2(timestamp_mi, TimestampTzGetDatum(now),
+									  TimestampTzGetDatum(since));
+	nulls[i] = member->data_len == 0;
+	if (!nulls[i])
+		values[i] = foreign_text(member->data, member->data_len);
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+/*
+ * zk_lock_queue(path text) returns setof record
+ */
+Datum
+zk_lock_queue(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	ZkLockName	name;
+	ZkQueueListing *listing;
+	TimestampTz now;
+
+	get_lock_name(fcinfo, &name);
+	InitMaterializedSRF(fcinfo, 0);
+	listing = zklock_read_queue(&name);
+	PG_TRY();
+	{
+		now = GetCurrentTimestamp();
+		for (int i = 0; i < listing->count; i++)
+			put_queue_member(result, &listing->members[i], i + 1, now);
+	}
+	PG_FINALLY();
+	{
+		zk_queue_free(listing);
+	}
+	PG_END_TRY();
+	return (Datum) 0;
+}
+
+/* Add what is held of a lock in one mode as a row. */
+static void
+put_lock(ReturnSetInfo *result, const ZkLock *lock, ZkMode mode, ZkLease lease)
+{
+	Datum		values[ZK_LOCKS_COLS] = {0};
+	bool		nulls[ZK_LOCKS_COLS] = {false};
+	TimestampTz since = lock->lost_at;
+	int64		token = lock->lost_token;
+	const char *contender = lock->last_name;
+	ZkContenderStatus status;
+	int			i = 0;
+
+	if (lease != ZK_LEASE_LOST)
+	{
+		/* the one that stands for it */
+		ZkMode		own = mode == ZK_SHARED && lock->contender[ZK_SHARED] != 0 &&
+			!lock->reserved ? ZK_SHARED : ZK_EXCLUSIVE;
+
+		zk_contender_status(zklock_client, lock->contender[own], &status);
+		since = lock->since[own];
+		token = status.token;
+		contender = status.name;
+	}
+	values[i++] = CStringGetTextDatum(lock->path);
+	values[i++] = CStringGetTextDatum(mode_names[mode]);
+	values[i++] = Int32GetDatum(lock->session_count[mode]);
+	values[i++] = Int32GetDatum(lock->transaction_count[mode]);
+	nulls[i] = contender[0] == '\0';
+	values[i++] = CStringGetTextDatum(contender);
+	nulls[i] = token == 0;
+	values[i++] = Int64GetDatum(token);
+	values[i++] = CStringGetTextDatum(lease_names[lease]);
+	values[i++] = TimestampTzGetDatum(since);
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+/*
+ * zk_locks() returns setof record; the view of the same name reads it
+ */
+Datum
+zk_locks(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	begin_call();
+	InitMaterializedSRF(fcinfo, 0);
+	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+		 lock = zklock_lock_next(lock))
+	{
+		ZkLease		lease = zklock_lock_judge(lock);
+
+		for (int mode = ZK_EXCLUSIVE; mode <= ZK_SHARED; mode++)
+			if (zklock_lock_used(lock, mode))
+				put_lock(result, lock, mode, lease);
+	}
+	return (Datum) 0;
+}
+
+/* A span of milliseconds as an interval. */
+static Datum
+interval_of_ms(int ms)
+{
+	Interval   *interval = palloc0(sizeof(Interval));
+
+	interval->time = (TimeOffset) ms * 1000;
+	return IntervalPGetDatum(interval);
+}
+
+/*
+ * zk_session() returns record
+ */
+Datum
+zk_session(PG_FUNCTION_ARGS)
+{
+	Datum		values[ZK_SESSION_COLS] = {0};
+	bool		nulls[ZK_SESSION_COLS] = {false};
+	ZkSessionStatus status;
+	TupleDesc	desc;
+	int			i = 0;
+
+	begin_call();
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+
+	memset(&status, 0, sizeof(status));
+	if (zklock_client != NULL)
+		zk_client_status(zklock_client, &status);
+
+	values[i++] = CStringGetTextDatum(session_state_names[status.state]);
+	nulls[i] = status.session_id == 0;
+	values[i++] = session_id_text(status.session_id);
+	nulls[i] = status.server[0] == '\0';
+	values[i++] = CStringGetTextDatum(status.server);
+	nulls[i] = status.timeout_ms == 0;
+	values[i++] = interval_of_ms(status.timeout_ms);
+	nulls[i] = status.state_since == 0;
+	values[i++] = TimestampTzGetDatum(GetCurrentTimestamp() -
+									  (zk_now() - status.state_since));
+	values[i++] = Int64GetDatum(status.sessions);
+	values[i++] = Int64GetDatum(status.reconnects);
+	nulls[i] = status.detail[0] == '\0';
+	values[i++] = CStringGetTextDatum(status.detail);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, nulls)));
+}
+
+/*
+ * zk_session_close() returns void
+ */
+Datum
+zk_session_close(PG_FUNCTION_ARGS)
+{
+	(void) fcinfo;
+	begin_call();
+	zklock_close();
+	PG_RETURN_VOID();
+}

@@ -1,0 +1,660 @@
+/*-------------------------------------------------------------------------
+ *
+ * locktable.c
+ *	  What this backend holds, by scope, and what transactions do to it.
+ *
+ * The rules are those of PostgreSQL's advisory locks: acquisitions stack and
+ * are counted by mode and scope, those of both scopes live on one contender,
+ * and the contender goes with the last of them.  Transaction-scope
+ * acquisitions are counted by nesting level, so that a subtransaction can give
+ * back or hand up its own.
+ *
+ * A lock that was lost stays here, with its counts but without contenders,
+ * and vetoes commits until its counts are gone: those of the session through
+ * the caller, those of a transaction through its rollback.
+ *
+ * Nothing that runs at the end of a transaction allocates, waits or can fail.
+ * For that the room is made before a contender is asked for, and the lock
+ * client takes orders without allocating.
+ *
+ * IDENTIFICATION
+ *	  src/locktable.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "storage/ipc.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "zklock.h"
+
+/* Setting; see zklock.c for what it means. */
+int			zklock_commit_guard = ZK_GUARD_SESSION;
+
+/* Everything below lives in this context; NULL until the first lock. */
+static MemoryContext table_context = NULL;
+static HTAB *table = NULL;		/* of ZkLock by lock node */
+static dlist_head locks = DLIST_STATIC_INIT(locks); /* the same, in order */
+static int	lock_total = 0;
+
+static void xact_callback(XactEvent event, void *arg);
+static void subxact_callback(SubXactEvent event, SubTransactionId my_subid,
+							 SubTransactionId parent_subid, void *arg);
+
+/*
+ * Make the table and register the transaction callbacks, once in a backend.
+ * Should memory run out in the middle, the next call finishes the work; that
+ * may register the subtransaction callback twice, which does no harm.
+ */
+static void
+make_table(void)
+{
+	HASHCTL		control;
+
+	if (table != NULL)
+		return;
+	if (table_context == NULL)
+	{
+		MemoryContext context = AllocSetContextCreate(TopMemoryContext,
+													  "zklock lock table",
+													  ALLOCSET_DEFAULT_SIZES);
+
+		RegisterSubXactCallback(subxact_callback, NULL);
+		RegisterXactCallback(xact_callback, NULL);
+		table_context = context;
+	}
+	control.keysize = ZK_NODE_PATH_SIZE;
+	control.entrysize = sizeof(ZkLock);
+	control.hcxt = table_context;
+	table = hash_create("zklock locks", 16, &control,
+						HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+}
+
+/*
+ * The entry of a lock, or NULL if the backend has nothing to do with it.
+ */
+ZkLock *
+zklock_lock_find(const ZkLockName *name)
+{
+	if (lock_total == 0)
+		return NULL;
+	return (ZkLock *) hash_search(table, name->node, HASH_FIND, NULL);
+}
+
+/*
+ * The entry of a lock, made if there is none.  A new one counts nothing: it is
+ * to be forgotten should nothing come of it; after an error that is done when
+ * the (sub)transaction aborts.  Throws 53200.
+ */
+ZkLock *
+zklock_lock_make(const ZkLockName *name)
+{
+	ZkLock	   *lock = zklock_lock_find(name);
+	char	   *path;
+
+	if (lock != NULL)
+		return lock;
+	make_table();
+	path = MemoryContextStrdup(table_context, name->path);
+	lock = (ZkLock *) hash_search(table, name->node, HASH_ENTER, NULL);
+	memset((char *) lock + ZK_NODE_PATH_SIZE, 0,
+		   sizeof(ZkLock) - ZK_NODE_PATH_SIZE);
+	lock->path = path;
+	dlist_push_tail(&locks, &lock->link);
+	lock_total++;
+	return lock;
+}
+
+/*
+ * Remove an entry if it counts nothing.  Cannot fail.
+ */
+void
+zklock_lock_forget(ZkLock *lock)
+{
+	if (zklock_lock_used(lock, ZK_EXCLUSIVE) ||
+		zklock_lock_used(lock, ZK_SHARED))
+		return;
+	Assert(lock->contender[ZK_EXCLUSIVE] == 0 &&
+		   lock->contender[ZK_SHARED] == 0);
+	pfree(lock->path);
+	if (lock->levels != NULL)
+		pfree(lock->levels);
+	dlist_delete(&lock->link);
+	lock_total--;
+	(void) hash_search(table, lock->node, HASH_REMOVE, NULL);
+}
+
+/*
+ * Walk through the entries: the first for NULL, then the next, NULL at last.
+ */
+ZkLock *
+zklock_lock_next(ZkLock *lock)
+{
+	if (lock == NULL)
+		return dlist_is_empty(&locks) ? NULL :
+			dlist_head_element(ZkLock, link, &locks);
+	return dlist_has_next(&locks, &lock->link) ?
+		dlist_container(ZkLock, link, dlist_next_node(&locks, &lock->link)) :
+		NULL;
+}
+
+/* How many entries there are. */
+int
+zklock_lock_total(void)
+{
+	return lock_total;
+}
+
+/*
+ * Does no entry have a contender?  Then nothing is lost with the ZooKeeper
+ * session.
+ */
+bool
+zklock_table_idle(void)
+{
+	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+		 lock = zklock_lock_next(lock))
+		if (lock->contender[ZK_EXCLUSIVE] != 0 ||
+			lock->contender[ZK_SHARED] != 0)
+			return false;
+	return true;
+}
+
+/* Was a lock acquired in this mode, in whatever scope, and not given back? */
+bool
+zklock_lock_used(const ZkLock *lock, ZkMode mode)
+{
+	return lock->session_count[mode] > 0 || lock->transaction_count[mode] > 0;
+}
+
+/* Is there a contender of its own for this mode? */
+static bool
+has_contender(const ZkLock *lock, ZkMode mode)
+{
+	return lock->contender[mode] != 0 && !(mode == ZK_SHARED && lock->reserved);
+}
+
+/*
+ * Does what is held grant this mode at once?
+ */
+bool
+zklock_lock_covers(const ZkLock *lock, ZkMode mode)
+{
+	return has_contender(lock, ZK_EXCLUSIVE) || has_contender(lock, mode);
+}
+
+/*
+ * Make room for one more acquisition, so that counting it cannot fail.  For a
+ * shared one under an exclusive contender that includes a place for the
+ * shared contender that will stand for it when the exclusive one goes.
+ * Throws 53200, 54000.
+ */
+void
+zklock_lock_make_room(ZkLock *lock, ZkScope scope, ZkMode mode)
+{
+	if (lock->session_count[mode] == INT_MAX ||
+		lock->transaction_count[mode] == INT_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("lock \"%s\" has been acquired too many times",
+						lock->path)));
+
+	if (scope == ZK_SCOPE_TRANSACTION && lock->levels == NULL)
+	{
+		lock->levels = MemoryContextAlloc(table_context, 4 * sizeof(ZkLevel));
+		lock->level_room = 4;
+	}
+	else if (scope == ZK_SCOPE_TRANSACTION &&
+			 lock->level_count == lock->level_room)
+	{
+		lock->levels = repalloc(lock->levels,
+								2 * lock->level_room * sizeof(ZkLevel));
+		lock->level_room *= 2;
+	}
+
+	if (mode == ZK_SHARED && lock->contender[ZK_SHARED] == 0 &&
+		lock->contender[ZK_EXCLUSIVE] != 0)
+	{
+		ZkError		error;
+		ZkContenderId id = zk_contender_reserve(zklock_client,
+												lock->contender[ZK_EXCLUSIVE],
+												&error);
+
+		if (id == 0)
+			zklock_report_error(error, "", "could not acquire lock",
+								lock->path);
+		lock->contender[ZK_SHARED] = id;
+		lock->reserved = true;
+	}
+}
+
+/*
+ * Count one more acquisition; zklock_lock_make_room() came before.  Cannot
+ * fail.
+ */
+void
+zklock_lock_count(ZkLock *lock, ZkScope scope, ZkMode mode)
+{
+	int			nesting = GetCurrentTransactionNestLevel();
+	ZkLevel    *level;
+
+	if (scope == ZK_SCOPE_SESSION)
+	{
+		lock->session_count[mode]++;
+		return;
+	}
+	if (lock->level_count == 0 ||
+		lock->levels[lock->level_count - 1].nesting != nesting)
+	{
+		Assert(lock->level_count < lock->level_room);
+		level = &lock->levels[lock->level_count++];
+		memset(level, 0, sizeof(*level));
+		level->nesting = nesting;
+	}
+	lock->levels[lock->level_count - 1].count[mode]++;
+	lock->transaction_count[mode]++;
+}
+
+/*
+ * A contender of this mode was granted: it is the table's from now on.  If the
+ * lock had been lost, it is no more, and what the session held of it is
+ * forgotten.  Cannot fail.
+ */
+void
+zklock_lock_granted(ZkLock *lock, ZkMode mode, ZkContenderId id,
+					const char *contender_name)
+{
+	Assert(lock->contender[mode] == 0);
+	if (lock->lost)
+	{
+		Assert(lock->level_count == 0);
+		lock->lost = false;
+		lock->session_count[ZK_EXCLUSIVE] = lock->session_count[ZK_SHARED] = 0;
+	}
+	lock->contender[mode] = id;
+	lock->since[mode] = GetCurrentTimestamp();
+	strlcpy(lock->last_name, contender_name, sizeof(lock->last_name));
+}
+
+/*
+ * End the life of a contender: with somebody who waits for it, who finds it in
+ * the list, or without.  Cannot fail.
+ */
+static void
+end_contender(ZkLock *lock, ZkMode mode, ZkReleaseList *list)
+{
+	ZkContenderId id = lock->contender[mode];
+
+	if (id == 0)
+		return;
+	if (list == NULL || !has_contender(lock, mode))
+		zk_contender_abandon(zklock_client, id);
+	else
+	{
+		zk_contender_release(zklock_client, id);
+		list->items[list->count].id = id;
+		list->items[list->count].lock = lock;
+		list->count++;
+	}
+	lock->contender[mode] = 0;
+	if (mode == ZK_SHARED)
+		lock->reserved = false;
+}
+
+/*
+ * After counts went down: end the contenders that stand for nothing any more.
+ * The last exclusive acquisition before a shared one leaves no gap (S24).
+ * With a list, which has room for two more, the caller waits for the ends.
+ * Cannot fail.
+ */
+static void
+settle(ZkLock *lock, ZkReleaseList *list)
+{
+	if (!zklock_lock_used(lock, ZK_EXCLUSIVE) &&
+		lock->contender[ZK_EXCLUSIVE] != 0)
+	{
+		if (zklock_lock_used(lock, ZK_SHARED) && lock->reserved)
+		{
+			zk_contender_downgrade(zklock_client,
+								   lock->contender[ZK_EXCLUSIVE],
+								   lock->contender[ZK_SHARED]);
+			lock->contender[ZK_EXCLUSIVE] = 0;
+			lock->reserved = false;
+			lock->since[ZK_SHARED] = lock->since[ZK_EXCLUSIVE];
+		}
+		else
+			end_contender(lock, ZK_EXCLUSIVE, list);
+	}
+	if (!zklock_lock_used(lock, ZK_SHARED))
+		end_contender(lock, ZK_SHARED, list);
+}
+
+/*
+ * Give back one session-scope acquisition.  Returns false if there is none in
+ * this mode.  The entry stays until it is forgotten.  Cannot fail; for the
+ * list see settle().
+ */
+bool
+zklock_lock_uncount(ZkLock *lock, ZkMode mode, ZkReleaseList *list)
+{
+	if (lock->session_count[mode] == 0)
+		return false;
+	lock->session_count[mode]--;
+	settle(lock, list);
+	return true;
+}
+
+/*
+ * Give back all session-scope acquisitions, also of a lock that was lost.
+ * The entry stays until it is forgotten.  Cannot fail; for the list see
+ * settle().
+ */
+void
+zklock_lock_uncount_all(ZkLock *lock, ZkReleaseList *list)
+{
+	lock->session_count[ZK_EXCLUSIVE] = lock->session_count[ZK_SHARED] = 0;
+	settle(lock, list);
+}
+
+/* Why a lock was lost, as a sentence. */
+static const char *
+loss_sentence(const ZkContenderStatus *status)
+{
+	if (status->detail[0] != '\0')
+		return status->detail;
+	switch (status->loss)
+	{
+		case ZK_LOST_EXPIRED:
+			return "The ZooKeeper session has expired.";
+		case ZK_LOST_LEASE:
+			return "For as long as the ZooKeeper session's timeout it could not be proved to be held.";
+		case ZK_LOST_POISONED:
+			return "The ZooKeeper client library has failed in this backend.";
+		case ZK_LOST_CONTENDER:
+		case ZK_NOT_LOST:
+			break;
+	}
+	return "Its contender is gone.";
+}
+
+/*
+ * End every contender of a lock that turned out to be lost.  status is of the
+ * one that shows it.  Cannot fail; for the list see settle().
+ */
+static void
+mark_lost(ZkLock *lock, const ZkContenderStatus *status, const char *why,
+		  ZkReleaseList *list)
+{
+	lock->lost_at = GetCurrentTimestamp();
+	if (status->loss == ZK_LOST_LEASE && status->presumed_lost != 0)
+		lock->lost_at -= Max(zk_now() - status->presumed_lost, 0);
+	lock->lost_token = status->token;
+	if (status->name[0] != '\0')
+		strlcpy(lock->last_name, status->name, sizeof(lock->last_name));
+	strlcpy(lock->lost_why, why, sizeof(lock->lost_why));
+	lock->lost = true;
+	end_contender(lock, ZK_EXCLUSIVE, list);
+	end_contender(lock, ZK_SHARED, list);
+}
+
+/*
+ * The ZooKeeper session is about to be closed on request: end everything of
+ * this lock.  What the session held is given back.  What the transaction holds
+ * is lost, so that the transaction cannot commit as if it had held it to the
+ * end.  Cannot fail; for the list see settle().
+ */
+void
+zklock_lock_close(ZkLock *lock, ZkReleaseList *list)
+{
+	ZkContenderStatus status;
+	ZkMode		mode = has_contender(lock, ZK_EXCLUSIVE) ? ZK_EXCLUSIVE : ZK_SHARED;
+
+	if (lock->level_count > 0 && !lock->lost)
+	{
+		zk_contender_status(zklock_client, lock->contender[mode], &status);
+		mark_lost(lock, &status, "The ZooKeeper session was closed on request.",
+				  list);
+	}
+	zklock_lock_uncount_all(lock, list);
+}
+
+/*
+ * Judge whether a lock is held, without asking anybody.  If it is not, it is
+ * lost from here on, whatever the ensemble may say later.
+ */
+ZkLease
+zklock_lock_judge(ZkLock *lock)
+{
+	ZkContenderStatus status;
+	ZkLease		worst = ZK_LEASE_RUNS;
+
+	if (lock->lost)
+		return ZK_LEASE_LOST;
+	for (int mode = ZK_EXCLUSIVE; mode <= ZK_SHARED; mode++)
+	{
+		if (!has_contender(lock, mode) ||
+			zk_contender_lease_runs(zklock_client, lock->contender[mode]))
+			continue;
+		worst = Max(worst, zklock_lease_judge(lock->contender[mode], &status));
+		if (worst == ZK_LEASE_LOST)
+		{
+			mark_lost(lock, &status, loss_sentence(&status), NULL);
+			break;
+		}
+	}
+	return worst;
+}
+
+/*
+ * Judge whether a lock is held, and have it proved once if that cannot be
+ * told, or in any case if anew is set.  Waits at most until deadline, then
+ * returns ZK_LEASE_LAPSED, and never longer than the timeout of the ZooKeeper
+ * session.  Throws what interrupts throw.
+ */
+ZkLease
+zklock_lock_assure(ZkLock *lock, ZkTime deadline, bool anew)
+{
+	ZkContenderStatus status;
+	ZkLease		lease = zklock_lock_judge(lock);
+
+	if (lease == ZK_LEASE_LOST || (lease == ZK_LEASE_RUNS && !anew))
+		return lease;
+	for (int mode = ZK_EXCLUSIVE; mode <= ZK_SHARED; mode++)
+	{
+		if (!has_contender(lock, mode))
+			continue;
+		lease = zklock_lease_prove(lock->contender[mode], deadline, lock->path,
+								   &status);
+		if (lease == ZK_LEASE_LOST)
+			mark_lost(lock, &status, loss_sentence(&status), NULL);
+		if (lease != ZK_LEASE_RUNS)
+			return lease;
+	}
+	return ZK_LEASE_RUNS;
+}
+
+/*
+ * For ereport: the DETAIL about a lock that was lost.
+ */
+int
+zklock_errdetail_lost(const ZkLock *lock)
+{
+	return errdetail("%s It was contender \"%s\" with token %lld, lost at %s.",
+					 lock->lost_why, lock->last_name,
+					 (long long) lock->lost_token,
+					 timestamptz_to_str(lock->lost_at));
+}
+
+/*
+ * Report that a lock was lost.  Throws ZKL01.
+ */
+void
+zklock_report_lost(const ZkLock *lock)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_ZK_LOCK_LOST),
+			 errmsg("lock \"%s\" was lost", lock->path),
+			 zklock_errdetail_lost(lock),
+			 lock->level_count > 0 ?
+			 errhint("Roll back the transaction.") :
+			 errhint("Every commit fails until the lock is released with zk_lock_release() or zk_lock_release_all(), or acquired anew.")));
+}
+
+/*
+ * Before the commit record is written: may the transaction commit?  Throws
+ * ZKL01 if a lock was lost.  Waits for a proof if the lease of one has run
+ * out.
+ */
+static void
+guard_commit(void)
+{
+	if (zklock_commit_guard == ZK_GUARD_OFF)
+		return;
+	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+		 lock = zklock_lock_next(lock))
+		if (zklock_lock_assure(lock, ZKLOCK_FOREVER, false) == ZK_LEASE_LOST)
+			zklock_report_lost(lock);
+}
+
+/*
+ * A prepared transaction outlives the backend, whose locks cannot: throws
+ * 0A000 if the transaction holds any.
+ */
+static void
+refuse_prepare(void)
+{
+	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+		 lock = zklock_lock_next(lock))
+		if (lock->level_count > 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot PREPARE a transaction that holds ZooKeeper locks"),
+					 errdetail("Lock \"%s\" was acquired in transaction scope.",
+							   lock->path)));
+}
+
+/*
+ * Give back what was acquired at this nesting level or deeper.
+ */
+static void
+drop_levels(int nesting)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &locks)
+	{
+		ZkLock	   *lock = dlist_container(ZkLock, link, iter.cur);
+
+		while (lock->level_count > 0 &&
+			   lock->levels[lock->level_count - 1].nesting >= nesting)
+		{
+			ZkLevel    *level = &lock->levels[--lock->level_count];
+
+			lock->transaction_count[ZK_EXCLUSIVE] -= level->count[ZK_EXCLUSIVE];
+			lock->transaction_count[ZK_SHARED] -= level->count[ZK_SHARED];
+		}
+		settle(lock, NULL);
+		zklock_lock_forget(lock);
+	}
+}
+
+/*
+ * Hand what was acquired at this nesting level to the one above.
+ */
+static void
+pass_level_up(int nesting)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &locks)
+	{
+		ZkLock	   *lock = dlist_container(ZkLock, link, iter.cur);
+		ZkLevel    *level = lock->levels + lock->level_count - 1;
+
+		if (lock->level_count == 0 || level->nesting != nesting)
+			continue;
+		if (lock->level_count > 1 && level[-1].nesting == nesting - 1)
+		{
+			level[-1].count[ZK_EXCLUSIVE] += level->count[ZK_EXCLUSIVE];
+			level[-1].count[ZK_SHARED] += level->count[ZK_SHARED];
+			lock->level_count--;
+		}
+		else
+			level->nesting = nesting - 1;
+	}
+}
+
+/*
+ * The one transaction callback.
+ *
+ * event			what it does							may it throw
+ * PRE_COMMIT		commit guard							yes: this is the veto
+ * PRE_PREPARE		refuse with transaction-scope locks,	yes
+ *					else commit guard
+ * COMMIT			give back transaction scope, orders		no: it would be PANIC
+ *					only; others see our commit by now
+ * ABORT			the same								no
+ * PREPARE			nothing: nothing of it is left
+ * PARALLEL_*		nothing: workers cannot lock
+ *
+ * When the process exits it does nothing: the ZooKeeper session is closed
+ * next.  And it must not: a background worker with the default handler of
+ * SIGTERM gets here from within that handler, which may have interrupted us
+ * while we held the door's mutex.
+ */
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	(void) arg;
+	if (lock_total == 0 || proc_exit_inprogress)
+		return;
+	switch (event)
+	{
+		case XACT_EVENT_PRE_PREPARE:
+			refuse_prepare();
+			guard_commit();
+			break;
+		case XACT_EVENT_PRE_COMMIT:
+			guard_commit();
+			break;
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_ABORT:
+			drop_levels(1);
+			break;
+		case XACT_EVENT_PREPARE:
+		case XACT_EVENT_PARALLEL_PRE_COMMIT:
+		case XACT_EVENT_PARALLEL_COMMIT:
+		case XACT_EVENT_PARALLEL_ABORT:
+			break;
+	}
+}
+
+/*
+ * The one subtransaction callback.  It throws nothing; for the exit see above.
+ */
+static void
+subxact_callback(SubXactEvent event, SubTransactionId my_subid,
+				 SubTransactionId parent_subid, void *arg)
+{
+	(void) my_subid;
+	(void) parent_subid;
+	(void) arg;
+	if (lock_total == 0 || proc_exit_inprogress)
+		return;
+	switch (event)
+	{
+		case SUBXACT_EVENT_COMMIT_SUB:
+			pass_level_up(GetCurrentTransactionNestLevel());
+			break;
+		case SUBXACT_EVENT_ABORT_SUB:
+			drop_levels(GetCurrentTransactionNestLevel());
+			break;
+		case SUBXACT_EVENT_START_SUB:
+		case SUBXACT_EVENT_PRE_COMMIT_SUB:
+			break;
+	}
+}

@@ -1,0 +1,669 @@
+/*-------------------------------------------------------------------------
+ *
+ * session.c
+ *	  The backend's side of the door: start the lock client, wait for it,
+ *	  judge the lease, translate errors, end it at exit.
+ *
+ * A backend has at most one lock client, started by the first call that needs
+ * one and kept until the backend exits or closes it.  Nothing is ever started
+ * in the postmaster.
+ *
+ * All that is known about locks here is the id of a contender; which of them
+ * belong to what is locktable.c's business.
+ *
+ * IDENTIFICATION
+ *	  src/session.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <unistd.h>
+
+#include "catalog/namespace.h"
+#include "catalog/pg_type_d.h"
+#include "commands/dbcommands.h"
+#include "mb/pg_wchar.h"
+#include "postmaster/postmaster.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "utils/builtins.h"
+#include "utils/datetime.h"
+#include "utils/json.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "zklock.h"
+
+/*
+ * How long the exit of a backend may be held up to close its ZooKeeper
+ * session; unclosed, it keeps others waiting until it expires.
+ */
+#define EXIT_PATIENCE_MS	500
+
+/*
+ * The same in a statement.  Such a wait cannot be cancelled, so it is shorter;
+ * what is not done then is done by the client's threads afterwards.
+ */
+#define STOP_PATIENCE_MS	20
+
+/* At most so many lines of the client go to the server log in a window. */
+#define LOG_WINDOW			ZK_MS(30 * 1000)
+#define LOG_LINES			3	/* warnings and others */
+#define LOG_OTHER_LINES		2
+
+/* Settings; see zklock.c for what they mean. */
+char	   *zklock_servers = NULL;
+int			zklock_session_timeout = 10000; /* ms */
+int			zklock_connect_timeout = 10000; /* ms */
+int			zklock_znode_style = ZK_STYLE_CURATOR;
+
+/* The running client, NULL if there is none. */
+ZkClient   *zklock_client = NULL;
+
+/* The settings it, or the last one before it, was started with. */
+static struct
+{
+	char	   *servers;		/* in TopMemoryContext; NULL before the first */
+	int			session_timeout;
+	int			znode_style;
+}			running;
+
+typedef struct ErrorMeaning
+{
+	int			sqlstate;
+	const char *what;
+	const char *hint;			/* may be NULL */
+} ErrorMeaning;
+
+#define CONNECTION_HINT \
+	"Check \"zklock.servers\" and that the ensemble has a quorum. Every " \
+	"backend that uses locks takes one connection of the server's " \
+	"maxClientCnxns, which is 60 for each client address by default."
+
+static const ErrorMeaning error_meanings[] = {
+	[ZK_OK] = {
+		ERRCODE_SYSTEM_ERROR, "unknown reason", NULL
+	},
+	[ZK_ERR_UNRESOLVED] = {
+		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+		"could not resolve the name of any ZooKeeper server",
+		"Check \"zklock.servers\"."
+	},
+	[ZK_ERR_UNREACHABLE] = {
+		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+		"could not connect to ZooKeeper", CONNECTION_HINT
+	},
+	[ZK_ERR_NOT_ZOOKEEPER] = {
+		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+		"what answers is not a ZooKeeper ensemble",
+		"Check \"zklock.servers\"; the port is ZooKeeper's client port."
+	},
+	[ZK_ERR_AUTH] = {
+		ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
+		"authentication with ZooKeeper failed", NULL
+	},
+	[ZK_ERR_NO_THREAD] = {
+		ERRCODE_INSUFFICIENT_RESOURCES,
+		"could not create a thread",
+		"Every backend that uses locks needs three threads: check the operating system's limits."
+	},
+	[ZK_ERR_NO_MEMORY] = {
+		ERRCODE_OUT_OF_MEMORY, "out of memory", NULL
+	},
+	[ZK_ERR_POISONED] = {
+		ERRCODE_CONNECTION_FAILURE,
+		"the ZooKeeper client library has failed in this backend",
+		"Start a new database session."
+	},
+	[ZK_ERR_LIMIT] = {
+		ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+		"too many locks, or too long ones, in this backend",
+		"Release locks that are not needed."
+	},
+	[ZK_ERR_FORBIDDEN] = {
+		ERRCODE_INSUFFICIENT_PRIVILEGE,
+		"not authorized by the ACL of a znode", NULL
+	},
+	[ZK_ERR_EPHEMERAL_PARENT] = {
+		ERRCODE_WRONG_OBJECT_TYPE,
+		"its lock node, or a znode above it, is ephemeral",
+		"Use another path, or have the owner of that znode delete it."
+	},
+	[ZK_ERR_SEQUENCE] = {
+		ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+		"the sequence numbers of its lock node are about to run out",
+		"Delete the lock node at a time when nobody uses the lock."
+	},
+	[ZK_ERR_TIED] = {
+		ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+		"another contender has the same sequence number", NULL
+	},
+	[ZK_ERR_VANISHING] = {
+		ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+		"its lock node or contender is being deleted time and again", NULL
+	},
+	[ZK_ERR_OTHER] = {
+		ERRCODE_SYSTEM_ERROR, "unexpected answer from ZooKeeper", NULL
+	}
+};
+
+/*
+ * Exit callback: close the ZooKeeper session, so that others need not wait
+ * for it to expire.  An on_proc_exit callback, not before_shmem_exit: by now
+ * the transaction has aborted, so nobody is let in before its end.  Does
+ * nothing in a process that only inherited the callback.
+ */
+static void
+stop_at_exit(int code, Datum arg)
+{
+	ZkClient   *client = zklock_client;
+
+	(void) code;
+	(void) arg;
+	if (client == NULL || MyProcPid != (int) getpid())
+		return;
+	zklock_client = NULL;
+	(void) zk_client_stop(client, EXIT_PATIENCE_MS);
+}
+
+/*
+ * Do the settings differ from those the client runs with?
+ */
+static bool
+settings_changed(void)
+{
+	return strcmp(running.servers, zklock_servers) != 0 ||
+		running.session_timeout != zklock_session_timeout ||
+		running.znode_style != zklock_znode_style;
+}
+
+/*
+ * Count the client's descriptors against the budget of this backend.  Throws
+ * 53000 if there is no room.
+ */
+static void
+acquire_descriptors(void)
+{
+	for (int i = 0; i < ZK_CLIENT_FDS; i++)
+	{
+		if (AcquireExternalFD())
+			continue;
+		while (--i >= 0)
+			ReleaseExternalFD();
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+				 errmsg("could not start the ZooKeeper client"),
+				 errdetail("There are too many open files in this backend."),
+				 errhint("Raise the server's \"max_files_per_process\" and/or \"ulimit -n\" limits.")));
+	}
+}
+
+static void
+release_descriptors(void)
+{
+	for (int i = 0; i < ZK_CLIENT_FDS; i++)
+		ReleaseExternalFD();
+}
+
+/*
+ * Start a client with the settings of now.  Throws 53000 if the operating
+ * system has not what it takes, or an earlier client failed for good.
+ */
+static void
+start_client(void)
+{
+	static bool exit_callback_registered = false;
+	ZkConfig	config;
+	char		detail[ZK_DETAIL_SIZE] = "";
+
+	if (!exit_callback_registered)
+	{
+		on_proc_exit(stop_at_exit, 0);
+		exit_callback_registered = true;
+	}
+
+	if (running.servers != NULL)
+		pfree(running.servers);
+	running.servers = NULL;
+	running.servers = MemoryContextStrdup(TopMemoryContext, zklock_servers);
+	running.session_timeout = zklock_session_timeout;
+	running.znode_style = zklock_znode_style;
+	acquire_descriptors();
+
+	config.servers = running.servers;
+	config.session_timeout_ms = running.session_timeout;
+	config.style = (ZkZnodeStyle) running.znode_style;
+	zklock_client = zk_client_start(&config, detail);
+	if (zklock_client != NULL)
+		return;
+
+	release_descriptors();
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+			 errmsg("could not start the ZooKeeper client"),
+			 detail[0] != '\0' ? errdetail_internal("%s", detail) : 0));
+}
+
+/*
+ * Have a running client.  It connects when something is asked for, not here.
+ *
+ * idle says that the caller's side holds and asks for nothing; then a client
+ * whose settings have changed is replaced.  With locks
+ * held it goes on as it is: the locks are its ZooKeeper session's.
+ *
+ * Throws 55000 if zklock.servers is not set, 53000 as start_client().
+ */
+void
+zklock_session_open(bool idle)
+{
+	if (zklock_client != NULL)
+	{
+		zklock_drain_log();
+		if (!idle || !settings_changed())
+			return;
+		zklock_session_stop();
+	}
+	if (zklock_servers[0] == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("no ZooKeeper servers are configured"),
+				 errhint("Set \"zklock.servers\" to the ensemble's servers, as in \"host1:2181,host2:2181,host3:2181\".")));
+	start_client();
+}
+
+/*
+ * End the client, if there is one, and with its ZooKeeper session every
+ * contender of it.  Waits no longer than nobody minds; the rest is done by the
+ * client's own threads.  The ids of all contenders are dead after it.
+ */
+void
+zklock_session_stop(void)
+{
+	ZkClient   *client = zklock_client;
+
+	if (client == NULL)
+		return;
+	zklock_client = NULL;
+	(void) zk_client_stop(client, STOP_PATIENCE_MS);
+	release_descriptors();
+}
+
+/* What a wait is for, for the CONTEXT of what interrupts it. */
+typedef struct WaitReason
+{
+	const char *doing;
+	const char *path;
+} WaitReason;
+
+static void
+wait_context(void *arg)
+{
+	WaitReason *reason = (WaitReason *) arg;
+
+	errcontext("%s \"%s\"", reason->doing, reason->path);
+}
+
+/*
+ * Wait until a state of the client may have changed, or until a point in
+ * time.  The caller reads the states it is interested in before and after, and
+ * calls again: a return says nothing by itself.  What it does with which lock
+ * (doing, as in "while releasing lock") becomes the CONTEXT of an interrupt.
+ *
+ * Throws what interrupts throw (57014, 57P01, ...); exits when the postmaster
+ * dies.
+ */
+void
+zklock_session_wait(ZkTime until, const char *doing, const char *path)
+{
+	static uint32 wait_event = 0;
+	WaitReason	reason = {doing, path};
+	ErrorContextCallback context;
+	ZkTime		left = Max(until - zk_now(), 0);
+	long		timeout = (long) Min((left + 999) / 1000, INT_MAX);
+
+	if (wait_event == 0)
+		wait_event = WaitEventExtensionNew("ZooKeeperLock");
+
+	context.callback = wait_context;
+	context.arg = &reason;
+	context.previous = error_context_stack;
+	error_context_stack = &context;
+
+	(void) WaitLatchOrSocket(MyLatch,
+							 WL_LATCH_SET | WL_SOCKET_READABLE | WL_TIMEOUT |
+							 WL_EXIT_ON_PM_DEATH,
+							 zk_client_event_fd(zklock_client),
+							 timeout, wait_event);
+
+	/*
+	 * Reset both, whatever was reported: with the latch set the descriptor is
+	 * not looked at.  Changes from here on wake the next wait.
+	 */
+	ResetLatch(MyLatch);
+	zk_client_clear_event(zklock_client);
+	zklock_drain_log();
+	CHECK_FOR_INTERRUPTS();
+
+	error_context_stack = context.previous;
+}
+
+/*
+ * Write the client's log lines to the server log.  An outage can produce many
+ * lines in each of many backends, so few are let through in a window, and a
+ * place is kept for a warning.
+ */
+void
+zklock_drain_log(void)
+{
+	static ZkTime window_start = 0;
+	static int	lines = 0;
+	static int64 suppressed = 0;
+	static char last[ZK_DETAIL_SIZE] = "";
+	char		line[ZK_DETAIL_SIZE];
+	bool		warning;
+	int			repeats;
+	int			dropped;
+
+	if (zklock_client == NULL)
+		return;
+	while (zk_client_log_line(zklock_client, line, sizeof(line), &warning,
+							  &repeats, &dropped))
+	{
+		ZkTime		now = zk_now();
+
+		if (window_start == 0 || now - window_start >= LOG_WINDOW)
+		{
+			window_start = now;
+			lines = 0;
+			last[0] = '\0';
+		}
+		suppressed += dropped;
+		if (lines >= (warning ? LOG_LINES : LOG_OTHER_LINES) ||
+			strcmp(line, last) == 0)
+		{
+			suppressed += repeats;
+			continue;
+		}
+		suppressed += repeats - 1;
+		ereport(LOG_SERVER_ONLY,
+				(errmsg_internal("ZooKeeper client: %s", line),
+				 suppressed > 0 ?
+				 errdetail_internal("%lld lines were not logged, to keep the log short.",
+									(long long) suppressed) : 0,
+				 errhidestmt(true), errhidecontext(true)));
+		strlcpy(last, line, sizeof(last));
+		lines++;
+		suppressed = 0;
+	}
+}
+
+/*
+ * Begin to watch the connection for one call.
+ */
+void
+zklock_link_begin(ZkLink *link)
+{
+	memset(link, 0, sizeof(*link));
+	zk_client_status(zklock_client, &link->status);
+	link->connections = link->status.sessions + link->status.reconnects;
+	zklock_link_look(link);
+}
+
+/*
+ * Look at the connection.  One that came and went between two looks counts as
+ * one that was up.
+ */
+void
+zklock_link_look(ZkLink *link)
+{
+	int64		connections;
+
+	zk_client_status(zklock_client, &link->status);
+	connections = link->status.sessions + link->status.reconnects;
+	if (link->status.state == ZK_SESSION_CONNECTED)
+	{
+		link->was_up = true;
+		link->down_since = 0;
+	}
+	else if (connections != link->connections)
+	{
+		link->was_up = true;
+		link->down_since = zk_now();
+	}
+	else if (link->down_since == 0)
+		link->down_since = zk_now();
+	link->connections = connections;
+}
+
+/*
+ * Until when a call should put up with the connection as it is: for ever with
+ * one; with none zklock.connect_timeout, or the timeout of the ZooKeeper
+ * session if that is longer and there was a connection to come back to; not at
+ * all if the reason is definite.
+ */
+ZkTime
+zklock_link_patience(const ZkLink *link)
+{
+	int			patience = zklock_connect_timeout;
+
+	if (link->down_since == 0)
+		return ZKLOCK_FOREVER;
+	if (link->status.definite)
+		return link->down_since;
+	if (link->was_up)
+		patience = Max(patience, running.session_timeout);
+	return link->down_since + ZK_MS(patience);
+}
+
+/*
+ * Report that something (what, as in "could not acquire lock") could not be
+ * done with a lock for want of an answer.  Throws 08001 if there was no
+ * connection during this call, 08006 if there was, or what a definite reason
+ * asks for (28000, 53000, ...).
+ */
+void
+zklock_link_report(const ZkLink *link, const char *what, const char *path)
+{
+	const ZkSessionStatus *status = &link->status;
+	const char *detail = status->detail;
+
+	if (link->down_since != 0 && status->error != ZK_OK &&
+		!(link->was_up && status->error == ZK_ERR_UNREACHABLE))
+		zklock_report_error(status->error, detail, what, path);
+	if (!link->was_up)
+		zklock_report_error(ZK_ERR_UNREACHABLE,
+							detail[0] != '\0' ? detail :
+							"No server has answered in time.", what, path);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_CONNECTION_FAILURE),
+			 link->down_since != 0 ?
+			 errmsg("%s \"%s\": connection to ZooKeeper was lost", what, path) :
+			 errmsg("%s \"%s\": no answer from ZooKeeper in time", what, path),
+			 detail[0] != '\0' ? errdetail_internal("%s", detail) : 0));
+}
+
+/*
+ * Report an error of the lock client: what, as in "could not acquire lock",
+ * the lock path, and the client's own words.  Throws the SQLSTATE that belongs
+ * to it.
+ */
+void
+zklock_report_error(ZkError error, const char *detail, const char *what,
+					const char *path)
+{
+	const ErrorMeaning *meaning;
+
+	if ((size_t) error >= lengthof(error_meanings))
+		error = ZK_ERR_OTHER;
+	meaning = &error_meanings[error];
+	ereport(ERROR,
+			(errcode(meaning->sqlstate),
+			 errmsg("%s \"%s\": %s", what, path, meaning->what),
+			 detail[0] != '\0' ? errdetail_internal("%s", detail) : 0,
+			 meaning->hint != NULL ? errhint("%s", meaning->hint) : 0));
+}
+
+/*
+ * Judge whether a contender that was granted is still held, by the local
+ * clock, without asking anybody: a process that was stopped for longer than
+ * the timeout must not trust what it knew before (S5).  Fills *status; when
+ * lost, its loss and detail say why.
+ */
+ZkLease
+zklock_lease_judge(ZkContenderId id, ZkContenderStatus *status)
+{
+	ZkTime		now;
+
+	zk_contender_status(zklock_client, id, status);
+	/* Read the clock last, so that a pause in between counts. */
+	now = zk_now();
+
+	if (status->state == ZK_HELD)
+	{
+		if (now < status->lease_end)
+			return ZK_LEASE_RUNS;
+		if (now < status->presumed_lost)
+			return ZK_LEASE_LAPSED;
+		status->state = ZK_LOST;
+		status->loss = ZK_LOST_LEASE;
+	}
+	else if (status->state != ZK_LOST)
+		status->loss = ZK_LOST_CONTENDER;
+	return ZK_LEASE_LOST;
+}
+
+/*
+ * Prove that a contender that was granted is still held, by an operation of
+ * the ensemble that was sent after this call began.  Waits for it until
+ * deadline, and never longer than until the lock (path, for messages) must be
+ * presumed lost.  Returns ZK_LEASE_LAPSED if the deadline came first.  Throws as
+ * zklock_session_wait().
+ */
+ZkLease
+zklock_lease_prove(ZkContenderId id, ZkTime deadline, const char *path,
+				   ZkContenderStatus *status)
+{
+	ZkTime		asked = zk_now();
+	ZkLease		lease;
+
+	zk_client_renew(zklock_client);
+	for (;;)
+	{
+		lease = zklock_lease_judge(id, status);
+		if (lease == ZK_LEASE_LOST ||
+			(lease == ZK_LEASE_RUNS && status->proved_at >= asked))
+			return lease;
+		if (zk_now() >= deadline)
+			return ZK_LEASE_LAPSED;
+		zklock_session_wait(Min(deadline, status->presumed_lost),
+							"while proving possession of lock", path);
+	}
+}
+
+/*
+ * Convert text between encodings without ever throwing for what it contains,
+ * as it may come from anywhere.  SQL_ASCII stands for the other encoding of
+ * the two.  Returns a palloc'd string, or NULL if the text is not valid or has
+ * no equivalent.  Needs a transaction.
+ */
+char *
+zklock_convert(const char *text, int length, int from, int to)
+{
+	int			size = length * MAX_CONVERSION_GROWTH + 1;
+	char	   *result;
+	Oid			conversion;
+
+	if (from == PG_SQL_ASCII)
+		from = to;
+	else if (to == PG_SQL_ASCII)
+		to = from;
+	if (!pg_verify_mbstr(from, text, length, true))
+		return NULL;
+	if (from == to)
+		return pnstrdup(text, length);
+
+	conversion = FindDefaultConversionProc(from, to);
+	if (!OidIsValid(conversion))
+		return NULL;
+	result = palloc(size);
+	if (pg_do_encoding_conversion_buf(conversion, from, to,
+									  (unsigned char *) unconstify(char *, text),
+									  length, (unsigned char *) result, size,
+									  true) == length)
+		return result;
+	pfree(result);
+	return NULL;
+}
+
+/*
+ * A name in UTF-8 without control characters.  Names of databases and users
+ * may be in another encoding than this database's; if so, all that is not
+ * ASCII becomes '?'.  Palloc'd.
+ */
+static char *
+clean_name(const char *name)
+{
+	char	   *result = zklock_convert(name, (int) strlen(name),
+										GetDatabaseEncoding(), PG_UTF8);
+	bool		ascii_only = result == NULL;
+
+	if (ascii_only)
+		result = pstrdup(name);
+	for (unsigned char *c = (unsigned char *) result; *c != '\0'; c++)
+		if (*c < 0x20 || *c == 0x7F || (ascii_only && *c > 0x7F))
+			*c = '?';
+	return result;
+}
+
+/* Append a name as a member of the JSON object being built in buf. */
+static void
+append_name(StringInfo buf, const char *key, const char *name)
+{
+	appendStringInfo(buf, "%c\"%s\":", buf->len == 0 ? '{' : ',', key);
+	escape_json(buf, clean_name(name));
+}
+
+/*
+ * The data of a contender: who asks for the lock, as one line of JSON in
+ * UTF-8.  Names are at most NAMEDATALEN - 1 bytes and the host's name 64, so
+ * it stays below 1 kB.  Palloc'd.  Needs a transaction.
+ */
+char *
+zklock_owner_data(void)
+{
+	StringInfoData buf;
+	char		host[64 + 1];
+	char		start[MAXDATELEN + 1];
+	int			utc = 0;
+
+	if (gethostname(host, sizeof(host)) != 0)
+		host[0] = '\0';
+	host[sizeof(host) - 1] = '\0';
+
+	initStringInfo(&buf);
+	append_name(&buf, "cluster", cluster_name);
+	append_name(&buf, "host", host);
+	appendStringInfo(&buf, ",\"port\":%d", PostPortNumber);
+	if (OidIsValid(MyDatabaseId))
+	{
+		char	   *database = get_database_name(MyDatabaseId);
+
+		append_name(&buf, "database", database != NULL ? database : "");
+	}
+	appendStringInfo(&buf, ",\"pid\":%d", MyProcPid);
+	if (OidIsValid(GetSessionUserId()))
+	{
+		char	   *user = GetUserNameFromId(GetSessionUserId(), true);
+
+		append_name(&buf, "user", user != NULL ? user : "");
+	}
+	append_name(&buf, "application_name",
+				application_name != NULL ? application_name : "");
+	JsonEncodeDateTime(start, TimestampTzGetDatum(GetCurrentTimestamp()),
+					   TIMESTAMPTZOID, &utc);
+	appendStringInfo(&buf, ",\"start\":\"%s\"}", start);
+	return buf.data;
+}

@@ -1,0 +1,179 @@
+/*-------------------------------------------------------------------------
+ *
+ * zklock.c
+ *	  Module entry: settings and hooks.
+ *
+ * zklock gives SQL the distributed locks of Apache ZooKeeper.  src/README has
+ * the design.  These words have one meaning each, in code, messages and
+ * documentation:
+ *
+ * lock path		what the SQL caller names, as in /jobs/nightly
+ * lock node		the parent znode of the queue: zklock.root + lock path
+ * contender		an ephemeral sequential child of the lock node: one request
+ *					for the lock, waiting or granted
+ * mode				exclusive or shared
+ * scope			session (until released or the backend exits) or
+ *					transaction (until commit or rollback)
+ * holder, waiter	the owner of a granted, or not yet granted, contender
+ * token			the czxid of a granted contender: a 64-bit number that grows
+ *					with every grant
+ * ZooKeeper session	the client session with the ensemble; never just
+ *					"session" where the database session could be meant
+ * lost				a lock that this backend believed it held and can no longer
+ *					prove it holds
+ *
+ * IDENTIFICATION
+ *	  src/zklock.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "nodes/parsenodes.h"
+#include "tcop/utility.h"
+
+#include "zklock.h"
+
+PG_MODULE_MAGIC_EXT(.name = "zklock", .version = "1.0");
+
+static const struct config_enum_entry commit_guard_options[] = {
+	{"off", ZK_GUARD_OFF, false},
+	{"session", ZK_GUARD_SESSION, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry znode_style_options[] = {
+	{"curator", ZK_STYLE_CURATOR, false},
+	{"curator_rw", ZK_STYLE_CURATOR_RW, false},
+	{"kazoo", ZK_STYLE_KAZOO, false},
+	{NULL, 0, false}
+};
+
+static ProcessUtility_hook_type previous_ProcessUtility = NULL;
+
+/*
+ * GUC check hook: an absolute path that ZooKeeper accepts, with room for lock
+ * paths below it.
+ */
+static bool
+check_root(char **newval, void **extra, GucSource source)
+{
+	const char *wrong = zk_path_check(*newval, strlen(*newval));
+
+	(void) extra;
+	(void) source;
+	if (wrong == NULL && strlen(*newval) >= ZK_NODE_PATH_SIZE / 2)
+		wrong = "It is too long to leave room for lock paths.";
+	if (wrong != NULL)
+		GUC_check_errdetail("%s", wrong);
+	return wrong == NULL;
+}
+
+/*
+ * GUC check hook: a list of servers, or empty for none.
+ */
+static bool
+check_servers(char **newval, void **extra, GucSource source)
+{
+	char		wrong[ZK_DETAIL_SIZE] = "";
+
+	(void) extra;
+	(void) source;
+	if ((*newval)[0] == '\0' || zk_servers_check(*newval, wrong))
+		return true;
+	GUC_check_errdetail("%s", wrong);
+	return false;
+}
+
+/*
+ * ProcessUtility hook: DISCARD ALL releases session-scope locks, as it does
+ * advisory locks.
+ */
+static void
+zklock_ProcessUtility(PlannedStmt *pstmt, const char *query,
+					  bool read_only_tree, ProcessUtilityContext context,
+					  ParamListInfo params, QueryEnvironment *environment,
+					  DestReceiver *dest, QueryCompletion *completion)
+{
+	/* The statement may be gone once it was executed. */
+	bool		discard_all = IsA(pstmt->utilityStmt, DiscardStmt) &&
+		castNode(DiscardStmt, pstmt->utilityStmt)->target == DISCARD_ALL;
+
+	if (previous_ProcessUtility != NULL)
+		previous_ProcessUtility(pstmt, query, read_only_tree, context, params,
+								environment, dest, completion);
+	else
+		standard_ProcessUtility(pstmt, query, read_only_tree, context, params,
+								environment, dest, completion);
+	if (discard_all)
+		zklock_discard_all();
+}
+
+/*
+ * Module load.  This may be the postmaster, so nothing is opened here, nor
+ * started.
+ */
+void
+_PG_init(void)
+{
+	DefineCustomEnumVariable("zklock.commit_guard",
+							 "Decides about a commit when a lock may have been lost.",
+							 "\"session\" wants proof, no older than the lease, that every lock is held; \"off\" never refuses.",
+							 &zklock_commit_guard,
+							 ZK_GUARD_SESSION,
+							 commit_guard_options,
+							 PGC_USERSET,
+							 0,
+							 NULL, NULL, NULL);
+
+	DefineCustomIntVariable("zklock.connect_timeout",
+							"How long a call waits for a connection to ZooKeeper.",
+							NULL,
+							&zklock_connect_timeout,
+							10 * 1000, 1, 60 * 60 * 1000,
+							PGC_USERSET,
+							GUC_UNIT_MS,
+							NULL, NULL, NULL);
+
+	DefineCustomStringVariable("zklock.root",
+							   "The znode below which all lock nodes lie.",
+							   NULL,
+							   &zklock_root,
+							   "/zklock",
+							   PGC_SUSET,
+							   0,
+							   check_root, NULL, NULL);
+
+	DefineCustomStringVariable("zklock.servers",
+							   "The servers of the ZooKeeper ensemble, as host:port,...",
+							   "Empty means that there is none.",
+							   &zklock_servers,
+							   "",
+							   PGC_SUSET,
+							   0,
+							   check_servers, NULL, NULL);
+
+	DefineCustomIntVariable("zklock.session_timeout",
+							"The timeout to ask for when a ZooKeeper session begins.",
+							"The ensemble may set another one, within its own limits.",
+							&zklock_session_timeout,
+							10 * 1000, 1000, 60 * 60 * 1000,
+							PGC_USERSET,
+							GUC_UNIT_MS,
+							NULL, NULL, NULL);
+
+	DefineCustomEnumVariable("zklock.znode_style",
+							 "Whose names contenders have, and so which other programs respect them.",
+							 NULL,
+							 &zklock_znode_style,
+							 ZK_STYLE_CURATOR,
+							 znode_style_options,
+							 PGC_USERSET,
+							 0,
+							 NULL, NULL, NULL);
+
+	MarkGUCPrefixReserved("zklock");
+
+	previous_ProcessUtility = ProcessUtility_hook;
+	ProcessUtility_hook = zklock_ProcessUtility;
+}

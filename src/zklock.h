@@ -1,0 +1,180 @@
+/*-------------------------------------------------------------------------
+ *
+ * zklock.h
+ *	  What the files of the backend side share.
+ *
+ * Calls go down only, from zklock.c and funcs.c over acquire.c, locktable.c and
+ * session.c to the door (zkclient.h).  All of it runs on the backend's own
+ * thread.
+ *
+ * IDENTIFICATION
+ *	  src/zklock.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_H
+#define ZKLOCK_H
+
+#include "compat.h"
+#include "datatype/timestamp.h"
+#include "lib/ilist.h"
+#include "zkclient.h"
+
+/* A lock is lost; the class is outside the range reserved by the standard. */
+#define ERRCODE_ZK_LOCK_LOST	MAKE_SQLSTATE('Z', 'K', 'L', '0', '1')
+
+/* A point in time that never comes. */
+#define ZKLOCK_FOREVER			((ZkTime) PG_INT64_MAX)
+
+typedef enum ZkScope
+{
+	ZK_SCOPE_SESSION,			/* until released or the backend exits */
+	ZK_SCOPE_TRANSACTION		/* until commit or rollback */
+} ZkScope;
+
+/* Can it be proved that a lock is held? */
+typedef enum ZkLease
+{
+	ZK_LEASE_RUNS,				/* the last proof is recent enough */
+	ZK_LEASE_LAPSED,			/* it is not; a new one may yet succeed */
+	ZK_LEASE_LOST
+} ZkLease;
+
+/* What is asked for before a commit while locks are held. */
+typedef enum ZkCommitGuard
+{
+	ZK_GUARD_OFF,
+	ZK_GUARD_SESSION
+} ZkCommitGuard;
+
+/* A lock as the caller names it, and the lock node that stands for it. */
+typedef struct ZkLockName
+{
+	const char *path;			/* in the server encoding */
+	char		node[ZK_NODE_PATH_SIZE];	/* with the root, in UTF-8 */
+} ZkLockName;
+
+/* Transaction-scope acquisitions made at one nesting level. */
+typedef struct ZkLevel
+{
+	int			nesting;
+	int			count[2];		/* by ZkMode */
+} ZkLevel;
+
+/*
+ * What this backend holds of one lock; see locktable.c for the rules.
+ *
+ * Counts say what the caller acquired, contenders what stands for it in the
+ * queue.  An exclusive contender stands for shared acquisitions too; then the
+ * shared one is absent, or only reserved for the day the exclusive one goes.
+ */
+typedef struct ZkLock
+{
+	char		node[ZK_NODE_PATH_SIZE];	/* hash key */
+	dlist_node	link;			/* in order of creation */
+	char	   *path;			/* as named when the entry was made */
+
+	ZkContenderId contender[2]; /* by ZkMode, 0 for none; all 0 when lost */
+	bool		reserved;		/* contender[ZK_SHARED] is only reserved */
+	TimestampTz since[2];		/* of the grant of contender[], for display */
+	char		last_name[ZK_NAME_SIZE];	/* of a contender, for messages */
+
+	int			session_count[2];
+	int			transaction_count[2];	/* sum over levels */
+	int			level_count;	/* levels in use, by rising nesting */
+	int			level_room;
+	ZkLevel    *levels;
+
+	/* The rest is valid only when lost. */
+	bool		lost;
+	TimestampTz lost_at;
+	int64		lost_token;
+	char		lost_why[ZK_DETAIL_SIZE];	/* a sentence */
+} ZkLock;
+
+/* Contenders being released by a call that waits for it. */
+typedef struct ZkReleaseList
+{
+	int			count;
+	struct
+	{
+		ZkContenderId id;
+		ZkLock	   *lock;		/* stays in the table until forgotten */
+	}		   *items;
+} ZkReleaseList;
+
+/*
+ * What one call has seen of the connection.  It decides how long the call
+ * puts up with having none.
+ */
+typedef struct ZkLink
+{
+	ZkSessionStatus status;		/* as last looked at */
+	bool		was_up;			/* connected at some time during this call */
+	ZkTime		down_since;		/* start of this outage, as far as this call
+								 * saw it; 0 when connected */
+	int64		connections;	/* ever made, as last looked at */
+} ZkLink;
+
+/* in session.c */
+extern char *zklock_servers;
+extern int	zklock_session_timeout;
+extern int	zklock_connect_timeout;
+extern int	zklock_znode_style;
+extern ZkClient *zklock_client;
+
+extern void zklock_session_open(bool idle);
+extern void zklock_session_stop(void);
+extern void zklock_session_wait(ZkTime until, const char *doing,
+								const char *path);
+extern void zklock_drain_log(void);
+extern void zklock_link_begin(ZkLink *link);
+extern void zklock_link_look(ZkLink *link);
+extern ZkTime zklock_link_patience(const ZkLink *link);
+pg_noreturn extern void zklock_link_report(const ZkLink *link, const char *what,
+										   const char *path);
+pg_noreturn extern void zklock_report_error(ZkError error, const char *detail,
+											const char *what, const char *path);
+extern ZkLease zklock_lease_judge(ZkContenderId id, ZkContenderStatus *status);
+extern ZkLease zklock_lease_prove(ZkContenderId id, ZkTime deadline,
+								  const char *path, ZkContenderStatus *status);
+extern char *zklock_convert(const char *text, int length, int from, int to);
+extern char *zklock_owner_data(void);
+
+/* in locktable.c */
+extern int	zklock_commit_guard;
+
+extern ZkLock *zklock_lock_find(const ZkLockName *name);
+extern ZkLock *zklock_lock_make(const ZkLockName *name);
+extern void zklock_lock_forget(ZkLock *lock);
+extern ZkLock *zklock_lock_next(ZkLock *lock);
+extern int	zklock_lock_total(void);
+extern bool zklock_table_idle(void);
+extern bool zklock_lock_used(const ZkLock *lock, ZkMode mode);
+extern bool zklock_lock_covers(const ZkLock *lock, ZkMode mode);
+extern void zklock_lock_make_room(ZkLock *lock, ZkScope scope, ZkMode mode);
+extern void zklock_lock_count(ZkLock *lock, ZkScope scope, ZkMode mode);
+extern void zklock_lock_granted(ZkLock *lock, ZkMode mode, ZkContenderId id,
+								const char *contender_name);
+extern bool zklock_lock_uncount(ZkLock *lock, ZkMode mode, ZkReleaseList *list);
+extern void zklock_lock_uncount_all(ZkLock *lock, ZkReleaseList *list);
+extern void zklock_lock_close(ZkLock *lock, ZkReleaseList *list);
+extern ZkLease zklock_lock_judge(ZkLock *lock);
+extern ZkLease zklock_lock_assure(ZkLock *lock, ZkTime deadline, bool anew);
+extern int	zklock_errdetail_lost(const ZkLock *lock);
+pg_noreturn extern void zklock_report_lost(const ZkLock *lock);
+
+/* in acquire.c */
+extern char *zklock_root;
+
+extern void zklock_name_lock(const char *path, ZkLockName *name);
+extern bool zklock_acquire(const ZkLockName *name, ZkTime timeout, ZkMode mode,
+						   ZkScope scope);
+extern bool zklock_release(const ZkLockName *name, bool exclusive, bool shared);
+extern int	zklock_release_all(void);
+extern void zklock_discard_all(void);
+extern void zklock_close(void);
+extern int64 zklock_token(const ZkLockName *name, bool prove);
+extern ZkQueueListing *zklock_read_queue(const ZkLockName *name);
+
+#endif							/* ZKLOCK_H */
