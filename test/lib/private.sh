@@ -1,0 +1,102 @@
+# A folder of one's own to build and run servers in, as an ordinary user.  To
+# be sourced after common.sh.
+
+# Print the name of a new folder, for this purpose.
+private_folder()
+{
+	mktemp -d "${TMPDIR:-/tmp}/zklock-$1.XXXXXX"
+}
+
+# copy_tree FROM TO: the files that git knows, or would, or else all of them.
+copy_tree()
+{
+	mkdir -p "$2"
+	if git -C "$1" rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+		(cd "$1" && git ls-files -z --cached --others --exclude-standard |
+			while IFS= read -r -d '' file; do
+				[ ! -e "$file" ] || printf '%s\0' "$file"
+			done | tar -c --null -T -) | tar -x -C "$2"
+	else
+		(cd "$1" && tar -c .) | tar -x -C "$2"
+	fi
+}
+
+# in_private_folder DIR COMMAND [ARG ...]: run a command as an ordinary user.
+# PostgreSQL does not run as root: then it is the user of its packages.
+in_private_folder()
+{
+	local dir=$1
+	shift
+	mkdir -p "$dir/tmp"
+	if ((EUID == 0)); then
+		chown -R postgres: "$dir"
+		exec setpriv --reuid=postgres --regid=postgres --init-groups \
+			env HOME="$dir" USER=postgres LOGNAME=postgres TMPDIR="$dir/tmp" "$@"
+	else
+		exec env TMPDIR="$dir/tmp" "$@"
+	fi
+}
+
+# build_zklock ROOT LOG [MAKE_ARGUMENT ...]: in the source tree, with a copy of
+# PostgreSQL below ROOT, which is left in PATH.  Sets pg_config.
+build_zklock()
+{
+	local root=$1 log=$2
+	shift 2
+	pg_config=$(test/lib/postgres install "$root")
+	PATH=$("$pg_config" --bindir):$PATH
+	make -s PG_CONFIG="$pg_config" "$@" all install >"$log" 2>&1 || {
+		cat "$log" >&2
+		die "zklock does not build"
+	}
+}
+
+# kill_in_folder SIGNAL DIR PATTERN: signal the processes that live in a folder
+# (their working directory or their program is below it) and whose program's
+# path matches the pattern, but not this shell.  Fails if there are none.
+kill_in_folder()
+{
+	local pid program found=1
+	while read -r pid; do
+		program=$(readlink "/proc/$pid/exe" 2>/dev/null) || continue
+		# shellcheck disable=SC2053 # a pattern it is
+		if [[ $program == $3 ]] && ((pid != $$ && pid != BASHPID)) &&
+			kill "-$1" "$pid" 2>/dev/null; then
+			found=0
+		fi
+	done < <(cd / && find /proc -mindepth 2 -maxdepth 2 '(' -name cwd -o -name exe ')' \
+		-lname "$2/*" -printf '%h\n' 2>/dev/null | sed 's,.*/,,' | sort -u)
+	return $found
+}
+
+# Signal them, and report whether there were none.
+none_to_kill()
+{
+	! kill_in_folder "$@"
+}
+
+# Stop whatever still runs in a folder.  First the scripts and tests, which
+# might start more, and ZooKeeper, which has nothing to do at its end; then
+# PostgreSQL by its own means, as far as its servers listen to them, for it
+# would leave shared memory behind.
+stop_private_servers()
+{
+	local dir
+	dir=$(cd "$1" 2>/dev/null && pwd -P) || return 0
+	wait_until 10 none_to_kill KILL "$dir" '!(*/postgres)' || true
+	kill_in_folder CONT "$dir" '*/postgres' || return 0
+	kill_in_folder QUIT "$dir" '*/postgres' || true
+	wait_until 10 none_to_kill 0 "$dir" '*/postgres' ||
+		wait_until 10 none_to_kill KILL "$dir" '*' || true
+}
+
+# Stop what runs in the folder and remove it, unless KEEP=1.
+leave_private_folder()
+{
+	stop_private_servers "$1"
+	if [ "${KEEP-}" = 1 ]; then
+		echo "kept: $1"
+	else
+		rm -rf "$1"
+	fi
+}

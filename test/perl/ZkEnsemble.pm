@@ -1,0 +1,484 @@
+
+=pod
+
+=head1 NAME
+
+ZkEnsemble - real ZooKeeper servers for a test
+
+=head1 SYNOPSIS
+
+  use PostgreSQL::Test::Cluster;
+  use ZkEnsemble;
+
+  my $ensemble = ZkEnsemble->new('main', servers => 3);
+  my $node = zk_cluster('primary', $ensemble);
+
+  $ensemble->kill_server($ensemble->leader);
+  wait_for(sub { $ensemble->watch_count == 0 }, 'watches to go');
+
+=head1 DESCRIPTION
+
+Servers of Debian's package, on free loopback ports, in the test's folder.  They
+are stopped when the test ends, however it does.
+
+C<wait_for> is ZkTest's, exported from here as well.
+
+=cut
+
+package ZkEnsemble;
+
+use strict;
+use warnings;
+
+use Carp;
+use Exporter 'import';
+use File::Basename;
+use File::Path qw(rmtree);
+use File::Spec;
+use IO::Socket::IP;
+use PostgreSQL::Test::Utils ();
+use ZkProbe;
+use ZkProxy;
+use ZkTest;
+
+our @EXPORT = qw(wait_for zk_cluster);
+
+my $command =
+  File::Spec->rel2abs(
+	File::Spec->catfile(dirname(__FILE__), '..', 'lib', 'zookeeper'));
+
+my @ensembles;
+
+=pod
+
+=head1 METHODS
+
+=over
+
+=item ZkEnsemble->new($name, %settings)
+
+Make an ensemble and start it.  The settings are those of "test/lib/zookeeper
+init": servers, observers, address, tick_time, heap, C<java.NAME>, or a line of
+ZooKeeper's configuration.  C<< start => 0 >> leaves it to the caller to start.
+
+=cut
+
+sub new
+{
+	my ($class, $name, %settings) = @_;
+	my $start = delete $settings{start} // 1;
+	my $test = basename($0) =~ s/\.[^.]+$//r;
+	my $dir = File::Spec->rel2abs(
+		"$PostgreSQL::Test::Utils::tmp_check/t_${test}_${name}_zookeeper");
+	my $self = bless { name => $name, dir => $dir }, $class;
+
+	rmtree($dir);
+	push @ensembles, $self;
+	run_command('init', $dir, map { "$_=$settings{$_}" } sort keys %settings);
+	open my $list, '<', "$dir/servers" or die "$dir/servers: $!";
+	while (<$list>)
+	{
+		my ($id, $host, $port) = split;
+		$self->{servers}{$id} = { host => $host, port => $port };
+	}
+	close $list;
+	$self->start if $start;
+	return $self;
+}
+
+# Run test/lib/zookeeper.
+sub run_command
+{
+	PostgreSQL::Test::Utils::system_log('bash', $command, @_) == 0
+	  or croak "zookeeper @_ failed";
+	return;
+}
+
+=pod
+
+=item $ensemble->start(), $ensemble->stop()
+
+All servers that do not run, until they serve; all servers, in whatever state.
+
+=cut
+
+sub start
+{
+	my ($self) = @_;
+	run_command('start', $self->{dir});
+	return;
+}
+
+sub stop
+{
+	my ($self) = @_;
+	run_command('stop', $self->{dir}) if -e "$self->{dir}/servers";
+	return;
+}
+
+=pod
+
+=item $ensemble->start_server($id), $ensemble->stop_server($id)
+
+One server.  start_server waits until it serves, which takes a majority, unless
+it is called with C<< wait => 0 >>.
+
+=item $ensemble->restart_server($id)
+
+=cut
+
+sub start_server
+{
+	my ($self, $id, %params) = @_;
+	run_command('start', $self->{dir},
+		$params{wait} // 1 ? () : '--no-wait', $id);
+	return;
+}
+
+sub stop_server
+{
+	my ($self, $id) = @_;
+	run_command('stop', $self->{dir}, $id);
+	return;
+}
+
+sub restart_server
+{
+	my ($self, $id) = @_;
+	$self->stop_server($id);
+	$self->start_server($id);
+	return;
+}
+
+=pod
+
+=item $ensemble->kill_server($id, $signal)
+
+Send a signal, by default SIGKILL.
+
+=item $ensemble->pause_server($id), $ensemble->resume_server($id)
+
+SIGSTOP and SIGCONT: a server that hangs, for its clients and for its peers.
+
+=item $ensemble->pause(), $ensemble->resume()
+
+All servers.
+
+=cut
+
+sub kill_server
+{
+	my ($self, $id, $signal) = @_;
+	my $file = "$self->{dir}/$id/zookeeper.pid";
+	my ($pid) = split ' ', PostgreSQL::Test::Utils::slurp_file($file);
+	kill($signal // 'KILL', $pid) or croak "cannot signal server $id: $!";
+	return;
+}
+
+sub pause_server
+{
+	my ($self, $id) = @_;
+	$self->kill_server($id, 'STOP');
+	return;
+}
+
+sub resume_server
+{
+	my ($self, $id) = @_;
+	$self->kill_server($id, 'CONT');
+	return;
+}
+
+sub pause
+{
+	my ($self) = @_;
+	$self->pause_server($_) foreach $self->ids;
+	return;
+}
+
+sub resume
+{
+	my ($self) = @_;
+	$self->resume_server($_) foreach $self->ids;
+	return;
+}
+
+=pod
+
+=item $ensemble->ids()
+
+The numbers of all servers, observers last.
+
+=item $ensemble->address($id)
+
+C<host:port> of a server.
+
+=item $ensemble->connect_string(@ids)
+
+Of these servers, or all, as C<zklock.servers> takes it.
+
+=item $ensemble->logfile($id)
+
+=cut
+
+sub ids
+{
+	my ($self) = @_;
+	return sort { $a <=> $b } keys %{ $self->{servers} };
+}
+
+sub address
+{
+	my ($self, $id) = @_;
+	my ($host, $port) = @{ $self->{servers}{$id} }{qw(host port)};
+	return $host =~ /:/ ? "[$host]:$port" : "$host:$port";
+}
+
+sub connect_string
+{
+	my ($self, @ids) = @_;
+	@ids = $self->ids unless @ids;
+	return join ',', map { $self->address($_) } @ids;
+}
+
+sub logfile
+{
+	my ($self, $id) = @_;
+	return "$self->{dir}/$id/server.log";
+}
+
+=pod
+
+=item $ensemble->zk()
+
+The ensemble's own ZkProbe.
+
+=item $ensemble->proxy($id)
+
+A new ZkProxy before one of the servers, by default the first.
+
+=cut
+
+sub zk
+{
+	my ($self) = @_;
+	$self->{zk} //= ZkProbe->new($self->connect_string);
+	return $self->{zk};
+}
+
+sub proxy
+{
+	my ($self, $id) = @_;
+	return ZkProxy->new($self->address($id // 1));
+}
+
+=pod
+
+=item $ensemble->four_letter($id, $word)
+
+A server's answer to a four-letter word; empty if it gives none within 5 s.
+
+=cut
+
+sub four_letter
+{
+	my ($self, $id, $word) = @_;
+	my $server = $self->{servers}{$id} or croak "no server $id";
+	my $socket = IO::Socket::IP->new(
+		PeerHost => $server->{host},
+		PeerPort => $server->{port},
+		Timeout => 5) or return '';
+	my ($answer, $readable) = ('', '');
+	syswrite $socket, $word;
+	vec($readable, fileno($socket), 1) = 1;
+	while (select(my $ready = $readable, undef, undef, 5) > 0)
+	{
+		sysread($socket, $answer, 65536, length $answer) or last;
+	}
+	return $answer;
+}
+
+=pod
+
+=item $ensemble->mntr($id)
+
+A server's counters: a hash, without the C<zk_> before each name.
+
+=item $ensemble->leader()
+
+The number of the leader (or of the only server); undef if there is none.
+
+=item $ensemble->followers()
+
+Those that follow it, observers not included.
+
+=cut
+
+sub mntr
+{
+	my ($self, $id) = @_;
+	return { $self->four_letter($id, 'mntr') =~ /^zk_(\S+)\t(.*)$/mg };
+}
+
+# The numbers of the servers in one of these states.
+sub ids_in_state
+{
+	my ($self, @states) = @_;
+	my %wanted = map { $_ => 1 } @states;
+	return grep { $wanted{ $self->mntr($_)->{server_state} // '' } } $self->ids;
+}
+
+sub leader
+{
+	my ($self) = @_;
+	my ($id) = $self->ids_in_state('leader', 'standalone');
+	return $id;
+}
+
+sub followers
+{
+	my ($self) = @_;
+	return $self->ids_in_state('follower');
+}
+
+=pod
+
+=item $ensemble->watch_count(), $ensemble->ephemeral_count(),
+$ensemble->znode_count()
+
+Watches are counted by the server that the client is connected to: the sum.
+Of the others, which are the same on all servers in the end, the leader's.
+
+=cut
+
+sub watch_count
+{
+	my ($self) = @_;
+	my $count = 0;
+	$count += $self->mntr($_)->{watch_count} // 0 foreach $self->ids;
+	return $count;
+}
+
+sub ephemeral_count
+{
+	my ($self) = @_;
+	return $self->mntr($self->leader)->{ephemerals_count};
+}
+
+sub znode_count
+{
+	my ($self) = @_;
+	return $self->mntr($self->leader)->{znode_count};
+}
+
+=pod
+
+=item $ensemble->connections()
+
+The clients' connections, as the servers see them: a hash by ZooKeeper session
+id (0x...), each with C<server> and the numbers of the four-letter word "cons",
+such as C<recved> and C<sent> (packets, pings included) and C<to> (the negotiated
+timeout).
+
+=cut
+
+sub connections
+{
+	my ($self) = @_;
+	my %connections;
+	foreach my $id ($self->ids)
+	{
+		foreach ($self->four_letter($id, 'cons') =~ /\(([^()]*sid=[^()]*)\)/g)
+		{
+			my %fields = map { split /=/, $_, 2 } split /,/;
+			$connections{ $fields{sid} } = { %fields, server => $id };
+		}
+	}
+	return \%connections;
+}
+
+=pod
+
+=item $ensemble->packets($session_id)
+
+How many packets a server has received from this session's client and sent to
+it on the connection of now.  Pings are among them: keep the session timeout long
+against the time of what is counted.
+
+=cut
+
+sub packets
+{
+	my ($self, $session_id) = @_;
+	my $connection = $self->connections->{$session_id}
+	  or croak "ZooKeeper session $session_id is not connected";
+	return @{$connection}{qw(recved sent)};
+}
+
+=pod
+
+=back
+
+=head1 FUNCTIONS
+
+=over
+
+=item zk_cluster($name, $servers, %params)
+
+A PostgreSQL::Test::Cluster that is started and has the extension in database
+C<postgres>.  The servers are an ensemble, a proxy, or the text for
+C<zklock.servers>.  Of the parameters, C<settings> is a hash of further settings,
+C<< start => 0 >> leaves starting, and the extension, to the caller, and the
+rest goes to C<init>.
+
+=back
+
+=cut
+
+sub zk_cluster
+{
+	my ($name, $servers, %params) = @_;
+	my %settings = %{ delete $params{settings} // {} };
+	my $start = delete $params{start} // 1;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	if (ref $servers)
+	{
+		$servers = $servers->can('connect_string')
+		  ? $servers->connect_string
+		  : $servers->address;
+	}
+	$node->init(%params);
+	%settings = (
+		cluster_name => $name,
+		max_connections => 100,
+		'zklock.servers' => $servers,
+		%settings);
+	$node->append_conf('postgresql.conf', "$_ = '$settings{$_}'")
+	  foreach sort keys %settings;
+	if ($start)
+	{
+		$node->start;
+		$node->safe_psql('postgres', 'CREATE EXTENSION zklock');
+	}
+	return $node;
+}
+
+END
+{
+	# take care not to change the script's exit value
+	my $exit_code = $?;
+
+	foreach my $ensemble (@ensembles)
+	{
+		$ensemble->{zk} = undef;
+		$ensemble->stop;
+		rmtree($ensemble->{dir})
+		  if $exit_code == 0
+		  && !defined $ENV{PG_TEST_NOCLEAN}
+		  && PostgreSQL::Test::Utils::all_tests_passing();
+	}
+	$? = $exit_code;
+}
+
+1;

@@ -1,0 +1,151 @@
+
+=pod
+
+=head1 NAME
+
+ZkProxy - a TCP proxy that breaks a connection to ZooKeeper where a test wants
+
+=head1 SYNOPSIS
+
+  my $proxy = ZkProxy->new($ensemble->address(1));
+  ... clients connect to $proxy->address ...
+  $proxy->cut_after_request('create2');
+  ... a client creates a contender ...
+  is($proxy->fired, 1);
+
+=head1 METHODS
+
+=over
+
+=item ZkProxy->new($server)
+
+Before one server, C<host:port>.
+
+=cut
+
+package ZkProxy;
+
+use strict;
+use warnings;
+
+use Carp;
+use parent 'ZkTool';
+
+sub new
+{
+	my ($class, $server) = @_;
+	my ($host, $port) = $server =~ /^\[?(.*?)\]?:(\d+)$/
+	  or croak "not a server's address: $server";
+	my $self = $class->SUPER::new('zkproxy', $host, $port);
+	($self->{port}) = $self->read_line('start') =~ /^listening (\d+)$/
+	  or croak 'zkproxy does not listen';
+	return $self;
+}
+
+=pod
+
+=item $proxy->address()
+
+Where clients are to connect: C<127.0.0.1:port>.
+
+=cut
+
+sub address
+{
+	my ($self) = @_;
+	return "127.0.0.1:$self->{port}";
+}
+
+# Run a command; returns what follows "ok", split at blanks.
+sub command
+{
+	my ($self, @words) = @_;
+	my ($ok, @fields) = split / /, $self->ask("@words");
+	croak "zkproxy does not do this now: @words" unless $ok eq 'ok';
+	return @fields;
+}
+
+=pod
+
+=item $proxy->pass()
+
+=item $proxy->freeze($session_id), freeze_requests, freeze_replies, cut
+
+=item $proxy->refuse()
+
+=item $proxy->delay($milliseconds)
+
+=item $proxy->cut_before_request($type, $n), cut_after_request, hold_reply
+
+The commands of test/tools/zkproxy.c.
+
+=item $proxy->fired(), $proxy->connections()
+
+Numbers.
+
+=cut
+
+foreach my $name (
+	qw(pass freeze freeze-requests freeze-replies cut refuse delay
+	cut-before-request cut-after-request hold-reply fired connections))
+{
+	my $method = $name =~ tr/-/_/r;
+	no strict 'refs';
+	*$method = sub {
+		my ($self, @arguments) = @_;
+		my ($result) = $self->command($name, @arguments);
+		return $result;
+	};
+}
+
+=pod
+
+=item $proxy->count()
+
+A hash: how many requests of each type came since the last call, and how many
+C<event>s, which are watches that fired.  What did not come is not in it.
+
+=cut
+
+sub count
+{
+	my ($self) = @_;
+	return { map { split /=/ } $self->command('count') };
+}
+
+=pod
+
+=item $proxy->sessions()
+
+A hash: the passwords of the ZooKeeper sessions of open connections, by id.
+
+=cut
+
+sub sessions
+{
+	my ($self) = @_;
+	return { map { split /:/ } $self->command('sessions') };
+}
+
+=pod
+
+=item $proxy->expire($probe, $session_id)
+
+End a session that goes through here as if it had expired: another client (the
+ZkProbe) joins it and closes it.  The id may be left out when there is only one.
+
+=back
+
+=cut
+
+sub expire
+{
+	my ($self, $probe, $id) = @_;
+	my $sessions = $self->sessions;
+	($id) = keys %$sessions if !defined $id && keys %$sessions == 1;
+	croak 'which ZooKeeper session?' unless defined $id && $sessions->{$id};
+	$probe->expect([ ZkProbe::OK() ], 'expire', $id, $sessions->{$id});
+	return;
+}
+
+1;

@@ -1,0 +1,228 @@
+
+=pod
+
+=head1 NAME
+
+ZkPsql - a database session that may be kept waiting
+
+=head1 SYNOPSIS
+
+  my $holder = ZkPsql->new($node);
+  is($holder->ask("SELECT zk_lock_acquire('/a')"), 't');
+
+  my $waiter = ZkPsql->new($node);
+  $waiter->send("SELECT zk_lock_acquire('/a')");
+  ok(!$waiter->answered);
+  $holder->ask("SELECT zk_lock_release('/a')");
+  is($waiter->answer, 't');
+  is($waiter->sqlstate, '');
+
+=head1 DESCRIPTION
+
+A PostgreSQL::Test::BackgroundPsql, which goes on after errors, with statements
+that need not be waited for, and with what psql says on standard error kept for
+each of them.
+
+=cut
+
+package ZkPsql;
+
+use strict;
+use warnings;
+
+use Carp;
+use Test::More;
+use Time::HiRes qw(time);
+use ZkTest;
+
+=pod
+
+=head1 METHODS
+
+=over
+
+=item ZkPsql->new($node, %settings)
+
+Connect to database C<postgres>, and set what is to be set.
+
+=cut
+
+sub new
+{
+	my ($class, $node, %settings) = @_;
+	my $self = bless {
+		psql => $node->background_psql('postgres', on_error_stop => 0),
+		statements => 0
+	}, $class;
+
+	$self->ask('\set VERBOSITY verbose');
+	$self->ask("SET $_ = '$settings{$_}'") foreach sort keys %settings;
+	$self->{pid} = $self->ask('SELECT pg_backend_pid()');
+	return $self;
+}
+
+=pod
+
+=item $session->pid()
+
+Of the backend.
+
+=item $session->send($sql)
+
+Have it executed; do not wait for that.
+
+=cut
+
+sub pid { return $_[0]->{pid}; }
+
+sub send
+{
+	my ($self, $sql) = @_;
+	my $psql = $self->{psql};
+	my $mark = 'answered ' . ++$self->{statements};
+
+	note "pid " . ($self->{pid} // '?') . ": $sql";
+	$sql .= ';' unless $sql =~ /^\\/;
+	$psql->{stdin} .= "$sql\n\\echo '$mark'\n\\warn '$mark'\n";
+	$self->{mark} = qr/\n?\Q$mark\E\n/;
+	$psql->{run}->pump_nb;
+	return;
+}
+
+=pod
+
+=item $session->answered()
+
+Was all that was sent executed by now?
+
+=cut
+
+sub answered
+{
+	my ($self) = @_;
+	my $psql = $self->{psql};
+
+	# Twice: what was just sent to psql may have been taken up only now.
+	foreach (1, 2)
+	{
+		$psql->{run}->pump_nb if $psql->{run}->pumpable;
+	}
+	return $psql->{stdout} =~ $self->{mark} && $psql->{stderr} =~ $self->{mark};
+}
+
+=pod
+
+=item $session->answer($seconds)
+
+Wait for that, and return the output.  What went wrong is in:
+
+=item $session->errors()
+
+Everything psql said on standard error: errors, warnings, notices.
+
+=item $session->sqlstate()
+
+Of the first error in there; empty if there is none.
+
+=cut
+
+sub answer
+{
+	my ($self, $seconds) = @_;
+	my $psql = $self->{psql};
+
+	wait_for(sub { $self->answered }, 'the end of a statement',
+		$seconds // 60);
+	($self->{errors} = $psql->{stderr}) =~ s/$self->{mark}//;
+	$self->{errors} =~ s/^psql:<stdin>:\d+: //mg;
+	(my $output = $psql->{stdout}) =~ s/$self->{mark}//;
+	$psql->{stdout} = $psql->{stderr} = '';
+	note "pid " . ($self->{pid} // '?') . " -> $output $self->{errors}";
+	return $output;
+}
+
+sub errors { return $_[0]->{errors}; }
+
+sub sqlstate
+{
+	my ($self) = @_;
+	my ($state) = $self->{errors} =~ /^(?:ERROR|FATAL): +([0-9A-Z]{5}):/m;
+	return $state // '';
+}
+
+=pod
+
+=item $session->ask($sql)
+
+C<send>, and the C<answer>.
+
+=item $session->zk_session()
+
+The row of that function, as a hash; asked for in a transaction that is rolled
+back, so that a lost lock does not stand in the way.
+
+=cut
+
+sub ask
+{
+	my ($self, $sql) = @_;
+	$self->send($sql);
+	return $self->answer;
+}
+
+sub zk_session
+{
+	my ($self) = @_;
+	my @names =
+	  qw(state session_id server session_timeout sessions reconnects);
+	my $row = $self->ask(
+		'BEGIN; SELECT ' . join(', ', @names) . ' FROM zk_session(); ROLLBACK');
+	my %session;
+	@session{@names} = split /\|/, $row, -1;
+	return \%session;
+}
+
+=pod
+
+=item $session->stop(), $session->continue()
+
+SIGSTOP and SIGCONT to the backend.
+
+=cut
+
+sub stop
+{
+	my ($self) = @_;
+	kill('STOP', $self->{pid}) or croak "cannot stop $self->{pid}: $!";
+	wait_for(
+		sub {
+			PostgreSQL::Test::Utils::slurp_file("/proc/$self->{pid}/stat") =~
+			  /\) T /;
+		},
+		'the backend to stop');
+	return;
+}
+
+sub continue
+{
+	my ($self) = @_;
+	kill('CONT', $self->{pid}) or croak "cannot continue $self->{pid}: $!";
+	return;
+}
+
+=pod
+
+=item $session->quit()
+
+=back
+
+=cut
+
+sub quit
+{
+	my ($self) = @_;
+	$self->{psql}->quit;
+	return;
+}
+
+1;

@@ -1,0 +1,139 @@
+
+=pod
+
+=head1 NAME
+
+ZkTool - a helper program that answers line by line
+
+=head1 DESCRIPTION
+
+The base of ZkProbe and ZkProxy: starts a program from test/tools, sends it a
+line and reads a line.  The programs end when their standard input does, so
+none outlives the test, whatever it dies of.
+
+=cut
+
+package ZkTool;
+
+use strict;
+use warnings;
+
+use Carp;
+use File::Basename;
+use File::Spec;
+use IPC::Open2;
+use Time::HiRes qw(time);
+use ZkTest;
+
+my $tools =
+  File::Spec->rel2abs(File::Spec->catdir(dirname(__FILE__), '..', 'tools'));
+
+=pod
+
+=head1 METHODS
+
+=over
+
+=item ZkTool->new($program, @arguments)
+
+=cut
+
+sub new
+{
+	my ($class, $program, @arguments) = @_;
+	my $path = "$tools/$program";
+	croak "$path is missing: run make in test/tools" unless -x $path;
+	my $self = bless { program => $program, buffer => '' }, $class;
+	$self->{pid} = open2($self->{out}, $self->{in}, $path, @arguments);
+	return $self;
+}
+
+=pod
+
+=item $tool->pid()
+
+=cut
+
+sub pid
+{
+	my ($self) = @_;
+	return $self->{pid};
+}
+
+=pod
+
+=item $tool->ask($line)
+
+Send a line and return the one it is answered with.
+
+=cut
+
+sub ask
+{
+	my ($self, $line) = @_;
+	syswrite($self->{in}, "$line\n") or croak "$self->{program} has ended: $!";
+	return $self->read_line($line);
+}
+
+# The next line of output; $after is for the error message.
+sub read_line
+{
+	my ($self, $after) = @_;
+	my $deadline = time + 60;
+	until ($self->{buffer} =~ /\n/)
+	{
+		my $fds = '';
+		vec($fds, fileno($self->{out}), 1) = 1;
+		select($fds, undef, undef, $deadline - time) > 0
+		  or croak "$self->{program} does not answer to \"$after\"";
+		sysread($self->{out}, $self->{buffer}, 65536, length $self->{buffer})
+		  or croak "$self->{program} ended at \"$after\"";
+	}
+	(my $line, $self->{buffer}) = split /\n/, $self->{buffer}, 2;
+	return $line;
+}
+
+=pod
+
+=item $tool->kill($signal)
+
+Send a signal, by default SIGKILL, after which the tool is of no more use.
+
+=cut
+
+sub kill
+{
+	my ($self, $signal) = @_;
+	CORE::kill($signal // 'KILL', $self->{pid});
+	return;
+}
+
+=pod
+
+=item $tool->end()
+
+Let the program end and wait for that.
+
+=back
+
+=cut
+
+sub end
+{
+	my ($self) = @_;
+	return unless $self->{pid};
+	close $self->{in};
+	waitpid($self->{pid}, 0);
+	$self->{pid} = undef;
+	return;
+}
+
+sub DESTROY
+{
+	my ($self) = @_;
+	local ($?, $!, $@);
+	$self->end;
+	return;
+}
+
+1;

@@ -1,0 +1,937 @@
+/*-------------------------------------------------------------------------
+ *
+ * zkproxy.c
+ *	  A TCP proxy before a ZooKeeper server that breaks the connection at a
+ *	  chosen point of the protocol.
+ *
+ * Usage: zkproxy HOST PORT [LISTEN_PORT]
+ *
+ * Listens on 127.0.0.1 and forwards each connection to that server.  Prints
+ * "listening PORT", then reads commands from standard input, one on each line,
+ * and answers each with one line that begins with "ok" or "error".  It ends
+ * when its standard input does.
+ *
+ *	pass				forward everything, beginning with what was held;
+ *						disarm, undelay, listen again
+ *	freeze [ID]			forward nothing either way, closed connections included
+ *	freeze-requests [ID]	nothing from clients to the server
+ *	freeze-replies [ID]	nothing from the server to clients
+ *	cut [ID]			close the connections
+ *	refuse				stop listening; connections that exist live on
+ *	delay MS			forward what the server sends that much later
+ *	cut-before-request TYPE [N]	close the connection instead of forwarding the
+ *						Nth request of a type from now
+ *	cut-after-request TYPE [N]	forward it, and close the connection instead of
+ *						forwarding its reply: the server has done it by then
+ *	hold-reply TYPE [N]	forward it, and then nothing more on that connection to
+ *						the client
+ *	fired				how many of these three have struck so far
+ *	count				NAME=NUMBER ...: requests by type since the last
+ *						count; and "event", the watch events of clients
+ *	sessions			ID:PASSWORD ...: the sessions of open connections
+ *	connections			how many are open
+ *
+ * ID (0x...) limits a command to one ZooKeeper session; a freeze then meets
+ * the connections that its client makes later, too.
+ * TYPE is a name from the table below, or "any" but pings; "connect" is the
+ * handshake.  One of the three that strike once can be armed at a time.
+ *
+ * The protocol: a frame is a length of four bytes and that much payload.  The
+ * first one in each direction is the handshake; of all others a request begins
+ * with its xid and its type, a reply with the xid of its request.
+ *
+ * IDENTIFICATION
+ *	  test/tools/zkproxy.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+/*
+ * Ports to listen on are below those from which PostgreSQL's test modules
+ * take theirs, and below the kernel's for outgoing connections: "refuse" gives
+ * the port up and "pass" must get it back.
+ */
+#define FIRST_PORT		6200
+#define LAST_PORT		10199
+
+/* Longer than any frame: what has such a length is no frame. */
+#define MAX_FRAME		(16 * 1024 * 1024)
+
+#define TYPE_PING		11
+
+/* Types that are none of the protocol's. */
+#define TYPE_ANY		1000
+#define TYPE_CONNECT	1001
+#define TYPE_EVENT		1002
+
+/* The xid of watch events; and of nothing. */
+#define XID_EVENT		(-1)
+#define XID_NONE		INT32_MIN
+
+typedef struct TypeCount
+{
+	const char *name;
+	int32_t		type;
+	long		count;			/* since the last "count" */
+} TypeCount;
+
+static TypeCount types[] = {
+	{"create", 1, 0},
+	{"delete", 2, 0},
+	{"exists", 3, 0},
+	{"getData", 4, 0},
+	{"setData", 5, 0},
+	{"getACL", 6, 0},
+	{"setACL", 7, 0},
+	{"getChildren", 8, 0},
+	{"sync", 9, 0},
+	{"ping", TYPE_PING, 0},
+	{"getChildren2", 12, 0},
+	{"check", 13, 0},
+	{"multi", 14, 0},
+	{"create2", 15, 0},
+	{"reconfig", 16, 0},
+	{"checkWatches", 17, 0},
+	{"removeWatches", 18, 0},
+	{"createContainer", 19, 0},
+	{"createTTL", 21, 0},
+	{"multiRead", 22, 0},
+	{"auth", 100, 0},
+	{"setWatches", 101, 0},
+	{"sasl", 102, 0},
+	{"setWatches2", 105, 0},
+	{"closeSession", -11, 0},
+	{"connect", TYPE_CONNECT, 0},
+	{"event", TYPE_EVENT, 0},
+	{"any", TYPE_ANY, 0}
+};
+
+#define TYPES	(sizeof(types) / sizeof(types[0]))
+
+typedef struct Frame
+{
+	struct Frame *next;
+	int64_t		due;			/* not to be sent before, in ms */
+	size_t		len;
+	size_t		sent;
+	unsigned char data[];
+} Frame;
+
+/* One way of a connection. */
+typedef struct Way
+{
+	int			from;
+	int			to;
+	bool		ended;			/* nothing more will be read */
+	bool		held;			/* nothing is to be sent */
+	bool		handshake_seen;
+	unsigned char *input;		/* an incomplete frame */
+	size_t		input_len;
+	size_t		input_size;
+	Frame	   *first;			/* complete ones, to be sent */
+	Frame	   *last;
+} Way;
+
+typedef struct Link
+{
+	struct Link *next;
+	Way			up;				/* client to server */
+	Way			down;			/* server to client */
+	bool		opaque;			/* does not speak the protocol */
+	bool		cut_handshake;	/* close at the reply to the handshake */
+	int32_t		cut_xid;		/* close at the reply with this xid */
+	int64_t		session;		/* 0 before the handshake says it */
+	unsigned char password[16];
+} Link;
+
+typedef enum Trap
+{
+	TRAP_NONE,
+	TRAP_CUT_BEFORE,
+	TRAP_CUT_AFTER,
+	TRAP_HOLD_REPLY
+} Trap;
+
+/* What is held of one ZooKeeper session, on whatever connection. */
+typedef struct SessionHold
+{
+	int64_t		session;
+	bool		up;
+	bool		down;
+} SessionHold;
+
+#define MAX_HOLDS		64
+
+static struct
+{
+	struct sockaddr_storage server;
+	socklen_t	server_len;
+	int			port;
+	int			listener;		/* -1: refused */
+	Link	   *links;
+	bool		held_up;		/* of all sessions */
+	bool		held_down;
+	SessionHold holds[MAX_HOLDS];
+	int			hold_count;
+	int			delay_ms;
+	Trap		trap;
+	int32_t		trap_type;
+	long		trap_countdown;
+	long		fired;
+}			proxy = {.listener = -1};
+
+static void
+die(const char *what)
+{
+	fprintf(stderr, "zkproxy: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static int64_t
+now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static int32_t
+get_int32(const unsigned char *p)
+{
+	return (int32_t) ((uint32_t) p[0] << 24 | (uint32_t) p[1] << 16 |
+					  (uint32_t) p[2] << 8 | (uint32_t) p[3]);
+}
+
+static int64_t
+get_int64(const unsigned char *p)
+{
+	return (int64_t) ((uint64_t) (uint32_t) get_int32(p) << 32 |
+					  (uint32_t) get_int32(p + 4));
+}
+
+static void
+count_type(int32_t type)
+{
+	size_t		i;
+
+	for (i = 0; i < TYPES; i++)
+		if (types[i].type == type)
+			types[i].count++;
+}
+
+/* ---- connections ---- */
+
+static void
+set_socket_options(int fd)
+{
+	int			on = 1;
+
+	if (fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
+		die("fcntl");
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+/*
+ * Listen on a port; false if it is taken.
+ */
+static bool
+listen_on(int port)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET};
+	int			on = 1;
+	int			fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		die("socket");
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	address.sin_port = htons((uint16_t) port);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (bind(fd, (struct sockaddr *) &address, sizeof(address)) != 0 ||
+		listen(fd, 128) != 0)
+	{
+		close(fd);
+		return false;
+	}
+	set_socket_options(fd);
+	proxy.listener = fd;
+	proxy.port = port;
+	return true;
+}
+
+static void
+listen_somewhere(void)
+{
+	int			tries;
+
+	srandom((unsigned int) (getpid() ^ now_ms()));
+	for (tries = 0; tries < 1000; tries++)
+		if (listen_on(FIRST_PORT + (int) (random() % (LAST_PORT - FIRST_PORT + 1))))
+			return;
+	die("no free port");
+}
+
+static void
+accept_client(void)
+{
+	int			client = accept4(proxy.listener, NULL, NULL, SOCK_CLOEXEC);
+	int			server;
+	Link	   *link;
+
+	if (client < 0)
+		return;
+	server = socket(proxy.server.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (server < 0)
+		die("socket");
+	/* On loopback this is decided at once, one way or the other. */
+	if (connect(server, (struct sockaddr *) &proxy.server, proxy.server_len) != 0)
+	{
+		close(server);
+		close(client);
+		return;
+	}
+	set_socket_options(client);
+	set_socket_options(server);
+	link = calloc(1, sizeof(Link));
+	if (!link)
+		die("calloc");
+	link->up.from = link->down.to = client;
+	link->up.to = link->down.from = server;
+	link->cut_xid = XID_NONE;
+	link->next = proxy.links;
+	proxy.links = link;
+}
+
+static void
+free_way(Way *way)
+{
+	while (way->first)
+	{
+		Frame	   *next = way->first->next;
+
+		free(way->first);
+		way->first = next;
+	}
+	free(way->input);
+}
+
+static void
+close_link(Link *link)
+{
+	Link	  **at;
+
+	for (at = &proxy.links; *at != link; at = &(*at)->next)
+		continue;
+	*at = link->next;
+	close(link->up.from);
+	close(link->up.to);
+	free_way(&link->up);
+	free_way(&link->down);
+	free(link);
+}
+
+/* ---- frames ---- */
+
+static void
+append_frame(Way *way, const unsigned char *data, size_t len, int delay_ms)
+{
+	Frame	   *frame = malloc(sizeof(Frame) + len);
+
+	if (!frame)
+		die("malloc");
+	frame->next = NULL;
+	frame->due = now_ms() + delay_ms;
+	frame->len = len;
+	frame->sent = 0;
+	memcpy(frame->data, data, len);
+	if (way->first)
+		way->last->next = frame;
+	else
+		way->first = frame;
+	way->last = frame;
+}
+
+/*
+ * Does this request spring the trap that is set?  Then it is no longer set.
+ */
+static Trap
+spring_trap(int32_t type)
+{
+	Trap		trap = proxy.trap;
+
+	bool		meant = type == proxy.trap_type ||
+		(proxy.trap_type == TYPE_ANY && type != TYPE_PING);
+
+	if (trap == TRAP_NONE || !meant || --proxy.trap_countdown > 0)
+		return TRAP_NONE;
+	proxy.trap = TRAP_NONE;
+	proxy.fired++;
+	return trap;
+}
+
+/*
+ * A client's frame: pass it on, and make ready for what is to befall it.
+ */
+static void
+handle_request(Link *link, const unsigned char *frame, size_t len)
+{
+	bool		handshake = !link->up.handshake_seen;
+	int32_t		xid = XID_NONE;
+	int32_t		type = TYPE_CONNECT;
+
+	link->up.handshake_seen = true;
+	if (handshake && len >= 28)
+		link->session = get_int64(frame + 20);
+	else if (len >= 12)
+	{
+		xid = get_int32(frame + 4);
+		type = get_int32(frame + 8);
+	}
+	count_type(type);
+	switch (spring_trap(type))
+	{
+		case TRAP_NONE:
+			break;
+		case TRAP_CUT_BEFORE:
+			link->up.ended = true;
+			return;
+		case TRAP_CUT_AFTER:
+			link->cut_handshake = handshake;
+			link->cut_xid = xid;
+			break;
+		case TRAP_HOLD_REPLY:
+			link->down.held = true;
+			break;
+	}
+	append_frame(&link->up, frame, len, 0);
+}
+
+/*
+ * A server's frame: pass it on, unless it is the one to get lost.
+ */
+static void
+handle_reply(Link *link, const unsigned char *frame, size_t len)
+{
+	bool		handshake = !link->down.handshake_seen;
+	int32_t		xid = !handshake && len >= 8 ? get_int32(frame + 4) : XID_NONE;
+
+	link->down.handshake_seen = true;
+	if (handshake && len >= 40)
+	{
+		link->session = get_int64(frame + 12);
+		memcpy(link->password, frame + 24, sizeof(link->password));
+	}
+	if (handshake ? link->cut_handshake : xid != XID_NONE && xid == link->cut_xid)
+	{
+		link->down.ended = true;
+		return;
+	}
+	if (xid == XID_EVENT)
+		count_type(TYPE_EVENT);
+	append_frame(&link->down, frame, len, proxy.delay_ms);
+}
+
+/*
+ * Take complete frames off the input of a connection's one way.
+ */
+static void
+take_frames(Link *link, Way *way)
+{
+	size_t		at = 0;
+
+	while (!way->ended && way->input_len - at >= 4)
+	{
+		const unsigned char *frame = way->input + at;
+		int32_t		payload = get_int32(frame);
+		size_t		len;
+
+		if (payload < 0 || payload > MAX_FRAME)
+			link->opaque = true;
+		if (link->opaque)
+		{
+			len = way->input_len - at;
+			append_frame(way, frame, len, way == &link->down ? proxy.delay_ms : 0);
+			at += len;
+			break;
+		}
+		len = 4 + (size_t) payload;
+		if (way->input_len - at < len)
+			break;
+		if (way == &link->up)
+			handle_request(link, frame, len);
+		else
+			handle_reply(link, frame, len);
+		at += len;
+	}
+	memmove(way->input, way->input + at, way->input_len - at);
+	way->input_len -= at;
+}
+
+static void
+read_way(Link *link, Way *way)
+{
+	ssize_t		got;
+
+	if (way->input_size - way->input_len < 65536)
+	{
+		way->input_size += 65536;
+		way->input = realloc(way->input, way->input_size);
+		if (!way->input)
+			die("realloc");
+	}
+	got = read(way->from, way->input + way->input_len,
+			   way->input_size - way->input_len);
+	if (got > 0)
+	{
+		way->input_len += (size_t) got;
+		take_frames(link, way);
+	}
+	else if (got == 0 || (errno != EAGAIN && errno != EINTR))
+		way->ended = true;
+}
+
+/*
+ * Send what is due.  False if the connection has come to its end.
+ */
+static bool
+write_way(Way *way)
+{
+	while (way->first && way->first->due <= now_ms())
+	{
+		Frame	   *frame = way->first;
+		ssize_t		sent = write(way->to, frame->data + frame->sent,
+								 frame->len - frame->sent);
+
+		if (sent < 0)
+			return errno == EAGAIN || errno == EINTR;
+		frame->sent += (size_t) sent;
+		if (frame->sent < frame->len)
+			return true;
+		way->first = frame->next;
+		free(frame);
+	}
+	return way->first || !way->ended;
+}
+
+static bool
+is_held(const Link *link, const Way *way)
+{
+	bool		up = way == &link->up;
+	int			i;
+
+	for (i = 0; i < proxy.hold_count; i++)
+	{
+		const SessionHold *hold = &proxy.holds[i];
+
+		if (hold->session == link->session && (up ? hold->up : hold->down))
+			return true;
+	}
+	return way->held || (up ? proxy.held_up : proxy.held_down);
+}
+
+/* ---- commands ---- */
+
+/* The command being run: the words after its name, NULL where there are none */
+static const char *argument;
+static const char *number;
+
+/* What its answer says after "ok" or "error". */
+static FILE *answer;
+
+/*
+ * A command's function returns whether the answer is "ok".
+ */
+typedef struct Command
+{
+	const char *name;
+	bool		(*run) (void);
+} Command;
+
+/*
+ * The session that the command is limited to; 0 for none.
+ */
+static int64_t
+session_argument(void)
+{
+	return argument ? (int64_t) strtoull(argument, NULL, 16) : 0;
+}
+
+/*
+ * Hold what goes up or down, of one session or of all.
+ */
+static bool
+hold(bool up, bool down)
+{
+	if (!argument)
+	{
+		proxy.held_up |= up;
+		proxy.held_down |= down;
+		return true;
+	}
+	if (proxy.hold_count == MAX_HOLDS)
+		return false;
+	proxy.holds[proxy.hold_count++] = (SessionHold)
+	{
+		.session = session_argument(),.up = up,.down = down
+	};
+	return true;
+}
+
+static bool
+run_freeze(void)
+{
+	return hold(true, true);
+}
+
+static bool
+run_freeze_requests(void)
+{
+	return hold(true, false);
+}
+
+static bool
+run_freeze_replies(void)
+{
+	return hold(false, true);
+}
+
+static bool
+run_cut(void)
+{
+	int64_t		session = session_argument();
+	bool		found = !argument;
+	Link	   *link;
+	Link	   *next;
+
+	for (link = proxy.links; link; link = next)
+	{
+		next = link->next;
+		if (!argument || link->session == session)
+		{
+			close_link(link);
+			found = true;
+		}
+	}
+	return found;
+}
+
+static bool
+set_trap(Trap trap)
+{
+	size_t		i;
+
+	for (i = 0; argument && i < TYPES; i++)
+		if (strcmp(types[i].name, argument) == 0)
+		{
+			proxy.trap = trap;
+			proxy.trap_type = types[i].type;
+			proxy.trap_countdown = number ? atol(number) : 1;
+			return true;
+		}
+	return false;
+}
+
+static bool
+run_cut_before_request(void)
+{
+	return set_trap(TRAP_CUT_BEFORE);
+}
+
+static bool
+run_cut_after_request(void)
+{
+	return set_trap(TRAP_CUT_AFTER);
+}
+
+static bool
+run_hold_reply(void)
+{
+	return set_trap(TRAP_HOLD_REPLY);
+}
+
+static bool
+run_pass(void)
+{
+	Link	   *link;
+
+	proxy.held_up = proxy.held_down = false;
+	proxy.hold_count = 0;
+	proxy.delay_ms = 0;
+	proxy.trap = TRAP_NONE;
+	for (link = proxy.links; link; link = link->next)
+	{
+		link->up.held = link->down.held = false;
+		link->cut_handshake = false;
+		link->cut_xid = XID_NONE;
+	}
+	return proxy.listener >= 0 || listen_on(proxy.port);
+}
+
+static bool
+run_refuse(void)
+{
+	if (proxy.listener >= 0)
+		close(proxy.listener);
+	proxy.listener = -1;
+	return true;
+}
+
+static bool
+run_delay(void)
+{
+	proxy.delay_ms = argument ? atoi(argument) : 0;
+	return argument != NULL;
+}
+
+static bool
+run_fired(void)
+{
+	fprintf(answer, " %ld", proxy.fired);
+	return true;
+}
+
+static bool
+run_count(void)
+{
+	size_t		i;
+
+	for (i = 0; i < TYPES; i++)
+	{
+		if (types[i].count > 0)
+			fprintf(answer, " %s=%ld", types[i].name, types[i].count);
+		types[i].count = 0;
+	}
+	return true;
+}
+
+static bool
+run_sessions(void)
+{
+	const Link *link;
+	size_t		i;
+
+	for (link = proxy.links; link; link = link->next)
+		if (link->session != 0)
+		{
+			fprintf(answer, " 0x%" PRIx64 ":", link->session);
+			for (i = 0; i < sizeof(link->password); i++)
+				fprintf(answer, "%02x", link->password[i]);
+		}
+	return true;
+}
+
+static bool
+run_connections(void)
+{
+	const Link *link;
+	int			count = 0;
+
+	for (link = proxy.links; link; link = link->next)
+		count++;
+	fprintf(answer, " %d", count);
+	return true;
+}
+
+static const Command commands[] = {
+	{"pass", run_pass},
+	{"freeze", run_freeze},
+	{"freeze-requests", run_freeze_requests},
+	{"freeze-replies", run_freeze_replies},
+	{"cut", run_cut},
+	{"refuse", run_refuse},
+	{"delay", run_delay},
+	{"cut-before-request", run_cut_before_request},
+	{"cut-after-request", run_cut_after_request},
+	{"hold-reply", run_hold_reply},
+	{"fired", run_fired},
+	{"count", run_count},
+	{"sessions", run_sessions},
+	{"connections", run_connections}
+};
+
+static void
+run_command(char *line)
+{
+	const char *name = strtok(line, " ");
+	char	   *text;
+	size_t		text_len;
+	bool		done = false;
+	size_t		i;
+
+	argument = strtok(NULL, " ");
+	number = strtok(NULL, " ");
+	answer = open_memstream(&text, &text_len);
+	if (!answer)
+		die("open_memstream");
+	for (i = 0; name && i < sizeof(commands) / sizeof(commands[0]); i++)
+		if (strcmp(commands[i].name, name) == 0)
+			done = commands[i].run();
+	fclose(answer);
+	printf("%s%s\n", done ? "ok" : "error", text);
+	fflush(stdout);
+	free(text);
+}
+
+/*
+ * Read commands and run them; false at the end of standard input.
+ */
+static bool
+read_commands(void)
+{
+	static char input[4096];
+	static size_t len = 0;
+	ssize_t		got = read(STDIN_FILENO, input + len, sizeof(input) - 1 - len);
+	char	   *end;
+
+	if (got <= 0)
+		return got < 0 && errno == EINTR;
+	len += (size_t) got;
+	input[len] = '\0';
+	while ((end = strchr(input, '\n')) != NULL)
+	{
+		*end++ = '\0';
+		run_command(input);
+		len -= (size_t) (end - input);
+		memmove(input, end, len + 1);
+	}
+	return len < sizeof(input) - 1;
+}
+
+/* ---- the loop ---- */
+
+static struct pollfd *poll_fds;
+static nfds_t poll_count;
+static nfds_t poll_size;
+
+/*
+ * Have poll() look at a descriptor; returns the place in poll_fds.
+ */
+static nfds_t
+add_poll(int fd, short events)
+{
+	if (poll_count == poll_size)
+	{
+		poll_size = poll_size * 2 + 16;
+		poll_fds = realloc(poll_fds, poll_size * sizeof(struct pollfd));
+		if (!poll_fds)
+			die("realloc");
+	}
+	poll_fds[poll_count] = (struct pollfd) {.fd = fd,.events = events};
+	return poll_count++;
+}
+
+/*
+ * POLLOUT if something can be sent on one way.  Lowers *timeout to the time
+ * until something put off by "delay" is due.
+ */
+static short
+wants_write(const Link *link, const Way *way, int *timeout)
+{
+	int64_t		wait;
+
+	if (!way->first || is_held(link, way))
+		return 0;
+	wait = way->first->due - now_ms();
+	if (wait <= 0)
+		return POLLOUT;
+	if (*timeout < 0 || wait < *timeout)
+		*timeout = (int) wait;
+	return 0;
+}
+
+/*
+ * Forward what can be on one way.  False when the connection is to be closed.
+ */
+static bool
+serve_way(Link *link, Way *way, bool readable)
+{
+	if (readable && !way->ended)
+		read_way(link, way);
+	return is_held(link, way) || write_way(way);
+}
+
+static bool
+serve_once(void)
+{
+	Link	   *link;
+	Link	   *next;
+	nfds_t		at;
+	int			timeout = -1;
+
+	poll_count = 0;
+	add_poll(STDIN_FILENO, POLLIN);
+	add_poll(proxy.listener, POLLIN);
+	for (link = proxy.links; link; link = link->next)
+	{
+		short		client = wants_write(link, &link->down, &timeout);
+		short		server = wants_write(link, &link->up, &timeout);
+
+		/* A descriptor at its end would be reported for ever: leave it out. */
+		client |= link->up.ended ? 0 : POLLIN;
+		server |= link->down.ended ? 0 : POLLIN;
+		add_poll(client ? link->up.from : -1, client);
+		add_poll(server ? link->up.to : -1, server);
+	}
+	if (poll(poll_fds, poll_count, timeout) < 0)
+		return errno == EINTR;
+
+	at = 2;
+	for (link = proxy.links; link; link = next)
+	{
+		bool		client = poll_fds[at++].revents & (POLLIN | POLLHUP | POLLERR);
+		bool		server = poll_fds[at++].revents & (POLLIN | POLLHUP | POLLERR);
+
+		next = link->next;
+		if (!serve_way(link, &link->up, client) ||
+			!serve_way(link, &link->down, server))
+			close_link(link);
+	}
+	if (poll_fds[1].revents)
+		accept_client();
+	return !poll_fds[0].revents || read_commands();
+}
+
+int
+main(int argc, char **argv)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+	struct addrinfo *found;
+
+	if (argc < 3 || argc > 4)
+	{
+		fprintf(stderr, "usage: zkproxy HOST PORT [LISTEN_PORT]\n");
+		return 1;
+	}
+	signal(SIGPIPE, SIG_IGN);
+	if (getaddrinfo(argv[1], argv[2], &hints, &found) != 0)
+		die("getaddrinfo");
+	memcpy(&proxy.server, found->ai_addr, found->ai_addrlen);
+	proxy.server_len = found->ai_addrlen;
+	freeaddrinfo(found);
+	if (argc == 3)
+		listen_somewhere();
+	else if (!listen_on(atoi(argv[3])))
+		die("listen");
+	printf("listening %d\n", proxy.port);
+	fflush(stdout);
+	while (serve_once())
+		continue;
+	return 0;
+}
