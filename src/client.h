@@ -378,7 +378,9 @@ extern bool zk_contender_needs_ensemble(const Contender *contender);
 /* in lease.c: proofs */
 extern void zk_lease_renew(ZkClient *client);
 extern void zk_lease_check(ZkClient *client);
+extern void zk_leases_connected(ZkClient *client);
 extern void zk_leases_handle_closed(ZkClient *client);
+extern bool zk_leases_run(const ZkClient *client);
 extern ZkTime zk_lease_next_timer(ZkClient *client);
 
 /* in listing.c: reading a queue for the backend */

@@ -192,6 +192,17 @@ zk_lease_renew(ZkClient *client)
 }
 
 /*
+ * There is a connection (again): what was asked over the last one will not be
+ * answered.  Ask again for whatever is due.
+ */
+void
+zk_leases_connected(ZkClient *client)
+{
+	client->renewed_at = 0;
+	zk_lease_renew(client);
+}
+
+/*
  * The handle is closed: no renewal will be answered.
  */
 void
@@ -216,6 +227,17 @@ renewal_unanswered(const ZkClient *client, const Contender *c)
 }
 
 /*
+ * Was there no connection when that lease ran out, and is there none yet?  One
+ * that broke later does not count: after a pause of the process the library
+ * gives it up, as it has heard nothing for so long, and makes another.
+ */
+static bool
+connection_was_lost(const ZkClient *client, const Contender *c)
+{
+	return !client->connected && client->disconnected_at < c->lease_end;
+}
+
+/*
  * Lose what can no longer be proved.  Helper thread, on its timer.
  */
 void
@@ -230,7 +252,7 @@ zk_lease_check(ZkClient *client)
 		if (!c->in_use || c->unwanted || c->state != ZK_HELD ||
 			now < c->lease_end)
 			continue;
-		if (now >= c->presumed_lost || !client->connected ||
+		if (now >= c->presumed_lost || connection_was_lost(client, c) ||
 			renewal_unanswered(client, c))
 			zk_contender_lose(client, i, ZK_LOST_LEASE,
 							  "It could not be proved to be held before its lease ran out.");

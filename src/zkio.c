@@ -157,7 +157,7 @@ session_connected(ZkClient *client, zhandle_t *zh)
 
 	zk_contenders_connected(client);
 	zk_read_advance(client);
-	zk_lease_renew(client);
+	zk_leases_connected(client);
 	zk_door_wake_helper(&client->door);
 }
 
