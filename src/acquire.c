@@ -108,6 +108,22 @@ mode_name(ZkMode mode)
 	return mode == ZK_EXCLUSIVE ? "exclusive" : "shared";
 }
 
+/*
+ * Who is behind the contender that a wait is for, in its own words and in
+ * parentheses; empty if that is not known or not fit to print.
+ */
+static const char *
+describe_owner(const LockWait *wait)
+{
+	const char *data = wait->status.blocker_owner;
+	char	   *owner = zklock_convert(data, (int) strlen(data), PG_UTF8,
+									   GetDatabaseEncoding());
+
+	if (owner == NULL || owner[0] == '\0' || strpbrk(owner, "\r\n") != NULL)
+		return "";
+	return psprintf(" (%s)", owner);
+}
+
 /* Whom a wait is for, or why that is not known, as a sentence; palloc'd. */
 static char *
 describe_wait(const LockWait *wait)
@@ -116,9 +132,9 @@ describe_wait(const LockWait *wait)
 		return psprintf("There is no connection to ZooKeeper. %s",
 						wait->link.status.detail);
 	if (wait->status.state == ZK_WATCHING)
-		return psprintf("Contender \"%s\" waits for contender \"%s\"; %d must go first.",
+		return psprintf("Contender \"%s\" waits for contender \"%s\"%s; %d must go first.",
 						wait->status.name, wait->status.blocker,
-						wait->status.ahead);
+						describe_owner(wait), wait->status.ahead);
 	return pstrdup("ZooKeeper has not answered yet.");
 }
 
@@ -129,12 +145,13 @@ static void
 log_wait(const LockWait *wait, const char *stage, bool with_detail)
 {
 	ZkTime		waited = zk_now() - wait->behind_since;
+	char	   *detail = with_detail ? describe_wait(wait) : NULL;
 
 	ereport(LOG,
 			(errmsg("process %d %s %s lock \"%s\" after %ld.%03d ms",
 					MyProcPid, stage, mode_name(wait->mode), wait->lock->path,
 					(long) (waited / 1000), (int) (waited % 1000)),
-			 with_detail ? errdetail_log("%s", describe_wait(wait)) : 0));
+			 detail != NULL ? errdetail_log("%s", detail) : 0));
 }
 
 /*
@@ -143,10 +160,12 @@ log_wait(const LockWait *wait, const char *stage, bool with_detail)
 pg_noreturn static void
 report_lock_timeout(const LockWait *wait)
 {
+	char	   *detail = describe_wait(wait);
+
 	ereport(ERROR,
 			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 			 errmsg("canceling statement due to lock timeout"),
-			 errdetail("%s", describe_wait(wait)),
+			 errdetail("%s", detail),
 			 errcontext("%s \"%s\"", wait_purpose(wait), wait->lock->path)));
 }
 

@@ -191,9 +191,11 @@ typedef struct Contender
 	bool		touched;		/* is in ZkClient.touched */
 	uint8_t		attempts;		/* creates in vain, in a row */
 	uint8_t		pending;		/* requests on their way for it */
-	uint16_t	partner;		/* exclusive one to take the place of */
+	uint16_t	partner;		/* exclusive one to take the place of, or to see
+								 * gone before this one is */
+	uint16_t	successor;		/* the one whose partner this is */
 	uint16_t	parent_len;		/* bytes of the path of the container to create */
-	uint32_t	incarnation;	/* bumped when the slot is used anew */
+	uint32_t	incarnation;	/* bumped with each new identity (base) */
 	ZkMode		mode;
 	ZkContenderState state;
 	ZkContenderState end;		/* ZK_LOST, ZK_FAILED, or ZK_NONE */
@@ -207,13 +209,16 @@ typedef struct Contender
 	char		detail[ZK_DETAIL_SIZE];
 	char	   *watched;		/* malloc'd path of the one waited for */
 	char		rival[ZK_NAME_SIZE];	/* makes an upgrade a deadlock; or empty */
+	char		blocker_owner[ZK_DETAIL_SIZE];	/* data of the one watched */
 	int			ahead;
 	int64_t		token;
 	ZkTime		proved_at;
+	ZkTime		asked_at;		/* when the last renewal with it was sent */
 	ZkTime		lease_end;
 	ZkTime		presumed_lost;
 	ZkTime		granted_at;
-	ZkTime		retry_at;		/* not before then */
+	ZkTime		retry_at;		/* not before then; 0 if there is nothing to
+								 * try again */
 	zoo_op_result_t results[3]; /* of REQ_DOWNGRADE; written by the library */
 } Contender;
 
@@ -288,7 +293,6 @@ struct ZkClient
 	int			free_requests;
 	uint32_t	last_serial;
 	Request		requests[ZK_MAX_IN_FLIGHT];
-	ZkTime		renewed_at;		/* when the last renewal was sent */
 	Renewal		renewals[ZK_RENEWALS];
 	QueueRead	read;
 	uint16_t	used;			/* contenders in use lie below */
@@ -321,6 +325,7 @@ extern void zk_request_undo(ZkClient *client, void *context);
 extern ZkClient *zk_request_end(const void *context, Request *request);
 extern void zk_requests_forget(ZkClient *client);
 extern void zk_requests_forget_reads(ZkClient *client);
+extern bool zk_multi_possible(const ZkClient *client);
 extern bool zk_is_connection_error(int rc);
 
 /* in life.c: what can happen to a contender */
@@ -344,7 +349,9 @@ extern void zk_contender_fail(ZkClient *client, int slot, ZkError error,
 extern void zk_contender_lose(ZkClient *client, int slot, ZkLoss loss,
 							  const char *detail);
 extern void zk_contender_vanished(ZkClient *client, int slot);
-extern void zk_contender_drop_partner(ZkClient *client, Contender *c);
+extern void zk_contender_missing(ZkClient *client, int slot);
+extern void zk_contender_stuck(ZkClient *client, int slot, const char *what);
+extern void zk_contender_give_up_partner(ZkClient *client, Contender *c);
 extern void zk_contender_end(ZkClient *client, int slot, bool abandon);
 extern void zk_contender_reap_elsewhere(ZkClient *client, const Contender *c);
 
@@ -392,6 +399,7 @@ extern void zk_read_free(ZkClient *client);
 /* in guards.c: what the library must not do to its process; the log */
 extern atomic_bool zk_poisoned;
 extern void zk_guard_event_fd(int fd);
+extern void zk_guard_forget_event_fd(int fd);
 extern bool zk_guard_probe_threads(void);
 extern void zk_guard_enter_init(void);
 extern void zk_guard_leave_init(void);

@@ -374,9 +374,7 @@ zk_contender_release(ZkClient *client, ZkContenderId id)
 	door_enter(door);
 	slot = slot_find(door, id);
 	if (slot != NULL)
-	{
 		give_order(door, slot, ZK_ORDER_RELEASE);
-	}
 	door_leave(door);
 }
 

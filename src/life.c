@@ -58,6 +58,7 @@ zk_contender_publish(ZkClient *client, int slot, bool wake)
 {
 	Contender  *c = &client->contenders[slot];
 	ZkContenderStatus status;
+	const Contender *named;
 	const char *blocker;
 
 	if (c->abandoned)
@@ -72,7 +73,11 @@ zk_contender_publish(ZkClient *client, int slot, bool wake)
 	status.error = c->error;
 	status.loss = c->loss;
 	memcpy(status.detail, c->detail, sizeof(status.detail));
-	memcpy(status.name, c->name, sizeof(status.name));
+
+	/* a downgrade that is not sent yet: the exclusive one stands for both */
+	named = c->name[0] == '\0' && c->partner != ZK_NO_SLOT ?
+		&client->contenders[c->partner] : c;
+	memcpy(status.name, named->name, sizeof(status.name));
 	status.token = c->token;
 	status.proved_at = c->proved_at;
 	status.lease_end = c->lease_end;
@@ -83,6 +88,9 @@ zk_contender_publish(ZkClient *client, int slot, bool wake)
 		status.deadlock = c->rival[0] != '\0';
 		blocker = status.deadlock ? c->rival : strrchr(c->watched, '/') + 1;
 		snprintf(status.blocker, sizeof(status.blocker), "%s", blocker);
+		if (!status.deadlock)
+			memcpy(status.blocker_owner, c->blocker_owner,
+				   sizeof(status.blocker_owner));
 		status.ahead = c->ahead;
 	}
 	zk_door_publish(&client->door, slot, &status, wake);

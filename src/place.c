@@ -126,7 +126,7 @@ wait_for(ZkClient *client, int slot, const ZkQueueEntry *entries,
 	c->ahead = verdict->ahead;
 	c->last_ahead = verdict->last_ahead;
 	c->next_in_line = only_holders_ahead(entries, verdict->watch, c->mode);
-	c->rival[0] = '\0';
+	c->rival[0] = c->blocker_owner[0] = '\0';
 	if (upgrade && verdict->deadlock >= 0)
 		snprintf(c->rival, sizeof(c->rival), "%s",
 				 entries[verdict->deadlock].name);
@@ -246,8 +246,6 @@ on_watch(int rc, const char *value, int value_len, const struct Stat *stat,
 	ZkClient   *client = zk_request_end(context, &request);
 	Contender  *c;
 
-	(void) value;
-	(void) value_len;
 	if (client == NULL)
 		return;
 	c = &client->contenders[request.which];
@@ -256,6 +254,9 @@ on_watch(int rc, const char *value, int value_len, const struct Stat *stat,
 	{
 		if (stat->version != 0)
 			c->last_ahead = false;
+		snprintf(c->blocker_owner, sizeof(c->blocker_owner), "%.*s",
+				 value_len > 0 ? value_len : 0, value_len > 0 ? value : "");
+		zk_contender_publish(client, request.which, false);
 	}
 	else if (c->state == ZK_WATCHING && !c->unwanted)
 	{

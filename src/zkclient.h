@@ -152,6 +152,9 @@ typedef struct ZkContenderStatus
 	/* In WATCHING, from the queue as last read. */
 	int			ahead;			/* contenders that must go first */
 	char		blocker[ZK_NAME_SIZE];	/* the one watched, maybe cut short */
+	char		blocker_owner[ZK_DETAIL_SIZE];	/* start of its data, which is
+												 * anybody's; empty while
+												 * unknown */
 
 	/*
 	 * In WATCHING: an upgrade that cannot succeed by waiting.  The exclusive
@@ -309,8 +312,9 @@ extern void zk_contender_downgrade(ZkClient *client, ZkContenderId exclusive,
 								   ZkContenderId shared);
 
 /*
- * Delete a contender; its state will read ZK_RELEASING and then ZK_GONE (or
- * ZK_FAILED when an ACL forbids it).  Goes on over reconnects until certain.
+ * Delete a contender.  Its state may still read anything, until it reads
+ * ZK_GONE (or ZK_FAILED when an ACL forbids it).  Goes on over reconnects until
+ * certain.
  */
 extern void zk_contender_release(ZkClient *client, ZkContenderId id);
 
