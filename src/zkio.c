@@ -49,6 +49,9 @@
 /* How long to wait after an attempt that failed for a definite reason. */
 #define REOPEN_DELAY				ZK_MS(1000)
 
+/* How long to wait for an earlier client of this process to be closed. */
+#define CLAIM_DELAY					ZK_MS(10)
+
 /* How long the library may look for a first server on resolved addresses. */
 #define RESOLVE_AGAIN				ZK_MS(10000)
 
@@ -270,7 +273,11 @@ open_handle(ZkClient *client)
 
 	client->next_open = zk_now() + REOPEN_DELAY;
 	if (!zk_client_claim(client))
-		return;					/* an earlier client is still closing its own */
+	{
+		/* an earlier client is still closing its own */
+		client->next_open = zk_now() + CLAIM_DELAY;
+		return;
+	}
 
 	servers = zk_servers_resolve(client->servers, &error, detail);
 	if (servers != NULL && !zk_guard_probe_threads())
