@@ -213,7 +213,8 @@ typedef struct Contender
 	int			ahead;
 	int64_t		token;
 	ZkTime		proved_at;
-	ZkTime		asked_at;		/* when the last renewal with it was sent */
+	ZkTime		asked_at;		/* when the last renewal with it was sent; 0 if
+								 * there is to be another one at once */
 	ZkTime		lease_end;
 	ZkTime		presumed_lost;
 	ZkTime		granted_at;
@@ -233,7 +234,6 @@ typedef struct Renewal
 {
 	bool		pending;
 	int			count;
-	ZkTime		sent_at;
 	uint16_t	slots[ZK_RENEWAL_BATCH];
 	uint32_t	incarnations[ZK_RENEWAL_BATCH];
 	zoo_op_result_t results[ZK_RENEWAL_BATCH];

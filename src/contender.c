@@ -39,6 +39,12 @@ gone(ZkClient *client, int slot)
 	Contender  *c = &client->contenders[slot];
 
 	zk_contender_unwatch(c);
+	if (c->successor != ZK_NO_SLOT)
+	{
+		client->contenders[c->successor].partner = ZK_NO_SLOT;
+		zk_contender_touch(client, c->successor);
+		c->successor = ZK_NO_SLOT;
+	}
 	if (c->state != ZK_GONE || c->released)
 	{
 		c->state = ZK_GONE;
@@ -78,6 +84,7 @@ zk_contender_begin_downgrade(ZkClient *client, const DoorOrder *order)
 	Contender  *from = &client->contenders[order->partner];
 
 	c->partner = order->partner;
+	from->successor = (uint16_t) order->slot;
 	c->token = from->token;
 	c->proved_at = from->proved_at;
 	c->lease_end = from->lease_end;
@@ -103,11 +110,15 @@ zk_contender_advance(ZkClient *client, int slot)
 		return;
 	if (c->unwanted && c->name[0] == '\0' && !c->maybe_exists)
 	{
-		gone(client, slot);
+		if (c->partner == ZK_NO_SLOT)
+			gone(client, slot);
 		return;
 	}
 	if (!client->connected || atomic_load(&zk_poisoned) ||
-		c->retry_at > zk_now() || !zk_requests_available(client, 3))
+		c->retry_at > zk_now())
+		return;
+	c->retry_at = 0;			/* or its timer would fire for ever */
+	if (!zk_requests_available(client, 3))
 		return;
 
 	if (c->unwanted)
@@ -208,7 +219,7 @@ zk_contenders_handle_closed(ZkClient *client)
 		if (c->state == ZK_WATCHING)
 			c->state = ZK_QUEUED;
 		if (c->unwanted)
-			zk_contender_drop_partner(client, c);
+			zk_contender_give_up_partner(client, c);
 	}
 }
 

@@ -303,7 +303,6 @@ on_sync(int rc, const char *path, const void *context)
 	(void) context;
 }
 
-
 static void
 on_find(int rc, const struct String_vector *list, const void *context)
 {
@@ -319,6 +318,8 @@ on_find(int rc, const struct String_vector *list, const void *context)
 		find_by_base(client, request.which, list);
 	else if (rc == ZNONODE)
 		zk_contender_vanished(client, request.which);
+	else if (rc == ZNOAUTH)
+		zk_contender_stuck(client, request.which, "list the children of");
 	else
 		zk_contender_retry(client, c);
 	zk_contender_touch(client, request.which);

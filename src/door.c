@@ -173,6 +173,19 @@ slot_find(Door *door, ZkContenderId id)
 	return slot;
 }
 
+/*
+ * The state to show of a slot whose contender is in that state: once it is to
+ * be released, nothing but how it ends.  The lock is held.
+ */
+static ZkContenderState
+shown_state(const DoorSlot *slot, ZkContenderState state)
+{
+	if (slot->order != ZK_ORDER_RELEASE || state == ZK_FAILED ||
+		state == ZK_LOST || state == ZK_GONE)
+		return state;
+	return ZK_RELEASING;
+}
+
 static ZkContenderId
 slot_id(Door *door, DoorSlot *slot)
 {
@@ -374,7 +387,10 @@ zk_contender_release(ZkClient *client, ZkContenderId id)
 	door_enter(door);
 	slot = slot_find(door, id);
 	if (slot != NULL)
+	{
 		give_order(door, slot, ZK_ORDER_RELEASE);
+		slot->status.state = shown_state(slot, slot->status.state);
+	}
 	door_leave(door);
 }
 
@@ -535,8 +551,11 @@ void
 zk_door_publish(Door *door, int index, const ZkContenderStatus *status,
 				bool wake)
 {
+	DoorSlot   *slot = &door->slots[index];
+
 	pthread_mutex_lock(&door->lock);
-	door->slots[index].status = *status;
+	slot->status = *status;
+	slot->status.state = shown_state(slot, status->state);
 	pthread_mutex_unlock(&door->lock);
 	if (wake)
 		zk_door_wake_backend(door);

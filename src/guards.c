@@ -67,13 +67,23 @@ static atomic_int poison_event_fd = -1;
 static atomic_int last_socket = -1;
 
 /*
- * Tell which descriptor wakes the backend when the client is poisoned; -1 for
- * none.  Backend thread.
+ * Tell which descriptor wakes the backend when the client is poisoned.  Backend
+ * thread.
  */
 void
 zk_guard_event_fd(int fd)
 {
 	atomic_store(&poison_event_fd, fd);
+}
+
+/*
+ * The descriptor is about to be closed.  It may not be the one any more: the
+ * next client may have been started before the last one has ended.  Any thread.
+ */
+void
+zk_guard_forget_event_fd(int fd)
+{
+	atomic_compare_exchange_strong(&poison_event_fd, &fd, -1);
 }
 
 #ifdef ZKLOCK_STATIC_LIBRARY

@@ -40,13 +40,15 @@ timeout_of(const ZkClient *client)
 
 /*
  * Is the contender's lease to be kept running?  Waiters far behind need none;
- * the next in line does, so that an event is its grant.
+ * the next in line does, so that an event is its grant.  While a downgrade is
+ * on its way nobody knows which of the two contenders exists; its success is a
+ * proof.
  */
 static bool
 keep_lease(const Contender *c)
 {
 	if (!c->in_use || c->unwanted || c->name[0] == '\0' ||
-		c->partner != ZK_NO_SLOT)
+		c->partner != ZK_NO_SLOT || c->successor != ZK_NO_SLOT)
 		return false;
 	return c->state == ZK_HELD || c->proving ||
 		(c->state == ZK_WATCHING && c->next_in_line);
@@ -56,17 +58,12 @@ keep_lease(const Contender *c)
 static ZkTime
 renewal_due(const ZkClient *client, const Contender *c)
 {
-	ZkTime		due = c->proved_at + timeout_of(client) / 4;
-	ZkTime		again = client->renewed_at + timeout_of(client) / 4;
-
-	if (c->proving || c->proved_at < client->prove_since)
-		due = 0;
-
 	/* do not ask again what was just asked */
-	if (client->renewed_at > c->proved_at &&
-		client->renewed_at >= client->prove_since)
-		return due > again ? due : again;
-	return due;
+	if (c->asked_at > c->proved_at && c->asked_at >= client->prove_since)
+		return c->asked_at + timeout_of(client) / 4;
+	if (c->proving || c->proved_at < client->prove_since)
+		return 0;
+	return c->proved_at + timeout_of(client) / 4;
 }
 
 static void
@@ -75,11 +72,14 @@ on_renewal(int rc, const void *context)
 	Request		request;
 	ZkClient   *client = zk_request_end(context, &request);
 	Renewal    *renewal;
+	bool		gone_one = false;
 
 	if (client == NULL)
 		return;
 	renewal = &client->renewals[request.which];
 	renewal->pending = false;
+	for (int i = 0; i < renewal->count && rc != ZOK; i++)
+		gone_one |= renewal->results[i].err == ZNONODE;
 	for (int i = 0; i < renewal->count; i++)
 	{
 		int			slot = renewal->slots[i];
@@ -89,47 +89,36 @@ on_renewal(int rc, const void *context)
 			continue;
 		if (rc == ZOK)
 			zk_contender_proved(client, slot, request.sent_at);
-		else if (!zk_is_connection_error(rc) &&
-				 renewal->results[i].err == ZNONODE)
-		{
-			/* the others were not proved: ask again for them, at once */
-			client->renewed_at = 0;
-			if (!c->unwanted)
-				zk_contender_vanished(client, slot);
-		}
+		else if (gone_one && renewal->results[i].err != ZNONODE)
+			c->asked_at = 0;	/* not proved by this: ask again, at once */
+		else if (gone_one && !c->unwanted)
+			zk_contender_vanished(client, slot);
 	}
 	zk_lease_renew(client);
 	zk_engine_leave(client);
 }
 
 /*
- * Choose the contenders to renew together: those due, and those that will be
- * soon.  Returns how many; 0 if none is due.
+ * Add contenders to a renewal: those due, or those that will be soon.
  */
-static int
-choose_batch(ZkClient *client, Renewal *renewal)
+static void
+choose(const ZkClient *client, Renewal *renewal, ZkTime now, bool due)
 {
-	ZkTime		now = zk_now();
 	ZkTime		soon = now - timeout_of(client) / 8;
-	bool		any_due = false;
-	int			count = 0;
 
-	for (int i = 0; i < client->used && count < ZK_RENEWAL_BATCH; i++)
+	for (int i = 0;
+		 i < client->used && renewal->count < ZK_RENEWAL_BATCH; i++)
 	{
-		Contender  *c = &client->contenders[i];
-		bool		due;
+		const Contender *c = &client->contenders[i];
 
-		if (!keep_lease(c))
+		if (!keep_lease(c) || (renewal_due(client, c) <= now) != due)
 			continue;
-		due = renewal_due(client, c) <= now;
-		if (!due && c->proved_at > soon)
+		if (!due && (c->proved_at > soon || c->asked_at > c->proved_at))
 			continue;
-		any_due |= due;
-		renewal->slots[count] = (uint16_t) i;
-		renewal->incarnations[count] = c->incarnation;
-		count++;
+		renewal->slots[renewal->count] = (uint16_t) i;
+		renewal->incarnations[renewal->count] = c->incarnation;
+		renewal->count++;
 	}
-	return any_due ? count : 0;
 }
 
 /*
@@ -163,29 +152,43 @@ send_checks(ZkClient *client, Renewal *renewal, void *context)
 }
 
 /*
+ * A renewal that is not on its way, or NULL.
+ */
+static Renewal *
+free_renewal(ZkClient *client)
+{
+	for (int i = 0; i < ZK_RENEWALS; i++)
+		if (!client->renewals[i].pending)
+			return &client->renewals[i];
+	return NULL;
+}
+
+/*
  * Renew what is due, if it can be done now.
  */
 void
 zk_lease_renew(ZkClient *client)
 {
-	Renewal    *renewal = NULL;
+	Renewal    *renewal = free_renewal(client);
+	ZkTime		now = zk_now();
 	void	   *context;
 
-	for (int i = 0; i < ZK_RENEWALS && renewal == NULL; i++)
-		if (!client->renewals[i].pending)
-			renewal = &client->renewals[i];
 	if (renewal == NULL || !client->connected || atomic_load(&zk_poisoned) ||
 		!zk_requests_available(client, 1))
 		return;
-	renewal->count = choose_batch(client, renewal);
+	renewal->count = 0;
+	choose(client, renewal, now, true);
 	if (renewal->count == 0)
 		return;
+	choose(client, renewal, now, false);
 
 	memset(renewal->results, 0, sizeof(renewal->results));
 	context = zk_request_begin(client, REQ_RENEW,
 							   (int) (renewal - client->renewals));
-	renewal->sent_at = client->renewed_at = zk_now();
-	if (send_checks(client, renewal, context) == ZOK)
+	for (int i = 0; i < renewal->count; i++)
+		client->contenders[renewal->slots[i]].asked_at = now;
+	if (zk_multi_possible(client) &&
+		send_checks(client, renewal, context) == ZOK)
 		renewal->pending = true;
 	else
 		zk_request_undo(client, context);
@@ -198,7 +201,8 @@ zk_lease_renew(ZkClient *client)
 void
 zk_leases_connected(ZkClient *client)
 {
-	client->renewed_at = 0;
+	for (int i = 0; i < client->used; i++)
+		client->contenders[i].asked_at = 0;
 	zk_lease_renew(client);
 }
 
@@ -210,20 +214,35 @@ zk_leases_handle_closed(ZkClient *client)
 {
 	for (int i = 0; i < ZK_RENEWALS; i++)
 		client->renewals[i].pending = false;
-	client->renewed_at = 0;
 }
 
 /*
- * Was a renewal sent while that lease ran, and is it still not answered?
+ * Does somebody believe, with right, that a lock is held?
+ */
+bool
+zk_leases_run(const ZkClient *client)
+{
+	for (int i = 0; i < client->used; i++)
+	{
+		const Contender *c = &client->contenders[i];
+
+		if (c->in_use && !c->unwanted && c->state == ZK_HELD)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Was a proof asked for while that lease ran, by a renewal or a downgrade, and
+ * was there no answer?  That it failed with the connection is none: the library
+ * gives up a silent connection in the same moment as the lease ends that was
+ * proved by the last thing it heard.
  */
 static bool
-renewal_unanswered(const ZkClient *client, const Contender *c)
+asked_in_vain(const Contender *c)
 {
-	for (int i = 0; i < ZK_RENEWALS; i++)
-		if (client->renewals[i].pending &&
-			client->renewals[i].sent_at < c->lease_end)
-			return true;
-	return false;
+	return c->partner != ZK_NO_SLOT ||
+		(c->asked_at > c->proved_at && c->asked_at < c->lease_end);
 }
 
 /*
@@ -238,7 +257,8 @@ connection_was_lost(const ZkClient *client, const Contender *c)
 }
 
 /*
- * Lose what can no longer be proved.  Helper thread, on its timer.
+ * Lose what can no longer be proved.  To be called on time, and before a
+ * connection is used that was regained.
  */
 void
 zk_lease_check(ZkClient *client)
@@ -253,21 +273,22 @@ zk_lease_check(ZkClient *client)
 			now < c->lease_end)
 			continue;
 		if (now >= c->presumed_lost || connection_was_lost(client, c) ||
-			renewal_unanswered(client, c))
+			asked_in_vain(c))
 			zk_contender_lose(client, i, ZK_LOST_LEASE,
 							  "It could not be proved to be held before its lease ran out.");
 	}
 }
 
 /*
- * When is there something to do for a contender: renew, judge, or try again?
+ * When is there something to do for a contender: renew (if that can be done),
+ * judge, or try again?
  */
 static ZkTime
-contender_timer(const ZkClient *client, const Contender *c)
+contender_timer(const ZkClient *client, const Contender *c, bool can_renew)
 {
 	ZkTime		timer = INT64_MAX;
 
-	if (client->connected && keep_lease(c))
+	if (can_renew && keep_lease(c))
 		timer = renewal_due(client, c);
 	if (c->state == ZK_HELD && !c->unwanted)
 	{
@@ -284,12 +305,16 @@ contender_timer(const ZkClient *client, const Contender *c)
 }
 
 /*
- * When must the helper look again?
+ * When must the helper look again?  What waits for an answer needs no timer:
+ * the answer does what comes next, and until then a time that has passed would
+ * have the helper spin.
  */
 ZkTime
 zk_lease_next_timer(ZkClient *client)
 {
 	ZkTime		next = INT64_MAX;
+	bool		can_renew = client->connected && client->free_requests > 0 &&
+		free_renewal(client) != NULL;
 
 	for (int i = 0; i < client->used; i++)
 	{
@@ -298,7 +323,7 @@ zk_lease_next_timer(ZkClient *client)
 
 		if (!c->in_use)
 			continue;
-		timer = contender_timer(client, c);
+		timer = contender_timer(client, c, can_renew);
 		if (timer < next)
 			next = timer;
 	}

@@ -123,13 +123,15 @@ make_uuid(char *uuid)
 
 /*
  * Give the contender a new identity.  Each create has one of its own: were it
- * reused, a create that was executed late could be taken for another.
+ * reused, a create that was executed late could be taken for another.  And what
+ * a renewal says of the one before is not about this one.
  */
 void
 zk_contender_new_name(ZkClient *client, Contender *c)
 {
 	char		uuid[ZK_UUID_SIZE];
 
+	c->incarnation++;
 	make_uuid(uuid);
 	zk_queue_base_name(c->base, sizeof(c->base), client->style, c->mode, uuid);
 }
@@ -171,7 +173,7 @@ zk_contender_use(ZkClient *client, int slot, const char *node, ZkMode mode)
 	c->in_use = true;
 	c->node = node;
 	c->mode = mode;
-	c->partner = ZK_NO_SLOT;
+	c->partner = c->successor = ZK_NO_SLOT;
 	c->state = ZK_WANTED;
 	if (slot >= client->used)
 		client->used = (uint16_t) (slot + 1);
@@ -179,16 +181,15 @@ zk_contender_use(ZkClient *client, int slot, const char *node, ZkMode mode)
 }
 
 /*
- * Give up the exclusive contender whose place this one was to take.
+ * The contender is unwanted: so is the exclusive one whose place it was to
+ * take.  It remains the partner until it is gone, for this one is not gone
+ * before: somebody may be waiting to hear that the lock is free.
  */
 void
-zk_contender_drop_partner(ZkClient *client, Contender *c)
+zk_contender_give_up_partner(ZkClient *client, Contender *c)
 {
-	int			partner = c->partner;
-
-	c->partner = ZK_NO_SLOT;
-	if (partner != ZK_NO_SLOT)
-		zk_contender_end(client, partner, true);
+	if (c->partner != ZK_NO_SLOT)
+		zk_contender_end(client, c->partner, true);
 }
 
 /*
@@ -205,7 +206,7 @@ zk_contender_end(ZkClient *client, int slot, bool abandon)
 	else
 		c->released = true;
 	if (c->pending == 0)
-		zk_contender_drop_partner(client, c);
+		zk_contender_give_up_partner(client, c);
 	zk_contender_touch(client, slot);
 }
 
@@ -249,8 +250,27 @@ zk_contender_lose(ZkClient *client, int slot, ZkLoss loss, const char *detail)
 	snprintf(c->detail, sizeof(c->detail), "%s", detail);
 	c->unwanted = true;
 	zk_contender_publish(client, slot, true);
-	zk_contender_drop_partner(client, c);
+	zk_contender_give_up_partner(client, c);
+	if (c->successor != ZK_NO_SLOT)
+		zk_contender_lose(client, c->successor, loss, detail);
 	zk_contender_touch(client, slot);
+}
+
+/*
+ * A waiter's contender was deleted by somebody else, or so it seems: one more
+ * attempt was in vain.  False if it was one too many.
+ */
+static bool
+may_try_again(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (++c->attempts <= ZK_MAX_ATTEMPTS)
+		return true;
+	zk_contender_fail(client, slot, ZK_ERR_VANISHING,
+					  "The contender was deleted by somebody else each of %d times.",
+					  ZK_MAX_ATTEMPTS);
+	return false;
 }
 
 /*
@@ -268,16 +288,49 @@ zk_contender_vanished(ZkClient *client, int slot)
 	else if (c->state == ZK_HELD)
 		zk_contender_lose(client, slot, ZK_LOST_CONTENDER,
 						  "Its contender was deleted by somebody else.");
-	else if (++c->attempts > ZK_MAX_ATTEMPTS)
-		zk_contender_fail(client, slot, ZK_ERR_VANISHING,
-						  "The contender was deleted by somebody else each of %d times.",
-						  ZK_MAX_ATTEMPTS);
-	else
+	else if (may_try_again(client, slot))
 	{
 		c->state = ZK_WANTED;
 		c->proving = false;
 	}
 	zk_contender_touch(client, slot);
+}
+
+/*
+ * A waiter's contender is not in a list of its queue.  That is not to say that
+ * it is gone: a handle that was opened anew for the session has forgotten what
+ * the one before had seen, and so the server asked may lag behind.  Look for it
+ * as if its create had not been answered, which begins with a sync.
+ */
+void
+zk_contender_missing(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+
+	c->name[0] = '\0';
+	c->maybe_exists = true;
+	if (may_try_again(client, slot))
+		c->state = ZK_CREATING;
+}
+
+/*
+ * An ACL forbids to delete the contender, or to find out whether there is one
+ * (what, as in "delete children of").  It can go in one way only: with its
+ * ZooKeeper session.
+ */
+void
+zk_contender_stuck(ZkClient *client, int slot, const char *what)
+{
+	Contender  *c = &client->contenders[slot];
+
+	client->close_wanted = true;
+	c->retry_at = INT64_MAX;
+	zk_contender_fail(client, slot, ZK_ERR_FORBIDDEN,
+					  "Not authorized to %s znode \"%.150s\".", what, c->node);
+	if (c->successor != ZK_NO_SLOT)
+		zk_contender_fail(client, c->successor, ZK_ERR_FORBIDDEN,
+						  "Not authorized to %s znode \"%.150s\".", what,
+						  c->node);
 }
 
 /*

@@ -185,7 +185,7 @@ evaluate(ZkClient *client, int slot, const struct String_vector *list)
 			wait_for(client, slot, entries, &verdict, upgrade);
 			break;
 		case ZK_DECIDE_MISSING:
-			zk_contender_vanished(client, slot);
+			zk_contender_missing(client, slot);
 			break;
 		case ZK_DECIDE_TIED:
 			zk_contender_fail(client, slot, ZK_ERR_TIED,
@@ -310,7 +310,7 @@ on_list(int rc, const struct String_vector *list, const void *context)
 	else if (rc == ZOK)
 		evaluate(client, request.which, list);
 	else if (rc == ZNONODE)
-		zk_contender_vanished(client, request.which);
+		zk_contender_missing(client, request.which);
 	else if (rc == ZNOAUTH)
 		zk_contender_fail(client, request.which, ZK_ERR_FORBIDDEN,
 						  "Not authorized to list the children of znode \"%.150s\".",

@@ -35,14 +35,7 @@ on_delete(int rc, const void *context)
 	if (rc == ZOK || rc == ZNONODE)
 		zk_contender_forget(c);
 	else if (rc == ZNOAUTH)
-	{
-		/* it can go in one way only: with its ZooKeeper session */
-		client->close_wanted = true;
-		c->retry_at = INT64_MAX;
-		zk_contender_fail(client, request.which, ZK_ERR_FORBIDDEN,
-						  "Not authorized to delete children of znode \"%.150s\".",
-						  c->node);
-	}
+		zk_contender_stuck(client, request.which, "delete children of");
 	else
 		zk_contender_retry(client, c);
 	zk_contender_touch(client, request.which);
@@ -82,7 +75,7 @@ downgrade_failed(ZkClient *client, int slot, int rc)
 	if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
 	{
 		if (c->unwanted)
-			zk_contender_drop_partner(client, c);
+			zk_contender_give_up_partner(client, c);
 		zk_contender_retry(client, c);
 		return;
 	}
@@ -91,7 +84,24 @@ downgrade_failed(ZkClient *client, int slot, int rc)
 			 "The exclusive lock could not be turned into a shared one: %s.",
 			 zerror(rc));
 	zk_contender_lose(client, slot, ZK_LOST_CONTENDER, detail);
-	zk_contender_drop_partner(client, c);
+	zk_contender_give_up_partner(client, c);
+}
+
+/*
+ * The shared contender is in the place of the exclusive one, which is gone.
+ */
+static void
+downgrade_done(ZkClient *client, Contender *c)
+{
+	int			partner = c->partner;
+
+	if (partner == ZK_NO_SLOT)
+		return;					/* it was deleted in the meantime, too */
+	c->partner = ZK_NO_SLOT;
+	client->contenders[partner].successor = ZK_NO_SLOT;
+	zk_contender_forget(&client->contenders[partner]);
+	zk_contender_end(client, partner, true);
+	zk_door_wake_helper(&client->door); /* its lease can be renewed now */
 }
 
 static void
@@ -109,9 +119,7 @@ on_downgrade(int rc, const void *context)
 	/* all or nothing: if the shared one was there, so was all the rest done */
 	if (rc == ZOK || c->results[0].err == ZNODEEXISTS)
 	{
-		if (c->partner != ZK_NO_SLOT)
-			zk_contender_forget(&client->contenders[c->partner]);
-		zk_contender_drop_partner(client, c);
+		downgrade_done(client, c);
 		if (rc == ZOK)
 			zk_contender_proved(client, request.which, request.sent_at);
 	}
@@ -138,8 +146,12 @@ zk_send_downgrade(ZkClient *client, int slot)
 	void	   *context;
 	char		to_path[ZK_CONTENDER_PATH_SIZE];
 	char		from_path[ZK_CONTENDER_PATH_SIZE];
-	int			rc;
 
+	if (!zk_multi_possible(client))
+	{
+		zk_contender_retry(client, c);
+		return;
+	}
 	zk_queue_take_place(c->name, sizeof(c->name), c->base, from->name);
 	zk_contender_path(c, c->name, to_path);
 	zk_contender_path(from, from->name, from_path);
@@ -149,8 +161,8 @@ zk_send_downgrade(ZkClient *client, int slot)
 	zoo_delete_op_init(&ops[2], from_path, -1);
 	memset(c->results, 0, sizeof(c->results));
 	context = zk_request_begin(client, REQ_DOWNGRADE, slot);
-	rc = zoo_amulti(client->handle, 3, ops, c->results, on_downgrade, context);
-	if (rc == ZOK)
+	if (zoo_amulti(client->handle, 3, ops, c->results, on_downgrade,
+				   context) == ZOK)
 		c->pending++;
 	else
 	{

@@ -211,6 +211,19 @@ zk_requests_forget_reads(ZkClient *client)
 }
 
 /*
+ * May a multi-op be sent?  To be asked right before each, as zoo_amulti() frees
+ * what is not its own when it is given several operations and finds the handle
+ * dead: the process would end.  The library knows of a loss before we are told
+ * (of several in a row, if the process was stopped), and a handle cannot die
+ * without having lost its connection first.  engine_lock.
+ */
+bool
+zk_multi_possible(const ZkClient *client)
+{
+	return zoo_state(client->handle) == ZOO_CONNECTED_STATE;
+}
+
+/*
  * Does the code say that the outcome of a request is unknown, or that it was
  * not even sent: try again when connected?  The library reports the cause of
  * the loss, not the loss: ZOPERATIONTIMEOUT when the server was silent.

@@ -312,9 +312,9 @@ extern void zk_contender_downgrade(ZkClient *client, ZkContenderId exclusive,
 								   ZkContenderId shared);
 
 /*
- * Delete a contender.  Its state may still read anything, until it reads
- * ZK_GONE (or ZK_FAILED when an ACL forbids it).  Goes on over reconnects until
- * certain.
+ * Delete a contender.  Its state reads ZK_RELEASING from here on, or how it has
+ * ended (ZK_LOST, ZK_FAILED), until it reads ZK_GONE (or ZK_FAILED when an ACL
+ * forbids it).  Goes on over reconnects until certain.
  */
 extern void zk_contender_release(ZkClient *client, ZkContenderId id);
 

@@ -144,6 +144,7 @@ session_connected(ZkClient *client, zhandle_t *zh)
 		zk_door_wake_helper(&client->door);
 		return;
 	}
+	zk_lease_check(client);		/* the helper may be behind with that */
 	client->handle = zh;
 	client->connected = true;
 	client->client_id = *id;
@@ -388,8 +389,17 @@ must_close(ZkClient *client)
 		session_over(client, false);
 		return true;
 	}
+
+	/*
+	 * Look for other addresses.  Not while somebody relies on a lease: if the
+	 * connection comes back at this very moment, closing the handle ends the
+	 * session, and the lock is another's although its lease runs.  It also
+	 * takes as long as the resolver likes, and who loses a lock is to be told
+	 * in time.
+	 */
 	return gone_for >= timeout / 2 &&
-		client->opened_at < client->disconnected_at + timeout / 2;
+		client->opened_at < client->disconnected_at + timeout / 2 &&
+		!zk_leases_run(client);
 }
 
 /*
@@ -422,7 +432,7 @@ manage_handle(ZkClient *client)
 		zk_now() >= client->next_open;
 	if (close_it && !open_it)
 		publish_session(client, unconnected_state(client));
-	pthread_mutex_unlock(&client->engine_lock);
+	zk_engine_leave(client);	/* there may be contenders that are gone now */
 
 	if (open_it)
 		open_handle(client);
@@ -486,6 +496,7 @@ take_news(ZkClient *client, const DoorNews *news)
 static void
 resume(ZkClient *client)
 {
+	zk_lease_renew(client);
 	zk_contenders_touch_all(client);
 	zk_read_advance(client);
 }
@@ -522,7 +533,7 @@ next_timer(ZkClient *client)
 static void
 free_client(ZkClient *client)
 {
-	zk_guard_event_fd(-1);
+	zk_guard_forget_event_fd(client->door.event_fd);
 	zk_read_free(client);
 	for (int i = 0; i < client->used; i++)
 	{
@@ -695,10 +706,8 @@ zk_client_stop(ZkClient *client, int timeout_ms)
 
 	if (!wait_finished(client, timeout_ms))
 		return false;
+	pthread_join(client->helper, NULL);
 	if (!atomic_load(&zk_poisoned))
-	{
-		pthread_join(client->helper, NULL);
 		free_client(client);
-	}
 	return true;
 }

@@ -1,0 +1,222 @@
+/*-------------------------------------------------------------------------
+ *
+ * client_common.h
+ *	  What the tests of the lock client have in common.
+ *
+ * One client at a time, and a handle of the library of our own for whatever
+ * other clients do ("the stranger").  A program that includes this defines
+ * THREADED first, for the library's synchronous functions.
+ *
+ * IDENTIFICATION
+ *	  test/unit/client_common.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_CLIENT_COMMON_H
+#define ZKLOCK_CLIENT_COMMON_H
+
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "tap.h"
+
+#define DEADLINE	ZK_MS(15000)
+#define OWNER		"{\"pid\":1}"
+
+/*
+ * The library drops what it has queued when it is closed (ZOOKEEPER-3868).
+ */
+extern const char *__lsan_default_suppressions(void);
+
+const char *
+__lsan_default_suppressions(void)
+{
+	return "leak:queue_session_event\nleak:queue_completion\n";
+}
+
+/*
+ * Handles of one process share the buffer in which the library writes the
+ * server's address for its log (ZOOKEEPER-4810).  A backend has only one
+ * handle, but a test has the stranger's as well.
+ */
+extern const char *__tsan_default_suppressions(void);
+
+const char *
+__tsan_default_suppressions(void)
+{
+	return "race:format_endpoint_info\n";
+}
+
+static const char *servers;		/* the ensemble */
+static zhandle_t *stranger;		/* somebody else's handle */
+static ZkClient *client;		/* the one that is tested */
+static char root[64];			/* below it are the lock nodes of this run */
+
+/* Wait for the client to say something, at most a few milliseconds. */
+static inline void
+wait_event(void)
+{
+	struct pollfd pfd = {.fd = zk_client_event_fd(client),.events = POLLIN};
+
+	poll(&pfd, 1, 20);
+	zk_client_clear_event(client);
+}
+
+/* Wait until a contender is in a state; its status is left in *status. */
+static inline bool
+wait_state(ZkContenderId id, ZkContenderState state, ZkContenderStatus *status)
+{
+	ZkTime		deadline = zk_now() + DEADLINE;
+
+	for (;;)
+	{
+		zk_contender_status(client, id, status);
+		if (status->state == state)
+			return true;
+		if (zk_now() > deadline)
+		{
+			diag("state is %d (error %d, loss %d, \"%s\"), not %d",
+				 status->state, status->error, status->loss, status->detail,
+				 state);
+			return false;
+		}
+		wait_event();
+	}
+}
+
+/* Ask for a lock; it is not waited for. */
+static inline ZkContenderId
+request(const char *node, ZkMode mode)
+{
+	ZkError		error;
+
+	return zk_contender_request(client, node, mode, OWNER, strlen(OWNER),
+								&error);
+}
+
+/* Ask for a lock and wait for it. */
+static inline ZkContenderId
+acquire(const char *node, ZkMode mode)
+{
+	ZkContenderId id = request(node, mode);
+	ZkContenderStatus status;
+
+	wait_state(id, ZK_HELD, &status);
+	return id;
+}
+
+/* Release a lock and wait until it is gone. */
+static inline bool
+release(ZkContenderId id)
+{
+	ZkContenderStatus status;
+	bool		gone;
+
+	zk_contender_release(client, id);
+	gone = wait_state(id, ZK_GONE, &status);
+	zk_contender_abandon(client, id);
+	return gone;
+}
+
+/* How many children has a znode?  -1 if there is no such znode. */
+static inline int
+children(const char *node)
+{
+	struct String_vector list;
+	int			count;
+
+	if (zoo_get_children(stranger, node, 0, &list) != ZOK)
+		return -1;
+	count = list.count;
+	deallocate_String_vector(&list);
+	return count;
+}
+
+static inline bool
+wait_children(const char *node, int count)
+{
+	ZkTime		deadline = zk_now() + DEADLINE;
+
+	while (children(node) != count)
+	{
+		if (zk_now() > deadline)
+		{
+			diag("%d children below %.100s, not %d", children(node), node,
+				 count);
+			return false;
+		}
+		usleep(2000);
+	}
+	return true;
+}
+
+/* Make a contender of a stranger; its full path is left in path. */
+static inline void
+stranger_queues(const char *node, const char *base, char *path, int size)
+{
+	char		prefix[256];
+	int			rc;
+
+	zoo_create(stranger, node, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_CONTAINER,
+			   NULL, 0);
+	snprintf(prefix, sizeof(prefix), "%s/%s", node, base);
+	rc = zoo_create(stranger, prefix, "", 0, &ZOO_OPEN_ACL_UNSAFE,
+					ZOO_EPHEMERAL_SEQUENTIAL, path, size);
+	if (rc != ZOK)
+		diag("could not create %s: %s", prefix, zerror(rc));
+}
+
+/* The path, 128 bytes, of a lock node of this run. */
+static inline void
+node_path(char *node, const char *name)
+{
+	snprintf(node, 128, "%s/%s", root, name);
+}
+
+/* Connect as somebody else, or take up a ZooKeeper session. */
+static inline zhandle_t *
+open_handle(const clientid_t *id)
+{
+	ZkTime		deadline = zk_now() + DEADLINE;
+	zhandle_t  *zh;
+	sigset_t	all;
+	sigset_t	saved;
+
+	/* client_test looks at the signal masks of all threads */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &saved);
+	zh = zookeeper_init2(servers, NULL, 6000, id, NULL, ZOO_NO_LOG_CLIENTENV,
+						 zk_log_callback);
+	pthread_sigmask(SIG_SETMASK, &saved, NULL);
+	while (zoo_state(zh) != ZOO_CONNECTED_STATE && zk_now() < deadline)
+		usleep(1000);
+	return zh;
+}
+
+/* The ZooKeeper session that the client has; its client_id is 0 for none. */
+static inline clientid_t
+session_of_client(void)
+{
+	clientid_t	id;
+
+	pthread_mutex_lock(&client->engine_lock);
+	id = client->client_id;
+	pthread_mutex_unlock(&client->engine_lock);
+	return id;
+}
+
+/* Start the client, for a list of servers and with a session timeout. */
+static inline void
+start_client(const char *list, int timeout_ms)
+{
+	ZkConfig	config = {.servers = list,.session_timeout_ms = timeout_ms};
+	char		detail[ZK_DETAIL_SIZE];
+
+	client = zk_client_start(&config, detail);
+	if (client == NULL)
+		diag("could not start a client: %s", detail);
+}
+
+#endif							/* ZKLOCK_CLIENT_COMMON_H */

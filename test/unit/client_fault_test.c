@@ -1,0 +1,953 @@
+/*-------------------------------------------------------------------------
+ *
+ * client_fault_test.c
+ *	  The lock client when the network, the ensemble or the library fail it.
+ *
+ * The client reaches the ensemble that ZK_SERVERS names through a proxy that
+ * loses replies, cuts, freezes and refuses (proxy.h).  The stranger has a
+ * connection of its own that nothing happens to, and sees what is really there.
+ *
+ * IDENTIFICATION
+ *	  test/unit/client_fault_test.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#define THREADED				/* the library's synchronous functions, too */
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <zookeeper/proto.h>
+
+#include "client_common.h"
+#include "proxy.h"
+
+/* Short, as tests wait for leases and sessions to end. */
+#define TIMEOUT_MS	2000
+
+/* More locks than one renewal, or two, can prove. */
+#define MANY		(ZK_RENEWAL_BATCH * 2 + 40)
+
+#define PATH_SIZE	256
+
+static char proxied[64];		/* the ensemble's address, seen from the client */
+
+/* Wait until the client's ZooKeeper session is in a state. */
+static bool
+wait_session(ZkSessionState state)
+{
+	ZkTime		deadline = zk_now() + DEADLINE;
+	ZkSessionStatus status;
+
+	for (;;)
+	{
+		zk_client_status(client, &status);
+		if (status.state == state)
+			return true;
+		if (zk_now() > deadline)
+		{
+			diag("session state is %d, not %d (\"%s\")", status.state, state,
+				 status.detail);
+			return false;
+		}
+		wait_event();
+	}
+}
+
+/* Part the client from the ensemble, and let it come back. */
+static void
+disconnect(void)
+{
+	proxy_refuse(true);
+	proxy_cut();
+	wait_session(ZK_SESSION_SUSPENDED);
+}
+
+static void
+reconnect(void)
+{
+	proxy_refuse(false);
+	wait_session(ZK_SESSION_CONNECTED);
+}
+
+/*
+ * Lose the reply to the next request of a type, and the connection with it.
+ * The client stays away until reconnect() if stay_away is set.
+ */
+static void
+lose_reply(int type, bool stay_away)
+{
+	proxy_refuse(stay_away);
+	proxy_cut_at(type, 1, PROXY_BEFORE_REPLY, false);
+}
+
+/* Wait until the proxy has cut a connection since it had cut so many. */
+static bool
+wait_cut(int before)
+{
+	ZkTime		deadline = zk_now() + DEADLINE;
+
+	while (proxy_cuts() == before)
+	{
+		if (zk_now() > deadline)
+		{
+			diag("no connection was cut");
+			return false;
+		}
+		usleep(1000);
+	}
+	return true;
+}
+
+/* Make a lock node, so that the creations below it can be counted. */
+static void
+make_node(char *node, const char *name)
+{
+	zoo_create(stranger, root, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_CONTAINER,
+			   NULL, 0);
+	node_path(node, name);
+	if (zoo_create(stranger, node, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_CONTAINER,
+				   NULL, 0) != ZOK)
+		diag("could not create %s", node);
+}
+
+/* How many children were ever created below a znode?  See scenarios of it. */
+static int
+creations(const char *node)
+{
+	struct Stat stat;
+
+	if (zoo_exists(stranger, node, 0, &stat) != ZOK)
+		return -1;
+
+	/* what clients are shown is creations * 2 - children */
+	return (stat.cversion + stat.numChildren) / 2;
+}
+
+/* Wait until a znode is gone. */
+static bool
+wait_absent(const char *path)
+{
+	ZkTime		deadline = zk_now() + DEADLINE;
+	struct Stat stat;
+
+	while (zoo_exists(stranger, path, 0, &stat) != ZNONODE)
+	{
+		if (zk_now() > deadline)
+			return false;
+		usleep(2000);
+	}
+	return true;
+}
+
+/* Wait until the client has nothing to do with any contender. */
+static bool
+wait_no_contenders(void)
+{
+	ZkTime		deadline = zk_now() + DEADLINE;
+	int			left;
+
+	for (;;)
+	{
+		pthread_mutex_lock(&client->door.lock);
+		left = client->door.contenders;
+		pthread_mutex_unlock(&client->door.lock);
+		if (left == 0)
+			return true;
+		if (zk_now() > deadline)
+		{
+			diag("%d slots are in use", left);
+			return false;
+		}
+		usleep(1000);
+	}
+}
+
+/* The ephemeralOwner of a contender. */
+static int64_t
+owner_of(const char *node, const char *name)
+{
+	char		path[PATH_SIZE];
+	struct Stat stat;
+
+	snprintf(path, sizeof(path), "%s/%s", node, name);
+	return zoo_exists(stranger, path, 0, &stat) == ZOK ? stat.ephemeralOwner : 0;
+}
+
+/*
+ * The stranger, who holds exclusively, puts a shared contender in the place of
+ * its exclusive one, as the client itself does (zk_send_downgrade).
+ */
+static void
+stranger_downgrades(const char *node, const char *exclusive, char *shared)
+{
+	zoo_op_t	ops[3];
+	zoo_op_result_t results[3];
+
+	snprintf(shared, PATH_SIZE, "%s/_c_aaa-__READ__%s", node,
+			 exclusive + strlen(exclusive) - 10);
+	zoo_create_op_init(&ops[0], shared, "", 0, &ZOO_OPEN_ACL_UNSAFE,
+					   ZOO_EPHEMERAL, NULL, 0);
+	zoo_set_op_init(&ops[1], exclusive, "", 0, -1, NULL);
+	zoo_delete_op_init(&ops[2], exclusive, -1);
+	if (zoo_multi(stranger, 3, ops, results) != ZOK)
+		diag("the stranger could not downgrade");
+}
+
+static void
+test_create_lost(void)
+{
+	char		node[128];
+	ZkContenderId id;
+	ZkContenderStatus status;
+	ZkSessionStatus before;
+	ZkSessionStatus after;
+	int			cuts = proxy_cuts();
+
+	make_node(node, "create-reply");
+	zk_client_renew(client);
+	release(acquire(root, ZK_SHARED));
+	zk_client_status(client, &before);
+	lose_reply(ZOO_CREATE2_OP, false);
+	id = request(node, ZK_EXCLUSIVE);
+	ok(wait_state(id, ZK_HELD, &status) && wait_cut(cuts),
+	   "a lock is granted though the reply to its create was lost (S1, S39)");
+	zk_client_status(client, &after);
+	ok(after.session_id == before.session_id, "in the same session");
+	is_int(creations(node), 1, "its contender was found and taken up");
+	ok(status.token > 0 && owner_of(node, status.name) == after.session_id,
+	   "with its token and under its name");
+	ok(release(id), "it can be released");
+	is_int(children(node), 0, "nothing is left of it");
+
+	make_node(node, "create-request");
+	proxy_cut_at(ZOO_CREATE2_OP, 1, PROXY_BEFORE_REQUEST, false);
+	id = request(node, ZK_EXCLUSIVE);
+	ok(wait_state(id, ZK_HELD, &status),
+	   "it is granted, too, when the create itself was lost");
+	is_int(creations(node), 1, "with one contender");
+	release(id);
+}
+
+static void
+test_create_given_up(ProxyMoment moment, const char *what)
+{
+	char		node[128];
+	ZkContenderId id;
+	int			cuts = proxy_cuts();
+
+	make_node(node, what);
+	proxy_refuse(true);
+	proxy_cut_at(ZOO_CREATE2_OP, 1, moment, false);
+	id = request(node, ZK_EXCLUSIVE);
+	wait_cut(cuts);
+	zk_contender_abandon(client, id);
+	is_int(children(node), moment == PROXY_BEFORE_REPLY ? 1 : 0,
+		   "%s: given up while disconnected", what);
+	reconnect();
+	ok(wait_children(node, 0),
+	   "%s: the contender goes by itself (S40, S41)", what);
+	ok(wait_no_contenders(), "%s: and its slot is free", what);
+	is_int(creations(node), moment == PROXY_BEFORE_REPLY ? 1 : 0,
+		   "%s: none was made after that", what);
+}
+
+static void
+test_delete_reply_lost(void)
+{
+	char		node[128];
+	ZkContenderId id;
+	int			cuts = proxy_cuts();
+
+	make_node(node, "delete-reply");
+	id = acquire(node, ZK_EXCLUSIVE);
+	lose_reply(ZOO_DELETE_OP, false);
+	ok(release(id) && wait_cut(cuts),
+	   "a release is done though the reply to its delete was lost (S43)");
+	is_int(children(node), 0, "the contender is gone");
+	id = acquire(node, ZK_EXCLUSIVE);
+	proxy_cut_at(ZOO_DELETE_OP, 1, PROXY_BEFORE_REQUEST, false);
+	ok(release(id), "and though the delete itself was lost");
+	is_int(children(node), 0, "the contender is gone then, too");
+}
+
+static void
+test_release_disconnected(void)
+{
+	char		node[128];
+	char		path[PATH_SIZE];
+	ZkContenderId old;
+	ZkContenderId new;
+	ZkContenderStatus status;
+
+	make_node(node, "release");
+	old = acquire(node, ZK_EXCLUSIVE);
+	zk_contender_status(client, old, &status);
+	snprintf(path, sizeof(path), "%s/%s", node, status.name);
+	disconnect();
+	zk_contender_release(client, old);
+	zk_contender_status(client, old, &status);
+	is_int(status.state, ZK_RELEASING,
+		   "a release without a connection is under way (S45)");
+	ok(!zk_contender_lease_runs(client, old), "the lock is not held any more");
+	new = request(node, ZK_EXCLUSIVE);
+
+	/* the new one gets there first */
+	proxy_cut_at(ZOO_DELETE_OP, 1, PROXY_BEFORE_REQUEST, false);
+	reconnect();
+	ok(wait_state(new, ZK_HELD, &status),
+	   "a new request does not queue behind the old contender");
+	ok(wait_state(old, ZK_GONE, &status), "the release gets done");
+	ok(wait_absent(path), "the contender is gone");
+	is_int(children(node), 1, "the new one is left");
+	proxy_cut_at(0, 0, PROXY_BEFORE_REQUEST, false);
+	zk_contender_abandon(client, old);
+	release(new);
+}
+
+static void
+test_cut_while_waiting(bool deleted)
+{
+	const char *what = deleted ? "deleted meanwhile" : "still there";
+	char		node[128];
+	char		first[PATH_SIZE];
+	ZkContenderId id;
+	ZkContenderStatus before;
+	ZkContenderStatus after;
+
+	make_node(node, deleted ? "waiting-deleted" : "waiting-there");
+	stranger_queues(node, "_c_aaa-lock-", first, sizeof(first));
+	id = request(node, ZK_EXCLUSIVE);
+	wait_state(id, ZK_WATCHING, &before);
+	disconnect();
+	if (deleted)
+		zoo_delete(stranger, first, -1);
+	reconnect();
+	if (!deleted)
+	{
+		/* a round trip over the new connection */
+		release(acquire(root, ZK_SHARED));
+		zk_contender_status(client, id, &after);
+		is_int(after.state, ZK_WATCHING, "%s: the wait goes on", what);
+		zoo_delete(stranger, first, -1);
+	}
+	ok(wait_state(id, ZK_HELD, &after), "%s: the lock is granted (S51)", what);
+	is_str(after.name, before.name, "%s: with the same contender (S109)", what);
+	is_int(creations(node), 2, "%s: no other was made", what);
+	release(id);
+}
+
+static void
+test_watch_lost(void)
+{
+	char		node[128];
+	char		first[PATH_SIZE];
+	ZkContenderId id;
+	ZkContenderStatus status;
+	int			cuts = proxy_cuts();
+
+	make_node(node, "watch");
+	stranger_queues(node, "_c_aaa-lock-", first, sizeof(first));
+	lose_reply(ZOO_GETDATA_OP, false);
+	id = request(node, ZK_EXCLUSIVE);
+	wait_cut(cuts);
+	reconnect();
+	release(acquire(root, ZK_SHARED));
+	ok(wait_state(id, ZK_WATCHING, &status),
+	   "the wait goes on though its watch was lost (S52)");
+	zoo_delete(stranger, first, -1);
+	ok(wait_state(id, ZK_HELD, &status), "the lock is granted then");
+	is_int(creations(node), 2, "the place in the queue was not given up");
+	release(id);
+}
+
+/*
+ * While a waiter is away, the holder turns its exclusive lock into a shared
+ * one.  On return the waiter is told that what it watched is deleted: that is
+ * no grant.
+ */
+static void
+test_downgrade_unseen(bool away)
+{
+	const char *what = away ? "behind our back" : "before our eyes";
+	char		node[128];
+	char		first[PATH_SIZE];
+	char		shared[PATH_SIZE];
+	ZkContenderId id;
+	ZkContenderStatus status;
+	bool		granted = false;
+
+	make_node(node, away ? "downgrade-unseen" : "downgrade-seen");
+	stranger_queues(node, "_c_aaa-lock-", first, sizeof(first));
+	id = request(node, ZK_EXCLUSIVE);
+	wait_state(id, ZK_WATCHING, &status);
+	if (away)
+		disconnect();
+	stranger_downgrades(node, first, shared);
+	if (away)
+		reconnect();
+	for (ZkTime deadline = zk_now() + DEADLINE; zk_now() < deadline;)
+	{
+		zk_contender_status(client, id, &status);
+		granted |= status.state == ZK_HELD;
+		if (granted || (status.state == ZK_WATCHING &&
+						strcmp(status.blocker, strrchr(shared, '/') + 1) == 0))
+			break;
+		wait_event();
+	}
+	ok(!granted, "%s: a downgrade of the holder is no grant (S13, S24)", what);
+	is_int(status.state, ZK_WATCHING, "%s: the shared one is waited for", what);
+	zoo_delete(stranger, shared, -1);
+	ok(wait_state(id, ZK_HELD, &status), "%s: granted when it goes", what);
+	release(id);
+}
+
+static void
+test_own_downgrade(void)
+{
+	char		node[128];
+	char		path[PATH_SIZE];
+	ZkContenderId exclusive;
+	ZkContenderId shared;
+	ZkContenderStatus status;
+	ZkError		error;
+	int			cuts = proxy_cuts();
+
+	make_node(node, "downgrade-reply");
+	exclusive = acquire(node, ZK_EXCLUSIVE);
+	zk_contender_status(client, exclusive, &status);
+	snprintf(path, sizeof(path), "%s/%s", node, status.name);
+	shared = zk_contender_reserve(client, exclusive, &error);
+	lose_reply(ZOO_MULTI_OP, false);
+	zk_contender_downgrade(client, exclusive, shared);
+	ok(wait_cut(cuts) && wait_absent(path), "a downgrade's reply is lost");
+	reconnect();
+	zk_client_renew(client);
+	release(acquire(root, ZK_SHARED));
+	zk_contender_status(client, shared, &status);
+	is_int(status.state, ZK_HELD, "the shared lock is held all the same");
+	is_int(children(node), 1, "with one contender");
+	ok(release(shared), "that can be released");
+	is_int(children(node), 0, "nothing is left");
+
+	exclusive = acquire(node, ZK_EXCLUSIVE);
+	shared = zk_contender_reserve(client, exclusive, &error);
+	disconnect();
+	zk_contender_downgrade(client, exclusive, shared);
+	zk_contender_release(client, shared);
+	for (ZkTime deadline = zk_now() + ZK_MS(200);
+		 zk_now() < deadline && status.state != ZK_GONE;)
+	{
+		wait_event();
+		zk_contender_status(client, shared, &status);
+	}
+	is_int(status.state, ZK_RELEASING,
+		   "a release right after a downgrade is not done while the exclusive contender is there (S45)");
+	reconnect();
+	ok(wait_state(shared, ZK_GONE, &status), "it is when that could be deleted");
+	is_int(children(node), 0, "nothing is left");
+	zk_contender_abandon(client, shared);
+}
+
+/*
+ * A waiter whose contender was deleted queues anew, and two answers say so.
+ * The second is not about the new contender.
+ */
+static void
+test_vanished_twice(void)
+{
+	char		node[128];
+	char		path[PATH_SIZE];
+	char		first[PATH_SIZE];
+	ZkContenderId id;
+	ZkContenderStatus status;
+	int			cuts = proxy_cuts();
+
+	make_node(node, "vanished");
+	stranger_queues(node, "_c_aaa-lock-", first, sizeof(first));
+	id = request(node, ZK_EXCLUSIVE);
+	wait_state(id, ZK_WATCHING, &status);
+	snprintf(path, sizeof(path), "%s/%s", node, status.name);
+	release(acquire(root, ZK_SHARED));
+	proxy_freeze();
+	for (int i = 0; i < ZK_RENEWALS; i++)
+	{
+		ZkTime		deadline = zk_now() + DEADLINE;
+		bool		sent = false;
+
+		zk_client_renew(client);
+		while (!sent && zk_now() < deadline)
+		{
+			usleep(1000);
+			pthread_mutex_lock(&client->engine_lock);
+			sent = client->renewals[i].pending;
+			pthread_mutex_unlock(&client->engine_lock);
+		}
+	}
+	zoo_delete(stranger, path, -1);
+	lose_reply(ZOO_CREATE2_OP, false);
+	proxy_thaw();
+	ok(wait_cut(cuts), "a waiter whose contender is gone queues anew");
+	reconnect();
+	wait_state(id, ZK_WATCHING, &status);
+	zoo_delete(stranger, first, -1);
+	ok(wait_state(id, ZK_HELD, &status), "it gets the lock");
+	is_int(children(node), 1, "and leaves no contender behind");
+	release(id);
+}
+
+/*
+ * Cut off for longer than its lease, a holder knows by its own clock that it
+ * holds no more.  What is left is deleted on return.
+ */
+static void
+test_partition_short(void)
+{
+	char		node[128];
+	char		next[PATH_SIZE];
+	char		path[PATH_SIZE];
+	ZkContenderId id;
+	ZkContenderStatus before;
+	ZkContenderStatus status;
+	clientid_t	session;
+
+	make_node(node, "partition-short");
+	id = acquire(node, ZK_EXCLUSIVE);
+	stranger_queues(node, "_c_aaa-lock-", next, sizeof(next));
+	disconnect();
+	session = session_of_client();
+	zk_contender_status(client, id, &before);
+	snprintf(path, sizeof(path), "%s/%s", node, before.name);
+	ok(wait_state(id, ZK_LOST, &status), "a lock is lost without a connection");
+	ok(zk_now() >= before.lease_end &&
+	   zk_now() < before.lease_end + ZK_MS(TIMEOUT_MS) / 6,
+	   "when its lease ends");
+	is_int(status.loss, ZK_LOST_LEASE, "and that is the reason given (S7)");
+	is_int(children(node), 2, "its contender is still there");
+	reconnect();
+	ok(wait_absent(path), "on return it is deleted");
+	ok(session_of_client().client_id == session.client_id,
+	   "though the session is the same");
+	zk_contender_status(client, id, &status);
+	is_int(status.state, ZK_LOST, "the lock stays lost");
+	zk_contender_abandon(client, id);
+	zoo_delete(stranger, next, -1);
+}
+
+static void
+test_partition_expiry(void)
+{
+	char		node[128];
+	char		next[PATH_SIZE];
+	char		path[PATH_SIZE];
+	ZkContenderId id;
+	ZkContenderStatus status;
+	ZkTime		lost_at;
+
+	make_node(node, "partition-expiry");
+	id = acquire(node, ZK_EXCLUSIVE);
+	zk_contender_status(client, id, &status);
+	snprintf(path, sizeof(path), "%s/%s", node, status.name);
+	stranger_queues(node, "_c_aaa-lock-", next, sizeof(next));
+	proxy_freeze();
+	ok(wait_state(id, ZK_LOST, &status), "a lock is lost behind a frozen link");
+	lost_at = zk_now();
+	is_int(children(node), 2, "before anybody else can have it (H17)");
+	ok(lost_at < status.presumed_lost, "and before the session may expire");
+	ok(wait_children(node, 1), "the next one gets it");
+	ok(zk_now() > lost_at, "after that");
+	proxy_thaw();
+	release(acquire(root, ZK_SHARED));
+	zk_contender_status(client, id, &status);
+	is_int(status.state, ZK_LOST, "the lock stays lost");
+	is_int(children(node), 1, "its contender is not made again");
+	zk_contender_abandon(client, id);
+	zoo_delete(stranger, next, -1);
+}
+
+/*
+ * The session is given up, while somebody else keeps it alive at the server:
+ * all that is left of it must be deleted, and never be taken for our own.
+ */
+static void
+test_session_given_up(void)
+{
+	char		held_node[128];
+	char		node[128];
+	char		lost_node[128];
+	char		first[PATH_SIZE];
+	ZkContenderId held;
+	ZkContenderId waiting;
+	ZkContenderId lost;
+	ZkContenderStatus status;
+	clientid_t	session = session_of_client();
+	zhandle_t  *keeper;
+	ZkTime		deadline;
+	int			cuts = proxy_cuts();
+
+	make_node(held_node, "given-up-held");
+	make_node(node, "given-up-waiting");
+	make_node(lost_node, "given-up-create");
+	stranger_queues(node, "_c_aaa-lock-", first, sizeof(first));
+	held = acquire(held_node, ZK_EXCLUSIVE);
+	waiting = request(node, ZK_EXCLUSIVE);
+	wait_state(waiting, ZK_WATCHING, &status);
+	lose_reply(ZOO_CREATE2_OP, true);
+	lost = request(lost_node, ZK_EXCLUSIVE);
+	wait_cut(cuts);
+	keeper = open_handle(&session);
+	ok(wait_state(held, ZK_LOST, &status), "cut off for long, a lock is lost");
+	deadline = zk_now() + DEADLINE;
+	while (session_of_client().client_id != 0 && zk_now() < deadline)
+		wait_event();
+	ok(session_of_client().client_id == 0, "the session is given up");
+	is_int(children(held_node) + children(node) + children(lost_node), 4,
+		   "its contenders are there");
+	reconnect();
+	ok(session_of_client().client_id != session.client_id,
+	   "the next session is another one");
+	ok(wait_state(lost, ZK_HELD, &status),
+	   "who asked for a lock when it was cut off gets it (S62)");
+	ok(owner_of(lost_node, status.name) == session_of_client().client_id,
+	   "with a contender of the new session (S1)");
+	ok(wait_children(held_node, 0) && wait_children(lost_node, 1) &&
+	   wait_children(node, 2), "those of the old one are deleted");
+	zk_contender_status(client, held, &status);
+	is_int(status.state, ZK_LOST, "what was lost stays lost");
+	wait_state(waiting, ZK_WATCHING, &status);
+	zoo_delete(stranger, first, -1);
+	ok(wait_state(waiting, ZK_HELD, &status), "who waited queues anew (S3)");
+	zookeeper_close(keeper);
+	zk_contender_abandon(client, held);
+	release(waiting);
+	release(lost);
+}
+
+static void
+test_many_locks(void)
+{
+	static ZkContenderId ids[MANY];
+	char		node[128];
+	ZkContenderStatus status;
+	ZkTime		until;
+	int			held = 0;
+
+	make_node(node, "many");
+	for (int i = 0; i < MANY; i++)
+		ids[i] = request(node, ZK_SHARED);
+	for (int i = 0; i < MANY; i++)
+		wait_state(ids[i], ZK_HELD, &status);
+	until = status.presumed_lost + ZK_MS(TIMEOUT_MS) / 4;
+	while (zk_now() < until)
+		wait_event();
+	for (int i = 0; i < MANY; i++)
+		held += zk_contender_lease_runs(client, ids[i]);
+	is_int(held, MANY, "the leases of many locks are all renewed");
+	for (int i = 0; i < MANY; i++)
+		zk_contender_abandon(client, ids[i]);
+	ok(wait_children(node, 0), "all of them can be given up");
+}
+
+static ZkTime
+cpu_time(void)
+{
+	struct timespec used;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+	return (ZkTime) used.tv_sec * 1000000 + used.tv_nsec / 1000;
+}
+
+static void
+test_frozen(void)
+{
+	char		node[128];
+	char		first[PATH_SIZE];
+	ZkContenderId id;
+	ZkContenderStatus status;
+	ZkTime		cpu;
+	ZkTime		began;
+
+	make_node(node, "frozen");
+	stranger_queues(node, "_c_aaa-lock-", first, sizeof(first));
+	id = request(node, ZK_EXCLUSIVE);
+	wait_state(id, ZK_WATCHING, &status);
+	proxy_freeze();
+	cpu = cpu_time();
+	began = zk_now();
+	for (int i = 0; i < 10; i++)
+	{
+		zk_client_renew(client);
+		wait_event();
+	}
+	wait_session(ZK_SESSION_SUSPENDED);
+	cpu = cpu_time() - cpu;
+	began = zk_now() - began;
+	ok(cpu < began / 4, "waiting for a silent server costs no time");
+	diag("%d ms of %d ms", (int) (cpu / 1000), (int) (began / 1000));
+	proxy_thaw();
+	zoo_delete(stranger, first, -1);
+	ok(wait_state(id, ZK_HELD, &status), "the wait survives it");
+	release(id);
+}
+
+/* Make a lock node where the client may not do everything. */
+static void
+make_restricted_node(char *node, const char *name, int perms)
+{
+	struct ACL	acl = {perms, ZOO_ANYONE_ID_UNSAFE};
+	struct ACL_vector acls = {1, &acl};
+
+	make_node(node, name);
+	zoo_set_acl(stranger, node, -1, &acls);
+}
+
+static void
+test_forbidden(void)
+{
+	char		node[128];
+	ZkContenderId id;
+	ZkContenderStatus status;
+	int			cuts = proxy_cuts();
+
+	make_restricted_node(node, "no-list",
+						 ZOO_PERM_CREATE | ZOO_PERM_DELETE | ZOO_PERM_ADMIN);
+	lose_reply(ZOO_CREATE2_OP, false);
+	id = request(node, ZK_EXCLUSIVE);
+	wait_cut(cuts);
+	ok(wait_state(id, ZK_FAILED, &status),
+	   "a lost create that cannot be looked for is a failure (S60)");
+	is_int(status.error, ZK_ERR_FORBIDDEN, "and that is the reason given");
+	zk_contender_abandon(client, id);
+	ok(wait_no_contenders(), "it goes with its session");
+	zoo_set_acl(stranger, node, -1, &ZOO_OPEN_ACL_UNSAFE);
+	ok(wait_children(node, 0), "nothing is left");
+
+	make_restricted_node(node, "no-delete", ZOO_PERM_ALL & ~ZOO_PERM_DELETE);
+	id = acquire(node, ZK_EXCLUSIVE);
+	zk_contender_release(client, id);
+	ok(wait_state(id, ZK_FAILED, &status) &&
+	   status.error == ZK_ERR_FORBIDDEN,
+	   "a release that is not allowed is a failure");
+	zk_contender_abandon(client, id);
+	ok(wait_children(node, 0), "the contender goes with its session");
+	ok(wait_no_contenders(), "and its slot is free");
+}
+
+static void
+test_cutting(ProxyMoment moment, int rounds)
+{
+	const char *what = moment == PROXY_BEFORE_REPLY ? "replies" : "requests";
+	char		node[128];
+	char		first[PATH_SIZE];
+	ZkContenderStatus status;
+	int			cuts = proxy_cuts();
+
+	make_node(node, what);
+	stranger_queues(node, "_c_aaa-lock-", first, sizeof(first));
+	proxy_cut_at(PROXY_ANY_REQUEST, 7, moment, true);
+	for (int i = 0; i < rounds; i++)
+	{
+		ZkContenderId id = request(node, i % 3 ? ZK_EXCLUSIVE : ZK_SHARED);
+
+		if (i % 8 == 0)
+			wait_state(id, ZK_WATCHING, &status);
+		else
+			usleep((useconds_t) (rand() % 20000));
+		if (i % 5 == 0)
+			zk_contender_release(client, id);
+		zk_contender_abandon(client, id);
+	}
+	cuts = proxy_cuts() - cuts;
+	proxy_cut_at(0, 0, moment, false);
+	ok(wait_children(node, 1),
+	   "%d waits given up while %s are lost leave nothing (S41, S44)", rounds,
+	   what);
+	ok(wait_no_contenders(), "and all slots are free");
+	ok(cuts > rounds / 10, "%d connections were cut", cuts);
+	zoo_delete(stranger, first, -1);
+}
+
+static void
+test_stop_frozen(void)
+{
+	char		node[128];
+	char		path[PATH_SIZE];
+	ZkContenderId id;
+	ZkContenderStatus status;
+	ZkTime		began;
+	bool		stopped;
+
+	make_node(node, "stop");
+	id = acquire(node, ZK_EXCLUSIVE);
+	zk_contender_status(client, id, &status);
+	snprintf(path, sizeof(path), "%s/%s", node, status.name);
+	proxy_freeze();
+	began = zk_now();
+	stopped = zk_client_stop(client, 300);
+	began = zk_now() - began;
+	ok(!stopped, "a client cannot close its session behind a frozen link");
+	ok(began >= ZK_MS(300) && began < ZK_MS(600),
+	   "nobody waits for that for longer than allowed (S47)");
+	start_client(proxied, TIMEOUT_MS);
+	id = request(node, ZK_EXCLUSIVE);
+	proxy_thaw();
+	ok(wait_state(id, ZK_HELD, &status), "the next client gets on");
+	ok(wait_absent(path), "the lock of the one before is gone");
+	began = zk_now();
+	disconnect();
+	ok(zk_client_stop(client, 5000), "a client without a connection stops");
+	ok(zk_now() - began < ZK_MS(1000), "at once");
+	proxy_refuse(false);
+}
+
+/* What somebody may say who is no ZooKeeper server. */
+static const char http_answer[] =
+"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
+/* A handshake with a session timeout of 0: 36 bytes follow the length. */
+static const char zero_answer[41] = "\0\0\0\x25" "\0\0\0\0" "\0\0\0\0"
+"\1\2\3\4\5\6\7\x8" "\0\0\0\x10" "0123456789abcdef";
+
+static void
+test_fake_peer(const void *answer, size_t size, const char *what)
+{
+	char		node[128];
+	ZkContenderId id;
+	ZkContenderStatus contender;
+	ZkSessionStatus status;
+	ZkTime		deadline;
+
+	make_node(node, what);
+	proxy_impersonate(answer, size);
+	start_client(proxied, TIMEOUT_MS);
+	id = request(node, ZK_EXCLUSIVE);
+	deadline = zk_now() + (size > 0 ? DEADLINE : ZK_MS(500));
+	do
+	{
+		wait_event();
+		zk_client_status(client, &status);
+	} while (status.error == ZK_OK && zk_now() < deadline);
+	if (size > 0)
+	{
+		is_int(status.error, ZK_ERR_NOT_ZOOKEEPER, "%s: seen through (H8)", what);
+		ok(status.definite, "%s: not worth waiting for", what);
+	}
+	else
+		is_int(status.state, ZK_SESSION_CONNECTING, "%s: waited for", what);
+	proxy_impersonate(NULL, 0);
+	proxy_cut();
+	ok(wait_state(id, ZK_HELD, &contender),
+	   "%s: the real one is found when it is back", what);
+	ok(zk_client_stop(client, 5000), "%s: the client stops", what);
+}
+
+/*
+ * An answer to no request is an assertion of the library's, which would end
+ * the process.  Runs in a process of its own, and returns the number of the
+ * first thing that went wrong.
+ */
+static int
+be_poisoned(void)
+{
+	static const char nonsense[] = "\0\0\0\x10" "\0\0\0\1"
+	"\0\0\0\0\0\0\0\1" "\0\0\0\0";
+	ZkContenderId id;
+	ZkContenderStatus status;
+	ZkSessionStatus session;
+	ZkError		error;
+	ZkConfig	config = {.servers = proxied,.session_timeout_ms = TIMEOUT_MS};
+	char		detail[ZK_DETAIL_SIZE];
+	char		node[128];
+	ZkTime		began;
+
+	if (!proxy_start(servers, proxied, sizeof(proxied)))
+		return 1;
+	start_client(proxied, TIMEOUT_MS);
+	node_path(node, "poisoned");
+	id = acquire(node, ZK_EXCLUSIVE);
+	if (!zk_contender_lease_runs(client, id))
+		return 2;
+	proxy_inject(nonsense, 20);
+	if (!wait_state(id, ZK_LOST, &status) || status.loss != ZK_LOST_POISONED)
+		return 3;
+	if (zk_contender_lease_runs(client, id))
+		return 4;
+	zk_client_status(client, &session);
+	if (session.error != ZK_ERR_POISONED || !session.definite)
+		return 5;
+	if (zk_contender_request(client, node, ZK_SHARED, "", 0, &error) != 0 ||
+		error != ZK_ERR_POISONED)
+		return 6;
+	zk_contender_abandon(client, id);
+	began = zk_now();
+	zk_client_stop(client, 300);
+	if (zk_now() - began > ZK_MS(600))
+		return 7;
+	if (zk_client_start(&config, detail) != NULL)
+		return 8;
+	return 0;
+}
+
+static void
+test_poisoned(void)
+{
+	pid_t		child;
+	int			status = -1;
+
+	fflush(stdout);
+	child = fork();
+	if (child == 0)
+		_exit(be_poisoned());
+	waitpid(child, &status, 0);
+	ok(WIFEXITED(status), "a failed check of the library ends no process (H7)");
+	is_int(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0,
+		   "it loses the locks, and nothing works any more");
+}
+
+int
+main(void)
+{
+	servers = getenv("ZK_SERVERS");
+	if (servers == NULL)
+	{
+		fprintf(stderr, "ZK_SERVERS is not set\n");
+		return 1;
+	}
+	snprintf(root, sizeof(root), "/client_fault_test_%d", (int) getpid());
+	test_poisoned();			/* first: it forks, so no thread may be there */
+
+	if (!proxy_start(servers, proxied, sizeof(proxied)))
+	{
+		fprintf(stderr, "could not start a proxy for \"%s\"\n", servers);
+		return 1;
+	}
+	stranger = open_handle(NULL);
+	start_client(proxied, TIMEOUT_MS);
+	test_create_lost();
+	test_create_given_up(PROXY_BEFORE_REPLY, "reply");
+	test_create_given_up(PROXY_BEFORE_REQUEST, "request");
+	test_delete_reply_lost();
+	test_release_disconnected();
+	test_cut_while_waiting(true);
+	test_cut_while_waiting(false);
+	test_watch_lost();
+	test_downgrade_unseen(true);
+	test_downgrade_unseen(false);
+	test_own_downgrade();
+	test_vanished_twice();
+	test_partition_short();
+	test_partition_expiry();
+	test_session_given_up();
+	test_many_locks();
+	test_frozen();
+	test_forbidden();
+	test_cutting(PROXY_BEFORE_REPLY, 200);
+	test_cutting(PROXY_BEFORE_REQUEST, 100);
+	test_stop_frozen();
+	test_fake_peer(http_answer, sizeof(http_answer) - 1, "an HTTP server");
+	test_fake_peer(zero_answer, sizeof(zero_answer), "a timeout of 0");
+	test_fake_peer("", 0, "silence");
+	zookeeper_close(stranger);
+	proxy_stop();
+	return done_testing();
+}

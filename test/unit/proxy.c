@@ -1,0 +1,519 @@
+/*-------------------------------------------------------------------------
+ *
+ * proxy.c
+ *	  A network between the lock client and ZooKeeper that can be broken.
+ *
+ * A packet is four bytes of length and the rest.  The first in each direction
+ * is the handshake; after that a request begins with its xid and type, a reply
+ * with the xid of the request.
+ *
+ * Everything is done by one thread, under one lock but for the waiting, so a
+ * function of proxy.h has taken effect when it returns.
+ *
+ * IDENTIFICATION
+ *	  test/unit/proxy.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "proxy.h"
+
+#define MAX_LINKS	16
+
+/* Longest packet that is believed in. */
+#define MAX_PACKET	(4 * 1024 * 1024)
+
+/* The xid of what is no reply: an event of a watch. */
+#define EVENT_XID	(-1)
+
+/* The types of requests that are not counted: below 0 is the session's end. */
+#define PING_TYPE	11
+
+/* One direction of a connection. */
+typedef struct Stream
+{
+	int			from;
+	int			to;
+	unsigned char *data;
+	size_t		have;
+	size_t		room;
+	int			packets;		/* forwarded so far */
+} Stream;
+
+/* A client's connection; to_server.from is -1 if there is none. */
+typedef struct Link
+{
+	bool		impersonated;
+	int			unanswered;		/* requests forwarded, replies not */
+	bool		severed;		/* forward no request, cut when all are answered */
+	bool		doomed;			/* cut before the reply to doomed_xid */
+	int32_t		doomed_xid;
+	Stream		to_server;
+	Stream		to_client;
+} Link;
+
+/* All under lock, but for the descriptors, which are set once. */
+static struct
+{
+	pthread_mutex_t lock;
+	pthread_t	thread;
+	struct sockaddr_in server;
+	int			listener;
+	int			wake;			/* eventfd */
+	unsigned int changes;		/* made by the test */
+	bool		stop;
+	bool		frozen;
+	bool		refuse;
+	int			type;
+	int			nth;
+	int			countdown;		/* 0: never */
+	ProxyMoment moment;
+	bool		repeat;
+	int			cuts;
+	const void *answer;
+	size_t		answer_size;
+	Link		links[MAX_LINKS];
+}			proxy = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static int32_t
+read_int(const unsigned char *bytes)
+{
+	return (int32_t) ((uint32_t) bytes[0] << 24 | (uint32_t) bytes[1] << 16 |
+					  (uint32_t) bytes[2] << 8 | (uint32_t) bytes[3]);
+}
+
+static void
+close_link(Link *link)
+{
+	close(link->to_server.from);
+	if (link->to_client.from >= 0)
+		close(link->to_client.from);
+	free(link->to_server.data);
+	free(link->to_client.data);
+	memset(link, 0, sizeof(*link));
+	link->to_server.from = -1;
+}
+
+static void
+cut_link(Link *link)
+{
+	close_link(link);
+	proxy.cuts++;
+}
+
+/*
+ * Send it all; false if the other side has hung up.
+ */
+static bool
+send_all(int fd, const unsigned char *data, size_t size)
+{
+	while (size > 0)
+	{
+		ssize_t		sent = send(fd, data, size, MSG_NOSIGNAL);
+
+		if (sent < 0 && errno != EINTR)
+			return false;
+		if (sent > 0)
+		{
+			data += sent;
+			size -= (size_t) sent;
+		}
+	}
+	return true;
+}
+
+/*
+ * Is this the request to cut at?
+ */
+static bool
+counts_down(const Link *link, const unsigned char *packet, size_t size)
+{
+	int32_t		type;
+
+	if (proxy.countdown == 0 || link->to_server.packets == 0 || size < 12 ||
+		link->severed || link->doomed)
+		return false;
+	type = read_int(packet + 8);
+	if (proxy.type == PROXY_ANY_REQUEST ? type <= 0 || type == PING_TYPE :
+		type != proxy.type)
+		return false;
+	if (--proxy.countdown > 0)
+		return false;
+	if (proxy.repeat)
+		proxy.countdown = proxy.nth;
+	return true;
+}
+
+/*
+ * Forward a packet.  False if the link is closed, as the other side is gone.
+ */
+static bool
+forward(Link *link, Stream *stream, const unsigned char *packet, size_t size)
+{
+	if (!send_all(stream->to, packet, size))
+	{
+		close_link(link);
+		return false;
+	}
+	stream->packets++;
+	return true;
+}
+
+/*
+ * Forward a request, or do what is to be done instead.  False if the link is
+ * closed.
+ */
+static bool
+handle_request(Link *link, const unsigned char *packet, size_t size)
+{
+	if (counts_down(link, packet, size))
+	{
+		link->severed = proxy.moment == PROXY_BEFORE_REQUEST;
+		link->doomed = proxy.moment == PROXY_BEFORE_REPLY;
+		link->doomed_xid = read_int(packet + 4);
+	}
+	if (link->severed)
+	{
+		if (link->unanswered > 0)
+			return true;
+		cut_link(link);
+		return false;
+	}
+	link->unanswered++;
+	return forward(link, &link->to_server, packet, size);
+}
+
+/*
+ * Likewise for a reply or an event.
+ */
+static bool
+handle_reply(Link *link, const unsigned char *packet, size_t size)
+{
+	int32_t		xid = size >= 8 ? read_int(packet + 4) : EVENT_XID;
+
+	if (link->doomed && link->to_client.packets > 0 && xid == link->doomed_xid)
+	{
+		cut_link(link);
+		return false;
+	}
+	if (!forward(link, &link->to_client, packet, size))
+		return false;
+	if (xid != EVENT_XID)
+		link->unanswered--;
+	if (!link->severed || link->unanswered > 0)
+		return true;
+	cut_link(link);
+	return false;
+}
+
+/*
+ * A packet has come.  False if the link is closed.
+ */
+static bool
+handle_packet(Link *link, Stream *stream, const unsigned char *packet,
+			  size_t size)
+{
+	if (link->impersonated)
+	{
+		if (stream->packets++ == 0)
+			send_all(stream->from, proxy.answer, proxy.answer_size);
+		return true;
+	}
+	if (stream == &link->to_server)
+		return handle_request(link, packet, size);
+	return handle_reply(link, packet, size);
+}
+
+/*
+ * Something has come: handle the packets that are complete.
+ */
+static void
+receive(Link *link, Stream *stream)
+{
+	ssize_t		got;
+	size_t		done = 0;
+
+	if (stream->room - stream->have < 65536)
+	{
+		stream->room += 65536;
+		stream->data = realloc(stream->data, stream->room);
+	}
+	got = recv(stream->from, stream->data + stream->have,
+			   stream->room - stream->have, 0);
+	if (got <= 0)
+	{
+		close_link(link);
+		return;
+	}
+	stream->have += (size_t) got;
+	while (stream->have - done >= 4)
+	{
+		int32_t		length = read_int(stream->data + done);
+
+		if (length < 0 || length > MAX_PACKET)
+		{
+			close_link(link);
+			return;
+		}
+		if (stream->have - done < (size_t) length + 4)
+			break;
+		if (!handle_packet(link, stream, stream->data + done,
+						   (size_t) length + 4))
+			return;
+		done += (size_t) length + 4;
+	}
+	memmove(stream->data, stream->data + done, stream->have - done);
+	stream->have -= done;
+}
+
+/*
+ * Somebody connects.
+ */
+static void
+accept_client(void)
+{
+	int			client = accept(proxy.listener, NULL, NULL);
+	int			one = 1;
+	Link	   *link = NULL;
+
+	if (client < 0)
+		return;
+	for (int i = 0; i < MAX_LINKS && link == NULL; i++)
+		if (proxy.links[i].to_server.from < 0)
+			link = &proxy.links[i];
+	if (proxy.refuse || link == NULL)
+	{
+		close(client);
+		return;
+	}
+	setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	link->to_server.from = link->to_client.to = client;
+	link->to_client.from = link->to_server.to = -1;
+	link->impersonated = proxy.answer != NULL;
+	if (link->impersonated)
+		return;
+	link->to_client.from = link->to_server.to = socket(AF_INET, SOCK_STREAM, 0);
+	setsockopt(link->to_server.to, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	if (connect(link->to_server.to, (struct sockaddr *) &proxy.server,
+				sizeof(proxy.server)) != 0)
+		close_link(link);
+}
+
+/*
+ * Wait for something to come from anywhere, without the lock: fds has the wake
+ * descriptor, the listener, and two for each link.  False if what came must not
+ * be looked at, as the test has changed what may be done.
+ */
+static bool
+wait_for_traffic(struct pollfd *fds)
+{
+	struct pollfd *fd = fds;
+	unsigned int changes = proxy.changes;
+	uint64_t	count;
+
+	*fd++ = (struct pollfd) {.fd = proxy.wake,.events = POLLIN};
+	*fd++ = (struct pollfd) {.fd = proxy.listener,.events = POLLIN};
+	for (int i = 0; i < MAX_LINKS; i++)
+	{
+		Link	   *link = &proxy.links[i];
+		bool		open = link->to_server.from >= 0;
+
+		*fd++ = (struct pollfd) {.fd = open ? link->to_server.from : -1,.events = POLLIN};
+		*fd++ = (struct pollfd) {.fd = open ? link->to_client.from : -1,.events = POLLIN};
+	}
+	if (proxy.frozen)
+		for (int i = 1; i < 2 + 2 * MAX_LINKS; i++)
+			fds[i].fd = -1;
+	pthread_mutex_unlock(&proxy.lock);
+	while (poll(fds, 2 + 2 * MAX_LINKS, -1) < 0 && errno == EINTR)
+		;
+	if (fds[0].revents != 0 && read(proxy.wake, &count, sizeof(count)) < 0)
+		perror("eventfd");
+	pthread_mutex_lock(&proxy.lock);
+	return changes == proxy.changes;
+}
+
+static void *
+proxy_main(void *arg)
+{
+	struct pollfd fds[2 + 2 * MAX_LINKS];
+
+	(void) arg;
+	pthread_mutex_lock(&proxy.lock);
+	while (!proxy.stop)
+	{
+		if (!wait_for_traffic(fds))
+			continue;
+		for (int i = 0; i < MAX_LINKS; i++)
+		{
+			Link	   *link = &proxy.links[i];
+
+			if (fds[2 + 2 * i].revents != 0)
+				receive(link, &link->to_server);
+			else if (fds[3 + 2 * i].revents != 0)
+				receive(link, &link->to_client);
+		}
+		if (fds[1].revents != 0)
+			accept_client();
+	}
+	pthread_mutex_unlock(&proxy.lock);
+	return NULL;
+}
+
+/* Begin and end a change of what the proxy is to do. */
+static void
+change_begin(void)
+{
+	pthread_mutex_lock(&proxy.lock);
+}
+
+static void
+change_end(void)
+{
+	uint64_t	one = 1;
+
+	proxy.changes++;
+	if (write(proxy.wake, &one, sizeof(one)) < 0)
+		perror("eventfd");
+	pthread_mutex_unlock(&proxy.lock);
+}
+
+bool
+proxy_start(const char *server, char *address, size_t size)
+{
+	struct sockaddr_in self = {.sin_family = AF_INET};
+	socklen_t	len = sizeof(self);
+	char		host[64];
+	unsigned int port;
+	sigset_t	all;
+	sigset_t	saved;
+	int			rc;
+
+	if (sscanf(server, "%63[0-9.]:%u", host, &port) != 2)
+		return false;
+	proxy.server.sin_family = AF_INET;
+	proxy.server.sin_port = htons((uint16_t) port);
+	if (inet_pton(AF_INET, host, &proxy.server.sin_addr) != 1)
+		return false;
+	for (int i = 0; i < MAX_LINKS; i++)
+		proxy.links[i].to_server.from = -1;
+
+	self.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	proxy.listener = socket(AF_INET, SOCK_STREAM, 0);
+	proxy.wake = eventfd(0, EFD_CLOEXEC);
+	if (proxy.listener < 0 || proxy.wake < 0 ||
+		bind(proxy.listener, (struct sockaddr *) &self, sizeof(self)) != 0 ||
+		listen(proxy.listener, MAX_LINKS) != 0 ||
+		getsockname(proxy.listener, (struct sockaddr *) &self, &len) != 0)
+		return false;
+	snprintf(address, size, "127.0.0.1:%u", ntohs(self.sin_port));
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &saved);
+	rc = pthread_create(&proxy.thread, NULL, proxy_main, NULL);
+	pthread_sigmask(SIG_SETMASK, &saved, NULL);
+	return rc == 0;
+}
+
+void
+proxy_stop(void)
+{
+	change_begin();
+	proxy.stop = true;
+	change_end();
+	pthread_join(proxy.thread, NULL);
+	for (int i = 0; i < MAX_LINKS; i++)
+		if (proxy.links[i].to_server.from >= 0)
+			close_link(&proxy.links[i]);
+	close(proxy.listener);
+	close(proxy.wake);
+}
+
+void
+proxy_freeze(void)
+{
+	change_begin();
+	proxy.frozen = true;
+	change_end();
+}
+
+void
+proxy_thaw(void)
+{
+	change_begin();
+	proxy.frozen = false;
+	change_end();
+}
+
+void
+proxy_cut(void)
+{
+	change_begin();
+	for (int i = 0; i < MAX_LINKS; i++)
+		if (proxy.links[i].to_server.from >= 0)
+			cut_link(&proxy.links[i]);
+	change_end();
+}
+
+void
+proxy_refuse(bool refuse)
+{
+	change_begin();
+	proxy.refuse = refuse;
+	change_end();
+}
+
+void
+proxy_cut_at(int type, int nth, ProxyMoment moment, bool repeat)
+{
+	change_begin();
+	proxy.type = type;
+	proxy.nth = proxy.countdown = nth;
+	proxy.moment = moment;
+	proxy.repeat = repeat;
+	change_end();
+}
+
+int
+proxy_cuts(void)
+{
+	int			cuts;
+
+	pthread_mutex_lock(&proxy.lock);
+	cuts = proxy.cuts;
+	pthread_mutex_unlock(&proxy.lock);
+	return cuts;
+}
+
+void
+proxy_inject(const void *bytes, size_t size)
+{
+	change_begin();
+	for (int i = 0; i < MAX_LINKS; i++)
+		if (proxy.links[i].to_server.from >= 0)
+			send_all(proxy.links[i].to_server.from, bytes, size);
+	change_end();
+}
+
+void
+proxy_impersonate(const void *bytes, size_t size)
+{
+	change_begin();
+	proxy.answer = bytes;
+	proxy.answer_size = size;
+	change_end();
+}

@@ -1,0 +1,76 @@
+/*-------------------------------------------------------------------------
+ *
+ * proxy.h
+ *	  A network between the lock client and ZooKeeper that can be broken.
+ *
+ * One TCP proxy in a thread of the test program.  It forwards whole packets of
+ * ZooKeeper's protocol, so it can lose just the reply of one request, and a
+ * test knows whether the request was executed.
+ *
+ * All functions are for the test's main thread.
+ *
+ * IDENTIFICATION
+ *	  test/unit/proxy.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_PROXY_H
+#define ZKLOCK_PROXY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Any request but a ping or the end of a session, for proxy_cut_at(). */
+#define PROXY_ANY_REQUEST	0
+
+typedef enum ProxyMoment
+{
+	PROXY_BEFORE_REQUEST,		/* the server never gets it */
+	PROXY_BEFORE_REPLY			/* it is executed, the client is not told */
+} ProxyMoment;
+
+/*
+ * Start the proxy before a server ("host:port", the host in numbers).  Its own
+ * address is left in address.  False if that cannot be done.
+ */
+extern bool proxy_start(const char *server, char *address, size_t size);
+
+/* End the proxy and all connections through it. */
+extern void proxy_stop(void);
+
+/*
+ * Forward nothing any more, in both directions, and accept no connection; but
+ * lose nothing either: it goes on where it stood when thawed.
+ */
+extern void proxy_freeze(void);
+extern void proxy_thaw(void);
+
+/* Cut all connections. */
+extern void proxy_cut(void);
+
+/* Hang up on who connects, or no longer. */
+extern void proxy_refuse(bool refuse);
+
+/*
+ * Cut a connection when the nth request (1: the next) of a type (ZOO_..._OP of
+ * the library's proto.h) comes, before the request or its reply is forwarded,
+ * but after the replies to all requests before it; and again at each nth one if
+ * repeat is set.  Takes the place of what was asked for before; nth 0 is never.
+ */
+extern void proxy_cut_at(int type, int nth, ProxyMoment moment, bool repeat);
+
+/* How many connections were cut so far, by whichever of the functions above. */
+extern int	proxy_cuts(void);
+
+/*
+ * Send bytes to every client, as if the server had.
+ */
+extern void proxy_inject(const void *bytes, size_t size);
+
+/*
+ * Be no ZooKeeper: answer the first packet of who connects from now on with
+ * these bytes (static), and the rest with nothing.  NULL: be a proxy again.
+ */
+extern void proxy_impersonate(const void *bytes, size_t size);
+
+#endif							/* ZKLOCK_PROXY_H */
