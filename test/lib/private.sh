@@ -82,7 +82,8 @@ none_to_kill()
 stop_private_servers()
 {
 	local dir
-	dir=$(cd "$1" 2>/dev/null && pwd -P) || return 0
+	# Processes outlive a folder that somebody has removed.
+	dir=$(cd "$1" 2>/dev/null && pwd -P) || dir=$1
 	wait_until 10 none_to_kill KILL "$dir" '!(*/postgres)' || true
 	kill_in_folder CONT "$dir" '*/postgres' || return 0
 	kill_in_folder QUIT "$dir" '*/postgres' || true

@@ -253,6 +253,14 @@ sub logfile
 
 The ensemble's own ZkProbe.
 
+=item $ensemble->queue($path)
+
+The contenders of a lock, by number; none if there is no lock node.
+
+=item $ensemble->wait_for_queue($path, $count)
+
+Wait until there are so many.
+
 =item $ensemble->proxy($id)
 
 A new ZkProxy before one of the servers, by default the first.
@@ -264,6 +272,22 @@ sub zk
 	my ($self) = @_;
 	$self->{zk} //= ZkProbe->new($self->connect_string);
 	return $self->{zk};
+}
+
+sub queue
+{
+	my ($self, $path) = @_;
+	my @names = sort { substr($a, -10) cmp substr($b, -10) }
+	  $self->zk->ls("/zklock$path");
+	return @names;
+}
+
+sub wait_for_queue
+{
+	my ($self, $path, $count) = @_;
+	wait_for(sub { $self->queue($path) == $count },
+		"$count contenders of $path");
+	return;
 }
 
 sub proxy

@@ -44,6 +44,9 @@ sub new
 {
 	my ($class, $servers, $timeout_ms) = @_;
 	my $self = $class->SUPER::new('zkprobe');
+
+	# The library takes IPv6 addresses without their brackets only.
+	$servers =~ tr/[]//d;
 	($self->{session_id}, $self->{timeout_ms}) =
 	  $self->expect([OK], 'connect', $servers, $timeout_ms // 10000);
 	return $self;

@@ -184,6 +184,31 @@ sub zk_session
 
 =pod
 
+=item $session->lock_state($path)
+
+What the view C<zk_locks> says about a lock, empty if nothing; asked for in the
+same way.
+
+=item $session->wait_until_lost($path)
+
+=cut
+
+sub lock_state
+{
+	my ($self, $path) = @_;
+	return $self->ask('BEGIN; SELECT state FROM zk_locks'
+		  . " WHERE path = '$path'; ROLLBACK");
+}
+
+sub wait_until_lost
+{
+	my ($self, $path) = @_;
+	wait_for(sub { $self->lock_state($path) eq 'lost' }, "$path to be lost");
+	return;
+}
+
+=pod
+
 =item $session->stop(), $session->continue()
 
 SIGSTOP and SIGCONT to the backend.
