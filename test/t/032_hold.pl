@@ -1,0 +1,96 @@
+# Locks that are held as they should be: for long, whatever the backend does,
+# and until the commit is visible.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkEnsemble;
+use ZkPsql;
+
+my $ensemble = ZkEnsemble->new('main');
+my $node = zk_cluster('main', $ensemble,
+	settings => { 'zklock.session_timeout' => '2s' });
+my $session_row =
+  'SELECT session_id, sessions, reconnects, session_timeout FROM zk_session()';
+
+# ---- Held for several session timeouts (S110), while other things go on.
+
+# What each backend does meanwhile.
+my %meanwhile = (
+	'idle' => 'SELECT 1',
+	'computing' => q(
+		DO $$ BEGIN
+			WHILE clock_timestamp() < now() + interval '9 s' LOOP
+			END LOOP;
+		END $$),
+	'asleep' => 'SELECT pg_sleep(9)');
+my %session;
+my %before;
+
+foreach my $name (keys %meanwhile)
+{
+	$session{$name} = ZkPsql->new($node);
+	$session{$name}->ask('BEGIN');
+	$session{$name}->ask("SELECT zk_lock_acquire_xact('/long/$name')");
+	$before{$name} = $session{$name}->ask($session_row);
+}
+$session{$_}->send($meanwhile{$_}) foreach keys %meanwhile;
+$session{$_}->answer foreach keys %meanwhile;
+foreach my $name (sort keys %meanwhile)
+{
+	is($session{$name}->ask('SELECT state FROM zk_locks'),
+		'held', "S110: $name: the lease runs after four session timeouts");
+	is($session{$name}->ask($session_row),
+		$before{$name}, "S110: $name: in one session without a reconnect");
+	$session{$name}->ask('COMMIT');
+	is($session{$name}->errors, '', "S110: $name: and the commit succeeds");
+	$session{$name}->quit;
+}
+
+# ---- Nobody is let in before the commit is visible (S27).
+
+# Each step reads what is the last step and adds the next: whoever does not see
+# a commit makes a number twice.
+$node->safe_psql('postgres', 'CREATE TABLE step (counter text, n integer)');
+
+my %script = (
+	'read committed' => q(
+		BEGIN ISOLATION LEVEL READ COMMITTED;
+		SELECT zk_lock_acquire_xact('/step/rc');
+		INSERT INTO step SELECT 'read committed', coalesce(max(n), 0) + 1
+			FROM step WHERE counter = 'read committed';
+		COMMIT;),
+
+	# There the snapshot is as old as the statement that acquires the lock, and
+	# so the lock has to be acquired in a transaction before.
+	'repeatable read' => q(
+		SELECT zk_lock_acquire('/step/rr');
+		BEGIN ISOLATION LEVEL REPEATABLE READ;
+		SELECT zk_lock_acquire_xact('/step/rr');
+		SELECT zk_lock_release('/step/rr');
+		INSERT INTO step SELECT 'repeatable read', coalesce(max(n), 0) + 1
+			FROM step WHERE counter = 'repeatable read';
+		COMMIT;));
+my ($clients, $rounds) = (4, 100);
+
+foreach my $level (sort keys %script)
+{
+	$node->pgbench(
+		"--no-vacuum --client=$clients --transactions=$rounds --protocol=simple",
+		0,
+		[qr/processed: ${\($clients * $rounds)}\/${\($clients * $rounds)}/],
+		[qr/^$/],
+		"S27: $level: all of $clients clients come to their end",
+		{ "032_hold_$level" =~ tr/ /_/r => $script{$level} });
+	is( $node->safe_psql('postgres',
+			"SELECT count(*), count(DISTINCT n), max(n) FROM step WHERE counter = '$level'"),
+		join('|', ($clients * $rounds) x 3),
+		"S27: $level: each sees what was committed before");
+}
+is($ensemble->ephemeral_count, 0, 'no contender is left');
+is($ensemble->watch_count, 0, 'and no watch');
+
+done_testing();
