@@ -81,12 +81,15 @@ $(CLIENT_OBJS): override CFLAGS += -fvisibility=hidden
 $(OBJS): $(wildcard src/*.h)
 
 # Warnings of a second compiler: the one PostgreSQL's packages bring along.
+LINT = $(or $(CLANG),clang) -fsyntax-only -std=gnu11 -Wall -Wextra -Werror \
+	-D_GNU_SOURCE
+
 .PHONY: lint
 lint:
-	$(CLANG) -fsyntax-only -std=gnu11 -Wall -Wextra -Werror \
-		$(PG_CPPFLAGS) -D_GNU_SOURCE $(BACKEND_OBJS:.o=.c)
-	$(CLANG) -fsyntax-only -std=gnu11 -Wall -Wextra -Werror \
-		$(CLIENT_CPPFLAGS) -D_GNU_SOURCE $(CLIENT_OBJS:.o=.c)
+	$(LINT) $(PG_CPPFLAGS) $(BACKEND_OBJS:.o=.c)
+	$(LINT) $(CLIENT_CPPFLAGS) $(CLIENT_OBJS:.o=.c)
+	$(LINT) -DTHREADED $(wildcard test/tools/*.c)
+	$(LINT) $(CLIENT_CPPFLAGS) -Isrc $(wildcard test/unit/*.c)
 
 .PHONY: check-symbols
 check-symbols: all
