@@ -285,7 +285,13 @@ sub queue
 sub wait_for_queue
 {
 	my ($self, $path, $count) = @_;
-	wait_for(sub { $self->queue($path) == $count },
+	wait_for(
+		sub {
+			# The probe's server may have died.
+			my ($rc, @names) = $self->zk->call('ls', "/zklock$path");
+			return @names == $count
+			  && ($rc == ZkProbe::OK() || $rc == ZkProbe::NONODE());
+		},
 		"$count contenders of $path");
 	return;
 }

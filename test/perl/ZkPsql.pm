@@ -55,7 +55,7 @@ sub new
 		statements => 0
 	}, $class;
 
-	$self->ask('\set VERBOSITY verbose');
+	$self->ask('\set VERBOSITY verbose', 'quiet');
 	$self->ask("SET $_ = '$settings{$_}'") foreach sort keys %settings;
 	$self->{pid} = $self->ask('SELECT pg_backend_pid()');
 	return $self;
@@ -67,9 +67,10 @@ sub new
 
 Of the backend.
 
-=item $session->send($sql)
+=item $session->send($sql, $quiet)
 
-Have it executed; do not wait for that.
+Have it executed; do not wait for that.  With C<$quiet> it is not noted in the
+test's output.
 
 =cut
 
@@ -77,11 +78,12 @@ sub pid { return $_[0]->{pid}; }
 
 sub send
 {
-	my ($self, $sql) = @_;
+	my ($self, $sql, $quiet) = @_;
 	my $psql = $self->{psql};
 	my $mark = 'answered ' . ++$self->{statements};
 
-	note "pid " . ($self->{pid} // '?') . ": $sql";
+	$self->{note} = $quiet ? undef : "pid " . ($self->{pid} // '?');
+	note "$self->{note}: $sql" unless $quiet;
 	$sql .= ';' unless $sql =~ /^\\/;
 	$psql->{stdin} .= "$sql\n\\echo '$mark'\n\\warn '$mark'\n";
 	$self->{mark} = qr/\n?\Q$mark\E\n/;
@@ -137,7 +139,7 @@ sub answer
 	$self->{errors} =~ s/^psql:<stdin>:\d+: //mg;
 	(my $output = $psql->{stdout}) =~ s/$self->{mark}//;
 	$psql->{stdout} = $psql->{stderr} = '';
-	note "pid " . ($self->{pid} // '?') . " -> $output $self->{errors}";
+	note "$self->{note} -> $output $self->{errors}" if $self->{note};
 	return $output;
 }
 
@@ -152,7 +154,7 @@ sub sqlstate
 
 =pod
 
-=item $session->ask($sql)
+=item $session->ask($sql, $quiet)
 
 C<send>, and the C<answer>.
 
@@ -165,8 +167,8 @@ back, so that a lost lock does not stand in the way.
 
 sub ask
 {
-	my ($self, $sql) = @_;
-	$self->send($sql);
+	my ($self, $sql, $quiet) = @_;
+	$self->send($sql, $quiet);
 	return $self->answer;
 }
 
@@ -176,7 +178,8 @@ sub zk_session
 	my @names =
 	  qw(state session_id server session_timeout sessions reconnects);
 	my $row = $self->ask(
-		'BEGIN; SELECT ' . join(', ', @names) . ' FROM zk_session(); ROLLBACK');
+		'BEGIN; SELECT ' . join(', ', @names) . ' FROM zk_session(); ROLLBACK',
+		'quiet');
 	my %session;
 	@session{@names} = split /\|/, $row, -1;
 	return \%session;
@@ -197,7 +200,7 @@ sub lock_state
 {
 	my ($self, $path) = @_;
 	return $self->ask('BEGIN; SELECT state FROM zk_locks'
-		  . " WHERE path = '$path'; ROLLBACK");
+		  . " WHERE path = '$path'; ROLLBACK", 'quiet');
 }
 
 sub wait_until_lost

@@ -11,8 +11,15 @@ use ZkEnsemble;
 use ZkPsql;
 
 my $ensemble = ZkEnsemble->new('main');
+
+# Commits take 20 ms, so that there is time to get in before their end.
 my $node = zk_cluster('main', $ensemble,
-	settings => { 'zklock.session_timeout' => '2s' });
+	settings => {
+		'zklock.session_timeout' => '2s',
+		fsync => 'on',
+		commit_delay => 20000,
+		commit_siblings => 0
+	});
 my $session_row =
   'SELECT session_id, sessions, reconnects, session_timeout FROM zk_session()';
 
@@ -74,7 +81,7 @@ my %script = (
 		INSERT INTO step SELECT 'repeatable read', coalesce(max(n), 0) + 1
 			FROM step WHERE counter = 'repeatable read';
 		COMMIT;));
-my ($clients, $rounds) = (4, 100);
+my ($clients, $rounds) = (4, 25);
 
 foreach my $level (sort keys %script)
 {
