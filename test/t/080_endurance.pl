@@ -1,0 +1,115 @@
+# One backend, used for long: nothing adds up, neither in its memory (S85), nor
+# in watches and contenders at the server (S92).
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+use ZkEnsemble;
+use ZkPsql;
+
+my $ensemble = ZkEnsemble->new('main', tick_time => 500);
+my $node = zk_cluster('main', $ensemble,
+	settings => {
+		'zklock.session_timeout' => '10s',
+		log_statement => 'none',
+		fsync => 'off'
+	});
+my $session = ZkPsql->new($node);
+my $holder = ZkPsql->new($node);
+my $pid = $session->pid;
+
+# A lock taken and given back so many times, in each scope.
+$session->ask(q{
+	CREATE PROCEDURE cycles(count integer) LANGUAGE plpgsql AS $$
+	BEGIN
+		FOR i IN 1 .. count / 2 LOOP
+			IF NOT zk_lock_acquire('/endurance/session')
+				OR NOT zk_lock_release('/endurance/session') THEN
+				RAISE 'cycle % failed', i;
+			END IF;
+		END LOOP;
+		FOR i IN 1 .. count / 2 LOOP
+			IF NOT zk_lock_acquire_xact('/endurance/xact') THEN
+				RAISE 'cycle % failed', i;
+			END IF;
+			COMMIT;
+		END LOOP;
+	END $$});
+
+# As many waits in vain, every other one without waiting at all.
+$session->ask(q{
+	CREATE PROCEDURE waits(count integer) LANGUAGE plpgsql AS $$
+	BEGIN
+		FOR i IN 1 .. count / 2 LOOP
+			IF zk_lock_acquire('/endurance/held', '0')
+				OR zk_lock_acquire_xact('/endurance/held', '2 ms', i % 2 = 0) THEN
+				RAISE 'wait % was granted', i;
+			END IF;
+			COMMIT;
+		END LOOP;
+	END $$});
+
+# What must not grow: of the process, then at the server.
+sub look
+{
+	my ($memory) = slurp_file("/proc/$pid/status") =~ /^RssAnon:\s*(\d+)/m;
+	my ($threads) = slurp_file("/proc/$pid/status") =~ /^Threads:\s*(\d+)/m;
+	my $contexts = $session->ask(
+		'SELECT sum(total_bytes) / 1024 FROM pg_backend_memory_contexts');
+	my %look = (
+		memory => $memory,
+		contexts => int $contexts,
+		threads => $threads,
+		descriptors => scalar(my @fds = glob "/proc/$pid/fd/*"),
+		watches => $ensemble->watch_count,
+		znodes => $ensemble->znode_count,
+		contenders => $ensemble->ephemeral_count);
+	note explain \%look;
+	return \%look;
+}
+
+# Run a procedure for a hundredth of its work at first, then for all of it, and
+# compare.
+sub endure
+{
+	my ($procedure, $count, $what) = @_;
+	$session->ask("CALL $procedure($count / 20)");
+	is($session->errors, '', "$what: warm-up");
+	my $before = look();
+	my $start = time;
+	$session->send("CALL $procedure($count)");
+	$session->answer(150);
+	note sprintf '%s: %.1f s', $what, time - $start;
+	is($session->errors, '', "$what: $count times");
+	my $after = look();
+
+	cmp_ok($after->{memory} - $before->{memory},
+		'<', 256, "S85: $what: memory is flat");
+	cmp_ok($after->{contexts} - $before->{contexts},
+		'<', 64, "S85: $what: that of PostgreSQL, too");
+	is($after->{$_}, $before->{$_}, "S92: $what: $_")
+	  foreach qw(threads descriptors watches znodes contenders);
+	return $after;
+}
+
+endure('cycles', 100_000, 'cycles');
+
+is($holder->ask("SELECT zk_lock_acquire('/endurance/held')"),
+	't', 'somebody holds a lock');
+my $end = endure('waits', 10_000, 'waits in vain');
+is($end->{contenders}, 1, 'S92: the only contender is the holder\'s');
+cmp_ok($end->{watches}, '<=', 1, 'S92: which one watch is for');
+is($session->zk_session->{sessions},
+	1, 'all of this was in one ZooKeeper session');
+
+$holder->ask("SELECT zk_lock_release('/endurance/held')");
+is($ensemble->watch_count, 0, 'S92: when the holder goes, the watch does');
+is($ensemble->ephemeral_count, 0, 'and nothing is left');
+is($session->ask("SELECT zk_lock_acquire('/endurance/held', '0')"),
+	't', 'the lock can be had');
+
+done_testing();
