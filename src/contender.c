@@ -108,6 +108,8 @@ zk_contender_advance(ZkClient *client, int slot)
 
 	if (!c->in_use || c->pending > 0)
 		return;
+	if (c->retry_at <= zk_now())
+		c->retry_at = 0;		/* or its timer would fire for ever */
 	if (c->unwanted && c->name[0] == '\0' && !c->maybe_exists)
 	{
 		if (c->partner == ZK_NO_SLOT)
@@ -115,10 +117,7 @@ zk_contender_advance(ZkClient *client, int slot)
 		return;
 	}
 	if (!client->connected || atomic_load(&zk_poisoned) ||
-		c->retry_at > zk_now())
-		return;
-	c->retry_at = 0;			/* or its timer would fire for ever */
-	if (!zk_requests_available(client, 3))
+		c->retry_at != 0 || !zk_requests_available(client, 3))
 		return;
 
 	if (c->unwanted)

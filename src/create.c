@@ -277,9 +277,8 @@ zk_send_stat(ZkClient *client, int slot)
  * shows all that was executed before the connection was regained.
  */
 static void
-find_by_base(ZkClient *client, int slot, const struct String_vector *list)
+find_by_base(Contender *c, const struct String_vector *list)
 {
-	Contender  *c = &client->contenders[slot];
 	size_t		len = strlen(c->base);
 
 	for (int i = 0; i < list->count; i++)
@@ -306,6 +305,7 @@ on_sync(int rc, const char *path, const void *context)
 static void
 on_find(int rc, const struct String_vector *list, const void *context)
 {
+	static const struct String_vector none;
 	Request		request;
 	ZkClient   *client = zk_request_end(context, &request);
 	Contender  *c;
@@ -314,10 +314,8 @@ on_find(int rc, const struct String_vector *list, const void *context)
 		return;
 	c = &client->contenders[request.which];
 	c->pending--;
-	if (rc == ZOK)
-		find_by_base(client, request.which, list);
-	else if (rc == ZNONODE)
-		zk_contender_vanished(client, request.which);
+	if (rc == ZOK || rc == ZNONODE)
+		find_by_base(c, rc == ZOK ? list : &none);
 	else if (rc == ZNOAUTH)
 		zk_contender_stuck(client, request.which, "list the children of");
 	else

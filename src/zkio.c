@@ -369,7 +369,12 @@ must_close(ZkClient *client)
 	bool		needed = ensemble_needed(client, &wanted);
 
 	if (client->dead)
+	{
+		/* closing it may end the session: let nobody rely on that one */
+		if (zk_leases_run(client))
+			session_over(client, false);
 		return true;
+	}
 	if (client->connected)
 		return client->close_wanted && !wanted;
 	if (!needed)
