@@ -1,0 +1,462 @@
+# What ends a wait does so within 20 ms, with its own SQLSTATE, and no contender
+# stays behind: whether another holder is waited for, or the ensemble.
+
+use strict;
+use warnings;
+
+use List::Util qw(min max);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time sleep);
+use ZkEnsemble;
+use ZkPsql;
+
+# Tries of each kind.  The machine may be busy with other things: the fastest
+# has to be as fast as promised, and none may be much slower.
+my $tries = 5;
+my $promised = 0.02;
+my $late = 1.5;
+
+my $ensemble = ZkEnsemble->new('main', tick_time => 500);
+my $node = zk_cluster('main', $ensemble,
+	allows_streaming => 1,
+	settings => { 'zklock.session_timeout' => '10s' });
+
+# Of the holder, as the first one is going to be killed.
+my $other = zk_cluster('other', $ensemble,
+	settings => { 'zklock.session_timeout' => '10s' });
+my $holder = ZkPsql->new($other);
+my $path = '/interrupt';
+$holder->ask("SELECT zk_lock_acquire('$path')");
+
+my $waiter = ZkPsql->new($node);
+my $control = ZkPsql->new($node);
+my $clock = 'SELECT extract(epoch FROM clock_timestamp())';
+
+# Have a session execute something, and then tell what time it is.
+sub send_timed
+{
+	my ($session, $sql) = @_;
+	$session->send("$sql;\n$clock");
+	return;
+}
+
+# When that was; the time before is what the statement returned, if it did.
+sub time_of_answer
+{
+	my ($session) = @_;
+	my @lines = split /\n/, $session->answer;
+	return $lines[-1];
+}
+
+# Did it fail as it should, in every try, and soon?
+sub check_tries
+{
+	my ($what, $sqlstate, $states, $times, $limit) = @_;
+	is_deeply($states, [ ($sqlstate) x $tries ], "$what: SQLSTATE $sqlstate");
+	note sprintf "$what: after %.1f to %.1f ms", 1000 * min(@$times),
+	  1000 * max(@$times);
+	cmp_ok(min(@$times), '<', $limit // $promised, "$what: at once");
+	cmp_ok(max(@$times), '<', $late, "$what: every time");
+	return;
+}
+
+# Have a statement executed, wait until it waits, and cancel it.
+sub check_cancel
+{
+	my ($what, $sql, $waits) = @_;
+	my (@states, @times);
+	foreach (1 .. $tries)
+	{
+		$ensemble->wait_for_queue($path, 1) if $waits == \&waits_behind;
+		send_timed($waiter, $sql);
+		wait_for($waits, "$what to wait");
+		my ($start) = split /\|/,
+		  $control->ask("$clock, pg_cancel_backend(${\$waiter->pid})");
+		push @times, time_of_answer($waiter) - $start;
+		push @states, $waiter->sqlstate;
+	}
+	check_tries("$what: cancel", '57014', \@states, \@times);
+	like($waiter->errors, qr/canceling statement due to user request/,
+		"$what: cancel: message");
+	return;
+}
+
+# Have a statement executed under a timeout of 300 ms.
+sub check_timeout
+{
+	my ($what, $sql, $setting, $sqlstate) = @_;
+	my (@states, @times);
+	foreach (1 .. $tries)
+	{
+		$waiter->ask("SET $setting = '300ms'");
+		$waiter->send("$clock;\n$sql;\nSET $setting = 0;\n$clock");
+		my ($start, $end) = split /\n/, $waiter->answer;
+		push @times, $end - $start - 0.3;
+		push @states, $waiter->sqlstate;
+	}
+	my $errors = $waiter->errors;
+	check_tries("$what: $setting", $sqlstate, \@states, \@times);
+	like($errors, qr/canceling statement due to \Q@{[$setting =~ tr{_}{ }r]}\E/,
+		"$what: $setting: message");
+	cmp_ok(min(@times), '>', -0.005, "$what: $setting: not too early");
+	return $errors;
+}
+
+# The statements that wait, by what they wait for.
+my %acquire = (
+	'session scope' => "SELECT zk_lock_acquire('$path')",
+	'transaction scope' => "SELECT zk_lock_acquire_xact('$path')",
+	'shared' => "SELECT zk_lock_acquire('$path', shared => true)",
+	'with a timeout' => "SELECT zk_lock_acquire('$path', '1 h')");
+
+# Does the backend wait for ZooKeeper?
+sub waits
+{
+	return $control->ask('SELECT wait_event_type FROM pg_stat_activity'
+		  . " WHERE pid = ${\$waiter->pid}") eq 'Extension';
+}
+
+# A waiter is behind the holder, with its watch set.
+sub waits_behind
+{
+	return $ensemble->queue($path) == 2 && $ensemble->watch_count > 0;
+}
+
+# ---- Waiting for another holder (S64).
+
+foreach my $what (sort keys %acquire)
+{
+	check_cancel($what, $acquire{$what}, \&waits_behind);
+	$ensemble->wait_for_queue($path, 1);
+}
+foreach my $what ('session scope', 'transaction scope')
+{
+	check_timeout($what, $acquire{$what}, 'statement_timeout', '57014');
+	my $errors =
+	  check_timeout($what, $acquire{$what}, 'lock_timeout', '55P03');
+	$ensemble->wait_for_queue($path, 1);
+
+	# S119: who is waited for, and what for
+	my ($contender) = $ensemble->queue($path);
+	like($errors, qr/DETAIL: .*waits for contender "$contender"/,
+		"S119: $what: the message names the holder's contender");
+	like($errors, qr/"pid":${\$holder->pid},/,
+		"S119: $what: and who the holder is");
+	like($errors, qr/CONTEXT: .*while waiting for exclusive lock "$path"/,
+		"S119: $what: and the lock");
+}
+is($waiter->ask('SELECT count(*) FROM zk_locks'),
+	0, 'S17: nothing is held after all this');
+
+# The call's own timeout ends the wait by a result, and takes its contender with
+# it (S42).
+my @late;
+my $left = 0;
+foreach (1 .. 10)
+{
+	$waiter->send(
+		"$clock;\nSELECT zk_lock_acquire('$path', '100 ms');\n$clock;\n"
+		  . "SELECT count(*) FROM zk_lock_queue('$path')");
+	my ($start, $result, $end, $count) = split /\n/, $waiter->answer;
+	die 'the lock is acquired' if $result ne 'f';
+	$left++ if $count != 1;
+	push @late, $end - $start - 0.1;
+}
+cmp_ok(min(@late), '>=', 0, 'a timeout is not too early');
+cmp_ok(min(@late), '<', $promised, 'nor late');
+cmp_ok($left, '<', 5, 'S42: when it has passed the contender is gone already');
+$ensemble->wait_for_queue($path, 1);
+
+# ---- What ends the backend as well: then the contender is gone with the
+# ZooKeeper session (S64).
+
+# After how many seconds from the event has the waiter left the queue?
+sub time_to_leave
+{
+	my ($event) = @_;
+	my $start = time;
+	$event->();
+	until ($ensemble->queue($path) == 1)
+	{
+		die 'the waiter does not leave' if time - $start > 30;
+		sleep 0.001;
+	}
+	return time - $start;
+}
+
+# The SQLSTATE of the error with which a backend has ended.
+sub last_state
+{
+	my ($session) = @_;
+	$session->{psql}{run}->finish;
+	my ($state) = $session->{psql}{stderr} =~ /FATAL: +([0-9A-Z]{5}):/;
+	return $state // '';
+}
+
+# A new session that waits.
+sub new_waiter
+{
+	my (%settings) = @_;
+	my $session = ZkPsql->new($node, %settings);
+	$session->send($acquire{'session scope'});
+	wait_for(\&waits_behind, 'the waiter to wait');
+	return $session;
+}
+
+my (@states, @times);
+foreach (1 .. $tries)
+{
+	my $session = new_waiter();
+	push @times, time_to_leave(sub { kill 'TERM', $session->pid });
+	push @states, last_state($session);
+}
+check_tries('terminate', '57P01', \@states, \@times);
+
+@times = ();
+foreach (1 .. $tries)
+{
+	my $session = new_waiter('client_connection_check_interval' => '20ms');
+	push @times,
+	  time_to_leave(sub { $session->{psql}{run}->signal('KILL') });
+	$session->{psql}{run}->finish;
+}
+note sprintf 'client gone: after %.1f to %.1f ms', 1000 * min(@times),
+  1000 * max(@times);
+cmp_ok(min(@times), '<', $promised + 0.02, 'S84: client gone: at once');
+cmp_ok(max(@times), '<', $late, 'S84: client gone: every time');
+
+# ---- Held, and not waited for: the timeouts of idle sessions.
+
+$node->safe_psql('postgres', 'CREATE ROLE tester');
+foreach my $case (
+	[ 'idle_in_transaction_session_timeout', '25P03', 'zk_lock_acquire_xact' ],
+	[ 'idle_in_transaction_session_timeout', '25P03', 'zk_lock_acquire' ],
+	[ 'idle_session_timeout', '57P05', 'zk_lock_acquire' ])
+{
+	my ($setting, $sqlstate, $function) = @$case;
+	my $session = ZkPsql->new($node);
+	$session->ask('BEGIN') if $setting =~ /transaction/;
+	$session->ask("SELECT $function('/idle')");
+	is(scalar($ensemble->queue('/idle')), 1, "$setting, $function: it holds");
+	$session->send("SET $setting = '300ms'");
+	$ensemble->wait_for_queue('/idle', 0);
+
+	# The client hears of it when it next says something.
+	$session->send('SELECT 1');
+	is(last_state($session), $sqlstate,
+		"S64: $setting, $function: lock released");
+}
+
+# ---- An error after the acquire (S46).
+
+foreach my $failure (
+	'BEGIN; SELECT zk_lock_acquire_xact($$/error$$); SELECT 1/0',
+	'SELECT zk_lock_acquire_xact($$/error$$), 1 / (random() * 0)::integer')
+{
+	$waiter->ask($failure);
+	is($waiter->sqlstate, '22012', 'an error after an acquire');
+	$ensemble->wait_for_queue('/error', 0);
+	pass('S46: transaction scope: no contender is left');
+	$waiter->ask('ROLLBACK');
+}
+$waiter->ask('SELECT zk_lock_acquire($$/error$$), 1 / (random() * 0)::integer');
+is($waiter->sqlstate, '22012', 'an error after an acquire');
+is($waiter->ask("SELECT mode, session_count, state FROM zk_locks"),
+	'exclusive|1|held', 'S46: session scope: it is held');
+is(scalar($ensemble->queue('/error')), 1, 'S46: session scope: it really is');
+is($waiter->ask("SELECT zk_lock_release('/error')"), 't', 'and released');
+
+# ---- Timeouts of all kinds (S89).
+
+foreach my $case (
+	[ "'0'", 'f', '' ],
+	[ "'-1 ms'", '', '22023' ],
+	[ "'-178000000 years'", '', '22023' ],
+	# not enough to be told whether it is free
+	[ "'1 microsecond'", '', '08006' ])
+{
+	my ($timeout, $result, $sqlstate) = @$case;
+	my $start = time;
+	is($waiter->ask("SELECT zk_lock_acquire('$path', $timeout)"),
+		$result, "S89: a timeout of $timeout: result");
+	is($waiter->sqlstate, $sqlstate, "S89: a timeout of $timeout: SQLSTATE");
+	cmp_ok(time - $start, '<', $late, "S89: a timeout of $timeout: in time");
+}
+foreach my $timeout ('NULL', "'178000000 years'", "'9223372036854 s'")
+{
+	is($waiter->ask("SELECT zk_lock_acquire('/free', $timeout)"),
+		't', "S89: a timeout of $timeout: a free lock is acquired");
+	$waiter->ask("SELECT zk_lock_release('/free')");
+	$waiter->ask("SET lock_timeout = '100ms'");
+	$waiter->ask("SELECT zk_lock_acquire('$path', $timeout)");
+	is($waiter->sqlstate, '55P03',
+		"S89: a timeout of $timeout: waits until lock_timeout");
+	$waiter->ask('RESET lock_timeout');
+}
+$ensemble->wait_for_queue($path, 1);
+
+# ---- Nobody sleeps where it can wait (S90).
+
+@times = ();
+foreach (1 .. 20)
+{
+	$waiter->send("$clock;\nSELECT zk_lock_acquire('/free');\n$clock;\n"
+		  . "SELECT zk_lock_release('/free');\n$clock");
+	my ($start, undef, $acquired, undef, $released) =
+	  split /\n/, $waiter->answer;
+	push @times, max($acquired - $start, $released - $acquired);
+}
+@times = sort { $a <=> $b } @times;
+note sprintf 'a free lock: %.1f ms', 1000 * $times[10];
+cmp_ok($times[10], '<', 0.05, 'S90: a free lock is acquired and released at once');
+cmp_ok($times[-1], '<', 1, 'S90: every time');
+
+@times = ();
+foreach (1 .. 10)
+{
+	send_timed($waiter, "SELECT zk_lock_acquire('$path')");
+	wait_for(\&waits_behind, 'the waiter to wait');
+	$holder->send("$clock;\nSELECT zk_lock_release('$path')");
+	my ($start) = split /\n/, $holder->answer;
+	push @times, time_of_answer($waiter) - $start;
+	$waiter->ask("SELECT zk_lock_release('$path')");
+	$holder->ask("SELECT zk_lock_acquire('$path')");
+}
+@times = sort { $a <=> $b } @times;
+note sprintf 'a hand-over: %.1f ms', 1000 * $times[5];
+cmp_ok($times[5], '<', 0.1, 'S90: a lock is handed over at once');
+cmp_ok($times[-1], '<', 1, 'S90: every time');
+
+# ---- Waiting for the ensemble (S62): first with a connection that is there but
+# not answered, then without one.
+
+my %ask = (
+	'acquire' => "SELECT zk_lock_acquire('/frozen/%s')",
+	'try' => "SELECT zk_lock_acquire('/frozen/%s', '0')",
+	'queue' => "SELECT count(*) FROM zk_lock_queue('/frozen/%s')",
+	'release' => 'SELECT zk_lock_release_all()',
+	'verify' => "SELECT zk_lock_verify('/frozen/held')");
+
+$waiter->ask("SELECT zk_lock_acquire('/frozen/held')");
+$ensemble->pause;
+check_cancel("S62: frozen: $_", $ask{$_} =~ s/%s/$_/r, \&waits)
+  foreach 'acquire', 'try', 'queue', 'verify';
+check_timeout(
+	'S62: frozen: acquire', $ask{acquire} =~ s/%s/timeout/r,
+	'statement_timeout', '57014');
+check_timeout('S62: frozen: acquire',
+	$ask{acquire} =~ s/%s/timeout/r,
+	'lock_timeout', '55P03');
+send_timed($waiter, $ask{release});
+wait_for(\&waits, 'the release to wait');
+my ($start) = split /\|/,
+  $control->ask("$clock, pg_cancel_backend(${\$waiter->pid})");
+cmp_ok(time_of_answer($waiter) - $start,
+	'<', $late, 'S62: frozen: release: cancelled at once');
+is($waiter->sqlstate, '57014', 'S62: frozen: release: SQLSTATE 57014');
+is($waiter->ask('SELECT count(*) FROM zk_locks'),
+	0, 'S62: frozen: release: it is released none the less');
+$ensemble->resume;
+wait_for(
+	sub {
+		!grep { m{/_c_} } $ensemble->zk->tree('/zklock/frozen');
+	},
+	'the contenders to go');
+pass('S41: what was cancelled is deleted when the ensemble answers again');
+is($waiter->ask("SELECT zk_lock_acquire('/frozen/held', '20 s')"),
+	't', 'and the backend goes on working');
+$waiter->ask('SELECT zk_session_close()');
+
+# For so long that sessions will have expired.
+$holder->ask("SELECT zk_lock_release('$path')");
+$ensemble->pause;
+foreach my $servers ($ensemble->connect_string, '127.0.0.1:1')
+{
+	my $where =
+	  $servers eq '127.0.0.1:1' ? 'S62: refused' : 'S62: not connected';
+	$waiter->ask("SET zklock.servers = '$servers'");
+	check_cancel("$where: $_", $ask{$_} =~ s/%s/$_/r, \&waits)
+	  foreach 'acquire', 'try', 'queue';
+	check_timeout("$where: acquire", $ask{acquire} =~ s/%s/timeout/r,
+		'statement_timeout', '57014');
+	check_timeout("$where: acquire", $ask{acquire} =~ s/%s/timeout/r,
+		'lock_timeout', '55P03');
+
+	# The call's own timeout: the whole call is bounded, and false means that
+	# somebody else holds the lock, which is not known (S87).
+	$waiter->send("$clock;\nSELECT zk_lock_acquire('/frozen/time', '2 s');\n"
+		  . $clock);
+	my ($begin, $end) = split /\n/, $waiter->answer;
+	is($waiter->sqlstate, '08001', "$where: a timeout is an error");
+	cmp_ok($end - $begin, '>=', 2, "S87: $where: a timeout of 2 s, not earlier");
+	cmp_ok($end - $begin, '<', 2.2, "S87: $where: nor later");
+}
+$ensemble->resume;
+$waiter->ask('RESET zklock.servers');
+is($waiter->ask("SELECT zk_lock_acquire('/frozen/held', '20 s')"),
+	't', 'S62: and the backend goes on working');
+is($waiter->ask('SELECT zk_lock_release_all()'), 1, 'with one lock');
+$ensemble->wait_for_queue("/frozen/$_", 0)
+  foreach qw(acquire try queue timeout time held);
+pass('S62: no contender is left');
+
+# ---- On a standby: a conflict with recovery (S64).
+
+$holder->ask("SELECT zk_lock_acquire('$path')");
+$node->safe_psql('postgres', 'CREATE TABLE gone AS SELECT 1 AS n');
+$node->backup('backup');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'backup', has_streaming => 1);
+$standby->append_conf('postgresql.conf', 'max_standby_streaming_delay = 0');
+$standby->start;
+my $conflicting = ZkPsql->new($standby);
+$conflicting->send($acquire{'session scope'});
+wait_for(\&waits_behind, 'the waiter on the standby to wait');
+$node->safe_psql('postgres', 'DELETE FROM gone');
+$node->safe_psql('postgres', 'VACUUM gone');
+$conflicting->answer;
+is($conflicting->sqlstate, '40001',
+	'S64: a conflict with recovery ends a wait on a standby');
+$ensemble->wait_for_queue($path, 1);
+is($conflicting->ask("SELECT zk_lock_acquire('/free', '5 s')"),
+	't', 'S64: and the backend goes on working');
+$conflicting->quit;
+$standby->stop;
+
+# ---- The postmaster dies (S64).
+
+$waiter->quit;
+$control->quit;
+@times = ();
+foreach (1 .. 3)
+{
+	my $session = new_waiter();
+	my $postmaster = $node->{_pid};
+	push @times, time_to_leave(sub { $node->kill9 });
+	$session->{psql}{run}->finish;
+
+	# As long as it is known to the system it cannot be started again.
+	wait_for(sub { !kill 0, $postmaster }, 'the postmaster to be gone');
+	$node->start;
+}
+note sprintf 'postmaster gone: after %.1f to %.1f ms', 1000 * min(@times),
+  1000 * max(@times);
+cmp_ok(min(@times), '<', $promised, 'S64: the postmaster dies: at once');
+cmp_ok(max(@times), '<', $late, 'S64: the postmaster dies: every time');
+
+# ---- The only backends that ended were ended by us.
+
+is($holder->ask("SELECT zk_lock_release('$path')"),
+	't', 'the holder has held the lock all the time');
+$ensemble->wait_for_queue($path, 0);
+$holder->quit;
+foreach ($node, $other, $standby)
+{
+	unlike(slurp_file($_->logfile),
+		qr/terminated by signal|exited with exit code 2/,
+		$_->name . ': no backend has crashed');
+}
+
+done_testing();

@@ -1,0 +1,382 @@
+# How a backend ends, and how soon others get the locks it had: at once if it
+# could say so, after the session timeout if it could not; and never does the
+# ensemble hold up the end.
+
+use strict;
+use warnings;
+
+use List::Util qw(min max);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time sleep);
+use ZkEnsemble;
+use ZkPsql;
+
+# As long as the servers allow: what comes within milliseconds does not come by
+# itself.
+my $ensemble = ZkEnsemble->new('main', tick_time => 500);
+my $main = zk_cluster('main', $ensemble,
+	settings => {
+		'zklock.session_timeout' => '10s',
+		restart_after_crash => 'on'
+	});
+my $other = zk_cluster('other', $ensemble,
+	settings => { 'zklock.session_timeout' => '10s' });
+my $rival = ZkPsql->new($other);
+my $path = '/exit';
+
+# A backend of the cluster that will end, with the lock.
+sub new_holder
+{
+	my (%settings) = @_;
+	my $holder = ZkPsql->new($main, %settings);
+	$holder->ask("SELECT zk_lock_acquire('$path')") eq 't'
+	  or die 'the holder does not get the lock';
+	return $holder;
+}
+
+# One that waits for it.
+sub new_waiter
+{
+	my ($cluster, $lock) = @_;
+	my $waiter = ZkPsql->new($cluster);
+	my $queued = $ensemble->queue($lock);
+	$waiter->send("SELECT zk_lock_acquire('$lock')");
+	$ensemble->wait_for_queue($lock, $queued + 1);
+	return $waiter;
+}
+
+# The client of a backend that has ended; what it says does not matter.
+sub end_client
+{
+	my ($session) = @_;
+	$session->{psql}{run}->finish;
+	return;
+}
+
+# Let the rival wait for the lock and then something happen.  Returns after how
+# many seconds the rival had the lock; the time begins when the event does, or
+# when it returns the beginning of another.
+sub handover
+{
+	my ($event) = @_;
+	my $queued = $ensemble->queue($path);
+	$rival->send("SELECT zk_lock_acquire('$path', '60 s'),"
+		  . ' extract(epoch FROM clock_timestamp())');
+	$ensemble->wait_for_queue($path, $queued + 1);
+	my $start = time;
+	$start = $event->($start) // $start;
+	my ($granted, $time) = split /\|/, $rival->answer(90);
+	die 'the rival does not get the lock' unless $granted eq 't';
+	$rival->ask("SELECT zk_lock_release('$path')");
+	note sprintf 'the rival gets it after %.3f s', $time - $start;
+	return $time - $start;
+}
+
+# Has a process ended?  Who is to take note of that may take its time.
+sub ended
+{
+	my ($pid) = @_;
+	open my $stat, '<', "/proc/$pid/stat" or return 1;
+	return (<$stat> // ') Z') =~ /\) Z/;
+}
+
+# After how many seconds from now has it?
+sub time_to_end
+{
+	my ($pid) = @_;
+	my $start = time;
+	until (ended($pid))
+	{
+		die "process $pid does not end" if time - $start > 60;
+		sleep 0.002;
+	}
+	my $took = time - $start;
+	note sprintf 'process %d is gone after %.3f s', $pid, $took;
+	return $took;
+}
+
+# Three times; the machine may be busy with other things at times.
+sub at_once
+{
+	my ($what, $round) = @_;
+	my @times = map { $round->() } 1 .. 3;
+	cmp_ok(min(@times), '<', 0.05, "S47: $what: within milliseconds");
+	cmp_ok(max(@times), '<', 3, "S47: $what: every time");
+	return;
+}
+
+my $control = ZkPsql->new($main);
+
+# ---- An end that the backend sees coming.
+
+at_once('\q hands the lock over',
+	sub {
+		my $holder = new_holder();
+		return handover(sub { $holder->quit; return; });
+	});
+
+at_once(
+	'pg_terminate_backend hands the lock over',
+	sub {
+		my $holder = new_holder();
+		my $took = handover(
+			sub {
+				$control->ask("SELECT pg_terminate_backend(@{[$holder->pid]})");
+				return;
+			});
+		end_client($holder);
+		return $took;
+	});
+
+at_once(
+	'the death of the client hands the lock over',
+	sub {
+		my $holder = new_holder();
+		return handover(
+			sub {
+				$holder->{psql}{run}->signal('KILL');
+				end_client($holder);
+				return;
+			});
+	});
+
+at_once(
+	'a waiter that is terminated leaves the queue',
+	sub {
+		my $holder = new_holder();
+		my $waiter = new_waiter($main, $path);
+		my $start = time;
+		kill 'TERM', $waiter->pid;
+		wait_for(sub { $ensemble->queue($path) == 1 }, 'the waiter to leave');
+		my $took = time - $start;
+		end_client($waiter);
+		$holder->quit;
+		return $took;
+	});
+
+# Nobody is let in before the transaction has aborted.
+$control->ask('CREATE TABLE work (n integer)');
+my $successor = ZkPsql->new($main);
+my $clean = 0;
+foreach my $round (1 .. 10)
+{
+	my $holder = ZkPsql->new($main);
+	$holder->ask('BEGIN');
+	$holder->ask("SELECT zk_lock_acquire_xact('$path')");
+	$holder->ask('INSERT INTO work SELECT generate_series(1, 1000)');
+	$successor->send(
+		qq(DO \$\$ BEGIN
+			PERFORM zk_lock_acquire('$path');
+			LOCK TABLE work IN ACCESS EXCLUSIVE MODE NOWAIT;
+		END \$\$));
+	$ensemble->wait_for_queue($path, 2);
+	kill 'TERM', $holder->pid;
+	$successor->answer;
+	$clean++ if $successor->sqlstate eq '';
+	$successor->ask('SELECT zk_lock_release_all()');
+	end_client($holder);
+}
+is($clean, 10, 'S47: a transaction has aborted before its lock is free');
+$successor->quit;
+
+# ---- The whole cluster ends: a holder, a waiter, and one that is idle.
+
+sub three_backends
+{
+	my (%settings) = @_;
+	$rival->ask("SELECT zk_lock_acquire('/exit-other')");
+	my $holder = new_holder(%settings);
+	my $waiter = ZkPsql->new($main, %settings);
+	$waiter->send("SELECT zk_lock_acquire('/exit-other')");
+	$ensemble->wait_for_queue('/exit-other', 2);
+	my $idle = ZkPsql->new($main, %settings);
+	$idle->ask("SELECT zk_lock_acquire('/exit-idle')");
+	$idle->ask("SELECT zk_lock_release('/exit-idle')");
+	return ($holder, $waiter, $idle);
+}
+
+# What is left of them must not be, at the latest after that many seconds.
+sub nothing_is_left
+{
+	my ($what, $seconds) = @_;
+	my $start = time;
+	wait_for(sub { $ensemble->queue('/exit-other') == 1 }, 'the waiter to go');
+
+	# The rival's, and that of the probe.
+	wait_for(sub { keys %{ $ensemble->connections } == 2 },
+		'the connections to go');
+	cmp_ok(time - $start, '<', $seconds, "$what: nothing is left behind");
+	$rival->ask("SELECT zk_lock_release_all()");
+	return;
+}
+
+$control->quit;
+my @backends = three_backends();
+cmp_ok(handover(sub { $main->stop('fast'); return; }),
+	'<', 1, 'S47: pg_ctl stop -m fast: the lock is handed over');
+nothing_is_left('S47: pg_ctl stop -m fast', 1);
+$main->start;
+
+@backends = three_backends();
+my $postmaster = $main->{_pid};
+cmp_ok(handover(sub { $main->kill9; return; }),
+	'<', 1, 'S47: the postmaster is killed: the lock is handed over');
+nothing_is_left('S47: the postmaster is killed', 1);
+time_to_end($_->pid) foreach @backends;
+
+# As long as it is known to the system it cannot be started again.
+wait_for(sub { !kill 0, $postmaster }, 'the postmaster to be gone');
+$main->start;
+
+# ---- The ensemble hangs: the end waits half a second, and no longer.
+
+# A server that hangs, for as long as it takes a process to end.
+sub end_while_frozen
+{
+	my ($pid, $event) = @_;
+	$ensemble->pause;
+	kill 'TERM', $pid;
+	my $took = time_to_end($pid);
+	my $thaw = time;
+	$ensemble->resume;
+	return ($took, $thaw);
+}
+
+my @ends;
+my @thaws;
+foreach my $round (1 .. 3)
+{
+	my $holder = new_holder();
+	my $took;
+	push @thaws,
+	  handover(
+		sub {
+			($took, my $thaw) = end_while_frozen($holder->pid);
+			return $thaw;
+		});
+	push @ends, $took;
+	end_client($holder);
+}
+cmp_ok(min(@ends), '<', 0.65, 'S47: a frozen ensemble holds up an end for 500 ms');
+cmp_ok(max(@ends), '<', 1.5, 'S47: every time');
+cmp_ok(min(@thaws), '<', 0.3, 'S47: what the backend said at its end is heard');
+cmp_ok(max(@thaws), '<', 3, 'S47: every time');
+
+@ends = map {
+	my $holder = new_holder();
+	my $waiter = new_waiter($main, $path);
+	my ($took) = end_while_frozen($waiter->pid);
+	$ensemble->wait_for_queue($path, 1);
+	end_client($waiter);
+	$holder->quit;
+	$took;
+} 1 .. 3;
+cmp_ok(min(@ends), '<', 0.65, 'S47: nor does it hold up a waiter any longer');
+cmp_ok(max(@ends), '<', 1.5, 'S47: every time');
+
+@ends = map {
+	my $newcomer = ZkPsql->new($main);
+	$ensemble->pause;
+	$newcomer->send("SELECT zk_lock_acquire('$path')");
+	wait_for(
+		sub {
+			$main->safe_psql('postgres',
+				'SELECT wait_event_type FROM pg_stat_activity WHERE pid = '
+				  . $newcomer->pid) eq 'Extension';
+		},
+		'the newcomer to wait');
+	kill 'TERM', $newcomer->pid;
+	my $took = time_to_end($newcomer->pid);
+	$ensemble->resume;
+	end_client($newcomer);
+	$took;
+} 1 .. 3;
+cmp_ok(min(@ends), '<', 0.65, 'S69: nor one that is about to connect');
+cmp_ok(max(@ends), '<', 1.5, 'S69: every time');
+$ensemble->wait_for_queue($path, 0);
+
+# Together, not one after the other.
+@backends = map { ZkPsql->new($main) } 1 .. 5;
+$backends[$_]->ask("SELECT zk_lock_acquire('/exit-$_')") foreach 0 .. 4;
+$ensemble->pause;
+my $start = time;
+$main->stop('fast');
+my $took = time - $start;
+$ensemble->resume;
+note sprintf 'pg_ctl stop -m fast took %.3f s', $took;
+cmp_ok($took, '<', 1.9, 'S47: pg_ctl stop -m fast of five while it is frozen');
+foreach my $n (0 .. 4)
+{
+	wait_for(sub { $ensemble->queue("/exit-$n") == 0 }, 'the locks to be free',
+		5);
+}
+pass('S47: all of them are heard afterwards');
+$main->start;
+
+# ---- Without a connection nothing can be said: the session has to expire.
+
+my $proxy = $ensemble->proxy;
+my $cut_off = new_holder(
+	'zklock.servers' => $proxy->address,
+	'zklock.session_timeout' => '2s');
+$took = undef;
+my $free = handover(
+	sub {
+		$proxy->refuse;
+		$proxy->cut;
+		wait_for(sub { $cut_off->zk_session->{state} eq 'suspended' },
+			'the holder to notice');
+		kill 'TERM', $cut_off->pid;
+		$took = time_to_end($cut_off->pid);
+		return;
+	});
+cmp_ok($took, '<', 1.5, 'S49: a backend ends without a connection');
+cmp_ok($free, '>', 1, 'S49: its lock is not free at once');
+cmp_ok($free, '<', 8, 'S49: but after the session timeout');
+end_client($cut_off);
+$proxy->pass;
+
+# ---- An end that nobody sees coming: one backend is killed, so the others go
+# without a word (S48).
+
+@backends = three_backends('zklock.session_timeout' => '2s');
+$free = handover(
+	sub {
+		kill 'KILL', $backends[0]->pid;
+		time_to_end($_->pid) foreach @backends;
+		$main->poll_query_until('postgres', 'SELECT true')
+		  or die 'the cluster does not restart';
+		my $new = ZkPsql->new($main);
+		is($new->ask("SELECT zk_lock_acquire('/exit-new', '5 s')"),
+			't', 'S48: a new backend works before the old locks are free');
+		$new->quit;
+		return;
+	});
+cmp_ok($free, '>', 1, 'S48: the lock of a killed backend is not free at once');
+cmp_ok($free, '<', 8, 'S48: but after the session timeout');
+nothing_is_left('S48: a backend is killed', 5);
+my $new = new_holder();
+pass('S48: a new backend gets the lock');
+$new->quit;
+
+@backends = three_backends('zklock.session_timeout' => '2s');
+$free = handover(sub { $main->stop('immediate'); return; });
+cmp_ok($free, '>', 1, 'pg_ctl stop -m immediate: not at once');
+cmp_ok($free, '<', 8, 'but after the session timeout');
+nothing_is_left('pg_ctl stop -m immediate', 5);
+$main->start;
+$new = new_holder();
+pass('a new backend gets the lock');
+$new->quit;
+
+# ---- No other backend has crashed.
+
+my @crashes = slurp_file($main->logfile) =~
+  /server process \(PID \d+\) (?:was terminated by signal \d+|exited with .*)/g;
+is(scalar(@crashes), 1, 'S48: one backend was killed, by us');
+like($crashes[0], qr/signal 9$/, 'and none has crashed')
+  or diag(@crashes);
+
+done_testing();
