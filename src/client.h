@@ -284,6 +284,8 @@ struct ZkClient
 	ZkTime		disconnected_at;	/* when the connection was lost */
 	ZkTime		next_open;		/* not before then */
 	ZkTime		prove_since;	/* proofs older than this will not do */
+	size_t		watch_bytes;	/* of the paths watched through the handle, those
+								 * of watches that have fired included */
 	bool		starved;		/* somebody waits for a free request */
 	bool		warned_foreign; /* of a child that is no contender */
 

@@ -243,7 +243,7 @@ on_stat(int rc, const struct Stat *stat, const void *context)
 	if (rc == ZOK)
 		adopt(client, request.which, c->name, stat, c->proved_at);
 	else if (rc == ZNONODE)
-		zk_contender_vanished(client, request.which);
+		zk_contender_missing(client, request.which);
 	else
 		zk_contender_retry(client, c);
 	zk_contender_touch(client, request.which);

@@ -111,7 +111,10 @@ send_watch(ZkClient *client, int slot, const char *name)
 		zk_contender_retry(client, c);
 	}
 	else
+	{
+		client->watch_bytes += strlen(path);
 		c->pending++;
+	}
 }
 
 /*

@@ -14,6 +14,10 @@
  * - resolve names in time, so we do, and after half a session timeout without
  *	 a connection again: by closing the handle, which sends nothing then, and
  *	 opening another one with the same ZooKeeper session;
+ * - give up the watches of waits that are long over.  It tells a server of all
+ *	 of them when it reconnects, in one packet, and the server hangs up on one
+ *	 that is too long (ZOOKEEPER-706), for ever: so there is a limit for what a
+ *	 handle is used for again;
  * - tell that the session has expired before it has reached a server (it
  *	 never will where the servers were wiped): after one and a half session
  *	 timeouts the session is given up and a new one begun.  Locks were lost
@@ -51,6 +55,9 @@
 
 /* How long to wait for an earlier client of this process to be closed. */
 #define CLAIM_DELAY					ZK_MS(10)
+
+/* Half of what a server takes in one packet, by default. */
+#define MAX_WATCH_BYTES				(512 * 1024)
 
 /* How long the library may look for a first server on resolved addresses. */
 #define RESOLVE_AGAIN				ZK_MS(10000)
@@ -293,6 +300,7 @@ open_handle(ZkClient *client)
 
 	pthread_mutex_lock(&client->engine_lock);
 	client->epoch++;
+	client->watch_bytes = 0;
 	client->opened_at = zk_now();
 	if (client->disconnected_at == 0)
 		client->disconnected_at = client->opened_at;
@@ -396,15 +404,17 @@ must_close(ZkClient *client)
 	}
 
 	/*
-	 * Look for other addresses.  Not while somebody relies on a lease: if the
-	 * connection comes back at this very moment, closing the handle ends the
-	 * session, and the lock is another's although its lease runs.  It also
-	 * takes as long as the resolver likes, and who loses a lock is to be told
-	 * in time.
+	 * Take another handle for the session.  Not while somebody relies on a
+	 * lease: if the connection comes back at this very moment, closing the
+	 * handle ends the session, and the lock is another's although its lease
+	 * runs.  It also takes as long as the resolver likes, and who loses a lock
+	 * is to be told in time.
 	 */
-	return gone_for >= timeout / 2 &&
-		client->opened_at < client->disconnected_at + timeout / 2 &&
-		!zk_leases_run(client);
+	if (zk_leases_run(client))
+		return false;
+	return client->watch_bytes > MAX_WATCH_BYTES ||
+		(gone_for >= timeout / 2 &&
+		 client->opened_at < client->disconnected_at + timeout / 2);
 }
 
 /*

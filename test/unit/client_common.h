@@ -33,7 +33,13 @@ extern const char *__lsan_default_suppressions(void);
 const char *
 __lsan_default_suppressions(void)
 {
-	return "leak:queue_session_event\nleak:queue_completion\n";
+	return "leak:queue_session_event\n"
+		"leak:queue_completion\n"
+		"leak:add_completion\n"
+		"leak:free_completions\n"
+		"leak:create_buffer_oarchive\n"
+		"leak:allocate_buffer\n"
+		"leak:recv_buffer\n";
 }
 
 /*
@@ -217,6 +223,56 @@ start_client(const char *list, int timeout_ms)
 	client = zk_client_start(&config, detail);
 	if (client == NULL)
 		diag("could not start a client: %s", detail);
+}
+
+/* Wait until the client's ZooKeeper session is in a state. */
+static inline bool
+wait_session(ZkSessionState state)
+{
+	ZkTime		deadline = zk_now() + DEADLINE;
+	ZkSessionStatus status;
+
+	for (;;)
+	{
+		zk_client_status(client, &status);
+		if (status.state == state)
+			return true;
+		if (zk_now() > deadline)
+		{
+			diag("session state is %d, not %d (\"%s\")", status.state, state,
+				 status.detail);
+			return false;
+		}
+		wait_event();
+	}
+}
+
+/* Make a lock node, so that the creations below it can be counted. */
+static inline void
+make_node(char *node, const char *name)
+{
+	zoo_create(stranger, root, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_CONTAINER,
+			   NULL, 0);
+	node_path(node, name);
+	if (zoo_create(stranger, node, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_CONTAINER,
+				   NULL, 0) != ZOK)
+		diag("could not create %s", node);
+}
+
+/* Wait until a znode is gone. */
+static inline bool
+wait_absent(const char *path)
+{
+	ZkTime		deadline = zk_now() + DEADLINE;
+	struct Stat stat;
+
+	while (zoo_exists(stranger, path, 0, &stat) != ZNONODE)
+	{
+		if (zk_now() > deadline)
+			return false;
+		usleep(2000);
+	}
+	return true;
 }
 
 #endif							/* ZKLOCK_CLIENT_COMMON_H */

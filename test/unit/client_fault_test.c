@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * client_fault_test.c
- *	  The lock client when the network, the ensemble or the library fail it.
+ *	  The lock client when the network fails it.
  *
  * The client reaches the ensemble that ZK_SERVERS names through a proxy that
  * loses replies, cuts, freezes and refuses (proxy.h).  The stranger has a
@@ -15,7 +15,6 @@
 #define THREADED				/* the library's synchronous functions, too */
 
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <zookeeper/proto.h>
 
@@ -28,31 +27,13 @@
 /* More locks than one renewal, or two, can prove. */
 #define MANY		(ZK_RENEWAL_BATCH * 2 + 40)
 
+/* Watches that the server does not take back in one packet. */
+#define MANY_WATCHES			1150
+#define WATCHED_NAME_LENGTH		900
+
 #define PATH_SIZE	256
 
 static char proxied[64];		/* the ensemble's address, seen from the client */
-
-/* Wait until the client's ZooKeeper session is in a state. */
-static bool
-wait_session(ZkSessionState state)
-{
-	ZkTime		deadline = zk_now() + DEADLINE;
-	ZkSessionStatus status;
-
-	for (;;)
-	{
-		zk_client_status(client, &status);
-		if (status.state == state)
-			return true;
-		if (zk_now() > deadline)
-		{
-			diag("session state is %d, not %d (\"%s\")", status.state, state,
-				 status.detail);
-			return false;
-		}
-		wait_event();
-	}
-}
 
 /* Which handle of the library does the client have?  They are counted. */
 static uintptr_t
@@ -111,18 +92,6 @@ wait_cut(int before)
 	return true;
 }
 
-/* Make a lock node, so that the creations below it can be counted. */
-static void
-make_node(char *node, const char *name)
-{
-	zoo_create(stranger, root, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_CONTAINER,
-			   NULL, 0);
-	node_path(node, name);
-	if (zoo_create(stranger, node, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_CONTAINER,
-				   NULL, 0) != ZOK)
-		diag("could not create %s", node);
-}
-
 /* How many children were ever created below a znode?  See scenarios of it. */
 static int
 creations(const char *node)
@@ -134,22 +103,6 @@ creations(const char *node)
 
 	/* what clients are shown is creations * 2 - children */
 	return (stat.cversion + stat.numChildren) / 2;
-}
-
-/* Wait until a znode is gone. */
-static bool
-wait_absent(const char *path)
-{
-	ZkTime		deadline = zk_now() + DEADLINE;
-	struct Stat stat;
-
-	while (zoo_exists(stranger, path, 0, &stat) != ZNONODE)
-	{
-		if (zk_now() > deadline)
-			return false;
-		usleep(2000);
-	}
-	return true;
 }
 
 /* Wait until the client has nothing to do with any contender. */
@@ -750,6 +703,51 @@ test_frozen(void)
 	release(id);
 }
 
+/*
+ * Every lock that was waited for in vain leaves a watch, for as long as it is
+ * held by the same contender.
+ */
+static void
+test_many_watches(void)
+{
+	char		node[ZK_NODE_PATH_SIZE];
+	char		path[ZK_NODE_PATH_SIZE * 2];
+	char		small[128];
+	ZkContenderId id;
+	ZkContenderStatus status;
+	ZkSessionStatus before;
+	ZkSessionStatus after;
+
+	make_node(small, "after-watches");
+	for (int i = 0; i < MANY_WATCHES; i++)
+	{
+		snprintf(node, sizeof(node), "%s/%0*d", root, WATCHED_NAME_LENGTH, i);
+		snprintf(path, sizeof(path), "%s/_c_aaa-lock-", node);
+		zoo_create(stranger, node, "", 0, &ZOO_OPEN_ACL_UNSAFE, 0, NULL, 0);
+		zoo_create(stranger, path, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_SEQUENCE,
+				   NULL, 0);
+		id = request(node, ZK_EXCLUSIVE);
+		wait_state(id, ZK_WATCHING, &status);
+		zk_contender_abandon(client, id);
+	}
+	zk_client_status(client, &before);
+	proxy_cut();
+	ok(release(acquire(small, ZK_EXCLUSIVE)),
+	   "after %d waits in vain the connection can be lost", MANY_WATCHES);
+	zk_client_status(client, &after);
+	ok(after.reconnects - before.reconnects <= 2 &&
+	   after.session_id == before.session_id,
+	   "and is regained, and stays");
+	for (int i = 0; i < MANY_WATCHES; i++)
+	{
+		snprintf(node, sizeof(node), "%s/%0*d", root, WATCHED_NAME_LENGTH, i);
+		snprintf(path, sizeof(path), "%s/_c_aaa-lock-%010d", node, 0);
+		zoo_delete(stranger, path, -1);
+		wait_children(node, 0);
+		zoo_delete(stranger, node, -1);
+	}
+}
+
 /* Make a lock node where the client may not do everything. */
 static void
 make_restricted_node(char *node, const char *name, int perms)
@@ -827,143 +825,6 @@ test_cutting(ProxyMoment moment, int rounds)
 	zoo_delete(stranger, first, -1);
 }
 
-static void
-test_stop_frozen(void)
-{
-	char		node[128];
-	char		path[PATH_SIZE];
-	ZkContenderId id;
-	ZkContenderStatus status;
-	ZkTime		began;
-	bool		stopped;
-
-	make_node(node, "stop");
-	id = acquire(node, ZK_EXCLUSIVE);
-	zk_contender_status(client, id, &status);
-	snprintf(path, sizeof(path), "%s/%s", node, status.name);
-	proxy_freeze();
-	began = zk_now();
-	stopped = zk_client_stop(client, 300);
-	began = zk_now() - began;
-	ok(!stopped, "a client cannot close its session behind a frozen link");
-	ok(began >= ZK_MS(300) && began < ZK_MS(600),
-	   "nobody waits for that for longer than allowed (S47)");
-	start_client(proxied, TIMEOUT_MS);
-	id = request(node, ZK_EXCLUSIVE);
-	proxy_thaw();
-	ok(wait_state(id, ZK_HELD, &status), "the next client gets on");
-	ok(wait_absent(path), "the lock of the one before is gone");
-	began = zk_now();
-	disconnect();
-	ok(zk_client_stop(client, 5000), "a client without a connection stops");
-	ok(zk_now() - began < ZK_MS(1000), "at once");
-	proxy_refuse(false);
-}
-
-/* What somebody may say who is no ZooKeeper server. */
-static const char http_answer[] =
-"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-
-/* A handshake with a session timeout of 0: 36 bytes follow the length. */
-static const char zero_answer[41] = "\0\0\0\x25" "\0\0\0\0" "\0\0\0\0"
-"\1\2\3\4\5\6\7\x8" "\0\0\0\x10" "0123456789abcdef";
-
-static void
-test_fake_peer(const void *answer, size_t size, const char *what)
-{
-	char		node[128];
-	ZkContenderId id;
-	ZkContenderStatus contender;
-	ZkSessionStatus status;
-	ZkTime		deadline;
-
-	make_node(node, what);
-	proxy_impersonate(answer, size);
-	start_client(proxied, TIMEOUT_MS);
-	id = request(node, ZK_EXCLUSIVE);
-	deadline = zk_now() + (size > 0 ? DEADLINE : ZK_MS(500));
-	do
-	{
-		wait_event();
-		zk_client_status(client, &status);
-	} while (status.error == ZK_OK && zk_now() < deadline);
-	if (size > 0)
-	{
-		is_int(status.error, ZK_ERR_NOT_ZOOKEEPER, "%s: seen through (H8)", what);
-		ok(status.definite, "%s: not worth waiting for", what);
-	}
-	else
-		is_int(status.state, ZK_SESSION_CONNECTING, "%s: waited for", what);
-	proxy_impersonate(NULL, 0);
-	proxy_cut();
-	ok(wait_state(id, ZK_HELD, &contender),
-	   "%s: the real one is found when it is back", what);
-	ok(zk_client_stop(client, 5000), "%s: the client stops", what);
-}
-
-/*
- * An answer to no request is an assertion of the library's, which would end
- * the process.  Runs in a process of its own, and returns the number of the
- * first thing that went wrong.
- */
-static int
-be_poisoned(void)
-{
-	static const char nonsense[] = "\0\0\0\x10" "\0\0\0\1"
-	"\0\0\0\0\0\0\0\1" "\0\0\0\0";
-	ZkContenderId id;
-	ZkContenderStatus status;
-	ZkSessionStatus session;
-	ZkError		error;
-	ZkConfig	config = {.servers = proxied,.session_timeout_ms = TIMEOUT_MS};
-	char		detail[ZK_DETAIL_SIZE];
-	char		node[128];
-	ZkTime		began;
-
-	if (!proxy_start(servers, proxied, sizeof(proxied)))
-		return 1;
-	start_client(proxied, TIMEOUT_MS);
-	node_path(node, "poisoned");
-	id = acquire(node, ZK_EXCLUSIVE);
-	if (!zk_contender_lease_runs(client, id))
-		return 2;
-	proxy_inject(nonsense, 20);
-	if (!wait_state(id, ZK_LOST, &status) || status.loss != ZK_LOST_POISONED)
-		return 3;
-	if (zk_contender_lease_runs(client, id))
-		return 4;
-	zk_client_status(client, &session);
-	if (session.error != ZK_ERR_POISONED || !session.definite)
-		return 5;
-	if (zk_contender_request(client, node, ZK_SHARED, "", 0, &error) != 0 ||
-		error != ZK_ERR_POISONED)
-		return 6;
-	zk_contender_abandon(client, id);
-	began = zk_now();
-	zk_client_stop(client, 300);
-	if (zk_now() - began > ZK_MS(600))
-		return 7;
-	if (zk_client_start(&config, detail) != NULL)
-		return 8;
-	return 0;
-}
-
-static void
-test_poisoned(void)
-{
-	pid_t		child;
-	int			status = -1;
-
-	fflush(stdout);
-	child = fork();
-	if (child == 0)
-		_exit(be_poisoned());
-	waitpid(child, &status, 0);
-	ok(WIFEXITED(status), "a failed check of the library ends no process (H7)");
-	is_int(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0,
-		   "it loses the locks, and nothing works any more");
-}
-
 int
 main(void)
 {
@@ -974,8 +835,6 @@ main(void)
 		return 1;
 	}
 	snprintf(root, sizeof(root), "/client_fault_test_%d", (int) getpid());
-	test_poisoned();			/* first: it forks, so no thread may be there */
-
 	if (!proxy_start(servers, proxied, sizeof(proxied)))
 	{
 		fprintf(stderr, "could not start a proxy for \"%s\"\n", servers);
@@ -1001,13 +860,11 @@ main(void)
 	test_session_given_up();
 	test_many_locks();
 	test_frozen();
+	test_many_watches();
 	test_forbidden();
 	test_cutting(PROXY_BEFORE_REPLY, 200);
 	test_cutting(PROXY_BEFORE_REQUEST, 100);
-	test_stop_frozen();
-	test_fake_peer(http_answer, sizeof(http_answer) - 1, "an HTTP server");
-	test_fake_peer(zero_answer, sizeof(zero_answer), "a timeout of 0");
-	test_fake_peer("", 0, "silence");
+	ok(zk_client_stop(client, 5000), "the client stops");
 	zookeeper_close(stranger);
 	proxy_stop();
 	return done_testing();

@@ -1,0 +1,194 @@
+/*-------------------------------------------------------------------------
+ *
+ * client_peer_test.c
+ *	  The lock client against peers that do not behave as ZooKeeper does.
+ *
+ * Between the client and the ensemble that ZK_SERVERS names there is a proxy,
+ * which is at times an HTTP server, falls silent, or says what no server says.
+ * The client must neither believe it, nor wait for it, nor die of it.
+ *
+ * IDENTIFICATION
+ *	  test/unit/client_peer_test.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#define THREADED				/* the library's synchronous functions, too */
+
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include "client_common.h"
+#include "proxy.h"
+
+#define TIMEOUT_MS	2000
+
+#define PATH_SIZE	256
+
+static char proxied[64];		/* the ensemble's address, seen from the client */
+
+static void
+test_stop_frozen(void)
+{
+	char		node[128];
+	char		path[PATH_SIZE];
+	ZkContenderId id;
+	ZkContenderStatus status;
+	ZkTime		began;
+	bool		stopped;
+
+	make_node(node, "stop");
+	id = acquire(node, ZK_EXCLUSIVE);
+	zk_contender_status(client, id, &status);
+	snprintf(path, sizeof(path), "%s/%s", node, status.name);
+	proxy_freeze();
+	began = zk_now();
+	stopped = zk_client_stop(client, 300);
+	began = zk_now() - began;
+	ok(!stopped, "a client cannot close its session behind a frozen link");
+	ok(began >= ZK_MS(300) && began < ZK_MS(600),
+	   "nobody waits for that for longer than allowed (S47)");
+	start_client(proxied, TIMEOUT_MS);
+	id = request(node, ZK_EXCLUSIVE);
+	proxy_thaw();
+	ok(wait_state(id, ZK_HELD, &status), "the next client gets on");
+	ok(wait_absent(path), "the lock of the one before is gone");
+	proxy_refuse(true);
+	proxy_cut();
+	wait_session(ZK_SESSION_SUSPENDED);
+	began = zk_now();
+	ok(zk_client_stop(client, 5000), "a client without a connection stops");
+	ok(zk_now() - began < ZK_MS(1000), "at once");
+	proxy_refuse(false);
+}
+
+/* What somebody may say who is no ZooKeeper server. */
+static const char http_answer[] =
+"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
+/* A handshake with a session timeout of 0: 36 bytes follow the length. */
+static const char zero_answer[41] = "\0\0\0\x25" "\0\0\0\0" "\0\0\0\0"
+"\1\2\3\4\5\6\7\x8" "\0\0\0\x10" "0123456789abcdef";
+
+static void
+test_fake_peer(const void *answer, size_t size, const char *what)
+{
+	char		node[128];
+	ZkContenderId id;
+	ZkContenderStatus contender;
+	ZkSessionStatus status;
+	ZkTime		deadline;
+
+	make_node(node, what);
+	proxy_impersonate(answer, size);
+	start_client(proxied, TIMEOUT_MS);
+	id = request(node, ZK_EXCLUSIVE);
+	deadline = zk_now() + (size > 0 ? DEADLINE : ZK_MS(500));
+	do
+	{
+		wait_event();
+		zk_client_status(client, &status);
+	} while (status.error == ZK_OK && zk_now() < deadline);
+	if (size > 0)
+	{
+		is_int(status.error, ZK_ERR_NOT_ZOOKEEPER, "%s: seen through (H8)", what);
+		ok(status.definite, "%s: not worth waiting for", what);
+	}
+	else
+		is_int(status.state, ZK_SESSION_CONNECTING, "%s: waited for", what);
+	proxy_impersonate(NULL, 0);
+	proxy_cut();
+	ok(wait_state(id, ZK_HELD, &contender),
+	   "%s: the real one is found when it is back", what);
+	ok(zk_client_stop(client, 5000), "%s: the client stops", what);
+}
+
+/*
+ * An answer to no request is an assertion of the library's, which would end
+ * the process.  Runs in a process of its own, and returns the number of the
+ * first thing that went wrong.
+ */
+static int
+be_poisoned(void)
+{
+	static const char nonsense[] = "\0\0\0\x10" "\0\0\0\1"
+	"\0\0\0\0\0\0\0\1" "\0\0\0\0";
+	ZkContenderId id;
+	ZkContenderStatus status;
+	ZkSessionStatus session;
+	ZkError		error;
+	ZkConfig	config = {.servers = proxied,.session_timeout_ms = TIMEOUT_MS};
+	char		detail[ZK_DETAIL_SIZE];
+	char		node[128];
+	ZkTime		began;
+
+	if (!proxy_start(servers, proxied, sizeof(proxied)))
+		return 1;
+	start_client(proxied, TIMEOUT_MS);
+	node_path(node, "poisoned");
+	id = acquire(node, ZK_EXCLUSIVE);
+	if (!zk_contender_lease_runs(client, id))
+		return 2;
+	proxy_inject(nonsense, 20);
+	if (!wait_state(id, ZK_LOST, &status) || status.loss != ZK_LOST_POISONED)
+		return 3;
+	if (zk_contender_lease_runs(client, id))
+		return 4;
+	zk_client_status(client, &session);
+	if (session.error != ZK_ERR_POISONED || !session.definite)
+		return 5;
+	if (zk_contender_request(client, node, ZK_SHARED, "", 0, &error) != 0 ||
+		error != ZK_ERR_POISONED)
+		return 6;
+	zk_contender_abandon(client, id);
+	began = zk_now();
+	zk_client_stop(client, 300);
+	if (zk_now() - began > ZK_MS(600))
+		return 7;
+	if (zk_client_start(&config, detail) != NULL)
+		return 8;
+	return 0;
+}
+
+static void
+test_poisoned(void)
+{
+	pid_t		child;
+	int			status = -1;
+
+	fflush(stdout);
+	child = fork();
+	if (child == 0)
+		_exit(be_poisoned());
+	waitpid(child, &status, 0);
+	ok(WIFEXITED(status), "a failed check of the library ends no process (H7)");
+	is_int(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0,
+		   "it loses the locks, and nothing works any more");
+}
+
+int
+main(void)
+{
+	servers = getenv("ZK_SERVERS");
+	if (servers == NULL)
+	{
+		fprintf(stderr, "ZK_SERVERS is not set\n");
+		return 1;
+	}
+	snprintf(root, sizeof(root), "/client_peer_test_%d", (int) getpid());
+	test_poisoned();			/* first: it forks, so no thread may be there */
+
+	if (!proxy_start(servers, proxied, sizeof(proxied)))
+	{
+		fprintf(stderr, "could not start a proxy for \"%s\"\n", servers);
+		return 1;
+	}
+	stranger = open_handle(NULL);
+	start_client(proxied, TIMEOUT_MS);
+	test_stop_frozen();
+	test_fake_peer(http_answer, sizeof(http_answer) - 1, "an HTTP server");
+	test_fake_peer(zero_answer, sizeof(zero_answer), "a timeout of 0");
+	test_fake_peer("", 0, "silence");
+	zookeeper_close(stranger);
+	proxy_stop();
+	return done_testing();
+}
