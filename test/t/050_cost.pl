@@ -1,0 +1,307 @@
+# What locks cost, counted in requests to the server, not in time.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkEnsemble;
+use ZkPsql;
+
+# Pings and renewals are no part of what is counted; with a session timeout as
+# long as this they are rare, too.
+my $ensemble = ZkEnsemble->new('main', maxSessionTimeout => 120000);
+my $proxy = $ensemble->proxy;
+my $node = zk_cluster(
+	'main', $proxy,
+	settings => {
+		'zklock.session_timeout' => '120s',
+		deadlock_timeout => '10ms',
+		max_connections => 150
+	});
+my $elsewhere = $ensemble->connect_string;
+my $path = '/cost';
+
+# What came through the proxy since the last look, as text.
+sub cost
+{
+	return cost_until('ping', 0);
+}
+
+# The same, but not before so many of one kind came.
+sub cost_until
+{
+	my ($type, $number) = @_;
+	my %total;
+	wait_for(
+		sub {
+			my $count = $proxy->count;
+			$total{$_} += $count->{$_} foreach keys %$count;
+			return ($total{$type} // 0) >= $number;
+		},
+		"requests of type $type: $number");
+	delete $total{ping};
+	return join ' ', map { "$_=$total{$_}" } sort keys %total;
+}
+
+# The same of one statement, which has to return this.
+sub cost_of
+{
+	my ($session, $sql, $answer) = @_;
+	cost();
+	is($session->ask($sql), $answer, $sql);
+	return cost();
+}
+
+my $session = ZkPsql->new($node);
+my $holder = ZkPsql->new($node, 'zklock.servers' => $elsewhere);
+
+# The first lock of a backend makes the connection and the lock node.
+$session->ask("SELECT zk_lock_acquire('$path')");
+$session->ask("SELECT zk_lock_release('$path')");
+
+# ---- A lock that nobody else wants.
+
+is(cost_of($session, "SELECT zk_lock_acquire('$path')", 't'),
+	'create2=1 getChildren=1', 'S90: an acquire sends two requests');
+is(cost_of($session, "SELECT zk_lock_acquire('$path')", 't'),
+	'', 'S90: once more: none');
+is(cost_of($session, "SELECT zk_lock_acquire('$path', shared => true)", 't'),
+	'', 'shared as well: none');
+is(cost_of($session, "SELECT zk_lock_release('$path', true)", 't'),
+	'', 'releasing that: none');
+is(cost_of($session, "SELECT zk_lock_release('$path')", 't'),
+	'', 'releasing one of two: none');
+is(cost_of($session, 'SELECT zk_lock_token(\'/cost\') > 0', 't'),
+	'', 'the token: none');
+is(cost_of($session, "SELECT count(*) FROM zk_locks", '1'),
+	'', 'the view: none');
+is(cost_of($session, 'SELECT zk_lock_verify(\'/cost\') > 0', 't'),
+	'multi=1', 'zk_lock_verify: one');
+is(cost_of($session, "SELECT zk_lock_release('$path')", 't'),
+	'delete=1', 'S90: the last release sends one request');
+
+# Both requests of an acquire are on their way before the first is answered:
+# so it waits for one round trip.
+cost();
+$proxy->hold_reply('create2');
+my $fired = $proxy->fired;
+$session->send("SELECT zk_lock_acquire('$path')");
+wait_for(sub { $ensemble->queue($path) == 1 }, 'the contender');
+wait_for(sub { $proxy->fired == $fired + 1 }, 'the reply to be held');
+is( cost_until('getChildren', 1), 'create2=1 getChildren=1',
+	'S90: create and list are sent without waiting in between');
+ok(!$session->answered, 'the acquire waits for the answer');
+$proxy->pass;
+is($session->answer, 't', 'and then has the lock');
+is(cost(), '', 'S90: without a second round trip');
+$session->ask("SELECT zk_lock_release('$path')");
+
+# ---- Transaction scope.
+
+$session->ask('BEGIN');
+is( cost_of($session, "SELECT zk_lock_acquire_xact('$path')", 't'),
+	'create2=1 getChildren=1',
+	'transaction scope: the same');
+is(cost_of($session, 'SAVEPOINT a', ''), '', 'a savepoint costs nothing');
+is(cost_of($session, "SELECT zk_lock_acquire_xact('$path')", 't'),
+	'', 'nor once more');
+is(cost_of($session, 'ROLLBACK TO a', ''), '', 'nor rolling back to it');
+$session->ask('COMMIT');
+$ensemble->wait_for_queue($path, 0);
+is(cost(), 'delete=1',
+	'the commit sends one request, and its check of the lease none');
+
+# The commit waits for no answer, ...
+$session->ask('BEGIN');
+$session->ask("SELECT zk_lock_acquire_xact('$path')");
+$proxy->hold_reply('delete');
+$fired = $proxy->fired;
+$session->ask('COMMIT');
+is($session->errors, '', 'S27: a commit returns');
+wait_for(sub { $proxy->fired == $fired + 1 }, 'the reply to be held');
+pass('S27: while the answer to its release is held');
+$ensemble->wait_for_queue($path, 0);
+$proxy->pass;
+
+# ... nor does it have to reach the server.
+$session->ask('BEGIN');
+$session->ask("SELECT zk_lock_acquire_xact('$path')");
+$proxy->freeze_requests;
+$session->ask('COMMIT');
+is($session->errors, '', 'a commit returns while nothing reaches the server');
+is(scalar(my @names = $ensemble->queue($path)), 1, 'which still has the lock');
+$proxy->pass;
+$ensemble->wait_for_queue($path, 0);
+cost();
+
+# ---- A lock that somebody else holds.
+
+$holder->ask("SELECT zk_lock_acquire('$path')");
+is( cost_of($session, "SELECT zk_lock_acquire('$path', '0')", 'f'),
+	'create2=1 delete=1 getChildren=1 getData=1',
+	'S43: a try in vain sends four requests');
+
+$session->send("SELECT zk_lock_acquire('$path')");
+$ensemble->wait_for_queue($path, 2);
+wait_for(sub { $ensemble->watch_count > 0 }, 'the watch');
+
+# What is sent after the answers to these would have come by the time of
+# another session's round trips.
+$holder->ask("SELECT zk_lock_verify('$path')");
+is(cost(), 'create2=1 getChildren=1 getData=1',
+	'a waiter sends three requests');
+$holder->ask("SELECT zk_lock_release('$path')");
+is($session->answer, 't', 'the waiter gets the lock');
+is(cost(), 'event=1', 'by an event, and without any request');
+is( cost_of($session, "SELECT zk_lock_release('$path')", 't'),
+	'delete=1',
+	'so its whole cycle is four');
+
+# The second of two waiters does not know who else is ahead of the one it
+# watches: that one's release is no grant before the queue has been read.
+$holder->ask("SELECT zk_lock_acquire('$path')");
+my $middle = ZkPsql->new($node, 'zklock.servers' => $elsewhere);
+$middle->send("SELECT zk_lock_acquire('$path')");
+$ensemble->wait_for_queue($path, 2);
+$session->send("SELECT zk_lock_acquire('$path')");
+$ensemble->wait_for_queue($path, 3);
+wait_for(sub { $ensemble->watch_count == 2 }, 'the watches');
+$holder->ask("SELECT zk_lock_release('$path')");
+is($middle->answer, 't', 'the first of two waiters gets the lock');
+is(cost(), 'create2=1 getChildren=1 getData=1',
+	'S91: which the second does not hear of');
+$middle->ask("SELECT zk_lock_release('$path')");
+is($session->answer, 't', 'then the second');
+is(cost(), 'event=1 getChildren=1', 'after it has read the queue');
+is(cost_of($session, "SELECT zk_lock_release('$path')", 't'),
+	'delete=1', 'six requests in all');
+$middle->quit;
+
+# ---- Nothing is held and nothing is asked for: then there are pings only.
+
+my $idle = ZkPsql->new($node, 'zklock.session_timeout' => '2s');
+$idle->ask("SELECT zk_lock_acquire('/idle/$_')") foreach 1 .. 3;
+
+# While something is, one request for all locks proves it, every quarter.
+cost();
+is(cost_until('multi', 4), 'multi=4',
+	'three locks that are held are proved by one request each time');
+
+$idle->ask('SELECT zk_lock_release_all()');
+cost();
+is(cost_until('ping', 4), '', 'an idle backend without locks sends pings only');
+$idle->quit;
+
+# ---- Many waiters (S91).
+
+# Each waiter gets the lock and then waits for our leave to give it back.
+my $many = 100;
+my $gate = ZkPsql->new($node, 'zklock.servers' => $elsewhere);
+
+# Begin as many sessions that each run a script with one acquire.
+sub start_crowd
+{
+	my ($count, $acquire) = @_;
+	my $script = $node->basedir . '/crowd.sql';
+	unlink $script;
+	append_to_file($script, "$acquire\nSELECT pg_advisory_lock_shared(1);\n");
+	$gate->ask('SELECT pg_advisory_lock(1)');
+	my ($output, $errors) = ('', '');
+	my $crowd = IPC::Run::start(
+		[
+			'pgbench', '--no-vacuum', '--file', $script, '--client', $count,
+			'--transactions', 1, '--host', $node->host, '--port', $node->port,
+			'postgres'
+		],
+		'>', \$output,
+		'2>', \$errors);
+	$ensemble->wait_for_queue($path, $count + 1);
+	return ($crowd, \$output);
+}
+
+# The backends in a certain kind of wait, by pid.
+sub backends_in_wait
+{
+	my ($type) = @_;
+	return split /\n/,
+	  $gate->ask(
+		"SELECT pid FROM pg_stat_activity WHERE state = 'active'"
+		  . " AND wait_event_type = '$type'");
+}
+
+# How often the main thread of a backend has gone to sleep.
+sub sleeps
+{
+	my ($pid) = @_;
+	my ($count) = slurp_file("/proc/$pid/task/$pid/status") =~
+	  /^voluntary_ctxt_switches:\s*(\d+)/m;
+	return $count;
+}
+
+$holder->ask("SELECT zk_lock_acquire('$path')");
+my ($crowd, $output) =
+  start_crowd($many, "SELECT zk_lock_acquire('$path');");
+wait_for(sub { $ensemble->watch_count == $many }, 'a watch of each');
+
+# By now deadlock_timeout is over for all; so nothing is due but a wake-up.
+wait_for(sub { backends_in_wait('Extension') == $many }, 'all to wait');
+my %before;
+wait_for(
+	sub {
+		my %now = map { $_ => sleeps($_) } backends_in_wait('Extension');
+		my $quiet = !grep { ($before{$_} // -1) != $now{$_} } keys %now;
+		%before = %now;
+		return $quiet;
+	},
+	'all to be quiet');
+is(scalar(keys %before), $many, "S91: $many backends wait");
+cost();
+$holder->ask("SELECT zk_lock_release('$path')");
+my @granted;
+wait_for(sub { @granted = backends_in_wait('Lock') }, 'one to have the lock');
+is(scalar(@granted), 1, 'S91: one of them gets the lock');
+is(cost(), 'event=1', 'S91: one event was sent for it, and nothing was asked');
+is_deeply([ grep { sleeps($_) != $before{$_} } sort keys %before ],
+	\@granted, 'S91: no other backend woke up');
+is(scalar(@names = $ensemble->queue($path)), $many, 'they wait on');
+is($ensemble->watch_count, $many - 1, 'with a watch each');
+
+# Let them go, one after the other.
+$gate->ask('SELECT pg_advisory_unlock(1)');
+$crowd->finish;
+like($$output, qr/processed: $many\/$many$/m,
+	'S91: each gets the lock in the end');
+my $count = $proxy->count;
+cmp_ok($count->{event}, '<=', $many - 1, 'S91: one event for each');
+cmp_ok($count->{getChildren}, '<=', $many - 1, 'and one list');
+is($count->{getData} // 0, 0, 'but no other watch');
+$ensemble->wait_for_queue($path, 0);
+is($ensemble->watch_count, 0, 'no watch is left');
+
+# ---- Readers come in together.
+
+my $readers = 10;
+$holder->ask("SELECT zk_lock_acquire('$path')");
+($crowd, $output) = start_crowd($readers,
+	"SELECT zk_lock_acquire('$path', shared => true);");
+wait_for(sub { $ensemble->watch_count == $readers }, 'a watch of each');
+cost();
+$holder->ask("SELECT zk_lock_release('$path')");
+wait_for(sub { backends_in_wait('Lock') == $readers }, 'all to have the lock');
+is(cost(), "event=$readers",
+	'one release lets all readers in, by one event each and no request');
+$session->send("SELECT zk_lock_acquire('$path')");
+$ensemble->wait_for_queue($path, $readers + 1);
+wait_for(sub { $ensemble->watch_count == 1 }, 'the watch of a writer');
+is(cost(), 'create2=1 getChildren=1 getData=1',
+	'a writer watches one of them');
+$gate->ask('SELECT pg_advisory_unlock(1)');
+$crowd->finish;
+is($session->answer, 't', 'and comes in when all have gone');
+$session->ask("SELECT zk_lock_release('$path')");
+is($ensemble->watch_count, 0, 'no watch is left');
+is($ensemble->ephemeral_count, 0, 'and no contender');
+
+done_testing();

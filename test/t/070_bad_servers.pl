@@ -1,0 +1,305 @@
+# Servers that cannot be reached, do not answer, or are no ZooKeeper: an error
+# with its SQLSTATE within the time allowed, and a backend that goes on working.
+
+use strict;
+use warnings;
+
+use IO::Select;
+use IO::Socket::INET;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use POSIX ();
+use Test::More;
+use Time::HiRes qw(time sleep);
+use ZkEnsemble;
+use ZkPsql;
+
+my $connect_timeout = 1;
+my $ensemble = ZkEnsemble->new('main', tick_time => 500);
+my $node = zk_cluster('main', $ensemble,
+	settings => {
+		'zklock.session_timeout' => '3s',
+		'zklock.connect_timeout' => "${connect_timeout}s",
+		'restart_after_crash' => 'on'
+	});
+my $real = $ensemble->connect_string;
+
+# Have a session ask for a lock of such servers.  Returns after how many seconds
+# there was an answer.
+sub ask_servers
+{
+	my ($session, $servers, $arguments) = @_;
+	$session->ask("SET zklock.servers = '$servers'");
+	my $start = time;
+	$session->ask("SELECT zk_lock_acquire('/bad'" . ($arguments // '') . ')');
+	return time - $start;
+}
+
+# How much of a processor has a process, with all its threads, used, in seconds?
+sub cpu_time
+{
+	my ($pid) = @_;
+	my @fields = split ' ', slurp_file("/proc/$pid/stat") =~ s/^.*\) //sr;
+	return ($fields[11] + $fields[12]) / POSIX::sysconf(POSIX::_SC_CLK_TCK());
+}
+
+# After an error: the backend is idle, and works with the real ensemble.
+sub check_backend
+{
+	my ($what, $session) = @_;
+	my $before = cpu_time($session->pid);
+	sleep 1;
+	cmp_ok(cpu_time($session->pid) - $before,
+		'<', 0.1, "$what: afterwards the backend does not burn a processor");
+
+	# To close a connection takes as long as its server likes, up to 1.5 s.
+	$session->ask("SET zklock.connect_timeout = '10s'");
+	ask_servers($session, $real);
+	is($session->sqlstate, '', "$what: the backend goes on working");
+	$session->ask("SELECT zk_lock_release('/bad')");
+	$ensemble->wait_for_queue('/bad', 0);
+	return;
+}
+
+# An error that says why, in time.
+sub check_servers
+{
+	my ($what, $servers, $sqlstate, $message, $limit) = @_;
+	my $session = ZkPsql->new($node);
+	my $took = ask_servers($session, $servers);
+	is($session->sqlstate, $sqlstate, "$what: SQLSTATE $sqlstate");
+	like($session->errors, $message, "$what: message");
+	like($session->errors, qr/lock "\/bad"/, "$what: it names the lock");
+	cmp_ok($took, '<', $limit // $connect_timeout + 0.5, "$what: in time");
+	check_backend($what, $session);
+	$session->quit;
+	return;
+}
+
+# Can that be told at all?
+my $busy = ZkPsql->new($node);
+my $used = cpu_time($busy->pid);
+$busy->ask(
+	q(DO $$ BEGIN
+		WHILE clock_timestamp() < now() + interval '1 s' LOOP END LOOP;
+	END $$));
+cmp_ok(cpu_time($busy->pid) - $used, '>', 0.1, 'a busy backend is seen to be');
+$busy->quit;
+
+# ---- Nobody is there (S63).
+
+my $unused =
+  IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 1)->sockport;
+check_servers('refused', "127.0.0.1:$unused", '08001',
+	qr/could not connect to ZooKeeper\nDETAIL: .*\nHINT: .*zklock\.servers/);
+check_servers('all of three refused',
+	"127.0.0.1:$unused,127.0.0.1:1,[::1]:1",
+	'08001', qr/could not connect to ZooKeeper/);
+check_servers('misspelt',
+	'no-such-host.invalid:2181',
+	'08001',
+	qr/could not resolve the name of any ZooKeeper server\nDETAIL: .*"no-such-host\.invalid"/,
+	20);
+
+# One of several is enough.
+my $session = ZkPsql->new($node);
+ask_servers($session, "no-such-host.invalid:2181,127.0.0.1:1,$real", ", '30 s'");
+is($session->sqlstate, '', 'S63: one server that can be reached is enough');
+$session->ask('SELECT zk_lock_release_all()');
+$session->quit;
+
+# ---- Somebody else is there: real peers, each in a process of its own (H8).
+
+my @peers;
+
+# Listen on a port and have the code deal with whoever connects.  Returns the
+# address.
+sub new_peer
+{
+	my ($code) = @_;
+	my $listener = IO::Socket::INET->new(
+		LocalAddr => '127.0.0.1',
+		Listen => 10,
+		ReuseAddr => 1) or die "listen: $!";
+	my $pid = fork // die "fork: $!";
+	if ($pid == 0)
+	{
+		# not ours: the test's END blocks and what it waits for
+		$SIG{$_} = sub { POSIX::_exit(0) }
+		  foreach qw(INT TERM HUP ALRM);
+		$SIG{PIPE} = 'IGNORE';
+		alarm 120;
+		my @clients;
+		while (my $client = $listener->accept)
+		{
+			$code->($client);
+			push @clients, $client if $client->opened;
+		}
+		POSIX::_exit(0);
+	}
+	push @peers, $pid;
+	my $address = '127.0.0.1:' . $listener->sockport;
+	close $listener;
+	return $address;
+}
+
+END
+{
+	my $exit_code = $?;
+	kill 'KILL', @peers;
+	waitpid $_, 0 foreach @peers;
+	$? = $exit_code;
+}
+
+# The handshake of a server: a length, protocol version, session timeout, session
+# id, password, read-only.
+sub handshake
+{
+	my ($client, $timeout_ms, $id) = @_;
+	$client->sysread(my $request, 4096);
+	$client->syswrite(pack 'N! N N Q> N/a* C',
+		37, 0, $timeout_ms, $id // 0x123456789abcdef, 'x' x 16, 0);
+	return;
+}
+
+# Who is not taken for a server.
+my $not_zookeeper = qr/what answers is not a ZooKeeper ensemble/;
+my $no_answer = qr/could not connect to ZooKeeper/;
+
+check_servers('silent', new_peer(sub { }), '08001', $no_answer);
+check_servers(
+	'closes at once',
+	new_peer(sub { $_[0]->close }),
+	'08001', qr/could not connect to ZooKeeper.*maxClientCnxns/s);
+check_servers(
+	'HTTP',
+	new_peer(
+		sub {
+			my ($client) = @_;
+			$client->sysread(my $request, 4096);
+			$client->syswrite("HTTP/1.1 400 Bad Request\r\n"
+				  . "Content-Type: text/plain; charset=utf-8\r\n"
+				  . "Connection: close\r\n\r\n400 Bad Request");
+			$client->close;
+		}),
+	'08001',
+	$not_zookeeper);
+check_servers(
+	'SSH',
+	new_peer(sub { $_[0]->syswrite("SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3\r\n") }),
+	'08001',
+	qr/$not_zookeeper|$no_answer/);
+check_servers('a timeout of 0',
+	new_peer(sub { handshake($_[0], 0) }),
+	'08001', $not_zookeeper);
+check_servers('a timeout of 24 days',
+	new_peer(sub { handshake($_[0], 2**31 - 1) }),
+	'08001', $not_zookeeper);
+check_servers('session id 0',
+	new_peer(sub { handshake($_[0], 3000, 0) }),
+	'08001', qr/$not_zookeeper|$no_answer/);
+
+# Whoever passes for a server until then.
+
+foreach my $case (
+	[ 'a negative length', pack('N!', -5) ],
+	[ 'a huge length', pack('N!', 2**31 - 1) ],
+	[ 'nothing', '' ])
+{
+	my ($what, $packet) = @$case;
+	my $peer = new_peer(
+		sub {
+			my ($client) = @_;
+			handshake($client, 3000);
+			$client->syswrite($packet);
+		});
+	my $liar = ZkPsql->new($node);
+	my $took = ask_servers($liar, $peer, ", '1 s'");
+	like($liar->sqlstate, qr/^0800[16]$/, "$what: SQLSTATE");
+	like($liar->errors, qr/could not acquire lock "\/bad": /,
+		"$what: it names the lock");
+	cmp_ok($took, '<', 1.5, "$what: in time");
+
+	check_backend($what, $liar);
+	$liar->quit;
+}
+
+# ---- A server that says something nobody asked for, which the library takes for
+# a mistake of its own, and would end the process (H7).
+
+# Forwards, and on SIGUSR1 adds the answer to no request.
+sub forward
+{
+	my ($client) = @_;
+	my $server = IO::Socket::INET->new($real) or return;
+	my %other = (fileno($client) => $server, fileno($server) => $client);
+	my $both = IO::Select->new($client, $server);
+	my $inject = 0;
+	local $SIG{USR1} = sub { $inject = 1 };
+	while (1)
+	{
+		my @ready = $both->can_read(0.05);
+		foreach my $from (@ready)
+		{
+			$from->sysread(my $data, 65536) or return $client->close;
+			$other{ fileno $from }->syswrite($data);
+		}
+		$client->syswrite(pack 'N N Q> N', 16, 1, 1, 0) if $inject;
+		$inject = 0;
+	}
+	return;
+}
+
+my $address = new_peer(\&forward);
+my $poisoned = ZkPsql->new($node);
+my $bystander = ZkPsql->new($node);
+is($bystander->ask("SELECT zk_lock_acquire('/bystander')"),
+	't', 'another backend holds a lock');
+ask_servers($poisoned, $address);
+is($poisoned->sqlstate, '', 'a lock is acquired from a server');
+kill 'USR1', $peers[-1];
+$poisoned->wait_until_lost('/bad');
+pass('H7: it is lost when the server talks nonsense');
+$poisoned->ask("CREATE TEMP TABLE work (n integer)");
+is($poisoned->sqlstate, 'ZKL01', 'H7: a commit is refused');
+$poisoned->ask("SELECT zk_lock_release('/bad')");
+like($poisoned->errors, qr/WARNING: .*lock "\/bad" had been lost/,
+	'H7: its release says so');
+foreach my $servers ($address, $real)
+{
+	my $took = ask_servers($poisoned, $servers);
+	like($poisoned->sqlstate, qr/^(08006|53000)$/,
+		'H7: no lock can be acquired any more: SQLSTATE');
+	like($poisoned->errors,
+		qr/ZooKeeper client library has failed in this (backend|process)/,
+		'H7: message');
+	cmp_ok($took, '<', 1.5, 'H7: in time');
+}
+is($poisoned->ask('SELECT count(*) FROM pg_class') > 0,
+	1, 'H7: the backend lives on');
+my $before = cpu_time($poisoned->pid);
+sleep 1;
+cmp_ok(cpu_time($poisoned->pid) - $before,
+	'<', 0.1, 'H7: and does not burn a processor');
+is($bystander->ask("SELECT zk_lock_verify('/bystander') > 0"),
+	't', 'H7: others are not concerned');
+$poisoned->quit;
+wait_for(
+	sub {
+		$bystander->ask(
+			"SELECT count(*) FROM pg_stat_activity WHERE pid = ${\$poisoned->pid}"
+		) == 0;
+	},
+	'the backend to end',
+	5);
+pass('H7: it ends as any other');
+ask_servers($bystander, $real);
+is($bystander->sqlstate, '', 'H7: its lock is free, in the end');
+
+# ---- No backend has crashed.
+
+unlike(slurp_file($node->logfile),
+	qr/terminated by signal|exited with exit code 2|all server processes terminated/,
+	'no backend has crashed');
+
+done_testing();
