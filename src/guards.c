@@ -166,6 +166,17 @@ __wrap_socket(int domain, int type, int protocol)
 
 #endif							/* ZKLOCK_STATIC_LIBRARY */
 
+#ifndef ZKLOCK_STATIC_LIBRARY
+
+/*
+ * The process's defaults for new threads, while ours are in their place.  Of
+ * the one helper thread that has the library's handle.
+ */
+static pthread_attr_t saved_attr;
+static bool attr_is_saved;
+
+#endif
+
 /*
  * Before zookeeper_init2(), on the helper thread: have its threads get small
  * stacks.  zk_guard_leave_init() undoes it.
@@ -176,7 +187,8 @@ zk_guard_enter_init(void)
 #ifndef ZKLOCK_STATIC_LIBRARY
 	pthread_attr_t attr;
 
-	if (pthread_attr_init(&attr) != 0)
+	attr_is_saved = pthread_getattr_default_np(&saved_attr) == 0;
+	if (!attr_is_saved || pthread_attr_init(&attr) != 0)
 		return;
 	pthread_attr_setstacksize(&attr, ZK_THREAD_STACK);
 	pthread_setattr_default_np(&attr);
@@ -184,16 +196,16 @@ zk_guard_enter_init(void)
 #endif
 }
 
+/* After it.  (Attributes just initialized would change nothing.) */
 void
 zk_guard_leave_init(void)
 {
 #ifndef ZKLOCK_STATIC_LIBRARY
-	pthread_attr_t attr;
-
-	if (pthread_attr_init(&attr) != 0)
+	if (!attr_is_saved)
 		return;
-	pthread_setattr_default_np(&attr);
-	pthread_attr_destroy(&attr);
+	pthread_setattr_default_np(&saved_attr);
+	pthread_attr_destroy(&saved_attr);
+	attr_is_saved = false;
 #endif
 }
 
