@@ -330,7 +330,9 @@ cmp_ok($times[5], '<', 0.1, 'S90: a lock is handed over at once');
 cmp_ok($times[-1], '<', 1, 'S90: every time');
 
 # ---- Waiting for the ensemble (S62): first with a connection that is there but
-# not answered, then without one.
+# not answered, then without one.  Nobody can hold a lock for so long.
+
+$holder->ask("SELECT zk_lock_release('$path')");
 
 my %ask = (
 	'acquire' => "SELECT zk_lock_acquire('/frozen/%s')",
@@ -402,6 +404,7 @@ pass('S62: no contender is left');
 
 # ---- On a standby: a conflict with recovery (S64).
 
+$holder->ask("SELECT zk_lock_acquire('$path')");
 $node->safe_psql('postgres', 'CREATE TABLE gone AS SELECT 1 AS n');
 $node->backup('backup');
 my $standby = PostgreSQL::Test::Cluster->new('standby');

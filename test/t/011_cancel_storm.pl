@@ -90,8 +90,8 @@ foreach my $try (1 .. 400)
 	judge($path);
 }
 note explain \%outcome;
-cmp_ok($outcome{57014}, '>', 50, 'S16, S17, S41: some were cancelled');
-cmp_ok($outcome{granted}, '>', 10, 'S16, S17, S41: some were granted');
+cmp_ok($outcome{57014} // 0, '>', 20, 'S16, S17, S41: some were cancelled');
+cmp_ok($outcome{granted} // 0, '>', 10, 'S16, S17, S41: some were granted');
 
 # Three milliseconds are not always enough to connect, or to be answered.
 is_deeply(
@@ -100,7 +100,7 @@ is_deeply(
 
 # Of transaction scope, and in a subtransaction: nothing is left at the end.
 my $cancelled = 0;
-foreach my $try (1 .. 100)
+for (my $try = 1; $try <= 100 || ($cancelled <= 10 && $try <= 1000); $try++)
 {
 	$victim->send(
 		$try % 2

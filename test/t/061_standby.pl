@@ -10,7 +10,8 @@ use Test::More;
 use ZkEnsemble;
 use ZkPsql;
 
-my $ensemble = ZkEnsemble->new('main');
+# long timeouts are allowed, for a lock that has to outlive a server's restart
+my $ensemble = ZkEnsemble->new('main', maxSessionTimeout => 60000);
 my $primary = zk_cluster('primary', $ensemble, allows_streaming => 1);
 $primary->safe_psql('postgres', 'CREATE TABLE job (ran_on text)');
 $primary->backup('base');
@@ -19,7 +20,8 @@ $standby->init_from_backup($primary, 'base', has_streaming => 1);
 $standby->append_conf('postgresql.conf', "cluster_name = 'standby'");
 $standby->start;
 $primary->wait_for_catchup($standby);
-my $other = zk_cluster('other', $ensemble);
+my $other = zk_cluster('other', $ensemble,
+	settings => { 'zklock.session_timeout' => '60s' });
 
 my %node = (primary => $primary, standby => $standby, other => $other);
 my %session = map { $_ => ZkPsql->new($node{$_}) } keys %node;
