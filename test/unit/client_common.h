@@ -126,15 +126,19 @@ release(ZkContenderId id)
 	return gone;
 }
 
-/* How many children has a znode?  -1 if there is no such znode. */
+/*
+ * How many children has a znode?  None if it does not exist: an empty container
+ * is removed by the server some time.  -1 if that cannot be told.
+ */
 static inline int
 children(const char *node)
 {
 	struct String_vector list;
 	int			count;
+	int			rc = zoo_get_children(stranger, node, 0, &list);
 
-	if (zoo_get_children(stranger, node, 0, &list) != ZOK)
-		return -1;
+	if (rc != ZOK)
+		return rc == ZNONODE ? 0 : -1;
 	count = list.count;
 	deallocate_String_vector(&list);
 	return count;
