@@ -40,7 +40,10 @@ ISOLATION_OPTS = --inputdir=test/isolation --load-extension=$(EXTENSION)
 EXTRA_CLEAN = src/exports.list
 
 PG_CONFIG ?= pg_config
-PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))
+# PGXS itself may be there without the header files.
+PGXS := $(and \
+	$(wildcard $(shell $(PG_CONFIG) --includedir-server 2>/dev/null)/postgres.h), \
+	$(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null)))
 
 comma := ,
 
