@@ -65,8 +65,7 @@ zk_door_init(Door *door, char *detail)
 	door->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (door->event_fd < 0)
 	{
-		snprintf(detail, ZK_DETAIL_SIZE, "Could not create an eventfd: %s.",
-				 strerror(errno));
+		snprintf(detail, ZK_DETAIL_SIZE, "eventfd: %s.", strerror(errno));
 		return false;
 	}
 	pthread_mutex_init(&door->lock, NULL);

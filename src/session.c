@@ -109,6 +109,11 @@ static const ErrorMeaning error_meanings[] = {
 		"could not create a thread",
 		"Every backend that uses locks needs three threads: check the operating system's limits."
 	},
+	[ZK_ERR_NO_DESCRIPTOR] = {
+		ERRCODE_INSUFFICIENT_RESOURCES,
+		"could not open a descriptor",
+		"Check the operating system's limits."
+	},
 	[ZK_ERR_NO_MEMORY] = {
 		ERRCODE_OUT_OF_MEMORY, "out of memory", NULL
 	},
@@ -209,14 +214,15 @@ release_descriptors(void)
 
 /*
  * Start a client with the settings of now.  Throws 53000 if the operating
- * system has not what it takes, or an earlier client failed for good.
+ * system has not what it takes, 08006 if an earlier client failed for good.
  */
 static void
 start_client(void)
 {
 	static bool exit_callback_registered = false;
 	ZkConfig	config;
-	char		detail[ZK_DETAIL_SIZE] = "";
+	ZkError		error;
+	char		detail[ZK_DETAIL_SIZE];
 
 	if (!exit_callback_registered)
 	{
@@ -235,15 +241,18 @@ start_client(void)
 	config.servers = running.servers;
 	config.session_timeout_ms = running.session_timeout;
 	config.style = (ZkZnodeStyle) running.znode_style;
-	zklock_client = zk_client_start(&config, detail);
+	zklock_client = zk_client_start(&config, &error, detail);
 	if (zklock_client != NULL)
 		return;
 
 	release_descriptors();
 	ereport(ERROR,
-			(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
-			 errmsg("could not start the ZooKeeper client"),
-			 detail[0] != '\0' ? errdetail_internal("%s", detail) : 0));
+			(errcode(error_meanings[error].sqlstate),
+			 errmsg("could not start the ZooKeeper client: %s",
+					error_meanings[error].what),
+			 detail[0] != '\0' ? errdetail_internal("%s", detail) : 0,
+			 error_meanings[error].hint != NULL ?
+			 errhint("%s", error_meanings[error].hint) : 0));
 }
 
 /*
@@ -253,7 +262,7 @@ start_client(void)
  * whose settings have changed is replaced.  With locks
  * held it goes on as it is: the locks are its ZooKeeper session's.
  *
- * Throws 55000 if zklock.servers is not set, 53000 as start_client().
+ * Throws 55000 if zklock.servers is not set, else as start_client().
  */
 void
 zklock_session_open(bool idle)

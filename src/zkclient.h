@@ -82,6 +82,7 @@ typedef enum ZkError
 	ZK_ERR_NOT_ZOOKEEPER,		/* what answers is no ZooKeeper ensemble */
 	ZK_ERR_AUTH,				/* authentication failed */
 	ZK_ERR_NO_THREAD,			/* a thread could not be created */
+	ZK_ERR_NO_DESCRIPTOR,		/* a descriptor could not be had */
 	ZK_ERR_NO_MEMORY,
 	ZK_ERR_POISONED,			/* the library failed a check of its own */
 	ZK_ERR_LIMIT,				/* too many contenders or path bytes */
@@ -236,12 +237,13 @@ extern ZkTime zk_now(void);
 /*
  * Start a client: a helper thread with all signals blocked; no connection is
  * made before something is asked for.  The config is copied.  Returns NULL
- * when memory, a descriptor or the thread cannot be had, with the reason in
- * detail (ZK_DETAIL_SIZE bytes), or when an earlier client of this process
- * was poisoned.  Uses up to ZK_CLIENT_FDS descriptors.
+ * when memory, a descriptor or the thread cannot be had, or when an earlier
+ * client of this process was poisoned, with *error set and more about it in
+ * detail (ZK_DETAIL_SIZE bytes), which may be empty.  Uses up to ZK_CLIENT_FDS descriptors.
  */
 #define ZK_CLIENT_FDS	4
-extern ZkClient *zk_client_start(const ZkConfig *config, char *detail);
+extern ZkClient *zk_client_start(const ZkConfig *config, ZkError *error,
+								 char *detail);
 
 /*
  * End the client: close its ZooKeeper session, which deletes every contender

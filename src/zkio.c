@@ -630,15 +630,15 @@ start_helper(ZkClient *client)
 }
 
 ZkClient *
-zk_client_start(const ZkConfig *config, char *detail)
+zk_client_start(const ZkConfig *config, ZkError *error, char *detail)
 {
 	ZkClient   *client;
 	int			rc;
 
+	detail[0] = '\0';
 	if (atomic_load(&zk_poisoned))
 	{
-		snprintf(detail, ZK_DETAIL_SIZE,
-				 "The ZooKeeper client library has failed in this process.");
+		*error = ZK_ERR_POISONED;
 		return NULL;
 	}
 
@@ -652,7 +652,7 @@ zk_client_start(const ZkConfig *config, char *detail)
 	if (client == NULL || client->servers == NULL)
 	{
 		free(client);
-		snprintf(detail, ZK_DETAIL_SIZE, "Out of memory.");
+		*error = ZK_ERR_NO_MEMORY;
 		return NULL;
 	}
 	client->session_timeout_ms = client->timeout_ms = config->session_timeout_ms;
@@ -664,6 +664,7 @@ zk_client_start(const ZkConfig *config, char *detail)
 	{
 		free(client->servers);
 		free(client);
+		*error = ZK_ERR_NO_DESCRIPTOR;
 		return NULL;
 	}
 	pthread_mutex_init(&client->engine_lock, NULL);
@@ -672,8 +673,8 @@ zk_client_start(const ZkConfig *config, char *detail)
 	if (rc != 0)
 	{
 		free_client(client);
-		snprintf(detail, ZK_DETAIL_SIZE, "Could not create a thread: %s.",
-				 strerror(rc));
+		*error = ZK_ERR_NO_THREAD;
+		snprintf(detail, ZK_DETAIL_SIZE, "%s.", strerror(rc));
 		return NULL;
 	}
 	return client;
