@@ -66,20 +66,44 @@ renewal_due(const ZkClient *client, const Contender *c)
 	return c->proved_at + timeout_of(client) / 4;
 }
 
+/* Does this result of a check say what is wrong with its own contender? */
+static bool
+is_refusal(int err)
+{
+	return err == ZNONODE || err == ZNOAUTH;
+}
+
+/*
+ * The check of a contender was refused: it is gone, or somebody has taken
+ * away the right to read it, which a check needs.
+ */
+static void
+unprovable(ZkClient *client, int slot, int err)
+{
+	if (err == ZNONODE)
+		zk_contender_vanished(client, slot);
+	else if (client->contenders[slot].state == ZK_HELD)
+		zk_contender_lose(client, slot, ZK_LOST_CONTENDER,
+						  "Its contender may not be read any more.");
+	else
+		zk_contender_fail(client, slot, ZK_ERR_FORBIDDEN,
+						  "Its contender may not be read any more.");
+}
+
 static void
 on_renewal(int rc, const void *context)
 {
 	Request		request;
 	ZkClient   *client = zk_request_end(context, &request);
 	Renewal    *renewal;
-	bool		gone_one = false;
+	bool		refused = false;
 
 	if (client == NULL)
 		return;
 	renewal = &client->renewals[request.which];
 	renewal->pending = false;
 	for (int i = 0; i < renewal->count && rc != ZOK; i++)
-		gone_one |= renewal->results[i].err == ZNONODE;
+		refused |= is_refusal(renewal->results[i].err);
 	for (int i = 0; i < renewal->count; i++)
 	{
 		int			slot = renewal->slots[i];
@@ -89,10 +113,10 @@ on_renewal(int rc, const void *context)
 			continue;
 		if (rc == ZOK)
 			zk_contender_proved(client, slot, request.sent_at);
-		else if (gone_one && renewal->results[i].err != ZNONODE)
+		else if (refused && !is_refusal(renewal->results[i].err))
 			c->asked_at = 0;	/* not proved by this: ask again, at once */
-		else if (gone_one && !c->unwanted)
-			zk_contender_vanished(client, slot);
+		else if (refused && !c->unwanted)
+			unprovable(client, slot, renewal->results[i].err);
 	}
 	zk_lease_renew(client);
 	zk_engine_leave(client);

@@ -70,7 +70,10 @@ wait_event(void)
 	zk_client_clear_event(client);
 }
 
-/* Wait until a contender is in a state; its status is left in *status. */
+/*
+ * Wait until a contender is in a state, in vain if it is lost or has failed by
+ * then; its status is left in *status.
+ */
 static inline bool
 wait_state(ZkContenderId id, ZkContenderState state, ZkContenderStatus *status)
 {
@@ -81,7 +84,8 @@ wait_state(ZkContenderId id, ZkContenderState state, ZkContenderStatus *status)
 		zk_contender_status(client, id, status);
 		if (status->state == state)
 			return true;
-		if (zk_now() > deadline)
+		if (zk_now() > deadline ||
+			(status->state > ZK_GONE && state < ZK_RELEASING))
 		{
 			diag("state is %d (error %d, loss %d, \"%s\"), not %d",
 				 status->state, status->error, status->loss, status->detail,
@@ -222,11 +226,12 @@ static inline void
 start_client(const char *list, int timeout_ms)
 {
 	ZkConfig	config = {.servers = list,.session_timeout_ms = timeout_ms};
+	ZkError		error;
 	char		detail[ZK_DETAIL_SIZE];
 
-	client = zk_client_start(&config, detail);
+	client = zk_client_start(&config, &error, detail);
 	if (client == NULL)
-		diag("could not start a client: %s", detail);
+		diag("could not start a client: error %d, %s", error, detail);
 }
 
 /* Wait until the client's ZooKeeper session is in a state. */

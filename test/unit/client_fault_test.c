@@ -18,22 +18,17 @@
 #include <time.h>
 #include <zookeeper/proto.h>
 
-#include "client_common.h"
-#include "proxy.h"
-
-/* Short, as tests wait for leases and sessions to end. */
-#define TIMEOUT_MS	2000
+#include "client_proxied.h"
 
 /* More locks than one renewal, or two, can prove. */
 #define MANY		(ZK_RENEWAL_BATCH * 2 + 40)
 
+/* In queues of a length that is quickly listed, under any sanitizer. */
+#define MANY_QUEUES	16
+
 /* Watches that the server does not take back in one packet. */
 #define MANY_WATCHES			1150
 #define WATCHED_NAME_LENGTH		900
-
-#define PATH_SIZE	256
-
-static char proxied[64];		/* the ensemble's address, seen from the client */
 
 /* Which handle of the library does the client have?  They are counted. */
 static uintptr_t
@@ -63,35 +58,6 @@ reconnect(void)
 	wait_session(ZK_SESSION_CONNECTED);
 }
 
-/*
- * Lose the reply to the next request of a type, and the connection with it.
- * The client stays away until reconnect() if stay_away is set.
- */
-static void
-lose_reply(int type, bool stay_away)
-{
-	proxy_refuse(stay_away);
-	proxy_cut_at(type, 1, PROXY_BEFORE_REPLY, false);
-}
-
-/* Wait until the proxy has cut a connection since it had cut so many. */
-static bool
-wait_cut(int before)
-{
-	ZkTime		deadline = zk_now() + DEADLINE;
-
-	while (proxy_cuts() == before)
-	{
-		if (zk_now() > deadline)
-		{
-			diag("no connection was cut");
-			return false;
-		}
-		usleep(1000);
-	}
-	return true;
-}
-
 /* How many children were ever created below a znode?  See scenarios of it. */
 static int
 creations(const char *node)
@@ -103,29 +69,6 @@ creations(const char *node)
 
 	/* what clients are shown is creations * 2 - children */
 	return (stat.cversion + stat.numChildren) / 2;
-}
-
-/* Wait until the client has nothing to do with any contender. */
-static bool
-wait_no_contenders(void)
-{
-	ZkTime		deadline = zk_now() + DEADLINE;
-	int			left;
-
-	for (;;)
-	{
-		pthread_mutex_lock(&client->door.lock);
-		left = client->door.contenders;
-		pthread_mutex_unlock(&client->door.lock);
-		if (left == 0)
-			return true;
-		if (zk_now() > deadline)
-		{
-			diag("%d slots are in use", left);
-			return false;
-		}
-		usleep(1000);
-	}
 }
 
 /* The ephemeralOwner of a contender. */
@@ -640,14 +583,20 @@ static void
 test_many_locks(void)
 {
 	static ZkContenderId ids[MANY];
-	char		node[128];
+	char		nodes[MANY_QUEUES][128];
+	char		name[32];
 	ZkContenderStatus status;
 	ZkTime		until;
 	int			held = 0;
+	int			left = 0;
 
-	make_node(node, "many");
+	for (int i = 0; i < MANY_QUEUES; i++)
+	{
+		snprintf(name, sizeof(name), "many-%d", i);
+		make_node(nodes[i], name);
+	}
 	for (int i = 0; i < MANY; i++)
-		ids[i] = request(node, ZK_SHARED);
+		ids[i] = request(nodes[i % MANY_QUEUES], ZK_SHARED);
 	for (int i = 0; i < MANY; i++)
 		wait_state(ids[i], ZK_HELD, &status);
 	until = status.presumed_lost + ZK_MS(TIMEOUT_MS) / 4;
@@ -658,7 +607,10 @@ test_many_locks(void)
 	is_int(held, MANY, "the leases of many locks are all renewed");
 	for (int i = 0; i < MANY; i++)
 		zk_contender_abandon(client, ids[i]);
-	ok(wait_children(node, 0), "all of them can be given up");
+	ok(wait_no_contenders(), "all of them can be given up");
+	for (int i = 0; i < MANY_QUEUES; i++)
+		left += children(nodes[i]);
+	is_int(left, 0, "and nothing is left of them");
 }
 
 static ZkTime
@@ -748,49 +700,6 @@ test_many_watches(void)
 	}
 }
 
-/* Make a lock node where the client may not do everything. */
-static void
-make_restricted_node(char *node, const char *name, int perms)
-{
-	struct ACL	acl = {perms, ZOO_ANYONE_ID_UNSAFE};
-	struct ACL_vector acls = {1, &acl};
-
-	make_node(node, name);
-	zoo_set_acl(stranger, node, -1, &acls);
-}
-
-static void
-test_forbidden(void)
-{
-	char		node[128];
-	ZkContenderId id;
-	ZkContenderStatus status;
-	int			cuts = proxy_cuts();
-
-	make_restricted_node(node, "no-list",
-						 ZOO_PERM_CREATE | ZOO_PERM_DELETE | ZOO_PERM_ADMIN);
-	lose_reply(ZOO_CREATE2_OP, false);
-	id = request(node, ZK_EXCLUSIVE);
-	wait_cut(cuts);
-	ok(wait_state(id, ZK_FAILED, &status),
-	   "a lost create that cannot be looked for is a failure (S60)");
-	is_int(status.error, ZK_ERR_FORBIDDEN, "and that is the reason given");
-	zk_contender_abandon(client, id);
-	ok(wait_no_contenders(), "it goes with its session");
-	zoo_set_acl(stranger, node, -1, &ZOO_OPEN_ACL_UNSAFE);
-	ok(wait_children(node, 0), "nothing is left");
-
-	make_restricted_node(node, "no-delete", ZOO_PERM_ALL & ~ZOO_PERM_DELETE);
-	id = acquire(node, ZK_EXCLUSIVE);
-	zk_contender_release(client, id);
-	ok(wait_state(id, ZK_FAILED, &status) &&
-	   status.error == ZK_ERR_FORBIDDEN,
-	   "a release that is not allowed is a failure");
-	zk_contender_abandon(client, id);
-	ok(wait_children(node, 0), "the contender goes with its session");
-	ok(wait_no_contenders(), "and its slot is free");
-}
-
 static void
 test_cutting(ProxyMoment moment, int rounds)
 {
@@ -828,19 +737,8 @@ test_cutting(ProxyMoment moment, int rounds)
 int
 main(void)
 {
-	servers = getenv("ZK_SERVERS");
-	if (servers == NULL)
-	{
-		fprintf(stderr, "ZK_SERVERS is not set\n");
+	if (!find_servers("client_fault_test") || !open_proxied())
 		return 1;
-	}
-	snprintf(root, sizeof(root), "/client_fault_test_%d", (int) getpid());
-	if (!proxy_start(servers, proxied, sizeof(proxied)))
-	{
-		fprintf(stderr, "could not start a proxy for \"%s\"\n", servers);
-		return 1;
-	}
-	stranger = open_handle(NULL);
 	start_client(proxied, TIMEOUT_MS);
 	test_create_lost();
 	test_create_given_up(PROXY_BEFORE_REPLY, "reply");
@@ -861,7 +759,6 @@ main(void)
 	test_many_locks();
 	test_frozen();
 	test_many_watches();
-	test_forbidden();
 	test_cutting(PROXY_BEFORE_REPLY, 200);
 	test_cutting(PROXY_BEFORE_REQUEST, 100);
 	ok(zk_client_stop(client, 5000), "the client stops");

@@ -14,17 +14,9 @@
  */
 #define THREADED				/* the library's synchronous functions, too */
 
-#include <stdlib.h>
 #include <sys/wait.h>
 
-#include "client_common.h"
-#include "proxy.h"
-
-#define TIMEOUT_MS	2000
-
-#define PATH_SIZE	256
-
-static char proxied[64];		/* the ensemble's address, seen from the client */
+#include "client_proxied.h"
 
 static void
 test_stop_frozen(void)
@@ -144,7 +136,8 @@ be_poisoned(void)
 	zk_client_stop(client, 300);
 	if (zk_now() - began > ZK_MS(600))
 		return 7;
-	if (zk_client_start(&config, detail) != NULL)
+	if (zk_client_start(&config, &error, detail) != NULL ||
+		error != ZK_ERR_POISONED)
 		return 8;
 	return 0;
 }
@@ -168,21 +161,12 @@ test_poisoned(void)
 int
 main(void)
 {
-	servers = getenv("ZK_SERVERS");
-	if (servers == NULL)
-	{
-		fprintf(stderr, "ZK_SERVERS is not set\n");
+	if (!find_servers("client_peer_test"))
 		return 1;
-	}
-	snprintf(root, sizeof(root), "/client_peer_test_%d", (int) getpid());
 	test_poisoned();			/* first: it forks, so no thread may be there */
 
-	if (!proxy_start(servers, proxied, sizeof(proxied)))
-	{
-		fprintf(stderr, "could not start a proxy for \"%s\"\n", servers);
+	if (!open_proxied())
 		return 1;
-	}
-	stranger = open_handle(NULL);
 	start_client(proxied, TIMEOUT_MS);
 	test_stop_frozen();
 	test_fake_peer(http_answer, sizeof(http_answer) - 1, "an HTTP server");

@@ -1,0 +1,106 @@
+/*-------------------------------------------------------------------------
+ *
+ * client_proxied.h
+ *	  What those tests of the lock client have in common that put a proxy
+ *	  between it and the ensemble.
+ *
+ * The stranger has a connection of its own that nothing happens to, and sees
+ * what is really there.
+ *
+ * IDENTIFICATION
+ *	  test/unit/client_proxied.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_CLIENT_PROXIED_H
+#define ZKLOCK_CLIENT_PROXIED_H
+
+#include <stdlib.h>
+
+#include "client_common.h"
+#include "proxy.h"
+
+/* Short, as tests wait for leases and sessions to end. */
+#define TIMEOUT_MS	2000
+
+#define PATH_SIZE	256
+
+static char proxied[64];		/* the ensemble's address, seen from the client */
+
+/* Learn which ensemble to use, and which part of its tree. */
+static inline bool
+find_servers(const char *program)
+{
+	servers = getenv("ZK_SERVERS");
+	if (servers == NULL)
+		fprintf(stderr, "ZK_SERVERS is not set\n");
+	snprintf(root, sizeof(root), "/%s_%d", program, (int) getpid());
+	return servers != NULL;
+}
+
+/* Start the proxy and connect the stranger. */
+static inline bool
+open_proxied(void)
+{
+	if (!proxy_start(servers, proxied, sizeof(proxied)))
+	{
+		fprintf(stderr, "could not start a proxy for \"%s\"\n", servers);
+		return false;
+	}
+	stranger = open_handle(NULL);
+	return true;
+}
+
+/*
+ * Lose the reply to the next request of a type, and the connection with it.
+ * If stay_away is set, no new one is let through until proxy_refuse(false).
+ */
+static inline void
+lose_reply(int type, bool stay_away)
+{
+	proxy_refuse(stay_away);
+	proxy_cut_at(type, 1, PROXY_BEFORE_REPLY, false);
+}
+
+/* Wait until the proxy has cut a connection since it had cut so many. */
+static inline bool
+wait_cut(int before)
+{
+	ZkTime		deadline = zk_now() + DEADLINE;
+
+	while (proxy_cuts() == before)
+	{
+		if (zk_now() > deadline)
+		{
+			diag("no connection was cut");
+			return false;
+		}
+		usleep(1000);
+	}
+	return true;
+}
+
+/* Wait until the client has nothing to do with any contender. */
+static inline bool
+wait_no_contenders(void)
+{
+	ZkTime		deadline = zk_now() + DEADLINE;
+	int			left;
+
+	for (;;)
+	{
+		pthread_mutex_lock(&client->door.lock);
+		left = client->door.contenders;
+		pthread_mutex_unlock(&client->door.lock);
+		if (left == 0)
+			return true;
+		if (zk_now() > deadline)
+		{
+			diag("%d slots are in use", left);
+			return false;
+		}
+		usleep(1000);
+	}
+}
+
+#endif							/* ZKLOCK_CLIENT_PROXIED_H */
