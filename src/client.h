@@ -334,6 +334,11 @@ extern bool zk_is_connection_error(int rc);
 extern void zk_contender_path(const Contender *c, const char *name,
 							  char *path);
 extern void zk_contender_touch(ZkClient *client, int slot);
+extern Contender *zk_contender_answered(const void *context,
+										ZkClient **client, Request *request);
+extern void zk_contender_leave(ZkClient *client, int slot);
+extern bool zk_contender_sent(ZkClient *client, int slot, void *context,
+							  int rc);
 extern void zk_contender_retry(ZkClient *client, Contender *c);
 extern void zk_contender_publish(ZkClient *client, int slot, bool wake);
 extern void zk_contender_new_name(ZkClient *client, Contender *c);

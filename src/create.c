@@ -8,7 +8,7 @@
  * is one contender for a request whatever happened to the connection.
  *
  * All functions run on client threads under engine_lock, which the completions
- * take through zk_request_end().
+ * take through zk_contender_answered().
  *
  * IDENTIFICATION
  *	  src/create.c
@@ -94,18 +94,16 @@ on_create(int rc, const char *path, const struct Stat *stat,
 		  const void *context)
 {
 	Request		request;
-	ZkClient   *client = zk_request_end(context, &request);
+	ZkClient   *client;
 
-	if (client == NULL)
+	if (zk_contender_answered(context, &client, &request) == NULL)
 		return;
-	client->contenders[request.which].pending--;
 	if (rc == ZOK)
 		adopt(client, request.which, strrchr(path, '/') + 1, stat,
 			  request.sent_at);
 	else
 		create_failed(client, request.which, rc);
-	zk_contender_touch(client, request.which);
-	zk_engine_leave(client);
+	zk_contender_leave(client, request.which);
 }
 
 /*
@@ -137,14 +135,8 @@ zk_send_create(ZkClient *client, int slot)
 	}
 	c->state = ZK_CREATING;
 	c->maybe_exists = true;		/* even if refused: it may be in the queue */
-	if (rc != ZOK)
-	{
-		zk_request_undo(client, context);
-		zk_contender_retry(client, c);
-		return;
-	}
-	c->pending++;
-	zk_place_send_list(client, slot);
+	if (zk_contender_sent(client, slot, context, rc))
+		zk_place_send_list(client, slot);
 }
 
 /* How long is the path above the container that was to be created? */
@@ -162,15 +154,13 @@ static void
 on_parent(int rc, const char *path, const void *context)
 {
 	Request		request;
-	ZkClient   *client = zk_request_end(context, &request);
-	Contender  *c;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
 	const char *end;
 
 	(void) path;
-	if (client == NULL)
+	if (c == NULL)
 		return;
-	c = &client->contenders[request.which];
-	c->pending--;
 	if (rc == ZOK || rc == ZNODEEXISTS)
 	{
 		/* one level down, or done */
@@ -192,8 +182,7 @@ on_parent(int rc, const char *path, const void *context)
 			 "Could not create znode \"%.*s\": %s.",
 			 c->parent_len > 150 ? 150 : c->parent_len, c->node,
 			 zerror(rc));
-	zk_contender_touch(client, request.which);
-	zk_engine_leave(client);
+	zk_contender_leave(client, request.which);
 }
 
 /*
@@ -213,17 +202,14 @@ zk_send_parent(ZkClient *client, int slot)
 	context = zk_request_begin(client, REQ_PARENT, slot);
 	rc = zoo_acreate(client->handle, path, "", 0, &ZOO_OPEN_ACL_UNSAFE,
 					 ZOO_CONTAINER, on_parent, context);
-	if (rc == ZOK)
+	if (rc == ZOK || zk_is_connection_error(rc))
 	{
-		c->pending++;
+		zk_contender_sent(client, slot, context, rc);
 		return;
 	}
 	zk_request_undo(client, context);
-	if (zk_is_connection_error(rc))
-		zk_contender_retry(client, c);
-	else
-		zk_contender_fail(client, slot, ZK_ERR_OTHER, "Could not create znode \"%.150s\": %s.",
-			 path, zerror(rc));
+	zk_contender_fail(client, slot, ZK_ERR_OTHER,
+					  "Could not create znode \"%.150s\": %s.", path, zerror(rc));
 }
 
 /*
@@ -233,21 +219,18 @@ static void
 on_stat(int rc, const struct Stat *stat, const void *context)
 {
 	Request		request;
-	ZkClient   *client = zk_request_end(context, &request);
-	Contender  *c;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
 
-	if (client == NULL)
+	if (c == NULL)
 		return;
-	c = &client->contenders[request.which];
-	c->pending--;
 	if (rc == ZOK)
 		adopt(client, request.which, c->name, stat, c->proved_at);
 	else if (rc == ZNONODE)
 		zk_contender_missing(client, request.which);
 	else
 		zk_contender_retry(client, c);
-	zk_contender_touch(client, request.which);
-	zk_engine_leave(client);
+	zk_contender_leave(client, request.which);
 }
 
 /*
@@ -260,16 +243,12 @@ zk_send_stat(ZkClient *client, int slot)
 	Contender  *c = &client->contenders[slot];
 	void	   *context;
 	char		path[ZK_CONTENDER_PATH_SIZE];
+	int			rc;
 
 	zk_contender_path(c, c->name, path);
 	context = zk_request_begin(client, REQ_STAT, slot);
-	if (zoo_aexists(client->handle, path, 0, on_stat, context) == ZOK)
-		c->pending++;
-	else
-	{
-		zk_request_undo(client, context);
-		zk_contender_retry(client, c);
-	}
+	rc = zoo_aexists(client->handle, path, 0, on_stat, context);
+	zk_contender_sent(client, slot, context, rc);
 }
 
 /*
@@ -307,21 +286,18 @@ on_find(int rc, const struct String_vector *list, const void *context)
 {
 	static const struct String_vector none;
 	Request		request;
-	ZkClient   *client = zk_request_end(context, &request);
-	Contender  *c;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
 
-	if (client == NULL)
+	if (c == NULL)
 		return;
-	c = &client->contenders[request.which];
-	c->pending--;
 	if (rc == ZOK || rc == ZNONODE)
 		find_by_base(c, rc == ZOK ? list : &none);
 	else if (rc == ZNOAUTH)
 		zk_contender_stuck(client, request.which, "list the children of");
 	else
 		zk_contender_retry(client, c);
-	zk_contender_touch(client, request.which);
-	zk_engine_leave(client);
+	zk_contender_leave(client, request.which);
 }
 
 /*

@@ -50,6 +50,56 @@ zk_contender_touch(ZkClient *client, int slot)
 }
 
 /*
+ * The completion of a request for a contender begins: take engine_lock, count
+ * the request as answered, copy it to *request.  Returns NULL, without the
+ * lock, if nobody waits for it any more.  zk_contender_leave() ends it.
+ * Completion thread.
+ */
+Contender *
+zk_contender_answered(const void *context, ZkClient **client,
+					  Request *request)
+{
+	Contender  *c;
+
+	*client = zk_request_end(context, request);
+	if (*client == NULL)
+		return NULL;
+	c = &(*client)->contenders[request->which];
+	c->pending--;
+	return c;
+}
+
+/*
+ * The completion ends: see what comes next for the contender, and release
+ * engine_lock.
+ */
+void
+zk_contender_leave(ZkClient *client, int slot)
+{
+	zk_contender_touch(client, slot);
+	zk_engine_leave(client);
+}
+
+/*
+ * A request for a contender was handed to the library, which answered rc: it
+ * is on its way, or it was refused and will be tried again.  Returns which.
+ */
+bool
+zk_contender_sent(ZkClient *client, int slot, void *context, int rc)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (rc == ZOK)
+	{
+		c->pending++;
+		return true;
+	}
+	zk_request_undo(client, context);
+	zk_contender_retry(client, c);
+	return false;
+}
+
+/*
  * Tell the backend where a contender stands; wake it if it may be waiting for
  * just this.
  */

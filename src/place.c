@@ -14,7 +14,7 @@
  * 3. Watch with get: on a node that is gone it leaves no watch (exists would).
  *
  * All functions run on client threads under engine_lock, which the completions
- * take through zk_request_end().
+ * take through zk_contender_answered().
  *
  * IDENTIFICATION
  *	  src/place.c
@@ -104,17 +104,10 @@ send_watch(ZkClient *client, int slot, const char *name)
 	 */
 	rc = zoo_awget(client->handle, path, watcher, (void *) (intptr_t) slot,
 				   on_watch, context);
-	if (rc != ZOK)
-	{
-		zk_request_undo(client, context);
-		c->state = ZK_QUEUED;
-		zk_contender_retry(client, c);
-	}
-	else
-	{
+	if (zk_contender_sent(client, slot, context, rc))
 		client->watch_bytes += strlen(path);
-		c->pending++;
-	}
+	else
+		c->state = ZK_QUEUED;
 }
 
 /*
@@ -246,13 +239,11 @@ on_watch(int rc, const char *value, int value_len, const struct Stat *stat,
 		 const void *context)
 {
 	Request		request;
-	ZkClient   *client = zk_request_end(context, &request);
-	Contender  *c;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
 
-	if (client == NULL)
+	if (c == NULL)
 		return;
-	c = &client->contenders[request.which];
-	c->pending--;
 	if (rc == ZOK)
 	{
 		if (stat->version != 0)
@@ -270,8 +261,7 @@ on_watch(int rc, const char *value, int value_len, const struct Stat *stat,
 		else if (rc != ZNONODE)
 			zk_contender_retry(client, c);
 	}
-	zk_contender_touch(client, request.which);
-	zk_engine_leave(client);
+	zk_contender_leave(client, request.which);
 }
 
 /*
@@ -281,17 +271,12 @@ void
 zk_send_children(ZkClient *client, int slot, RequestKind kind,
 				 strings_completion_t completion)
 {
-	Contender  *c = &client->contenders[slot];
 	void	   *context = zk_request_begin(client, kind, slot);
+	int			rc;
 
-	if (zoo_aget_children(client->handle, c->node, 0, completion,
-						  context) == ZOK)
-		c->pending++;
-	else
-	{
-		zk_request_undo(client, context);
-		zk_contender_retry(client, c);
-	}
+	rc = zoo_aget_children(client->handle, client->contenders[slot].node, 0,
+						   completion, context);
+	zk_contender_sent(client, slot, context, rc);
 }
 
 /*
@@ -301,13 +286,11 @@ static void
 on_list(int rc, const struct String_vector *list, const void *context)
 {
 	Request		request;
-	ZkClient   *client = zk_request_end(context, &request);
-	Contender  *c;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
 
-	if (client == NULL)
+	if (c == NULL)
 		return;
-	c = &client->contenders[request.which];
-	c->pending--;
 	if (c->unwanted || c->state != ZK_QUEUED)
 		;						/* the create that went with it failed */
 	else if (rc == ZOK)
@@ -320,8 +303,7 @@ on_list(int rc, const struct String_vector *list, const void *context)
 						  c->node);
 	else
 		zk_contender_retry(client, c);
-	zk_contender_touch(client, request.which);
-	zk_engine_leave(client);
+	zk_contender_leave(client, request.which);
 }
 
 /*

@@ -7,7 +7,7 @@
  * answer was "deleted" or "no such node", or when its ZooKeeper session is over.
  *
  * All functions run on client threads under engine_lock, which the completions
- * take through zk_request_end().
+ * take through zk_contender_answered().
  *
  * IDENTIFICATION
  *	  src/remove.c
@@ -25,21 +25,18 @@ static void
 on_delete(int rc, const void *context)
 {
 	Request		request;
-	ZkClient   *client = zk_request_end(context, &request);
-	Contender  *c;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
 
-	if (client == NULL)
+	if (c == NULL)
 		return;
-	c = &client->contenders[request.which];
-	c->pending--;
 	if (rc == ZOK || rc == ZNONODE)
 		zk_contender_forget(c);
 	else if (rc == ZNOAUTH)
 		zk_contender_stuck(client, request.which, "delete children of");
 	else
 		zk_contender_retry(client, c);
-	zk_contender_touch(client, request.which);
-	zk_engine_leave(client);
+	zk_contender_leave(client, request.which);
 }
 
 /*
@@ -51,16 +48,12 @@ zk_send_delete(ZkClient *client, int slot)
 	Contender  *c = &client->contenders[slot];
 	void	   *context;
 	char		path[ZK_CONTENDER_PATH_SIZE];
+	int			rc;
 
 	zk_contender_path(c, c->name, path);
 	context = zk_request_begin(client, REQ_DELETE, slot);
-	if (zoo_adelete(client->handle, path, -1, on_delete, context) == ZOK)
-		c->pending++;
-	else
-	{
-		zk_request_undo(client, context);
-		zk_contender_retry(client, c);
-	}
+	rc = zoo_adelete(client->handle, path, -1, on_delete, context);
+	zk_contender_sent(client, slot, context, rc);
 }
 
 /*
@@ -108,13 +101,11 @@ static void
 on_downgrade(int rc, const void *context)
 {
 	Request		request;
-	ZkClient   *client = zk_request_end(context, &request);
-	Contender  *c;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
 
-	if (client == NULL)
+	if (c == NULL)
 		return;
-	c = &client->contenders[request.which];
-	c->pending--;
 
 	/* all or nothing: if the shared one was there, so was all the rest done */
 	if (rc == ZOK || c->results[0].err == ZNODEEXISTS)
@@ -125,8 +116,7 @@ on_downgrade(int rc, const void *context)
 	}
 	else
 		downgrade_failed(client, request.which, rc);
-	zk_contender_touch(client, request.which);
-	zk_engine_leave(client);
+	zk_contender_leave(client, request.which);
 }
 
 /*
@@ -146,6 +136,7 @@ zk_send_downgrade(ZkClient *client, int slot)
 	void	   *context;
 	char		to_path[ZK_CONTENDER_PATH_SIZE];
 	char		from_path[ZK_CONTENDER_PATH_SIZE];
+	int			rc;
 
 	if (!zk_multi_possible(client))
 	{
@@ -161,12 +152,7 @@ zk_send_downgrade(ZkClient *client, int slot)
 	zoo_delete_op_init(&ops[2], from_path, -1);
 	memset(c->results, 0, sizeof(c->results));
 	context = zk_request_begin(client, REQ_DOWNGRADE, slot);
-	if (zoo_amulti(client->handle, 3, ops, c->results, on_downgrade,
-				   context) == ZOK)
-		c->pending++;
-	else
-	{
-		zk_request_undo(client, context);
-		zk_contender_retry(client, c);
-	}
+	rc = zoo_amulti(client->handle, 3, ops, c->results, on_downgrade,
+				   context);
+	zk_contender_sent(client, slot, context, rc);
 }
