@@ -504,6 +504,21 @@ equals(const char *text, size_t len, const char *word)
 }
 
 /*
+ * Could the lock node above take a component, of COMPONENT_MAX bytes at most,
+ * for a contender?  It would wait for it for ever.
+ */
+static bool
+like_contender(const char *component, size_t len)
+{
+	char		name[COMPONENT_MAX + 1];
+	ZkQueueEntry entry;
+
+	memcpy(name, component, len);
+	name[len] = '\0';
+	return zk_queue_parse(name, &entry);
+}
+
+/*
  * Check one component, len bytes, of a path.  NULL, or what is wrong.
  */
 static const char *
@@ -518,6 +533,8 @@ check_component(const char *component, size_t len, bool first)
 	if (len > COMPONENT_MAX)
 		return "The path has a component longer than "
 			STRINGIFY(COMPONENT_MAX) " bytes.";
+	if (like_contender(component, len))
+		return "The path has a component that looks like the name of a contender.";
 	if (first && equals(component, len, ".zklock"))
 		return "The path \"/.zklock\" and all below it are reserved.";
 	if (first && equals(component, len, "zookeeper"))
