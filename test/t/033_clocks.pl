@@ -1,0 +1,168 @@
+# Clocks that step: the wall clock, which must not matter, and all clocks, as when
+# the machine was suspended, which must.
+#
+# The steps are those of the holder's cluster; the rival's and the ensemble's
+# clocks go on.  Everybody is connected all the time.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
+use ZkClock;
+use ZkEnsemble;
+use ZkPsql;
+
+# Seconds.  The lease runs for two thirds of it.
+my $session_timeout = 15;
+
+my $ensemble = ZkEnsemble->new('main', maxSessionTimeout => 60000);
+my $node = zk_cluster('holder', $ensemble,
+	start => 0,
+	settings => { 'zklock.session_timeout' => "${session_timeout}s" });
+my $clock = ZkClock->new('holder');
+$clock->start_cluster($node);
+$node->safe_psql('postgres',
+	'CREATE EXTENSION zklock; CREATE TABLE work (step text)');
+my $rival_node = zk_cluster('rival', $ensemble);
+
+my $holder = ZkPsql->new($node);
+my $waiter = ZkPsql->new($node);
+my $rival = ZkPsql->new($rival_node);
+
+sub monotonic { return clock_gettime(CLOCK_MONOTONIC); }
+
+# What the holder's cluster has for the time of day, in seconds.
+sub wall_clock
+{
+	return $waiter->ask('SELECT extract(epoch FROM clock_timestamp())');
+}
+
+# Begin a transaction that works under a lock of transaction scope.
+sub work_under
+{
+	my ($path) = @_;
+	$holder->ask('BEGIN');
+	is($holder->ask("SELECT zk_lock_acquire_xact('$path')"),
+		't', "$path: acquired");
+	$holder->ask("INSERT INTO work VALUES ('$path')");
+	return;
+}
+
+sub committed
+{
+	my ($path) = @_;
+	return $node->safe_psql('postgres',
+		"SELECT count(*) FROM work WHERE step = '$path'");
+}
+
+# ---- The wall clock is set forward and back while somebody waits (S88).
+
+foreach my $step (3600, -7200)
+{
+	my $path = "/wall/wait$step";
+	$rival->ask("SELECT zk_lock_acquire('$path')");
+	my $before = wall_clock();
+	my $start = monotonic();
+	$waiter->send("SELECT zk_lock_acquire('$path', '2 s')");
+	$holder->send("SELECT zk_lock_acquire('$path')");
+	$ensemble->wait_for_queue($path, 3);
+	$clock->set_wall_clock($step);
+	is($waiter->answer, 'f', "S88: $step s: the wait times out");
+	my $took = monotonic() - $start;
+	cmp_ok($took, '>=', 2, "S88: $step s: not before its time");
+	cmp_ok($took, '<', 20, "S88: $step s: nor long after");
+	cmp_ok(abs(wall_clock() - $before - $step),
+		'<', 60, "$step s: the wall clock was set");
+	$rival->ask("SELECT zk_lock_release('$path')");
+	is($holder->answer, 't', "S88: $step s: who waits on is granted");
+	$holder->ask("SELECT zk_lock_release('$path')");
+}
+
+# ---- ... and while somebody holds, for longer than a lease.
+
+work_under('/wall/hold');
+my $token = $holder->ask("SELECT zk_lock_token('/wall/hold')");
+my $until = monotonic() + $session_timeout;
+my $step = 3600;
+wait_for(
+	sub {
+		$clock->set_wall_clock($step);
+		$step = -$step;
+		$holder->ask(
+			"SELECT state FROM zk_locks WHERE path = '/wall/hold'", 'quiet')
+		  eq 'held'
+		  or die 'S88: the lock is not held any more';
+		return monotonic() > $until;
+	},
+	'the first lease to be over',
+	$session_timeout * 4);
+is($holder->ask("SELECT zk_lock_verify('/wall/hold')"),
+	$token, 'S88: a lock outlives any setting of the wall clock');
+$holder->ask('COMMIT');
+is(committed('/wall/hold'), 1, 'S88: and its transaction commits');
+
+# ---- Suspended for longer than the session timeout (S6).
+
+work_under('/suspended/long');
+$token = $holder->ask("SELECT zk_lock_token('/suspended/long')");
+$rival->send("SELECT zk_lock_acquire('/suspended/long')");
+$ensemble->wait_for_queue('/suspended/long', 2);
+$clock->suspend($session_timeout + 1);
+$holder->ask('COMMIT');
+is($holder->sqlstate, 'ZKL01',
+	'S6: no commit after a suspension beyond the session timeout');
+is(committed('/suspended/long'), 0, 'S6: nothing was committed');
+is($rival->answer, 't', 'S6: who waited has the lock');
+cmp_ok($rival->ask("SELECT zk_lock_token('/suspended/long')"),
+	'>', $token, 'S6: with a greater token');
+$rival->ask("SELECT zk_lock_release('/suspended/long')");
+work_under('/suspended/long');
+$holder->ask('COMMIT');
+is(committed('/suspended/long'), 1, 'S6: the next transaction commits');
+
+# Nobody has to ask: a backend that is idle finds out by itself.
+$holder->ask("SELECT zk_lock_acquire('/suspended/idle')");
+$clock->suspend($session_timeout + 1);
+$ensemble->wait_for_queue('/suspended/idle', 0);
+is($holder->lock_state('/suspended/idle'),
+	'lost', 'S6: an idle backend loses its locks by the clock');
+$holder->ask("SELECT zk_lock_release('/suspended/idle')");
+
+# ---- Suspended for longer than the lease, but not so long that the ZooKeeper
+# session can have expired: it is asked once more.
+
+work_under('/suspended/short');
+$holder->ask("SELECT zk_lock_verify('/suspended/short')");
+$clock->suspend($session_timeout * 2 / 3 + 1);
+$holder->ask('COMMIT');
+is($holder->sqlstate, '', 'a lease that ran out is renewed at commit');
+is(committed('/suspended/short'), 1, 'which then succeeds');
+
+work_under('/suspended/short/frozen');
+$holder->ask("SELECT zk_lock_verify('/suspended/short/frozen')");
+$ensemble->pause;
+$clock->suspend($session_timeout * 2 / 3 + 1);
+my $start = monotonic();
+$holder->ask('COMMIT');
+my $took = monotonic() - $start;
+$ensemble->resume;
+is($holder->sqlstate, 'ZKL01', 'not if the ensemble does not answer');
+cmp_ok($took, '<', $session_timeout / 3 + 5,
+	'which is waited for until the session may have expired, no longer');
+is(committed('/suspended/short/frozen'), 0, 'nothing was committed');
+
+# ---- A wait goes on through a suspension.
+
+$rival->ask("SELECT zk_lock_acquire('/suspended/wait')");
+$waiter->send("SELECT zk_lock_acquire('/suspended/wait')");
+$ensemble->wait_for_queue('/suspended/wait', 2);
+$clock->suspend(2 * $session_timeout);
+$rival->ask("SELECT zk_lock_release('/suspended/wait')");
+is($waiter->answer, 't', 'S6: who waited through it is granted');
+like($waiter->ask("SELECT zk_lock_verify('/suspended/wait')"),
+	qr/^\d+$/, 'S6: and holds the lock');
+
+done_testing();
