@@ -7,6 +7,10 @@
 #   make demo [KEEP=1]		see it work; demo-stop ends what KEEP=1 left
 #   make test [SUITE=...]	every test; see test/run for what can be chosen
 #
+# And this needs GNU indent, which "make test" installs:
+#
+#   make format			lay out the C code as pgindent does
+#
 # Variables: PG_CONFIG chooses the PostgreSQL to build for, WERROR=1 makes
 # warnings fatal.
 
@@ -110,11 +114,13 @@ all install uninstall installcheck clean lint check-symbols:
 
 endif
 
-.PHONY: demo demo-stop test
+.PHONY: demo demo-stop test format
 demo:
 	demo/run
 demo-stop:
 	demo/stop
 test:
 	test/run $(SUITE)
+format:
+	test/format $(wildcard src/*.[ch] test/tools/*.c test/unit/*.[ch])
 .DEFAULT_GOAL := all
