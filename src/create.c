@@ -67,25 +67,25 @@ create_failed(ZkClient *client, int slot, int rc)
 			c->parent_len = (uint16_t) strlen(c->node);
 			if (++c->attempts > ZK_MAX_ATTEMPTS)
 				zk_contender_fail(client, slot, ZK_ERR_VANISHING,
-					 "Lock node \"%.150s\" vanished each of %d times it was created.",
-					 c->node, ZK_MAX_ATTEMPTS);
+								  "Lock node \"%.150s\" vanished each of %d times it was created.",
+								  c->node, ZK_MAX_ATTEMPTS);
 			break;
 		case ZTHROTTLEDOP:
 			zk_contender_retry(client, c);
 			break;
 		case ZNOCHILDRENFOREPHEMERALS:
 			zk_contender_fail(client, slot, ZK_ERR_EPHEMERAL_PARENT,
-				 "Znode \"%.150s\" is ephemeral and cannot have children.",
-				 c->node);
+							  "Znode \"%.150s\" is ephemeral and cannot have children.",
+							  c->node);
 			break;
 		case ZNOAUTH:
 			zk_contender_fail(client, slot, ZK_ERR_FORBIDDEN,
-				 "Not authorized to create children of znode \"%.150s\".",
-				 c->node);
+							  "Not authorized to create children of znode \"%.150s\".",
+							  c->node);
 			break;
 		default:
 			zk_contender_fail(client, slot, ZK_ERR_OTHER,
-				 "Could not create a contender: %s.", zerror(rc));
+							  "Could not create a contender: %s.", zerror(rc));
 	}
 }
 
@@ -130,7 +130,7 @@ zk_send_create(ZkClient *client, int slot)
 	{
 		zk_request_undo(client, context);
 		zk_contender_fail(client, slot, ZK_ERR_OTHER,
-			 "Could not create a contender: %s.", zerror(rc));
+						  "Could not create a contender: %s.", zerror(rc));
 		return;
 	}
 	c->state = ZK_CREATING;
@@ -176,12 +176,12 @@ on_parent(int rc, const char *path, const void *context)
 		zk_contender_retry(client, c);
 	else if (!c->unwanted)
 		zk_contender_fail(client, request.which,
-			 rc == ZNOAUTH ? ZK_ERR_FORBIDDEN :
-			 rc == ZNOCHILDRENFOREPHEMERALS ? ZK_ERR_EPHEMERAL_PARENT :
-			 ZK_ERR_OTHER,
-			 "Could not create znode \"%.*s\": %s.",
-			 c->parent_len > 150 ? 150 : c->parent_len, c->node,
-			 zerror(rc));
+						  rc == ZNOAUTH ? ZK_ERR_FORBIDDEN :
+						  rc == ZNOCHILDRENFOREPHEMERALS ? ZK_ERR_EPHEMERAL_PARENT :
+						  ZK_ERR_OTHER,
+						  "Could not create znode \"%.*s\": %s.",
+						  c->parent_len > 150 ? 150 : c->parent_len, c->node,
+						  zerror(rc));
 	zk_contender_leave(client, request.which);
 }
 

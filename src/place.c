@@ -92,7 +92,7 @@ send_watch(ZkClient *client, int slot, const char *name)
 	if (c->watched == NULL)
 	{
 		zk_contender_fail(client, slot, ZK_ERR_OTHER,
-			 "Cannot watch contender \"%.100s\".", name);
+						  "Cannot watch contender \"%.100s\".", name);
 		return;
 	}
 	c->state = ZK_WATCHING;
@@ -185,13 +185,13 @@ evaluate(ZkClient *client, int slot, const struct String_vector *list)
 			break;
 		case ZK_DECIDE_TIED:
 			zk_contender_fail(client, slot, ZK_ERR_TIED,
-				 "Contender \"%.80s\" has the same sequence number as \"%s\".",
-				 entries[verdict.watch].name, c->name);
+							  "Contender \"%.80s\" has the same sequence number as \"%s\".",
+							  entries[verdict.watch].name, c->name);
 			break;
 		case ZK_DECIDE_SEQUENCE:
 			zk_contender_fail(client, slot, ZK_ERR_SEQUENCE,
-				 "Contender \"%s\" has one of the last sequence numbers.",
-				 c->name);
+							  "Contender \"%s\" has one of the last sequence numbers.",
+							  c->name);
 			break;
 	}
 	free(own);
@@ -257,7 +257,7 @@ on_watch(int rc, const char *value, int value_len, const struct Stat *stat,
 		c->state = ZK_QUEUED;
 		if (rc == ZNOAUTH)
 			zk_contender_fail(client, request.which, ZK_ERR_FORBIDDEN,
-				 "Not authorized to read contender \"%s\".", c->watched);
+							  "Not authorized to read contender \"%s\".", c->watched);
 		else if (rc != ZNONODE)
 			zk_contender_retry(client, c);
 	}

@@ -153,6 +153,6 @@ zk_send_downgrade(ZkClient *client, int slot)
 	memset(c->results, 0, sizeof(c->results));
 	context = zk_request_begin(client, REQ_DOWNGRADE, slot);
 	rc = zoo_amulti(client->handle, 3, ops, c->results, on_downgrade,
-				   context);
+					context);
 	zk_contender_sent(client, slot, context, rc);
 }

@@ -182,7 +182,7 @@ run_connect(void)
 		return rc;
 	}
 	fprintf(answer, "\t0x%" PRIx64 "\t%d", zoo_client_id(handle)->client_id,
-		   zoo_recv_timeout(handle));
+			zoo_recv_timeout(handle));
 	return ZOK;
 }
 
@@ -422,12 +422,12 @@ run_stat(void)
 
 	if (rc == ZOK)
 		fprintf(answer, "\tczxid=%" PRId64 "\tmzxid=%" PRId64 "\tpzxid=%" PRId64
-			   "\tctime=%" PRId64 "\tmtime=%" PRId64
-			   "\tversion=%d\tcversion=%d\taversion=%d"
-			   "\tephemeralOwner=0x%" PRIx64 "\tdataLength=%d\tnumChildren=%d",
-			   stat.czxid, stat.mzxid, stat.pzxid, stat.ctime, stat.mtime,
-			   stat.version, stat.cversion, stat.aversion,
-			   stat.ephemeralOwner, stat.dataLength, stat.numChildren);
+				"\tctime=%" PRId64 "\tmtime=%" PRId64
+				"\tversion=%d\tcversion=%d\taversion=%d"
+				"\tephemeralOwner=0x%" PRIx64 "\tdataLength=%d\tnumChildren=%d",
+				stat.czxid, stat.mzxid, stat.pzxid, stat.ctime, stat.mtime,
+				stat.version, stat.cversion, stat.aversion,
+				stat.ephemeralOwner, stat.dataLength, stat.numChildren);
 	return rc;
 }
 
@@ -449,7 +449,7 @@ put_acl(const char *path)
 	for (i = 0; i < list.count; i++)
 	{
 		fprintf(answer, "%s%s:%s:", i > 0 ? "," : "", list.data[i].id.scheme,
-			   list.data[i].id.id);
+				list.data[i].id.id);
 		for (p = 0; permissions[p]; p++)
 			if (list.data[i].perms & (1 << p))
 				fputc(permissions[p], answer);
