@@ -478,7 +478,9 @@ sub zk_cluster
 		  ? $servers->connect_string
 		  : $servers->address;
 	}
-	$node->init(%params);
+	# Whatever the machine's locale is, even none.
+	$node->init(%params,
+		extra => [ qw(--encoding=UTF8 --no-locale), @{ $params{extra} // [] } ]);
 	%settings = (
 		cluster_name => $name,
 		max_connections => 100,
