@@ -292,11 +292,13 @@ COMMIT;
 SELECT count(*) FROM zk_locks;
 
 -- names that need care
-SELECT zk_lock_acquire('/a b/"c"/{d}/e%s%n/lock-0000000001');
+SELECT zk_lock_acquire('/a b/"c"/{d}/e%s%n/lock-000000001');
 SELECT path, mode, session_count FROM zk_locks;
 SELECT position, mode, granted, own, token > 0 AS token,
 	since <= clock_timestamp() + '1 min' AS since, owner::json ->> 'pid' = pg_backend_pid()::text AS pid,
 	owner::json ->> 'database' = current_database() AS database,
 	owner::json ->> 'application_name' AS application_name
-FROM zk_lock_queue('/a b/"c"/{d}/e%s%n/lock-0000000001');
-SELECT zk_lock_release('/a b/"c"/{d}/e%s%n/lock-0000000001');
+FROM zk_lock_queue('/a b/"c"/{d}/e%s%n/lock-000000001');
+SELECT zk_lock_release('/a b/"c"/{d}/e%s%n/lock-000000001');
+-- one that the lock above it would take for a contender
+SELECT zk_lock_acquire('/a b/lock-0000000001');
