@@ -71,7 +71,7 @@ sub command
 
 =item $proxy->freeze($session_id), freeze_requests, freeze_replies, cut
 
-=item $proxy->refuse()
+=item $proxy->refuse(), $proxy->hang_up()
 
 =item $proxy->delay($milliseconds)
 
@@ -79,15 +79,15 @@ sub command
 
 The commands of test/tools/zkproxy.c.
 
-=item $proxy->fired(), $proxy->connections()
+=item $proxy->fired(), $proxy->connections(), $proxy->accepted()
 
 Numbers.
 
 =cut
 
 foreach my $name (
-	qw(pass freeze freeze-requests freeze-replies cut refuse delay
-	cut-before-request cut-after-request hold-reply fired connections))
+	qw(pass freeze freeze-requests freeze-replies cut refuse hang-up delay
+	cut-before-request cut-after-request hold-reply fired connections accepted))
 {
 	my $method = $name =~ tr/-/_/r;
 	no strict 'refs';

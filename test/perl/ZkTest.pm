@@ -19,10 +19,13 @@ use warnings;
 
 use Carp;
 use Exporter 'import';
+use POSIX ();
 use PostgreSQL::Test::Utils ();
+use Test::More;
 use Time::HiRes qw(sleep time);
 
 our @EXPORT = qw(wait_for);
+our @EXPORT_OK = qw(cpu_time time_to_end);
 
 # Die of these signals instead of just ending: then the END blocks run, ours
 # and those of PostgreSQL::Test::Cluster, and stop the servers.
@@ -59,8 +62,48 @@ sub wait_for
 
 =pod
 
+=item cpu_time($pid)
+
+How much of a processor a process, with all its threads, has used, in seconds.
+
+=item time_to_end($pid)
+
+Wait for a process to end; returns after how many seconds it has.
+
 =back
 
+Both have to be asked for by name.
+
 =cut
+
+sub cpu_time
+{
+	my ($pid) = @_;
+	my $stat = PostgreSQL::Test::Utils::slurp_file("/proc/$pid/stat");
+	my @fields = split ' ', $stat =~ s/^.*\) //sr;
+	return ($fields[11] + $fields[12]) / POSIX::sysconf(POSIX::_SC_CLK_TCK());
+}
+
+# Has a process ended?  Who is to take note of that may take its time.
+sub ended
+{
+	my ($pid) = @_;
+	open my $stat, '<', "/proc/$pid/stat" or return 1;
+	return (<$stat> // ') Z') =~ /\) Z/;
+}
+
+sub time_to_end
+{
+	my ($pid) = @_;
+	my $start = time;
+	until (ended($pid))
+	{
+		die "process $pid does not end" if time - $start > 60;
+		sleep 0.002;
+	}
+	my $took = time - $start;
+	note sprintf 'process %d is gone after %.3f s', $pid, $took;
+	return $took;
+}
 
 1;

@@ -131,6 +131,13 @@ is($proxy->connections, 0, 'a refused client does not come back');
 $proxy->pass;
 wait_for(sub { $proxy->connections > 0 }, 'the client to come back');
 pass('it does when the proxy listens again');
+$proxy->accepted;
+$proxy->hang_up;
+$proxy->cut;
+my $accepted = 0;
+wait_for(sub { ($accepted += $proxy->accepted) >= 2 }, 'the client to try');
+is($proxy->connections, 0, 'a client that is hung up on stays outside');
+$proxy->pass;
 wait_for(sub { ($client->call('create', '/mine', '', 'ephemeral'))[0] == 0 },
 	'the client to be served again');
 

@@ -12,6 +12,7 @@ use Test::More;
 use Time::HiRes qw(time sleep);
 use ZkEnsemble;
 use ZkPsql;
+use ZkTest qw(time_to_end);
 
 # As long as the servers allow: what comes within milliseconds does not come by
 # itself.
@@ -72,29 +73,6 @@ sub handover
 	$rival->ask("SELECT zk_lock_release('$path')");
 	note sprintf 'the rival gets it after %.3f s', $time - $start;
 	return $time - $start;
-}
-
-# Has a process ended?  Who is to take note of that may take its time.
-sub ended
-{
-	my ($pid) = @_;
-	open my $stat, '<', "/proc/$pid/stat" or return 1;
-	return (<$stat> // ') Z') =~ /\) Z/;
-}
-
-# After how many seconds from now has it?
-sub time_to_end
-{
-	my ($pid) = @_;
-	my $start = time;
-	until (ended($pid))
-	{
-		die "process $pid does not end" if time - $start > 60;
-		sleep 0.002;
-	}
-	my $took = time - $start;
-	note sprintf 'process %d is gone after %.3f s', $pid, $took;
-	return $took;
 }
 
 # Three times; the machine may be busy with other things at times.

@@ -13,6 +13,7 @@ use Test::More;
 use Time::HiRes qw(time sleep);
 use ZkEnsemble;
 use ZkPsql;
+use ZkTest qw(cpu_time);
 
 my $connect_timeout = 1;
 my $ensemble = ZkEnsemble->new('main', tick_time => 500);
@@ -33,14 +34,6 @@ sub ask_servers
 	my $start = time;
 	$session->ask("SELECT zk_lock_acquire('/bad'" . ($arguments // '') . ')');
 	return time - $start;
-}
-
-# How much of a processor has a process, with all its threads, used, in seconds?
-sub cpu_time
-{
-	my ($pid) = @_;
-	my @fields = split ' ', slurp_file("/proc/$pid/stat") =~ s/^.*\) //sr;
-	return ($fields[11] + $fields[12]) / POSIX::sysconf(POSIX::_SC_CLK_TCK());
 }
 
 # After an error: the backend is idle, and works with the real ensemble.
@@ -105,6 +98,9 @@ check_servers('misspelt',
 my $session = ZkPsql->new($node);
 ask_servers($session, "no-such-host.invalid:2181,127.0.0.1:1,$real", ", '30 s'");
 is($session->sqlstate, '', 'S63: one server that can be reached is enough');
+like(slurp_file($node->logfile),
+	qr/ZooKeeper client: Host "no-such-host\.invalid" could not be resolved/,
+	'S63: a name that cannot be resolved is named in the server log');
 $session->ask('SELECT zk_lock_release_all()');
 $session->quit;
 

@@ -18,6 +18,7 @@
  *	freeze-replies [ID]	nothing from the server to clients
  *	cut [ID]			close the connections
  *	refuse				stop listening; connections that exist live on
+ *	hang-up				listen, but close each new connection at once
  *	delay MS			forward what the server sends that much later
  *	cut-before-request TYPE [N]	close the connection instead of forwarding the
  *						Nth request of a type from now
@@ -30,6 +31,7 @@
  *						count; and "event", the watch events of clients
  *	sessions			ID:PASSWORD ...: the sessions of open connections
  *	connections			how many are open
+ *	accepted			how many were made since the last time this was asked
  *
  * ID (0x...) limits a command to one ZooKeeper session; a freeze then meets
  * the connections that its client makes later, too.
@@ -188,6 +190,8 @@ static struct
 	Link	   *links;
 	bool		held_up;		/* of all sessions */
 	bool		held_down;
+	bool		hangs_up;
+	long		accepted;		/* since it was last asked for */
 	SessionHold holds[MAX_HOLDS];
 	int			hold_count;
 	int			delay_ms;
@@ -297,6 +301,12 @@ accept_client(void)
 
 	if (client < 0)
 		return;
+	proxy.accepted++;
+	if (proxy.hangs_up)
+	{
+		close(client);
+		return;
+	}
 	server = socket(proxy.server.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (server < 0)
 		die("socket");
@@ -672,6 +682,7 @@ run_pass(void)
 	Link	   *link;
 
 	proxy.held_up = proxy.held_down = false;
+	proxy.hangs_up = false;
 	proxy.hold_count = 0;
 	proxy.delay_ms = 0;
 	proxy.trap = TRAP_NONE;
@@ -691,6 +702,13 @@ run_refuse(void)
 		close(proxy.listener);
 	proxy.listener = -1;
 	return true;
+}
+
+static bool
+run_hang_up(void)
+{
+	proxy.hangs_up = true;
+	return proxy.listener >= 0 || listen_on(proxy.port);
 }
 
 static bool
@@ -749,6 +767,14 @@ run_connections(void)
 	return true;
 }
 
+static bool
+run_accepted(void)
+{
+	fprintf(answer, " %ld", proxy.accepted);
+	proxy.accepted = 0;
+	return true;
+}
+
 static const Command commands[] = {
 	{"pass", run_pass},
 	{"freeze", run_freeze},
@@ -756,6 +782,7 @@ static const Command commands[] = {
 	{"freeze-replies", run_freeze_replies},
 	{"cut", run_cut},
 	{"refuse", run_refuse},
+	{"hang-up", run_hang_up},
 	{"delay", run_delay},
 	{"cut-before-request", run_cut_before_request},
 	{"cut-after-request", run_cut_after_request},
@@ -763,7 +790,8 @@ static const Command commands[] = {
 	{"fired", run_fired},
 	{"count", run_count},
 	{"sessions", run_sessions},
-	{"connections", run_connections}
+	{"connections", run_connections},
+	{"accepted", run_accepted}
 };
 
 static void
