@@ -317,6 +317,7 @@ extern void zk_door_publish_listing(Door *door, uint32_t serial,
 									ZkQueueListing *listing);
 
 /* in request.c: requests on their way */
+extern bool zk_client_may_claim(void);
 extern bool zk_client_claim(ZkClient *client);
 extern void zk_client_disclaim(void);
 extern ZkClient *zk_client_enter(void);

@@ -270,6 +270,10 @@ zk_client_status(ZkClient *client, ZkSessionStatus *status)
 		status->error = ZK_ERR_POISONED;
 		status->definite = true;
 	}
+	else if (status->resolving && status->error == ZK_OK)
+		snprintf(status->detail, sizeof(status->detail),
+				 "The names in \"%.180s\" have not been resolved yet.",
+				 client->servers);
 	else if (status->state != ZK_SESSION_CONNECTED && status->error == ZK_OK)
 		zk_log_last_error(status->detail);
 }

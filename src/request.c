@@ -15,8 +15,8 @@
  *
  * Completions come without a handle, so which client they belong to is one
  * variable: only one client of the process has a handle at a time.  (There can
- * be two clients: one that was stopped and did not end in time, as its thread
- * sits in the resolver or waits for the library, and the next.)
+ * be several clients: those that were stopped and did not end in time, as
+ * their threads sit in the resolver or wait for the library, and the next.)
  *
  * IDENTIFICATION
  *	  src/request.c
@@ -43,6 +43,20 @@ static void *
 make_context(unsigned int index, uint32_t serial)
 {
 	return (void *) (((uintptr_t) serial << INDEX_BITS) | index);
+}
+
+/*
+ * Could a client become the one with the handle, as things are?  Helper thread.
+ */
+bool
+zk_client_may_claim(void)
+{
+	bool		free_to_claim;
+
+	pthread_mutex_lock(&owner_lock);
+	free_to_claim = owner == NULL;
+	pthread_mutex_unlock(&owner_lock);
+	return free_to_claim;
 }
 
 /*

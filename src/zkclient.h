@@ -183,6 +183,8 @@ typedef struct ZkSessionStatus
 	int64_t		sessions;		/* sessions this client has had */
 	int64_t		reconnects;		/* connections lost and regained */
 
+	bool		resolving;		/* the resolver has been asked for names */
+
 	/*
 	 * Why there is no connection.  A definite error (no server resolves, the
 	 * peer is no ZooKeeper, no thread) is not worth waiting for; else it is

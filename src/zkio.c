@@ -267,8 +267,28 @@ close_handle(ZkClient *client)
 }
 
 /*
+ * A new attempt to connect begins: forget why the last one failed, and let the
+ * backend know that it is the resolver that is waited for now.
+ */
+static void
+publish_resolving(ZkClient *client)
+{
+	pthread_mutex_lock(&client->engine_lock);
+	client->status.resolving = true;
+	client->status.error = ZK_OK;
+	client->status.definite = false;
+	client->status.detail[0] = '\0';
+	publish_session(client, unconnected_state(client));
+	pthread_mutex_unlock(&client->engine_lock);
+}
+
+/*
  * Open a handle, for the ZooKeeper session there is or a new one.  Resolves
  * names and creates threads, without engine_lock.
+ *
+ * While another client of this process has a handle, which is then being
+ * closed, nothing is done.  One that was stopped while it waited for the
+ * resolver has none and is not waited for: other servers may be the way out.
  */
 static void
 open_handle(ZkClient *client)
@@ -280,14 +300,20 @@ open_handle(ZkClient *client)
 	zhandle_t  *zh = NULL;
 
 	client->next_open = zk_now() + REOPEN_DELAY;
-	if (!zk_client_claim(client))
+	if (!zk_client_may_claim())
 	{
-		/* an earlier client is still closing its own */
 		client->next_open = zk_now() + CLAIM_DELAY;
 		return;
 	}
-
+	publish_resolving(client);
 	servers = zk_servers_resolve(client->servers, &error, detail);
+	if (!zk_client_claim(client))
+	{
+		/* that one has come back from the resolver, too, and was faster */
+		free(servers);
+		client->next_open = zk_now() + CLAIM_DELAY;
+		return;
+	}
 	if (servers != NULL && !zk_guard_probe_threads())
 	{
 		free(servers);
@@ -305,9 +331,7 @@ open_handle(ZkClient *client)
 	if (client->disconnected_at == 0)
 		client->disconnected_at = client->opened_at;
 	id = client->client_id;
-	client->status.error = ZK_OK;
-	client->status.definite = false;
-	client->status.detail[0] = '\0';
+	client->status.resolving = false;
 	pthread_mutex_unlock(&client->engine_lock);
 
 	if (servers != NULL)

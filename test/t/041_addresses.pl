@@ -250,6 +250,10 @@ like(
 	$session->errors,
 	qr/could not acquire lock "\/stall": could not connect to ZooKeeper/,
 	'S63: the resolver hangs: message');
+like(
+	$session->errors,
+	qr/DETAIL: +The names in "\Q$name\E" have not been resolved yet\./,
+	'S63: the resolver hangs: the host is named');
 cmp_ok($took, '>=', 1, 'S87: a timeout of 1 s, not earlier');
 cmp_ok($took, '<', 1 + $late, 'S87: nor much later');
 is_deeply([ $resolver->asked ],
@@ -279,6 +283,13 @@ cmp_ok(max(@times), '<', $late, 'S62: every time');
 cmp_ok(min(@times), '<', 0.8,
 	'S47: the resolver hangs: it holds up an end for 500 ms');
 cmp_ok(max(@times), '<', $late, 'S47: every time');
+
+# Servers without names are a way out, in the same backend.
+$session->ask("SET zklock.servers = '${\$proxies[0]->address}'");
+is($session->ask("SELECT zk_lock_acquire('/stall', '15 s')"),
+	't', 'S63: the resolver hangs: numeric addresses do without it');
+$session->ask('SELECT zk_lock_release_all()');
+$session->ask("SET zklock.servers = '$name'");
 
 # Whoever waits long enough gets there.
 $session->send("SELECT zk_lock_acquire('/stall')");

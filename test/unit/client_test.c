@@ -511,7 +511,8 @@ test_unreachable(const char *list, ZkError error, bool definite,
 	{
 		wait_event();
 		zk_client_status(client, &status);
-	} while (status.detail[0] == '\0' && zk_now() < deadline);
+	} while ((status.resolving || status.detail[0] == '\0') &&
+			 zk_now() < deadline);
 	is_int(status.error, error, "%s: the error is the right one", what);
 	ok(status.definite == definite, "%s: it is %sdefinite", what,
 	   definite ? "" : "not ");
