@@ -14,6 +14,13 @@ ZkEnsemble - real ZooKeeper servers for a test
   my $node = zk_cluster('primary', $ensemble);
 
   $ensemble->kill_server($ensemble->leader);
+
+  my $ensemble = ZkEnsemble->new('parted', servers => 3, peer_proxies => 1);
+  my ($server) = $ensemble->followers;
+  $ensemble->partition($server);
+  ... its clients still reach it; it does not reach the others ...
+  $ensemble->heal($server);
+
   wait_for(sub { $ensemble->watch_count == 0 }, 'watches to go');
 
 =head1 DESCRIPTION
@@ -60,6 +67,8 @@ my @ensembles;
 Make an ensemble and start it.  The settings are those of "test/lib/zookeeper
 init": servers, observers, address, tick_time, heap, C<java.NAME>, or a line of
 ZooKeeper's configuration.  C<< start => 0 >> leaves it to the caller to start.
+With C<< peer_proxies => 1 >> the servers reach each other through proxies, so
+that C<partition> can be called.
 
 =cut
 
@@ -67,11 +76,13 @@ sub new
 {
 	my ($class, $name, %settings) = @_;
 	my $start = delete $settings{start} // 1;
+	my $peer_proxies = delete $settings{peer_proxies};
 	my $test = basename($0) =~ s/\.[^.]+$//r;
 	my $dir = File::Spec->rel2abs(
 		"$PostgreSQL::Test::Utils::tmp_check/t_${test}_${name}_zookeeper");
 	my $self = bless { name => $name, dir => $dir }, $class;
 
+	$settings{peer_links} = 'yes' if $peer_proxies;
 	rmtree($dir);
 	push @ensembles, $self;
 	run_command('init', $dir, map { "$_=$settings{$_}" } sort keys %settings);
@@ -82,8 +93,29 @@ sub new
 		$self->{servers}{$id} = { host => $host, port => $port };
 	}
 	close $list;
+	$self->start_peer_proxies if $peer_proxies;
 	$self->start if $start;
 	return $self;
+}
+
+# One for every way from a server to another, and for each of the two ports
+# that servers have for their peers: one for the election, one for the leader.
+sub start_peer_proxies
+{
+	my ($self) = @_;
+	open my $list, '<', "$self->{dir}/links" or die "$self->{dir}/links: $!";
+	while (<$list>)
+	{
+		my ($from, $to, $address, $port) = split;
+		push @{ $self->{links} },
+		  {
+			ends => [ $from, $to ],
+			proxy => ZkProxy->new("127.0.0.1:$port",
+				raw => 1, listen => "$address:$port")
+		  };
+	}
+	close $list;
+	return;
 }
 
 # Run test/lib/zookeeper.
@@ -205,6 +237,42 @@ sub resume
 
 =pod
 
+=item $ensemble->partition($id), $ensemble->heal($id)
+
+Cut one server off from all others, and undo that.  What they send to each other
+vanishes, but no connection breaks; new ones seem to be made, and nothing comes
+over them.  Clients go on reaching all servers.  What was sent meanwhile arrives
+with C<heal>, as if TCP had sent it again, unless the servers have given up the
+connection before.  That takes C<syncLimit> ticks.
+
+=cut
+
+sub partition
+{
+	my ($self, $id) = @_;
+	$_->freeze foreach $self->links_of($id);
+	return;
+}
+
+sub heal
+{
+	my ($self, $id) = @_;
+	$_->pass foreach $self->links_of($id);
+	return;
+}
+
+# The proxies between a server and all others.
+sub links_of
+{
+	my ($self, $id) = @_;
+	croak 'the servers are not connected through proxies'
+	  unless $self->{links};
+	return map { $_->{proxy} }
+	  grep { grep { $_ == $id } @{ $_->{ends} } } @{ $self->{links} };
+}
+
+=pod
+
 =item $ensemble->ids()
 
 The numbers of all servers, observers last.
@@ -249,9 +317,10 @@ sub logfile
 
 =pod
 
-=item $ensemble->zk()
+=item $ensemble->zk(@ids)
 
-The ensemble's own ZkProbe.
+The ensemble's own ZkProbe.  The first call, by whatever comes first, connects
+it, to one of these servers or of all.
 
 =item $ensemble->queue($path)
 
@@ -269,8 +338,8 @@ A new ZkProxy before one of the servers, by default the first.
 
 sub zk
 {
-	my ($self) = @_;
-	$self->{zk} //= ZkProbe->new($self->connect_string);
+	my ($self, @ids) = @_;
+	$self->{zk} //= ZkProbe->new($self->connect_string(@ids));
 	return $self->{zk};
 }
 
@@ -505,6 +574,7 @@ END
 	{
 		$ensemble->{zk} = undef;
 		$ensemble->stop;
+		$ensemble->{links} = undef;
 		rmtree($ensemble->{dir})
 		  if $exit_code == 0
 		  && !defined $ENV{PG_TEST_NOCLEAN}

@@ -17,9 +17,11 @@ ZkProxy - a TCP proxy that breaks a connection to ZooKeeper where a test wants
 
 =over
 
-=item ZkProxy->new($server)
+=item ZkProxy->new($server, %params)
 
-Before one server, C<host:port>.
+Before one server, C<host:port>.  C<< listen => 'address:port' >> says where to
+listen instead of anywhere on 127.0.0.1.  With C<< raw => 1 >> the bytes are not
+looked at, for what is not the clients' protocol.
 
 =cut
 
@@ -33,10 +35,13 @@ use parent 'ZkTool';
 
 sub new
 {
-	my ($class, $server) = @_;
+	my ($class, $server, %params) = @_;
 	my ($host, $port) = $server =~ /^\[?(.*?)\]?:(\d+)$/
 	  or croak "not a server's address: $server";
-	my $self = $class->SUPER::new('zkproxy', $host, $port);
+	my ($address, @port) = split /:/, $params{listen} // '127.0.0.1';
+	my $self = $class->SUPER::new('zkproxy', $params{raw} ? '-r' : (),
+		'-l', $address, $host, $port, @port);
+	$self->{address} = $address;
 	($self->{port}) = $self->read_line('start') =~ /^listening (\d+)$/
 	  or croak 'zkproxy does not listen';
 	return $self;
@@ -46,14 +51,14 @@ sub new
 
 =item $proxy->address()
 
-Where clients are to connect: C<127.0.0.1:port>.
+Where clients are to connect: C<address:port>.
 
 =cut
 
 sub address
 {
 	my ($self) = @_;
-	return "127.0.0.1:$self->{port}";
+	return "$self->{address}:$self->{port}";
 }
 
 # Run a command; returns what follows "ok", split at blanks.
@@ -75,7 +80,8 @@ sub command
 
 =item $proxy->delay($milliseconds)
 
-=item $proxy->cut_before_request($type, $n), cut_after_request, hold_reply
+=item $proxy->cut_before_request($type, $n), cut_after_request, hold_reply,
+hold_request
 
 The commands of test/tools/zkproxy.c.
 
@@ -87,7 +93,8 @@ Numbers.
 
 foreach my $name (
 	qw(pass freeze freeze-requests freeze-replies cut refuse hang-up delay
-	cut-before-request cut-after-request hold-reply fired connections accepted))
+	cut-before-request cut-after-request hold-reply hold-request fired
+	connections accepted))
 {
 	my $method = $name =~ tr/-/_/r;
 	no strict 'refs';

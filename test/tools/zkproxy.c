@@ -4,12 +4,12 @@
  *	  A TCP proxy before a ZooKeeper server that breaks the connection at a
  *	  chosen point of the protocol.
  *
- * Usage: zkproxy HOST PORT [LISTEN_PORT]
+ * Usage: zkproxy [-r] [-l ADDRESS] HOST PORT [LISTEN_PORT]
  *
- * Listens on 127.0.0.1 and forwards each connection to that server.  Prints
- * "listening PORT", then reads commands from standard input, one on each line,
- * and answers each with one line that begins with "ok" or "error".  It ends
- * when its standard input does.
+ * Listens on an IPv4 address, 127.0.0.1 by default, and forwards each connection
+ * to that server.  Prints "listening PORT", then reads commands from standard
+ * input, one on each line, and answers each with one line that begins with "ok"
+ * or "error".  It ends when its standard input does.
  *
  *	pass				forward everything, beginning with what was held;
  *						disarm, undelay, listen again
@@ -26,7 +26,10 @@
  *						forwarding its reply: the server has done it by then
  *	hold-reply TYPE [N]	forward it, and then nothing more on that connection to
  *						the client
- *	fired				how many of these three have struck so far
+ *	hold-request TYPE [N]	forward what an earlier one of these commands has kept
+ *						back; keep back the Nth request of a type from now, and
+ *						what follows it on that connection
+ *	fired				how many of these four have struck so far
  *	count				NAME=NUMBER ...: requests by type since the last
  *						count; and "event", the watch events of clients
  *	sessions			ID:PASSWORD ...: the sessions of open connections
@@ -36,11 +39,16 @@
  * ID (0x...) limits a command to one ZooKeeper session; a freeze then meets
  * the connections that its client makes later, too.
  * TYPE is a name from the table below, or "any" but pings; "connect" is the
- * handshake.  One of the three that strike once can be armed at a time.
+ * handshake.  One of the four that strike once can be armed at a time.
  *
  * The protocol: a frame is a length of four bytes and that much payload.  The
  * first one in each direction is the handshake; of all others a request begins
  * with its xid and its type, a reply with the xid of its request.
+ *
+ * With -r the bytes are not looked at, for the protocols that servers speak to
+ * each other.  Commands about sessions and types have nothing to meet then, and
+ * a freeze does not let connections through to the server that are made while
+ * it lasts: to who makes them they look established, and nothing ever comes.
  *
  * IDENTIFICATION
  *	  test/tools/zkproxy.c
@@ -77,6 +85,9 @@
 #define MAX_FRAME		(16 * 1024 * 1024)
 
 #define TYPE_PING		11
+
+/* When what is kept back is due. */
+#define NEVER			INT64_MAX
 
 /* Types that are none of the protocol's. */
 #define TYPE_ANY		1000
@@ -130,7 +141,7 @@ static TypeCount types[] = {
 typedef struct Frame
 {
 	struct Frame *next;
-	int64_t		due;			/* not to be sent before, in ms */
+	int64_t		due;			/* not to be sent before, in ms; or NEVER */
 	size_t		len;
 	size_t		sent;
 	unsigned char data[];
@@ -168,7 +179,8 @@ typedef enum Trap
 	TRAP_NONE,
 	TRAP_CUT_BEFORE,
 	TRAP_CUT_AFTER,
-	TRAP_HOLD_REPLY
+	TRAP_HOLD_REPLY,
+	TRAP_HOLD_REQUEST
 } Trap;
 
 /* What is held of one ZooKeeper session, on whatever connection. */
@@ -185,6 +197,8 @@ static struct
 {
 	struct sockaddr_storage server;
 	socklen_t	server_len;
+	bool		raw;			/* no connection speaks the protocol */
+	struct in_addr address;		/* where to listen */
 	int			port;
 	int			listener;		/* -1: refused */
 	Link	   *links;
@@ -265,7 +279,7 @@ listen_on(int port)
 
 	if (fd < 0)
 		die("socket");
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	address.sin_addr = proxy.address;
 	address.sin_port = htons((uint16_t) port);
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (bind(fd, (struct sockaddr *) &address, sizeof(address)) != 0 ||
@@ -325,6 +339,7 @@ accept_client(void)
 	link->up.from = link->down.to = client;
 	link->up.to = link->down.from = server;
 	link->cut_xid = XID_NONE;
+	link->opaque = proxy.raw;
 	link->next = proxy.links;
 	proxy.links = link;
 }
@@ -359,15 +374,18 @@ close_link(Link *link)
 
 /* ---- frames ---- */
 
+/*
+ * Have a frame sent on one way when it is due, after those before it.
+ */
 static void
-append_frame(Way *way, const unsigned char *data, size_t len, int delay_ms)
+append_frame(Way *way, const unsigned char *data, size_t len, int64_t due)
 {
 	Frame	   *frame = malloc(sizeof(Frame) + len);
 
 	if (!frame)
 		die("malloc");
 	frame->next = NULL;
-	frame->due = now_ms() + delay_ms;
+	frame->due = due;
 	frame->len = len;
 	frame->sent = 0;
 	memcpy(frame->data, data, len);
@@ -405,6 +423,7 @@ handle_request(Link *link, const unsigned char *frame, size_t len)
 	bool		handshake = !link->up.handshake_seen;
 	int32_t		xid = XID_NONE;
 	int32_t		type = TYPE_CONNECT;
+	int64_t		due = now_ms();
 
 	link->up.handshake_seen = true;
 	if (handshake && len >= 28)
@@ -429,8 +448,11 @@ handle_request(Link *link, const unsigned char *frame, size_t len)
 		case TRAP_HOLD_REPLY:
 			link->down.held = true;
 			break;
+		case TRAP_HOLD_REQUEST:
+			due = NEVER;
+			break;
 	}
-	append_frame(&link->up, frame, len, 0);
+	append_frame(&link->up, frame, len, due);
 }
 
 /*
@@ -455,7 +477,19 @@ handle_reply(Link *link, const unsigned char *frame, size_t len)
 	}
 	if (xid == XID_EVENT)
 		count_type(TYPE_EVENT);
-	append_frame(&link->down, frame, len, proxy.delay_ms);
+	append_frame(&link->down, frame, len, now_ms() + proxy.delay_ms);
+}
+
+/*
+ * Forward whatever was read.
+ */
+static void
+take_bytes(const Link *link, Way *way)
+{
+	int			delay_ms = way == &link->down ? proxy.delay_ms : 0;
+
+	append_frame(way, way->input, way->input_len, now_ms() + delay_ms);
+	way->input_len = 0;
 }
 
 /*
@@ -466,19 +500,15 @@ take_frames(Link *link, Way *way)
 {
 	size_t		at = 0;
 
-	while (!way->ended && way->input_len - at >= 4)
+	while (!way->ended && !link->opaque && way->input_len - at >= 4)
 	{
 		const unsigned char *frame = way->input + at;
 		int32_t		payload = get_int32(frame);
 		size_t		len;
 
 		if (payload < 0 || payload > MAX_FRAME)
-			link->opaque = true;
-		if (link->opaque)
 		{
-			len = way->input_len - at;
-			append_frame(way, frame, len, way == &link->down ? proxy.delay_ms : 0);
-			at += len;
+			link->opaque = true;
 			break;
 		}
 		len = 4 + (size_t) payload;
@@ -492,6 +522,8 @@ take_frames(Link *link, Way *way)
 	}
 	memmove(way->input, way->input + at, way->input_len - at);
 	way->input_len -= at;
+	if (link->opaque && way->input_len > 0)
+		take_bytes(link, way);
 }
 
 static void
@@ -676,6 +708,28 @@ run_hold_reply(void)
 	return set_trap(TRAP_HOLD_REPLY);
 }
 
+/*
+ * Let what hold-request has kept back be forwarded.
+ */
+static void
+release_requests(void)
+{
+	Link	   *link;
+	Frame	   *frame;
+
+	for (link = proxy.links; link; link = link->next)
+		for (frame = link->up.first; frame; frame = frame->next)
+			if (frame->due == NEVER)
+				frame->due = 0;
+}
+
+static bool
+run_hold_request(void)
+{
+	release_requests();
+	return set_trap(TRAP_HOLD_REQUEST);
+}
+
 static bool
 run_pass(void)
 {
@@ -686,6 +740,7 @@ run_pass(void)
 	proxy.hold_count = 0;
 	proxy.delay_ms = 0;
 	proxy.trap = TRAP_NONE;
+	release_requests();
 	for (link = proxy.links; link; link = link->next)
 	{
 		link->up.held = link->down.held = false;
@@ -787,6 +842,7 @@ static const Command commands[] = {
 	{"cut-before-request", run_cut_before_request},
 	{"cut-after-request", run_cut_after_request},
 	{"hold-reply", run_hold_reply},
+	{"hold-request", run_hold_request},
 	{"fired", run_fired},
 	{"count", run_count},
 	{"sessions", run_sessions},
@@ -874,7 +930,7 @@ wants_write(const Link *link, const Way *way, int *timeout)
 {
 	int64_t		wait;
 
-	if (!way->first || is_held(link, way))
+	if (!way->first || way->first->due == NEVER || is_held(link, way))
 		return 0;
 	wait = way->first->due - now_ms();
 	if (wait <= 0)
@@ -895,6 +951,17 @@ serve_way(Link *link, Way *way, bool readable)
 	return is_held(link, way) || write_way(way);
 }
 
+/*
+ * Where connections are to be taken on just now; -1 for nowhere.
+ */
+static int
+active_listener(void)
+{
+	bool		frozen = proxy.held_up && proxy.held_down;
+
+	return proxy.raw && frozen ? -1 : proxy.listener;
+}
+
 static bool
 serve_once(void)
 {
@@ -905,7 +972,7 @@ serve_once(void)
 
 	poll_count = 0;
 	add_poll(STDIN_FILENO, POLLIN);
-	add_poll(proxy.listener, POLLIN);
+	add_poll(active_listener(), POLLIN);
 	for (link = proxy.links; link; link = link->next)
 	{
 		short		client = wants_write(link, &link->down, &timeout);
@@ -936,17 +1003,44 @@ serve_once(void)
 	return !poll_fds[0].revents || read_commands();
 }
 
+static void
+usage(void)
+{
+	fprintf(stderr,
+			"usage: zkproxy [-r] [-l ADDRESS] HOST PORT [LISTEN_PORT]\n");
+	exit(1);
+}
+
+/*
+ * Read the options; returns how many words of the command line they take.
+ */
+static int
+read_options(int argc, char **argv)
+{
+	int			option;
+
+	proxy.address.s_addr = htonl(INADDR_LOOPBACK);
+	while ((option = getopt(argc, argv, "rl:")) != -1)
+	{
+		if (option == 'r')
+			proxy.raw = true;
+		else if (option != 'l' || inet_aton(optarg, &proxy.address) == 0)
+			usage();
+	}
+	return optind - 1;
+}
+
 int
 main(int argc, char **argv)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
 	struct addrinfo *found;
+	int			options = read_options(argc, argv);
 
+	argc -= options;
+	argv += options;
 	if (argc < 3 || argc > 4)
-	{
-		fprintf(stderr, "usage: zkproxy HOST PORT [LISTEN_PORT]\n");
-		return 1;
-	}
+		usage();
 	signal(SIGPIPE, SIG_IGN);
 	if (getaddrinfo(argv[1], argv[2], &hints, &found) != 0)
 		die("getaddrinfo");
