@@ -185,6 +185,7 @@ typedef struct Contender
 	bool		abandoned;		/* nobody does: free the slot then */
 	bool		maybe_exists;	/* create sent, name not known */
 	bool		need_parent;	/* the lock node was not there */
+	bool		parent_seen;	/* the znode above the one to create was there */
 	bool		last_ahead;		/* deletion of the watched one grants */
 	bool		proving;		/* granted, but the lease must be proved first */
 	bool		next_in_line;	/* only holders are ahead: keep the lease */

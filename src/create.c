@@ -64,6 +64,7 @@ create_failed(ZkClient *client, int slot, int rc)
 	{
 		case ZNONODE:
 			c->need_parent = true;
+			c->parent_seen = false;
 			c->parent_len = (uint16_t) strlen(c->node);
 			if (++c->attempts > ZK_MAX_ATTEMPTS)
 				zk_contender_fail(client, slot, ZK_ERR_VANISHING,
@@ -150,6 +151,25 @@ parent_length(const Contender *c)
 	return len;
 }
 
+/*
+ * The container cannot be created for want of the one above: that is to be
+ * created first.  If it was there, or made, just before, one more attempt was
+ * in vain; the contender fails when that was one too many.
+ */
+static void
+go_up(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+
+	c->parent_len = parent_length(c);
+	if (c->parent_seen && !c->unwanted && ++c->attempts > ZK_MAX_ATTEMPTS)
+		zk_contender_fail(client, slot, ZK_ERR_VANISHING,
+						  "Znode \"%.*s\" vanished each of %d times it was created.",
+						  c->parent_len > 150 ? 150 : c->parent_len, c->node,
+						  ZK_MAX_ATTEMPTS);
+	c->parent_seen = false;
+}
+
 static void
 on_parent(int rc, const char *path, const void *context)
 {
@@ -169,9 +189,10 @@ on_parent(int rc, const char *path, const void *context)
 			c->need_parent = false;
 		else
 			c->parent_len += (uint16_t) (1 + strcspn(end + 1, "/"));
+		c->parent_seen = true;
 	}
 	else if (rc == ZNONODE && parent_length(c) > 0)
-		c->parent_len = parent_length(c);	/* one level up */
+		go_up(client, request.which);
 	else if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
 		zk_contender_retry(client, c);
 	else if (!c->unwanted)

@@ -366,7 +366,8 @@ zk_contender_missing(ZkClient *client, int slot)
 /*
  * An ACL forbids to delete the contender, or to find out whether there is one
  * (what, as in "delete children of").  It can go in one way only: with its
- * ZooKeeper session.
+ * ZooKeeper session.  Others wait for it until then, and maybe nobody looks at
+ * the contender any more: so the server log is told.
  */
 void
 zk_contender_stuck(ZkClient *client, int slot, const char *what)
@@ -375,6 +376,8 @@ zk_contender_stuck(ZkClient *client, int slot, const char *what)
 
 	client->close_wanted = true;
 	c->retry_at = INT64_MAX;
+	zk_log(true, "not authorized to %s znode \"%.150s\": its contender stays as long as the ZooKeeper session",
+		   what, c->node);
 	zk_contender_fail(client, slot, ZK_ERR_FORBIDDEN,
 					  "Not authorized to %s znode \"%.150s\".", what, c->node);
 	if (c->successor != ZK_NO_SLOT)

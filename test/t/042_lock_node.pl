@@ -114,6 +114,11 @@ given_up('S56: removed all the time', '/parent/ever', '/zklock/parent/ever');
 acquire_without('/parent/a/b/c', '/zklock/parent/a', 1,
 	'createContainer', 4, 2);
 acquired('S56: the parent of the parent is removed', '/parent/a/b/c');
+is( acquire_without('/parent/d/e/f', '/zklock/parent/d', 100,
+		'createContainer', 4, 2),
+	$limit, 'S56: it is removed all the time: it is made a few times');
+given_up('S56: a znode above removed all the time',
+	'/parent/d/e/f', '/zklock/parent/d');
 
 # ---- A server that removes containers soon after they have become empty, and
 # some before they are used.

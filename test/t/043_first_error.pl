@@ -156,9 +156,13 @@ $ensemble->wait_for_queue('/forbidden/timeout', 1);
 allow_delete('/forbidden/timeout');
 goes_on('/forbidden/timeout', 'S98: no right to delete, timeout');
 
-# The ZooKeeper session is not closed while something else is held in it.
+# The ZooKeeper session is not closed while something else is held in it.  A
+# backend whose lines in the server log are not limited yet says so there.
+$session->quit;
+$session = ZkPsql->new($node);
 $session->ask("SELECT zk_lock_acquire('/other')");
 my $token = $session->ask("SELECT zk_lock_token('/other')");
+my $log_start = -s $node->logfile;
 forbid_delete('/forbidden/other');
 wait_behind_rival('/forbidden/other');
 kill 'INT', $session->pid;
@@ -166,6 +170,13 @@ $session->answer;
 only_error('57014', 'S98: no right to delete, another lock held');
 is($session->ask("SELECT zk_lock_verify('/other')"),
 	$token, 'S98: the other lock is held as before');
+wait_for(
+	sub {
+		$session->ask("SELECT zk_lock_verify('/other')", 'quiet');
+		slurp_file($node->logfile, $log_start) =~
+		  m{LOG: .*not authorized to delete children of znode "/zklock/forbidden/other"};
+	},
+	'the server log to say what could not be cleaned up');
 is(scalar($ensemble->queue('/forbidden/other')),
 	2, 'S98: the contender stays meanwhile');
 is($session->ask("SELECT zk_lock_release('/other')"),
