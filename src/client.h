@@ -49,6 +49,9 @@
 /* Creates of one contender that may find its lock node gone. */
 #define ZK_MAX_ATTEMPTS		10
 
+/* Requests remembered that the server has heard; they span half a timeout. */
+#define ZK_HEARD_MAX		16
+
 #define ZK_NO_SLOT			UINT16_MAX
 
 /* Longest path of a contender of our own, terminating NUL included. */
@@ -152,6 +155,7 @@ typedef enum RequestKind
 	REQ_DELETE,					/* the contender */
 	REQ_DOWNGRADE,				/* exclusive to shared, a multi */
 	REQ_RENEW,					/* a multi of checks */
+	REQ_HEARTBEAT,				/* a read, to be heard */
 	REQ_READ_LIST,				/* the queue, for zk_lock_queue */
 	REQ_READ_DATA				/* a contender's data, likewise */
 } RequestKind;
@@ -285,6 +289,12 @@ struct ZkClient
 	ZkTime		disconnected_at;	/* when the connection was lost */
 	ZkTime		next_open;		/* not before then */
 	ZkTime		prove_since;	/* proofs older than this will not do */
+	ZkTime		told;			/* the leader has heard of the session since */
+	int			heard_count;
+	ZkTime		heard[ZK_HEARD_MAX];	/* when requests were sent that this
+										 * connection's server has answered, in
+										 * order */
+	ZkTime		spoke_at;		/* when the last of them or of its kind was sent */
 	size_t		watch_bytes;	/* of the paths watched through the handle, those
 								 * of watches that have fired included */
 	bool		starved;		/* somebody waits for a free request */
@@ -331,6 +341,13 @@ extern void zk_requests_forget(ZkClient *client);
 extern void zk_requests_forget_reads(ZkClient *client);
 extern bool zk_multi_possible(const ZkClient *client);
 extern bool zk_is_connection_error(int rc);
+
+/* in heard.c: what the leader knows of the session */
+extern void zk_heard_connected(ZkClient *client, ZkTime since);
+extern void zk_heard(ZkClient *client, ZkTime sent_at);
+extern ZkTime zk_heard_lease_end(const ZkClient *client, ZkTime sent_at);
+extern ZkTime zk_heard_due(const ZkClient *client);
+extern void zk_heard_speak(ZkClient *client);
 
 /* in life.c: what can happen to a contender */
 extern void zk_contender_path(const Contender *c, const char *name,
@@ -413,6 +430,7 @@ extern bool zk_guard_probe_threads(void);
 extern void zk_guard_enter_init(void);
 extern void zk_guard_leave_init(void);
 extern bool zk_guard_peer(char *server, size_t size);
+extern ZkTime zk_guard_connecting_since(ZkTime disconnected_at);
 extern int	zk_thread_create(pthread_t *thread, void *(*start) (void *),
 							 void *arg);
 extern void zk_log(bool warning, const char *fmt,...)

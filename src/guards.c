@@ -65,6 +65,7 @@ atomic_bool zk_poisoned;
 
 static atomic_int poison_event_fd = -1;
 static atomic_int last_socket = -1;
+static atomic_llong last_socket_at; /* ZkTime */
 
 /*
  * Tell which descriptor wakes the backend when the client is poisoned.  Backend
@@ -153,13 +154,16 @@ __wrap_pipe(int fds[2])
 }
 
 /*
- * As socket(), close-on-exec, and remembered for zk_guard_peer().
+ * As socket(), close-on-exec, and remembered for zk_guard_peer() and
+ * zk_guard_connecting_since().
  */
 int
 __wrap_socket(int domain, int type, int protocol)
 {
-	int			fd = __real_socket(domain, type | SOCK_CLOEXEC, protocol);
+	int			fd;
 
+	atomic_store(&last_socket_at, zk_now());
+	fd = __real_socket(domain, type | SOCK_CLOEXEC, protocol);
 	atomic_store(&last_socket, fd);
 	return fd;
 }
@@ -229,6 +233,19 @@ zk_guard_peer(char *server, size_t size)
 	snprintf(server, size, peer.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s",
 			 host, port);
 	return true;
+}
+
+/*
+ * When did the library begin to make the connection that it has?  Not before
+ * that; without our hand on its calls all that is known is since when there was
+ * none.  Any client thread.
+ */
+ZkTime
+zk_guard_connecting_since(ZkTime disconnected_at)
+{
+	ZkTime		since = atomic_load(&last_socket_at);
+
+	return since > disconnected_at ? since : disconnected_at;
 }
 
 /*

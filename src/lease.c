@@ -9,7 +9,8 @@
  * session has expired and another holder works.  So:
  *
  * - a contender's lease runs until two thirds of the negotiated session
- *	 timeout after its last proof was *sent*;
+ *	 timeout after its last proof was *sent*, or not so long if the leader had
+ *	 not heard of the session for a while before it (heard.c);
  * - a create is a proof, so short holds cost nothing;
  * - a holder, and a waiter that is next in line, is proved anew every quarter
  *	 of the timeout by a multi-op of checks.  It is a transaction that changes
@@ -54,16 +55,30 @@ keep_lease(const Contender *c)
 		(c->state == ZK_WATCHING && c->next_in_line);
 }
 
-/* When is its renewal due? */
+/*
+ * When is its renewal due?  A short lease is renewed soon, as it takes some time
+ * until the leader has heard enough for a longer one.
+ */
 static ZkTime
 renewal_due(const ZkClient *client, const Contender *c)
 {
+	ZkTime		due;
+	ZkTime		early;
+
 	/* do not ask again what was just asked */
 	if (c->asked_at > c->proved_at && c->asked_at >= client->prove_since)
 		return c->asked_at + timeout_of(client) / 4;
-	if (c->proving || c->proved_at < client->prove_since)
+	if (c->proved_at < client->prove_since)
 		return 0;
-	return c->proved_at + timeout_of(client) / 4;
+	if (c->proving)
+		return c->proved_at + timeout_of(client) / 16;
+	due = c->proved_at + timeout_of(client) / 4;
+	early = c->lease_end - timeout_of(client) / 6;
+	if (early < due)
+		due = early;
+	if (due < c->proved_at + timeout_of(client) / 16)
+		due = c->proved_at + timeout_of(client) / 16;
+	return due;
 }
 
 /* Does this result of a check say what is wrong with its own contender? */

@@ -416,16 +416,15 @@ zk_contender_grant(ZkClient *client, int slot)
 /*
  * An operation of the ZooKeeper session, sent at that time, was committed: the
  * contender may be believed in until its lease runs out, and until then its
- * session cannot have expired.
+ * session cannot have expired (heard.c).
  */
 void
 zk_contender_set_lease(ZkClient *client, Contender *c, ZkTime sent_at)
 {
-	ZkTime		timeout = ZK_MS(client->timeout_ms);
-
+	zk_heard(client, sent_at);
 	c->proved_at = sent_at;
-	c->lease_end = sent_at + timeout * 2 / 3;
-	c->presumed_lost = sent_at + timeout;
+	c->lease_end = zk_heard_lease_end(client, sent_at);
+	c->presumed_lost = sent_at + ZK_MS(client->timeout_ms);
 }
 
 /*

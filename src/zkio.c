@@ -121,6 +121,7 @@ session_over(ZkClient *client, bool expired)
 	client->connected = false;
 	client->client_id.client_id = 0;
 	client->disconnected_at = 0;
+	client->told = 0;
 	zk_requests_forget(client);
 	zk_leases_handle_closed(client);
 	zk_read_restart(client);
@@ -156,6 +157,8 @@ session_connected(ZkClient *client, zhandle_t *zh)
 	client->connected = true;
 	client->client_id = *id;
 	client->timeout_ms = timeout_ms;
+	zk_heard_connected(client,
+					   zk_guard_connecting_since(client->disconnected_at));
 	client->disconnected_at = 0;
 	if (resumed)
 		client->status.reconnects++;
@@ -525,6 +528,7 @@ take_news(ZkClient *client, const DoorNews *news)
 	}
 	zk_lease_check(client);
 	zk_lease_renew(client);
+	zk_heard_speak(client);
 	zk_contenders_touch_all(client);
 	zk_engine_leave(client);
 }
@@ -555,6 +559,8 @@ next_timer(ZkClient *client)
 
 	pthread_mutex_lock(&client->engine_lock);
 	next = zk_lease_next_timer(client);
+	if (zk_heard_due(client) < next)
+		next = zk_heard_due(client);
 	if (client->zh == NULL && ensemble_needed(client, &wanted) &&
 		client->next_open < next)
 		next = client->next_open;
