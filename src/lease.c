@@ -228,7 +228,10 @@ zk_lease_renew(ZkClient *client)
 		client->contenders[renewal->slots[i]].asked_at = now;
 	if (zk_multi_possible(client) &&
 		send_checks(client, renewal, context) == ZOK)
+	{
 		renewal->pending = true;
+		client->spoke_at = now;
+	}
 	else
 		zk_request_undo(client, context);
 }
