@@ -260,7 +260,13 @@ test_expiry(void)
 	zk_client_status(client, &before);
 	end_session();
 	ok(wait_state(held, ZK_LOST, &status), "a lock is lost with its session");
-	is_int(status.loss, ZK_LOST_EXPIRED, "and that is the reason given");
+
+	/*
+	 * The server says nothing any more to who has another connection for that
+	 * session; whether the library's patience or the lease ends first depends.
+	 */
+	ok(status.loss == ZK_LOST_EXPIRED || status.loss == ZK_LOST_LEASE,
+	   "and that, or the silence, is the reason given");
 	zoo_delete(stranger, first, -1);
 	ok(wait_state(waiting, ZK_HELD, &status),
 	   "who waited queues anew in the next session (S3)");
