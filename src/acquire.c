@@ -395,7 +395,7 @@ still_held(LockWait *wait)
 {
 	ZkTime		deadline = Min(wait->deadline, wait->lock_deadline);
 
-	switch (zklock_lock_assure(wait->lock, deadline, false))
+	switch (zklock_lock_assure(wait->lock, deadline, NULL))
 	{
 		case ZK_LEASE_RUNS:
 			return true;
@@ -706,13 +706,15 @@ zklock_token(const ZkLockName *name, bool prove)
 	ZkLock	   *lock = zklock_lock_find(name);
 	ZkContenderStatus status;
 	ZkMode		mode;
+	ZkTime		asked = 0;
 
 	if (lock == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("lock \"%s\" is not held", name->path),
 				 errdetail("This backend has not acquired it, or has released it.")));
-	if (zklock_lock_assure(lock, ZKLOCK_FOREVER, prove) == ZK_LEASE_LOST)
+	if (zklock_lock_assure(lock, ZKLOCK_FOREVER,
+						   prove ? &asked : NULL) == ZK_LEASE_LOST)
 		zklock_report_lost(lock);
 
 	mode = lock->contender[ZK_EXCLUSIVE] != 0 ? ZK_EXCLUSIVE : ZK_SHARED;

@@ -229,11 +229,11 @@ typedef struct Contender
 } Contender;
 
 /*
- * A renewal on its way.  There may be two: a server that has stalled
- * (ZOOKEEPER-4537) is often woken by the next commit.  engine_lock; results
- * also by the library.
+ * A renewal on its way.  There may be as many as it takes to prove all
+ * contenders at the same time; and a server that has stalled (ZOOKEEPER-4537) is
+ * often woken by the next commit.  engine_lock; results also by the library.
  */
-#define ZK_RENEWALS		2
+#define ZK_RENEWALS		(ZK_MAX_CONTENDERS / ZK_RENEWAL_BATCH)
 
 typedef struct Renewal
 {

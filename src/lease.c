@@ -203,10 +203,11 @@ free_renewal(ZkClient *client)
 }
 
 /*
- * Renew what is due, if it can be done now.
+ * Renew what is due, as much of it as one request can, if it can be done now.
+ * Returns whether it was, so that there may be more.
  */
-void
-zk_lease_renew(ZkClient *client)
+static bool
+renew_batch(ZkClient *client)
 {
 	Renewal    *renewal = free_renewal(client);
 	ZkTime		now = zk_now();
@@ -214,11 +215,11 @@ zk_lease_renew(ZkClient *client)
 
 	if (renewal == NULL || !client->connected || atomic_load(&zk_poisoned) ||
 		!zk_requests_available(client, 1))
-		return;
+		return false;
 	renewal->count = 0;
 	choose(client, renewal, now, true);
 	if (renewal->count == 0)
-		return;
+		return false;
 	choose(client, renewal, now, false);
 
 	memset(renewal->results, 0, sizeof(renewal->results));
@@ -234,6 +235,17 @@ zk_lease_renew(ZkClient *client)
 	}
 	else
 		zk_request_undo(client, context);
+	return renewal->pending;
+}
+
+/*
+ * Renew what is due, if it can be done now.
+ */
+void
+zk_lease_renew(ZkClient *client)
+{
+	while (renew_batch(client))
+		;
 }
 
 /*

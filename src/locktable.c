@@ -451,24 +451,30 @@ zklock_lock_judge(ZkLock *lock)
 
 /*
  * Judge whether a lock is held, and have it proved once if that cannot be
- * told, or in any case if anew is set.  Waits at most until deadline, then
- * returns ZK_LEASE_LAPSED, and never longer than the timeout of the ZooKeeper
- * session.  Throws what interrupts throw.
+ * told.  If asked is not NULL it is proved in any case, by an operation that
+ * was asked for at *asked, or is now if that is 0: so one serves many locks.
+ * Waits at most until deadline, then returns ZK_LEASE_LAPSED, and never longer
+ * than the timeout of the ZooKeeper session.  Throws what interrupts throw.
  */
 ZkLease
-zklock_lock_assure(ZkLock *lock, ZkTime deadline, bool anew)
+zklock_lock_assure(ZkLock *lock, ZkTime deadline, ZkTime *asked)
 {
 	ZkContenderStatus status;
 	ZkLease		lease = zklock_lock_judge(lock);
+	ZkTime		now = 0;
 
-	if (lease == ZK_LEASE_LOST || (lease == ZK_LEASE_RUNS && !anew))
+	if (lease == ZK_LEASE_LOST || (lease == ZK_LEASE_RUNS && asked == NULL))
 		return lease;
+	if (asked == NULL)
+		asked = &now;
+	if (*asked == 0)
+		*asked = zklock_lease_ask();
 	for (int mode = ZK_EXCLUSIVE; mode <= ZK_SHARED; mode++)
 	{
 		if (!has_contender(lock, mode))
 			continue;
-		lease = zklock_lease_prove(lock->contender[mode], deadline, lock->path,
-								   &status);
+		lease = zklock_lease_prove(lock->contender[mode], *asked, deadline,
+								   lock->path, &status);
 		if (lease == ZK_LEASE_LOST)
 			mark_lost(lock, &status, loss_sentence(&status), NULL);
 		if (lease != ZK_LEASE_RUNS)
@@ -506,17 +512,21 @@ zklock_report_lost(const ZkLock *lock)
 
 /*
  * Before the commit record is written: may the transaction commit?  Throws
- * ZKL01 if a lock was lost.  Waits for a proof if the lease of one has run
- * out.
+ * ZKL01 if a lock was lost.  Waits for a proof of all locks if the lease of one
+ * has run out, or the setting asks for it.
  */
 static void
 guard_commit(void)
 {
+	ZkTime		asked = 0;
+
 	if (zklock_commit_guard == ZK_GUARD_OFF)
 		return;
 	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
 		 lock = zklock_lock_next(lock))
-		if (zklock_lock_assure(lock, ZKLOCK_FOREVER, false) == ZK_LEASE_LOST)
+		if (zklock_lock_assure(lock, ZKLOCK_FOREVER,
+							   zklock_commit_guard == ZK_GUARD_QUORUM ?
+							   &asked : NULL) == ZK_LEASE_LOST)
 			zklock_report_lost(lock);
 }
 

@@ -545,20 +545,30 @@ zklock_lease_judge(ZkContenderId id, ZkContenderStatus *status)
 }
 
 /*
- * Prove that a contender that was granted is still held, by an operation of
- * the ensemble that was sent after this call began.  Waits for it until
- * deadline, and never longer than until the lock (path, for messages) must be
- * presumed lost.  Returns ZK_LEASE_LAPSED if the deadline came first.  Throws as
- * zklock_session_wait().
+ * Ask for a proof of every contender that was granted.  Returns when.
  */
-ZkLease
-zklock_lease_prove(ZkContenderId id, ZkTime deadline, const char *path,
-				   ZkContenderStatus *status)
+ZkTime
+zklock_lease_ask(void)
 {
 	ZkTime		asked = zk_now();
-	ZkLease		lease;
 
 	zk_client_renew(zklock_client);
+	return asked;
+}
+
+/*
+ * Wait until it is proved that a contender that was granted is still held, by
+ * an operation of the ensemble that was sent after zklock_lease_ask() returned
+ * "asked"; not beyond deadline, and never longer than until the lock (path, for
+ * messages) must be presumed lost.  Returns ZK_LEASE_LAPSED if the deadline came
+ * first.  Throws as zklock_session_wait().
+ */
+ZkLease
+zklock_lease_prove(ZkContenderId id, ZkTime asked, ZkTime deadline,
+				   const char *path, ZkContenderStatus *status)
+{
+	ZkLease		lease;
+
 	for (;;)
 	{
 		lease = zklock_lease_judge(id, status);

@@ -39,6 +39,7 @@ PG_MODULE_MAGIC_EXT(.name = "zklock", .version = "1.0");
 static const struct config_enum_entry commit_guard_options[] = {
 	{"off", ZK_GUARD_OFF, false},
 	{"session", ZK_GUARD_SESSION, false},
+	{"quorum", ZK_GUARD_QUORUM, false},
 	{NULL, 0, false}
 };
 
@@ -118,7 +119,7 @@ _PG_init(void)
 {
 	DefineCustomEnumVariable("zklock.commit_guard",
 							 "Decides about a commit when a lock may have been lost.",
-							 "\"session\" wants proof, no older than the lease, that every lock is held; \"off\" never refuses.",
+							 "\"session\" wants proof, no older than the lease, that every lock is held; \"quorum\" wants it anew from the ensemble; \"off\" never refuses.",
 							 &zklock_commit_guard,
 							 ZK_GUARD_SESSION,
 							 commit_guard_options,

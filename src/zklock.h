@@ -44,7 +44,8 @@ typedef enum ZkLease
 typedef enum ZkCommitGuard
 {
 	ZK_GUARD_OFF,
-	ZK_GUARD_SESSION
+	ZK_GUARD_SESSION,			/* a lease that is running */
+	ZK_GUARD_QUORUM				/* the ensemble's word, in any case */
 } ZkCommitGuard;
 
 /* A lock as the caller names it, and the lock node that stands for it. */
@@ -136,8 +137,10 @@ pg_noreturn extern void zklock_link_report(const ZkLink *link, const char *what,
 pg_noreturn extern void zklock_report_error(ZkError error, const char *detail,
 											const char *what, const char *path);
 extern ZkLease zklock_lease_judge(ZkContenderId id, ZkContenderStatus *status);
-extern ZkLease zklock_lease_prove(ZkContenderId id, ZkTime deadline,
-								  const char *path, ZkContenderStatus *status);
+extern ZkTime zklock_lease_ask(void);
+extern ZkLease zklock_lease_prove(ZkContenderId id, ZkTime asked,
+								  ZkTime deadline, const char *path,
+								  ZkContenderStatus *status);
 extern char *zklock_convert(const char *text, int length, int from, int to);
 extern char *zklock_owner_data(void);
 
@@ -160,7 +163,8 @@ extern bool zklock_lock_uncount(ZkLock *lock, ZkMode mode, ZkReleaseList *list);
 extern void zklock_lock_uncount_all(ZkLock *lock, ZkReleaseList *list);
 extern void zklock_lock_close(ZkLock *lock, ZkReleaseList *list);
 extern ZkLease zklock_lock_judge(ZkLock *lock);
-extern ZkLease zklock_lock_assure(ZkLock *lock, ZkTime deadline, bool anew);
+extern ZkLease zklock_lock_assure(ZkLock *lock, ZkTime deadline,
+								  ZkTime *asked);
 extern int	zklock_errdetail_lost(const ZkLock *lock);
 pg_noreturn extern void zklock_report_lost(const ZkLock *lock);
 

@@ -1,0 +1,197 @@
+# The commit guard: what it asks of the ensemble, what it can know, and where it
+# has no say any more.
+#
+# With "session" a commit trusts a lease that is running; with "quorum" it has
+# every lock proved by the ensemble, all of them in one round trip.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+use ZkEnsemble;
+use ZkPsql;
+
+# Seconds; long enough that nothing is renewed in passing.
+my $session_timeout = 120;
+
+my $ensemble = ZkEnsemble->new('main', maxSessionTimeout => 120000);
+my $proxy = $ensemble->proxy;
+my $node = zk_cluster('main', $proxy,
+	allows_streaming => 1,
+	settings => { 'zklock.session_timeout' => "${session_timeout}s" });
+$node->safe_psql('postgres', 'CREATE TABLE work (step text)');
+
+my $holder = ZkPsql->new($node);
+my $rival = ZkPsql->new($node, 'zklock.servers' => $ensemble->connect_string);
+
+# A transaction under so many locks of transaction scope, /PATH/1 and so on.
+sub begin_work
+{
+	my ($path, $guard, $locks) = @_;
+	$holder->ask('ROLLBACK', 'quiet');
+	$holder->ask("SET zklock.commit_guard = '$guard'");
+	$holder->ask('BEGIN');
+	$holder->ask("INSERT INTO work VALUES ('$path')");
+	is($holder->ask("SELECT count(*) FROM generate_series(1, $locks) n"
+			  . " WHERE zk_lock_acquire_xact('$path/' || n, '20 s')"),
+		$locks, "$path: acquired");
+	$proxy->count;
+	return;
+}
+
+sub committed
+{
+	my ($path) = @_;
+	return $node->safe_psql('postgres',
+		"SELECT count(*) FROM work WHERE step = '$path'");
+}
+
+# How many proofs (multi-ops) were asked for since the last look.
+sub proofs { return $proxy->count->{multi} // 0; }
+
+# ---- What a commit costs.
+
+foreach my $case ([ 'off', 0 ], [ 'session', 0 ], [ 'quorum', 1 ])
+{
+	my ($guard, $expected) = @$case;
+	begin_work("/cost/$guard", $guard, 3);
+	$holder->ask('COMMIT');
+	is(committed("/cost/$guard"), 1, "$guard: committed");
+	is(proofs(), $expected, "$guard: proofs asked for: $expected");
+}
+
+# However many locks, one round trip: all is asked before anything is answered.
+begin_work('/cost/many', 'quorum', 300);
+$proxy->hold_reply('multi');
+$holder->send('COMMIT');
+my $asked = 0;
+wait_for(
+	sub {
+		$asked += proofs();
+		return $asked == 3;
+	},
+	'all of 300 locks to be asked for');
+ok(!$holder->answered, 'quorum: a commit waits for the answer');
+$proxy->pass;
+$holder->answer;
+is($holder->sqlstate, '', 'quorum: and then succeeds');
+is(committed('/cost/many'), 1, 'quorum: committed');
+
+# ---- What the local clock cannot know.
+
+foreach my $guard ('session', 'quorum')
+{
+	begin_work("/deleted/$guard", $guard, 1);
+	my ($contender) = $ensemble->queue("/deleted/$guard/1");
+	$ensemble->zk->delete("/zklock/deleted/$guard/1/$contender");
+	$holder->ask('COMMIT');
+	is( $holder->sqlstate,
+		$guard eq 'quorum' ? 'ZKL01' : '',
+		"$guard: a contender that was just deleted by an administrator");
+	is(committed("/deleted/$guard"), $guard eq 'quorum' ? 0 : 1, $guard);
+}
+
+# Session scope counts as well, and a transaction that only reads.
+$holder->ask("SET zklock.commit_guard = 'quorum'");
+$holder->ask("SELECT zk_lock_acquire('/session/scope')");
+$proxy->count;
+$holder->ask('SELECT 1');
+is(proofs(), 1, 'quorum: every commit while a lock is held');
+my ($contender) = $ensemble->queue('/session/scope');
+$ensemble->zk->delete("/zklock/session/scope/$contender");
+$holder->ask('SELECT 1');
+is($holder->sqlstate, 'ZKL01', 'quorum: a lost lock of session scope');
+is($holder->ask("SELECT zk_lock_release('/session/scope')"),
+	'f', 'until it is released');
+$holder->ask("SET zklock.commit_guard = 'session'");
+$holder->ask("SELECT zk_lock_release_all()");
+
+# ---- An ensemble that does not answer.
+
+begin_work('/silent', 'quorum', 2);
+$proxy->freeze;
+$holder->send('COMMIT');
+wait_for(
+	sub {
+		return $rival->ask(
+			"SELECT wait_event_type = 'Extension' FROM pg_stat_activity"
+			  . " WHERE pid = ${\$holder->pid}",
+			'quiet') eq 't';
+	},
+	'the commit to wait');
+my $start = time;
+kill 'INT', $holder->pid;
+$holder->answer;
+cmp_ok(time - $start, '<', 2, 'quorum: the wait can be cancelled');
+is($holder->sqlstate, '57014', 'quorum: SQLSTATE of that');
+$proxy->pass;
+is(committed('/silent'), 0, 'quorum: nothing was committed');
+$holder->ask('ROLLBACK');
+
+# The answer is waited for as long as the lock may still be held.
+my $short = ZkPsql->new($node, 'zklock.session_timeout' => '4s',
+	'zklock.commit_guard' => 'quorum');
+$short->ask('BEGIN');
+$short->ask("SELECT zk_lock_acquire_xact('/silent/long')");
+$short->ask("INSERT INTO work VALUES ('/silent/long')");
+$rival->send("SELECT zk_lock_acquire('/silent/long')");
+$ensemble->wait_for_queue('/silent/long', 2);
+$proxy->freeze;
+$short->ask('COMMIT');
+is($short->sqlstate, 'ZKL01', 'quorum: no answer, no commit');
+$proxy->pass;
+is(committed('/silent/long'), 0, 'quorum: nothing was committed');
+is($rival->answer, 't', 'and the next one gets the lock');
+$rival->ask('SELECT zk_lock_release_all()');
+
+# A ZooKeeper session that has ended.  (The server tells who pings it.)
+$short->ask('ROLLBACK');
+$short->ask('BEGIN');
+$short->ask("SELECT zk_lock_acquire_xact('/expired')");
+$short->ask("INSERT INTO work VALUES ('/expired')");
+$proxy->expire($ensemble->zk,
+	$short->ask('SELECT session_id FROM zk_session()'));
+$short->ask('COMMIT');
+is($short->sqlstate, 'ZKL01', 'quorum: a ZooKeeper session that has just ended');
+is(committed('/expired'), 0, 'quorum: nothing was committed');
+
+# ---- Once the guard has passed: a commit that waits for a synchronous standby
+# which is not there.
+
+$node->safe_psql('postgres',
+	"ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+$node->reload;
+$rival->ask("SET synchronous_commit = 'local'");
+$short->ask("SET zklock.commit_guard = 'session'");
+$short->ask('BEGIN');
+$short->ask("SELECT zk_lock_acquire_xact('/standby')");
+$short->ask("INSERT INTO work VALUES ('/standby')");
+my $zk_session = $short->ask('SELECT session_id FROM zk_session()');
+$short->send('COMMIT');
+wait_for(
+	sub {
+		return $rival->ask(
+			"SELECT wait_event = 'SyncRep' FROM pg_stat_activity"
+			  . " WHERE pid = ${\$short->pid}",
+			'quiet') eq 't';
+	},
+	'the commit to wait for the standby');
+is($rival->ask("SELECT zk_lock_acquire('/standby', '0')"),
+	'f', 'S27: the lock is held while the commit waits for a standby');
+$proxy->expire($ensemble->zk, $zk_session);
+is($rival->ask("SELECT zk_lock_acquire('/standby')"),
+	't', 'the lock is lost and taken by another one meanwhile');
+ok(!$short->answered, 'that does not end the wait for the standby');
+is($rival->ask("SELECT count(*) FROM work WHERE step = '/standby'"),
+	0, 'nor is the commit visible yet');
+$node->safe_psql('postgres', 'SET synchronous_commit = local;'
+	  . 'ALTER SYSTEM RESET synchronous_standby_names');
+$node->reload;
+$short->answer;
+is($short->errors, '', 'the commit goes through: nothing can undo it any more');
+is(committed('/standby'), 1, 'committed');
+
+done_testing();
