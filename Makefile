@@ -22,6 +22,7 @@ DATA = $(wildcard sql/zklock--*.sql)
 # no PostgreSQL: it is compiled without PostgreSQL's headers.
 BACKEND_OBJS = \
 	src/zklock.o \
+	src/loss.o \
 	src/funcs.o \
 	src/acquire.o \
 	src/locktable.o \

@@ -74,6 +74,8 @@ typedef struct DoorSlot
 	bool		in_use;
 	bool		dead;			/* abandoned: the backend's id is void */
 	bool		ordered;		/* in the list of orders */
+	bool		relied_on;		/* the backend took it for granted */
+	bool		counted;		/* is one of Door.losses */
 	uint16_t	next;			/* next in the list of orders, or free list */
 	uint16_t	partner;		/* DOWNGRADE: slot of the exclusive one */
 	ZkOrder		order;			/* backend writes, helper takes */
@@ -97,6 +99,9 @@ typedef struct Door
 
 	/* Backend thread only: it is between lock and unlock (exit callbacks) */
 	volatile int backend_inside;
+
+	/* slots counted as lost; written under lock, read by a signal handler */
+	atomic_int	losses;
 
 	/* orders for the helper */
 	uint16_t	first_order;
@@ -424,7 +429,8 @@ extern void zk_read_free(ZkClient *client);
 
 /* in guards.c: what the library must not do to its process; the log */
 extern atomic_bool zk_poisoned;
-extern void zk_guard_event_fd(int fd);
+extern void zk_guard_backend(int event_fd, int loss_signal);
+extern void zk_signal_loss(void);
 extern void zk_guard_forget_event_fd(int fd);
 extern bool zk_guard_probe_threads(void);
 extern void zk_guard_enter_init(void);

@@ -32,6 +32,17 @@
 #endif
 
 /*
+ * 18: the executor is not told any more whether it runs once.
+ */
+#if PG_VERSION_NUM < 180000
+#define EXECUTE_ONCE_PARAMETER	, bool execute_once
+#define EXECUTE_ONCE_ARGUMENT	, execute_once
+#else
+#define EXECUTE_ONCE_PARAMETER
+#define EXECUTE_ONCE_ARGUMENT
+#endif
+
+/*
  * 18: stands before the declaration.
  */
 #if PG_VERSION_NUM < 180000

@@ -130,6 +130,7 @@ slot_allocate(Door *door, const char *node, ZkError *error)
 		slot->generation = 1;
 	slot->in_use = true;
 	slot->dead = slot->ordered = false;
+	slot->relied_on = slot->counted = false;
 	slot->order = ZK_ORDER_NONE;
 	slot->partner = ZK_NO_SLOT;
 	slot->owner = NULL;
@@ -183,6 +184,21 @@ shown_state(const DoorSlot *slot, ZkContenderState state)
 		state == ZK_LOST || state == ZK_GONE)
 		return state;
 	return ZK_RELEASING;
+}
+
+/*
+ * The slot has changed: count it among the losses if it is one.  Returns
+ * whether it was none before.  The lock is held.
+ */
+static bool
+count_loss(Door *door, DoorSlot *slot)
+{
+	bool		before = slot->counted;
+
+	slot->counted = slot->relied_on && !slot->dead &&
+		slot->order != ZK_ORDER_RELEASE && slot->status.state == ZK_LOST;
+	atomic_fetch_add(&door->losses, slot->counted - before);
+	return slot->counted && !before;
 }
 
 static ZkContenderId
@@ -375,7 +391,10 @@ zk_contender_downgrade(ZkClient *client, ZkContenderId exclusive,
 	{
 		to->status = from->status;
 		to->partner = (uint16_t) SLOT_OF(exclusive);
+		to->relied_on = from->relied_on;
 		from->dead = true;
+		count_loss(door, from);
+		count_loss(door, to);
 		give_order(door, to, ZK_ORDER_DOWNGRADE);
 	}
 	door_leave(door);
@@ -393,6 +412,7 @@ zk_contender_release(ZkClient *client, ZkContenderId id)
 	{
 		give_order(door, slot, ZK_ORDER_RELEASE);
 		slot->status.state = shown_state(slot, slot->status.state);
+		count_loss(door, slot);
 	}
 	door_leave(door);
 }
@@ -408,12 +428,38 @@ zk_contender_abandon(ZkClient *client, ZkContenderId id)
 	if (slot != NULL)
 	{
 		slot->dead = true;
+		count_loss(door, slot);
 		if (slot->status.state == ZK_RESERVED)
 			slot_free(door, slot);	/* the helper has never seen it */
 		else
 			give_order(door, slot, ZK_ORDER_ABANDON);
 	}
 	door_leave(door);
+}
+
+void
+zk_contender_rely_on(ZkClient *client, ZkContenderId id)
+{
+	Door	   *door = &client->door;
+	DoorSlot   *slot;
+	bool		lost = false;
+
+	door_enter(door);
+	slot = slot_find(door, id);
+	if (slot != NULL)
+	{
+		slot->relied_on = true;
+		lost = count_loss(door, slot);
+	}
+	door_leave(door);
+	if (lost)
+		zk_signal_loss();
+}
+
+bool
+zk_client_lost_any(const ZkClient *client)
+{
+	return atomic_load(&client->door.losses) > 0 || atomic_load(&zk_poisoned);
 }
 
 void
@@ -555,13 +601,17 @@ zk_door_publish(Door *door, int index, const ZkContenderStatus *status,
 				bool wake)
 {
 	DoorSlot   *slot = &door->slots[index];
+	bool		lost;
 
 	pthread_mutex_lock(&door->lock);
 	slot->status = *status;
 	slot->status.state = shown_state(slot, status->state);
+	lost = count_loss(door, slot);
 	pthread_mutex_unlock(&door->lock);
 	if (wake)
 		zk_door_wake_backend(door);
+	if (lost)
+		zk_signal_loss();
 }
 
 /*

@@ -35,6 +35,7 @@
 
 #include <fcntl.h>
 #include <netdb.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,17 +65,37 @@ static char log_error[ZK_DETAIL_SIZE];	/* last complaint of the library */
 atomic_bool zk_poisoned;
 
 static atomic_int poison_event_fd = -1;
+
+/* Whom to interrupt; written before there is any other thread. */
+static pthread_t backend_thread;
+static atomic_int loss_signal;
+
 static atomic_int last_socket = -1;
 static atomic_llong last_socket_at; /* ZkTime */
 
 /*
- * Tell which descriptor wakes the backend when the client is poisoned.  Backend
- * thread.
+ * Tell how the backend, whose thread this is, learns that the client is poisoned
+ * (the descriptor wakes it), or has lost a lock (the signal; 0 for none).
  */
 void
-zk_guard_event_fd(int fd)
+zk_guard_backend(int event_fd, int signal_number)
 {
-	atomic_store(&poison_event_fd, fd);
+	backend_thread = pthread_self();
+	atomic_store(&poison_event_fd, event_fd);
+	atomic_store(&loss_signal, signal_number);
+}
+
+/*
+ * A lock is lost: interrupt the backend, as it asked for.  Any thread; takes no
+ * lock.
+ */
+void
+zk_signal_loss(void)
+{
+	int			signal_number = atomic_load(&loss_signal);
+
+	if (signal_number != 0)
+		pthread_kill(backend_thread, signal_number);
 }
 
 /*
@@ -119,6 +140,7 @@ __wrap___assert_fail(const char *expression, const char *file,
 	if (fd >= 0)
 		while (write(fd, &one, sizeof(one)) < 0 && errno == EINTR)
 			;
+	zk_signal_loss();
 	for (;;)
 		pause();
 }

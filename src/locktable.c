@@ -35,6 +35,13 @@
 /* Setting; see zklock.c for what it means. */
 int			zklock_commit_guard = ZK_GUARD_SESSION;
 
+/*
+ * The guard has let a commit pass, which is not over.  For the handler of the
+ * loss signal: nothing may be cancelled now, least of all the wait for a
+ * synchronous standby.
+ */
+volatile sig_atomic_t zklock_committing = false;
+
 /* Everything below lives in this context; NULL until the first lock. */
 static MemoryContext table_context = NULL;
 static HTAB *table = NULL;		/* of ZkLock by lock node */
@@ -276,6 +283,7 @@ zklock_lock_granted(ZkLock *lock, ZkMode mode, ZkContenderId id,
 		lock->session_count[ZK_EXCLUSIVE] = lock->session_count[ZK_SHARED] = 0;
 	}
 	lock->contender[mode] = id;
+	zk_contender_rely_on(zklock_client, id);
 	lock->since[mode] = GetCurrentTimestamp();
 	strlcpy(lock->last_name, contender_name, sizeof(lock->last_name));
 }
@@ -528,6 +536,7 @@ guard_commit(void)
 							   zklock_commit_guard == ZK_GUARD_QUORUM ?
 							   &asked : NULL) == ZK_LEASE_LOST)
 			zklock_report_lost(lock);
+	zklock_committing = true;
 }
 
 /*
@@ -620,6 +629,7 @@ static void
 xact_callback(XactEvent event, void *arg)
 {
 	(void) arg;
+	zklock_committing = false;
 	if (lock_total == 0 || proc_exit_inprogress)
 		return;
 	switch (event)

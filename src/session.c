@@ -48,6 +48,13 @@
  */
 #define STOP_PATIENCE_MS	20
 
+/*
+ * The signal by which the client's threads interrupt this one when a lock is
+ * lost.  PostgreSQL uses no real-time signal, and blocks them where it blocks
+ * others.
+ */
+#define LOSS_SIGNAL			(SIGRTMIN + 6)
+
 /* At most so many lines of the client go to the server log in a window. */
 #define LOG_WINDOW			ZK_MS(30 * 1000)
 #define LOG_LINES			3	/* warnings and others */
@@ -58,6 +65,9 @@ char	   *zklock_servers = NULL;
 int			zklock_session_timeout = 10000; /* ms */
 int			zklock_connect_timeout = 10000; /* ms */
 int			zklock_znode_style = ZK_STYLE_CURATOR;
+
+/* Handles the loss signal; set at module load, as it lies in a file above. */
+pqsigfunc	zklock_loss_handler = NULL;
 
 /* The running client, NULL if there is none. */
 ZkClient   *zklock_client = NULL;
@@ -219,15 +229,16 @@ release_descriptors(void)
 static void
 start_client(void)
 {
-	static bool exit_callback_registered = false;
+	static bool callbacks_registered = false;
 	ZkConfig	config;
 	ZkError		error;
 	char		detail[ZK_DETAIL_SIZE];
 
-	if (!exit_callback_registered)
+	if (!callbacks_registered)
 	{
 		on_proc_exit(stop_at_exit, 0);
-		exit_callback_registered = true;
+		pqsignal(LOSS_SIGNAL, zklock_loss_handler);
+		callbacks_registered = true;
 	}
 
 	if (running.servers != NULL)
@@ -241,6 +252,7 @@ start_client(void)
 	config.servers = running.servers;
 	config.session_timeout_ms = running.session_timeout;
 	config.style = (ZkZnodeStyle) running.znode_style;
+	config.loss_signal = LOSS_SIGNAL;
 	zklock_client = zk_client_start(&config, &error, detail);
 	if (zklock_client != NULL)
 		return;

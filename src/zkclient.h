@@ -225,6 +225,7 @@ typedef struct ZkConfig
 	const char *servers;		/* passed zk_servers_check() */
 	int			session_timeout_ms; /* to ask for */
 	ZkZnodeStyle style;
+	int			loss_signal;	/* see zk_contender_rely_on(); 0 for none */
 } ZkConfig;
 
 typedef struct ZkClient ZkClient;
@@ -241,7 +242,8 @@ extern ZkTime zk_now(void);
  * made before something is asked for.  The config is copied.  Returns NULL
  * when memory, a descriptor or the thread cannot be had, or when an earlier
  * client of this process was poisoned, with *error set and more about it in
- * detail (ZK_DETAIL_SIZE bytes), which may be empty.  Uses up to ZK_CLIENT_FDS descriptors.
+ * detail (ZK_DETAIL_SIZE bytes), which may be empty.  Uses up to ZK_CLIENT_FDS
+ * descriptors.
  */
 #define ZK_CLIENT_FDS	4
 extern ZkClient *zk_client_start(const ZkConfig *config, ZkError *error,
@@ -328,6 +330,20 @@ extern void zk_contender_release(ZkClient *client, ZkContenderId id);
  * cannot fail, and may be called after commit.
  */
 extern void zk_contender_abandon(ZkClient *client, ZkContenderId id);
+
+/*
+ * The caller takes the lock of a contender that was granted, and relies on it:
+ * should it be lost before it is released or abandoned, the loss signal is
+ * sent to the thread that has started the client, at that moment.
+ */
+extern void zk_contender_rely_on(ZkClient *client, ZkContenderId id);
+
+/*
+ * Is a lock lost that is relied on?  Takes no lock, so that the handler of the
+ * loss signal can ask; a signal that comes late may find that there is none any
+ * more.
+ */
+extern bool zk_client_lost_any(const ZkClient *client);
 
 /* The state of a contender; ZK_NONE for an unknown or dead id. */
 extern void zk_contender_status(ZkClient *client, ZkContenderId id,

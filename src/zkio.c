@@ -698,7 +698,7 @@ zk_client_start(const ZkConfig *config, ZkError *error, char *detail)
 		return NULL;
 	}
 	pthread_mutex_init(&client->engine_lock, NULL);
-	zk_guard_event_fd(client->door.event_fd);
+	zk_guard_backend(client->door.event_fd, config->loss_signal);
 	rc = start_helper(client);
 	if (rc != 0)
 	{

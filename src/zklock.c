@@ -29,6 +29,7 @@
  */
 #include "postgres.h"
 
+#include "executor/executor.h"
 #include "nodes/parsenodes.h"
 #include "tcop/utility.h"
 
@@ -43,6 +44,12 @@ static const struct config_enum_entry commit_guard_options[] = {
 	{NULL, 0, false}
 };
 
+static const struct config_enum_entry on_lock_loss_options[] = {
+	{"cancel", ZK_LOSS_CANCEL, false},
+	{"report", ZK_LOSS_REPORT, false},
+	{NULL, 0, false}
+};
+
 static const struct config_enum_entry znode_style_options[] = {
 	{"curator", ZK_STYLE_CURATOR, false},
 	{"curator_rw", ZK_STYLE_CURATOR_RW, false},
@@ -50,6 +57,8 @@ static const struct config_enum_entry znode_style_options[] = {
 	{NULL, 0, false}
 };
 
+static ExecutorRun_hook_type previous_ExecutorRun = NULL;
+static ExecutorFinish_hook_type previous_ExecutorFinish = NULL;
 static ProcessUtility_hook_type previous_ProcessUtility = NULL;
 
 /*
@@ -87,8 +96,59 @@ check_servers(char **newval, void **extra, GucSource source)
 }
 
 /*
- * ProcessUtility hook: DISCARD ALL releases session-scope locks, as it does
- * advisory locks.
+ * ExecutorRun hook: a statement runs that the loss of a lock can end.
+ */
+static void
+zklock_ExecutorRun(QueryDesc *query, ScanDirection direction,
+				   uint64 count EXECUTE_ONCE_PARAMETER)
+{
+	MemoryContext context = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		zklock_statement_begin();
+		if (previous_ExecutorRun != NULL)
+			previous_ExecutorRun(query, direction, count EXECUTE_ONCE_ARGUMENT);
+		else
+			standard_ExecutorRun(query, direction, count EXECUTE_ONCE_ARGUMENT);
+	}
+	PG_CATCH();
+	{
+		zklock_statement_failed(context);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	zklock_statement_end();
+}
+
+/*
+ * ExecutorFinish hook: likewise, as it runs triggers.
+ */
+static void
+zklock_ExecutorFinish(QueryDesc *query)
+{
+	MemoryContext context = CurrentMemoryContext;
+
+	PG_TRY();
+	{
+		zklock_statement_begin();
+		if (previous_ExecutorFinish != NULL)
+			previous_ExecutorFinish(query);
+		else
+			standard_ExecutorFinish(query);
+	}
+	PG_CATCH();
+	{
+		zklock_statement_failed(context);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	zklock_statement_end();
+}
+
+/*
+ * ProcessUtility hook: likewise.  And DISCARD ALL releases session-scope locks,
+ * as it does advisory locks.
  */
 static void
 zklock_ProcessUtility(PlannedStmt *pstmt, const char *query,
@@ -99,15 +159,27 @@ zklock_ProcessUtility(PlannedStmt *pstmt, const char *query,
 	/* The statement may be gone once it was executed. */
 	bool		discard_all = IsA(pstmt->utilityStmt, DiscardStmt) &&
 		castNode(DiscardStmt, pstmt->utilityStmt)->target == DISCARD_ALL;
+	MemoryContext memory_context = CurrentMemoryContext;
 
-	if (previous_ProcessUtility != NULL)
-		previous_ProcessUtility(pstmt, query, read_only_tree, context, params,
-								environment, dest, completion);
-	else
-		standard_ProcessUtility(pstmt, query, read_only_tree, context, params,
-								environment, dest, completion);
+	PG_TRY();
+	{
+		zklock_statement_begin();
+		if (previous_ProcessUtility != NULL)
+			previous_ProcessUtility(pstmt, query, read_only_tree, context,
+									params, environment, dest, completion);
+		else
+			standard_ProcessUtility(pstmt, query, read_only_tree, context,
+									params, environment, dest, completion);
+	}
+	PG_CATCH();
+	{
+		zklock_statement_failed(memory_context);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
 	if (discard_all)
 		zklock_discard_all();
+	zklock_statement_end();
 }
 
 /*
@@ -135,6 +207,16 @@ _PG_init(void)
 							PGC_USERSET,
 							GUC_UNIT_MS,
 							NULL, NULL, NULL);
+
+	DefineCustomEnumVariable("zklock.on_lock_loss",
+							 "What becomes of the statement that runs when a lock is lost.",
+							 "\"cancel\" ends it, \"report\" lets it go on until the commit.",
+							 &zklock_on_lock_loss,
+							 ZK_LOSS_CANCEL,
+							 on_lock_loss_options,
+							 PGC_USERSET,
+							 0,
+							 NULL, NULL, NULL);
 
 	DefineCustomStringVariable("zklock.root",
 							   "The znode below which all lock nodes lie.",
@@ -175,6 +257,12 @@ _PG_init(void)
 
 	MarkGUCPrefixReserved("zklock");
 
+	zklock_loss_handler = zklock_handle_loss;
+
+	previous_ExecutorRun = ExecutorRun_hook;
+	ExecutorRun_hook = zklock_ExecutorRun;
+	previous_ExecutorFinish = ExecutorFinish_hook;
+	ExecutorFinish_hook = zklock_ExecutorFinish;
 	previous_ProcessUtility = ProcessUtility_hook;
 	ProcessUtility_hook = zklock_ProcessUtility;
 }

@@ -15,7 +15,10 @@
 #ifndef ZKLOCK_H
 #define ZKLOCK_H
 
+#include <signal.h>
+
 #include "compat.h"
+#include "libpq/pqsignal.h"
 #include "datatype/timestamp.h"
 #include "lib/ilist.h"
 #include "zkclient.h"
@@ -47,6 +50,13 @@ typedef enum ZkCommitGuard
 	ZK_GUARD_SESSION,			/* a lease that is running */
 	ZK_GUARD_QUORUM				/* the ensemble's word, in any case */
 } ZkCommitGuard;
+
+/* What becomes of the statement that runs when a lock is lost. */
+typedef enum ZkLossAction
+{
+	ZK_LOSS_CANCEL,
+	ZK_LOSS_REPORT
+} ZkLossAction;
 
 /* A lock as the caller names it, and the lock node that stands for it. */
 typedef struct ZkLockName
@@ -122,6 +132,7 @@ extern char *zklock_servers;
 extern int	zklock_session_timeout;
 extern int	zklock_connect_timeout;
 extern int	zklock_znode_style;
+extern pqsigfunc zklock_loss_handler;
 extern ZkClient *zklock_client;
 
 extern void zklock_session_open(bool idle);
@@ -146,6 +157,7 @@ extern char *zklock_owner_data(void);
 
 /* in locktable.c */
 extern int	zklock_commit_guard;
+extern volatile sig_atomic_t zklock_committing;
 
 extern ZkLock *zklock_lock_find(const ZkLockName *name);
 extern ZkLock *zklock_lock_make(const ZkLockName *name);
@@ -180,5 +192,13 @@ extern void zklock_discard_all(void);
 extern void zklock_close(void);
 extern int64 zklock_token(const ZkLockName *name, bool prove);
 extern ZkQueueListing *zklock_read_queue(const ZkLockName *name);
+
+/* in loss.c */
+extern int	zklock_on_lock_loss;
+
+extern void zklock_handle_loss(SIGNAL_ARGS);
+extern void zklock_statement_begin(void);
+extern void zklock_statement_end(void);
+extern void zklock_statement_failed(MemoryContext context);
 
 #endif							/* ZKLOCK_H */

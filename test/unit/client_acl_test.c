@@ -84,6 +84,7 @@ test_no_read(void)
 	ZkContenderId id;
 	ZkContenderStatus status;
 	ZkTime		restricted_at;
+	ZkTime		deadline;
 
 	make_node(node, "no-read");
 	make_node(other, "readable");
@@ -91,11 +92,19 @@ test_no_read(void)
 	unreadable = acquire(node, ZK_EXCLUSIVE);
 	zk_contender_status(client, unreadable, &status);
 	snprintf(path, sizeof(path), "%s/%s", node, status.name);
+	zk_contender_rely_on(client, id);
+	zk_contender_rely_on(client, unreadable);
+	losses_signalled = 0;
 	restrict_node(path, ZOO_PERM_ADMIN | ZOO_PERM_DELETE);
 	restricted_at = zk_now();
 	ok(wait_state(unreadable, ZK_LOST, &status) &&
 	   status.loss == ZK_LOST_CONTENDER,
 	   "a lock whose contender may not be read is lost");
+	ok(zk_client_lost_any(client), "the loss can be asked for without a lock");
+	deadline = zk_now() + DEADLINE;
+	while (losses_signalled == 0 && zk_now() < deadline)
+		wait_event();
+	is_int(losses_signalled, 1, "and was signalled once");
 	do
 	{
 		wait_event();
@@ -104,7 +113,8 @@ test_no_read(void)
 			 status.proved_at < restricted_at + ZK_MS(TIMEOUT_MS));
 	is_int(status.state, ZK_HELD, "another one is proved and held as ever");
 	zk_contender_abandon(client, unreadable);
-	ok(release(id), "and released");
+	ok(!zk_client_lost_any(client), "a lost lock that was given up is no loss");
+	ok(release(id), "the other one is released");
 	ok(wait_children(node, 0), "the lost one's contender is deleted");
 	ok(wait_no_contenders(), "and all slots are free");
 }

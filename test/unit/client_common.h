@@ -221,14 +221,25 @@ session_of_client(void)
 	return id;
 }
 
+/* How many loss signals have come. */
+static volatile sig_atomic_t losses_signalled = 0;
+
+static void
+handle_loss(int signal_number)
+{
+	(void) signal_number;
+	losses_signalled++;
+}
+
 /* Start the client, for a list of servers and with a session timeout. */
 static inline void
 start_client(const char *list, int timeout_ms)
 {
-	ZkConfig	config = {.servers = list,.session_timeout_ms = timeout_ms};
+	ZkConfig	config = {.servers = list,.session_timeout_ms = timeout_ms,.loss_signal = SIGRTMIN};
 	ZkError		error;
 	char		detail[ZK_DETAIL_SIZE];
 
+	signal(config.loss_signal, handle_loss);
 	client = zk_client_start(&config, &error, detail);
 	if (client == NULL)
 		diag("could not start a client: error %d, %s", error, detail);

@@ -1,0 +1,150 @@
+/*-------------------------------------------------------------------------
+ *
+ * loss.c
+ *	  What the loss of a lock does to the statement that runs.
+ *
+ * The lock client's threads know of a loss first.  They send a signal to the
+ * backend's thread; its handler looks whether there is a loss still, and asks
+ * for a cancel as the handler of SIGINT does.  What ends the statement is thus
+ * PostgreSQL's own cancel, at the places where it is safe, and no exception
+ * block catches it but one for query_canceled.  When its error has come up to the
+ * outermost statement, it is replaced: the client is told which lock was lost.
+ *
+ * L6 and L7 of src/README: the cancel ends no statement but the one that runs
+ * when the loss becomes known, and no commit that the guard has let pass.
+ *
+ * Everything runs on the backend's thread, the handler too: all signals are
+ * blocked in the client's threads.
+ *
+ * IDENTIFICATION
+ *	  src/loss.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "storage/latch.h"
+#include "utils/timestamp.h"
+
+#include "zklock.h"
+
+/* Setting; see zklock.c for what it means. */
+int			zklock_on_lock_loss = ZK_LOSS_CANCEL;
+
+/* Statements that run, one inside the other. */
+static volatile sig_atomic_t statements = 0;
+
+/* A cancel was asked for because of a loss, and has not ended a statement. */
+static volatile sig_atomic_t cancelling = false;
+
+/*
+ * When a loss became known that no statement was cancelled for; 0 for none.
+ * The handler writes it, and it interrupts nobody but its reader.
+ */
+static volatile TimestampTz noted_at = 0;
+
+/* Ask for a cancel of the statement that runs. */
+static void
+ask_cancel(void)
+{
+	cancelling = true;
+	InterruptPending = true;
+	QueryCancelPending = true;
+}
+
+/*
+ * The handler of the loss signal.
+ */
+void
+zklock_handle_loss(SIGNAL_ARGS)
+{
+	int			save_errno = errno;
+
+	(void) postgres_signal_arg;
+	if (zklock_on_lock_loss == ZK_LOSS_CANCEL && zklock_client != NULL &&
+		zk_client_lost_any(zklock_client))
+	{
+		if (statements > 0 && !zklock_committing)
+			ask_cancel();
+		else
+			noted_at = GetCurrentTimestamp();
+	}
+	SetLatch(MyLatch);
+	errno = save_errno;
+}
+
+/*
+ * Report the lock that was lost.  Throws ZKL01.  Returns if there is none any
+ * more: it was released since.
+ */
+static void
+report_loss(void)
+{
+	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+		 lock = zklock_lock_next(lock))
+		if (zklock_lock_judge(lock) == ZK_LEASE_LOST)
+			zklock_report_lost(lock);
+}
+
+/*
+ * A statement begins, maybe within another.  If it fails from here on,
+ * zklock_statement_failed() is to be called, else zklock_statement_end().
+ * Throws 57014 if a lock was lost since the client sent it.
+ */
+void
+zklock_statement_begin(void)
+{
+	TimestampTz noted;
+
+	statements++;
+	noted = noted_at;
+	if (noted == 0)
+		return;
+	noted_at = 0;
+	if (noted >= GetCurrentStatementStartTimestamp() &&
+		zklock_client != NULL && zk_client_lost_any(zklock_client))
+	{
+		ask_cancel();
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/*
+ * The statement has come to its end.  Throws ZKL01 if it was to be cancelled
+ * and it is the outermost one: the client has not been told of its success.
+ */
+void
+zklock_statement_end(void)
+{
+	statements--;
+	if (statements > 0 || !cancelling)
+		return;
+	cancelling = false;
+	QueryCancelPending = false;
+	report_loss();
+}
+
+/*
+ * The statement has failed; to be called where the error was caught, with the
+ * memory context from before.  If it is the cancel because of a loss, and this
+ * is the outermost statement, throws ZKL01 in its place.
+ */
+void
+zklock_statement_failed(MemoryContext context)
+{
+	statements--;
+	if (statements > 0 || !cancelling)
+		return;
+	cancelling = false;
+	QueryCancelPending = false;
+	if (geterrcode() != ERRCODE_QUERY_CANCELED)
+		return;
+	MemoryContextSwitchTo(context);
+	FlushErrorState();
+	report_loss();
+	ereport(ERROR,
+			(errcode(ERRCODE_ZK_LOCK_LOST),
+			 errmsg("a lock was lost"),
+			 errdetail("It has been released since.")));
+}

@@ -1,0 +1,207 @@
+# What runs when a lock is lost is cancelled, with the reason, and nothing else
+# is.  With zklock.on_lock_loss = report it goes on, and its commit fails.
+#
+# Locks are lost in two ways: somebody expires the ZooKeeper session, which is
+# known at once, or there is no network until the lease has run out.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+use ZkEnsemble;
+use ZkPsql;
+
+my $ensemble = ZkEnsemble->new('main',
+	minSessionTimeout => 2000, maxSessionTimeout => 20000);
+my $proxy = $ensemble->proxy;
+my $node = zk_cluster('main', $proxy,
+	settings => { 'zklock.session_timeout' => '3s' });
+
+$node->safe_psql('postgres', 'CREATE TABLE work (step text)');
+$node->safe_psql('postgres',
+	'CREATE TABLE rows AS SELECT n, 0 AS x FROM generate_series(1, 20000) n');
+
+my $holder = ZkPsql->new($node);
+my $other = ZkPsql->new($node);
+my $observer = ZkPsql->new($node);
+
+# Expire the holder's ZooKeeper session, which was noted when it took its lock.
+my $zk_session;
+
+sub expire
+{
+	$proxy->expire($ensemble->zk, $zk_session);
+	return;
+}
+
+# Take a lock of transaction scope, in a transaction that has written.
+sub begin_work
+{
+	my ($path, $settings) = @_;
+	$holder->ask('ROLLBACK');
+	$holder->ask('SELECT zk_lock_release_all()');
+	$holder->ask($settings) if $settings;
+	$holder->ask('BEGIN');
+	is($holder->ask("SELECT zk_lock_acquire_xact('$path')"),
+		't', "$path: acquired");
+	$zk_session = $holder->ask('SELECT session_id FROM zk_session()');
+	$holder->ask("INSERT INTO work VALUES ('$path')");
+	return;
+}
+
+sub committed
+{
+	my ($path) = @_;
+	return $node->safe_psql('postgres',
+		"SELECT count(*) FROM work WHERE step = '$path'");
+}
+
+# The statement that runs has been cancelled, and its error says why.
+sub is_cancelled
+{
+	my ($path, $what) = @_;
+	is($holder->sqlstate, 'ZKL01', "$what: cancelled");
+	like($holder->errors, qr/lock "\Q$path\E" was lost\n.*DETAIL: .*_c_/s,
+		"$what: the error names the lock and the contender");
+	unlike($holder->errors, qr/user request/, "$what: nobody requested it");
+	return;
+}
+
+# Wait until the holder's backend executes this, and is at it.
+sub wait_until_busy
+{
+	my ($condition) = @_;
+	wait_for(
+		sub {
+			return $observer->ask(
+				'SELECT count(*) FROM pg_stat_activity'
+				  . " WHERE pid = ${\$holder->pid} AND state = 'active'"
+				  . ($condition ? " AND $condition" : ''), 'quiet');
+		},
+		'the holder to be busy');
+	return;
+}
+
+# ---- Whatever it is that runs.
+
+$other->ask('BEGIN');
+$other->ask('UPDATE rows SET x = 1 WHERE n = 1');
+
+my %busy = (
+	'a sleep' => 'SELECT pg_sleep(300)',
+	'a query' => 'SELECT count(*) FROM generate_series(1, 1000000000000)',
+	'a join' => 'SELECT count(*) FROM rows a, rows b, rows c',
+	'PL/pgSQL' => 'DO $$ DECLARE i bigint := 0; BEGIN
+		LOOP i := i + 1; END LOOP; END $$',
+	'PL/pgSQL that catches errors' => 'DO $$ BEGIN
+		LOOP
+			BEGIN PERFORM pg_sleep(0.01);
+			EXCEPTION WHEN OTHERS THEN NULL; END;
+		END LOOP; END $$',
+	'COPY' => "COPY (SELECT generate_series(1, 1000000000000)) TO '/dev/null'",
+	'a wait for a row' => 'UPDATE rows SET x = 2 WHERE n = 1',
+	'a wait for a ZooKeeper lock' => "SELECT zk_lock_acquire('/other')");
+
+is($other->ask("SELECT zk_lock_acquire('/other')"), 't', 'another lock is taken');
+foreach my $what (sort keys %busy)
+{
+	my $path = '/busy/' . ($what =~ tr/a-zA-Z/_/cr);
+	begin_work($path);
+	$holder->send($busy{$what});
+	wait_until_busy();
+	expire();
+	$holder->answer;
+	is_cancelled($path, "$what, expired");
+	$holder->ask('ROLLBACK');
+	is(committed($path), 0, "$what: nothing was committed");
+}
+
+# VACUUM is not for transactions: a lock of session scope, lost without network.
+$holder->ask("SELECT zk_lock_acquire('/busy/vacuum')");
+$holder->ask('SET vacuum_cost_delay = 100; SET vacuum_cost_limit = 1');
+$holder->send('VACUUM (DISABLE_PAGE_SKIPPING) rows');
+wait_until_busy("query LIKE 'VACUUM%'");
+$proxy->freeze;
+$holder->answer;
+$proxy->pass;
+is_cancelled('/busy/vacuum', 'VACUUM, cut off');
+$holder->ask('SELECT zk_lock_release_all()');
+
+# How long after the loss?  The error says when that was.
+begin_work('/late');
+$holder->send('SELECT pg_sleep(300)');
+wait_until_busy("wait_event = 'PgSleep'");
+$proxy->freeze;
+$holder->answer;
+my $after = $observer->ask('SELECT clock_timestamp()');
+$proxy->pass;
+is_cancelled('/late', 'a sleep, cut off');
+my ($lost_at) = $holder->errors =~ /lost at (.*)\.$/m;
+my $late = $observer->ask(
+	"SELECT extract(epoch FROM '$after'::timestamptz - '$lost_at')");
+note "cancelled $late s after the loss";
+cmp_ok($late, '<', 2, 'cancelled right after the loss');
+
+# ---- report: nothing is cancelled, but the commit is refused.
+
+begin_work('/report', "SET zklock.on_lock_loss = 'report'");
+$holder->send('SELECT count(*) FROM generate_series(1, 3), pg_sleep(1)');
+wait_until_busy("wait_event = 'PgSleep'");
+expire();
+is($holder->answer, 3, 'report: the statement goes on');
+is($holder->ask("SELECT state FROM zk_locks WHERE path = '/report'"),
+	'lost', 'report: the lock is lost');
+$holder->ask('COMMIT');
+is($holder->sqlstate, 'ZKL01', 'report: the commit fails');
+is(committed('/report'), 0, 'report: nothing was committed');
+$holder->ask('RESET zklock.on_lock_loss');
+
+# ---- Nothing else is cancelled.
+
+# The next statement, when nothing ran.
+begin_work('/idle');
+expire();
+wait_for(
+	sub {
+		$holder->ask("SELECT state FROM zk_locks WHERE path = '/idle'") eq 'lost';
+	},
+	'the loss to be known');
+is($holder->ask('SELECT count(*) FROM generate_series(1, 3), pg_sleep(0.1)'),
+	3, 'a statement after the loss is not cancelled');
+$holder->ask('COMMIT');
+is($holder->sqlstate, 'ZKL01', 'but the commit fails');
+
+# A cancel by the user stays one.
+begin_work('/user');
+$holder->send('SELECT pg_sleep(300)');
+wait_until_busy("wait_event = 'PgSleep'");
+kill 'INT', $holder->pid;
+$holder->answer;
+is($holder->sqlstate, '57014', "a user's cancel is a user's cancel");
+$holder->ask('ROLLBACK');
+
+# A loss at any moment of release and of what comes after it.
+my %outcome;
+foreach (1 .. 50)
+{
+	$holder->ask("SELECT zk_lock_acquire('/storm')");
+	$zk_session = $holder->ask('SELECT session_id FROM zk_session()');
+	$holder->send('SELECT pg_sleep(0.1);SELECT zk_lock_release_all();'
+		  . 'SELECT count(*) FROM generate_series(1, 3), pg_sleep(0.1)');
+	sleep rand 0.15;
+	expire();
+	my $answer = $holder->answer;
+	$outcome{ $answer =~ /^3$/m ? 'went on' : 'cancelled' }++;
+	$outcome{$_}++ foreach $holder->errors =~ /^ERROR: +(\w+)/mg;
+	$holder->ask('SELECT zk_lock_release_all()');
+}
+note explain \%outcome;
+is($outcome{cancelled} // 0, 0, 'what came after the release went on');
+cmp_ok($outcome{ZKL01} // 0, '>', 3, 'what came before it was cancelled');
+is_deeply([ grep { !/^(went on|ZKL01)$/ } keys %outcome ],
+	[], 'and no other error came of it');
+
+done_testing();
