@@ -123,5 +123,5 @@ demo-stop:
 test:
 	test/run $(SUITE)
 format:
-	test/format $(wildcard src/*.[ch] test/tools/*.c test/unit/*.[ch])
+	test/format $(wildcard src/*.[ch] test/tools/*.[ch] test/unit/*.[ch])
 .DEFAULT_GOAL := all

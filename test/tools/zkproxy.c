@@ -58,20 +58,17 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "zkproxy.h"
 
 /*
  * Ports to listen on are below those from which PostgreSQL's test modules
@@ -84,28 +81,7 @@
 /* Longer than any frame: what has such a length is no frame. */
 #define MAX_FRAME		(16 * 1024 * 1024)
 
-#define TYPE_PING		11
-
-/* When what is kept back is due. */
-#define NEVER			INT64_MAX
-
-/* Types that are none of the protocol's. */
-#define TYPE_ANY		1000
-#define TYPE_CONNECT	1001
-#define TYPE_EVENT		1002
-
-/* The xid of watch events; and of nothing. */
-#define XID_EVENT		(-1)
-#define XID_NONE		INT32_MIN
-
-typedef struct TypeCount
-{
-	const char *name;
-	int32_t		type;
-	long		count;			/* since the last "count" */
-} TypeCount;
-
-static TypeCount types[] = {
+TypeCount	types[] = {
 	{"create", 1, 0},
 	{"delete", 2, 0},
 	{"exists", 3, 0},
@@ -133,89 +109,13 @@ static TypeCount types[] = {
 	{"closeSession", -11, 0},
 	{"connect", TYPE_CONNECT, 0},
 	{"event", TYPE_EVENT, 0},
-	{"any", TYPE_ANY, 0}
+	{"any", TYPE_ANY, 0},
+	{NULL, 0, 0}
 };
 
-#define TYPES	(sizeof(types) / sizeof(types[0]))
+Proxy		proxy = {.listener = -1};
 
-typedef struct Frame
-{
-	struct Frame *next;
-	int64_t		due;			/* not to be sent before, in ms; or NEVER */
-	size_t		len;
-	size_t		sent;
-	unsigned char data[];
-} Frame;
-
-/* One way of a connection. */
-typedef struct Way
-{
-	int			from;
-	int			to;
-	bool		ended;			/* nothing more will be read */
-	bool		held;			/* nothing is to be sent */
-	bool		handshake_seen;
-	unsigned char *input;		/* an incomplete frame */
-	size_t		input_len;
-	size_t		input_size;
-	Frame	   *first;			/* complete ones, to be sent */
-	Frame	   *last;
-} Way;
-
-typedef struct Link
-{
-	struct Link *next;
-	Way			up;				/* client to server */
-	Way			down;			/* server to client */
-	bool		opaque;			/* does not speak the protocol */
-	bool		cut_handshake;	/* close at the reply to the handshake */
-	int32_t		cut_xid;		/* close at the reply with this xid */
-	int64_t		session;		/* 0 before the handshake says it */
-	unsigned char password[16];
-} Link;
-
-typedef enum Trap
-{
-	TRAP_NONE,
-	TRAP_CUT_BEFORE,
-	TRAP_CUT_AFTER,
-	TRAP_HOLD_REPLY,
-	TRAP_HOLD_REQUEST
-} Trap;
-
-/* What is held of one ZooKeeper session, on whatever connection. */
-typedef struct SessionHold
-{
-	int64_t		session;
-	bool		up;
-	bool		down;
-} SessionHold;
-
-#define MAX_HOLDS		64
-
-static struct
-{
-	struct sockaddr_storage server;
-	socklen_t	server_len;
-	bool		raw;			/* no connection speaks the protocol */
-	struct in_addr address;		/* where to listen */
-	int			port;
-	int			listener;		/* -1: refused */
-	Link	   *links;
-	bool		held_up;		/* of all sessions */
-	bool		held_down;
-	bool		hangs_up;
-	long		accepted;		/* since it was last asked for */
-	SessionHold holds[MAX_HOLDS];
-	int			hold_count;
-	int			delay_ms;
-	Trap		trap;
-	int32_t		trap_type;
-	long		trap_countdown;
-	long		fired;
-}			proxy = {.listener = -1};
-
-static void
+void
 die(const char *what)
 {
 	fprintf(stderr, "zkproxy: %s: %s\n", what, strerror(errno));
@@ -250,7 +150,7 @@ count_type(int32_t type)
 {
 	size_t		i;
 
-	for (i = 0; i < TYPES; i++)
+	for (i = 0; types[i].name; i++)
 		if (types[i].type == type)
 			types[i].count++;
 }
@@ -270,7 +170,7 @@ set_socket_options(int fd)
 /*
  * Listen on a port; false if it is taken.
  */
-static bool
+bool
 listen_on(int port)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET};
@@ -357,7 +257,7 @@ free_way(Way *way)
 	free(way->input);
 }
 
-static void
+void
 close_link(Link *link)
 {
 	Link	  **at;
@@ -586,316 +486,6 @@ is_held(const Link *link, const Way *way)
 			return true;
 	}
 	return way->held || (up ? proxy.held_up : proxy.held_down);
-}
-
-/* ---- commands ---- */
-
-/* The command being run: the words after its name, NULL where there are none */
-static const char *argument;
-static const char *number;
-
-/* What its answer says after "ok" or "error". */
-static FILE *answer;
-
-/*
- * A command's function returns whether the answer is "ok".
- */
-typedef struct Command
-{
-	const char *name;
-	bool		(*run) (void);
-} Command;
-
-/*
- * The session that the command is limited to; 0 for none.
- */
-static int64_t
-session_argument(void)
-{
-	return argument ? (int64_t) strtoull(argument, NULL, 16) : 0;
-}
-
-/*
- * Hold what goes up or down, of one session or of all.
- */
-static bool
-hold(bool up, bool down)
-{
-	if (!argument)
-	{
-		proxy.held_up |= up;
-		proxy.held_down |= down;
-		return true;
-	}
-	if (proxy.hold_count == MAX_HOLDS)
-		return false;
-	proxy.holds[proxy.hold_count++] = (SessionHold)
-	{
-		.session = session_argument(),.up = up,.down = down
-	};
-	return true;
-}
-
-static bool
-run_freeze(void)
-{
-	return hold(true, true);
-}
-
-static bool
-run_freeze_requests(void)
-{
-	return hold(true, false);
-}
-
-static bool
-run_freeze_replies(void)
-{
-	return hold(false, true);
-}
-
-static bool
-run_cut(void)
-{
-	int64_t		session = session_argument();
-	bool		found = !argument;
-	Link	   *link;
-	Link	   *next;
-
-	for (link = proxy.links; link; link = next)
-	{
-		next = link->next;
-		if (!argument || link->session == session)
-		{
-			close_link(link);
-			found = true;
-		}
-	}
-	return found;
-}
-
-static bool
-set_trap(Trap trap)
-{
-	size_t		i;
-
-	for (i = 0; argument && i < TYPES; i++)
-		if (strcmp(types[i].name, argument) == 0)
-		{
-			proxy.trap = trap;
-			proxy.trap_type = types[i].type;
-			proxy.trap_countdown = number ? atol(number) : 1;
-			return true;
-		}
-	return false;
-}
-
-static bool
-run_cut_before_request(void)
-{
-	return set_trap(TRAP_CUT_BEFORE);
-}
-
-static bool
-run_cut_after_request(void)
-{
-	return set_trap(TRAP_CUT_AFTER);
-}
-
-static bool
-run_hold_reply(void)
-{
-	return set_trap(TRAP_HOLD_REPLY);
-}
-
-/*
- * Let what hold-request has kept back be forwarded.
- */
-static void
-release_requests(void)
-{
-	Link	   *link;
-	Frame	   *frame;
-
-	for (link = proxy.links; link; link = link->next)
-		for (frame = link->up.first; frame; frame = frame->next)
-			if (frame->due == NEVER)
-				frame->due = 0;
-}
-
-static bool
-run_hold_request(void)
-{
-	release_requests();
-	return set_trap(TRAP_HOLD_REQUEST);
-}
-
-static bool
-run_pass(void)
-{
-	Link	   *link;
-
-	proxy.held_up = proxy.held_down = false;
-	proxy.hangs_up = false;
-	proxy.hold_count = 0;
-	proxy.delay_ms = 0;
-	proxy.trap = TRAP_NONE;
-	release_requests();
-	for (link = proxy.links; link; link = link->next)
-	{
-		link->up.held = link->down.held = false;
-		link->cut_handshake = false;
-		link->cut_xid = XID_NONE;
-	}
-	return proxy.listener >= 0 || listen_on(proxy.port);
-}
-
-static bool
-run_refuse(void)
-{
-	if (proxy.listener >= 0)
-		close(proxy.listener);
-	proxy.listener = -1;
-	return true;
-}
-
-static bool
-run_hang_up(void)
-{
-	proxy.hangs_up = true;
-	return proxy.listener >= 0 || listen_on(proxy.port);
-}
-
-static bool
-run_delay(void)
-{
-	proxy.delay_ms = argument ? atoi(argument) : 0;
-	return argument != NULL;
-}
-
-static bool
-run_fired(void)
-{
-	fprintf(answer, " %ld", proxy.fired);
-	return true;
-}
-
-static bool
-run_count(void)
-{
-	size_t		i;
-
-	for (i = 0; i < TYPES; i++)
-	{
-		if (types[i].count > 0)
-			fprintf(answer, " %s=%ld", types[i].name, types[i].count);
-		types[i].count = 0;
-	}
-	return true;
-}
-
-static bool
-run_sessions(void)
-{
-	const Link *link;
-	size_t		i;
-
-	for (link = proxy.links; link; link = link->next)
-		if (link->session != 0)
-		{
-			fprintf(answer, " 0x%" PRIx64 ":", link->session);
-			for (i = 0; i < sizeof(link->password); i++)
-				fprintf(answer, "%02x", link->password[i]);
-		}
-	return true;
-}
-
-static bool
-run_connections(void)
-{
-	const Link *link;
-	int			count = 0;
-
-	for (link = proxy.links; link; link = link->next)
-		count++;
-	fprintf(answer, " %d", count);
-	return true;
-}
-
-static bool
-run_accepted(void)
-{
-	fprintf(answer, " %ld", proxy.accepted);
-	proxy.accepted = 0;
-	return true;
-}
-
-static const Command commands[] = {
-	{"pass", run_pass},
-	{"freeze", run_freeze},
-	{"freeze-requests", run_freeze_requests},
-	{"freeze-replies", run_freeze_replies},
-	{"cut", run_cut},
-	{"refuse", run_refuse},
-	{"hang-up", run_hang_up},
-	{"delay", run_delay},
-	{"cut-before-request", run_cut_before_request},
-	{"cut-after-request", run_cut_after_request},
-	{"hold-reply", run_hold_reply},
-	{"hold-request", run_hold_request},
-	{"fired", run_fired},
-	{"count", run_count},
-	{"sessions", run_sessions},
-	{"connections", run_connections},
-	{"accepted", run_accepted}
-};
-
-static void
-run_command(char *line)
-{
-	const char *name = strtok(line, " ");
-	char	   *text;
-	size_t		text_len;
-	bool		done = false;
-	size_t		i;
-
-	argument = strtok(NULL, " ");
-	number = strtok(NULL, " ");
-	answer = open_memstream(&text, &text_len);
-	if (!answer)
-		die("open_memstream");
-	for (i = 0; name && i < sizeof(commands) / sizeof(commands[0]); i++)
-		if (strcmp(commands[i].name, name) == 0)
-			done = commands[i].run();
-	fclose(answer);
-	printf("%s%s\n", done ? "ok" : "error", text);
-	fflush(stdout);
-	free(text);
-}
-
-/*
- * Read commands and run them; false at the end of standard input.
- */
-static bool
-read_commands(void)
-{
-	static char input[4096];
-	static size_t len = 0;
-	ssize_t		got = read(STDIN_FILENO, input + len, sizeof(input) - 1 - len);
-	char	   *end;
-
-	if (got <= 0)
-		return got < 0 && errno == EINTR;
-	len += (size_t) got;
-	input[len] = '\0';
-	while ((end = strchr(input, '\n')) != NULL)
-	{
-		*end++ = '\0';
-		run_command(input);
-		len -= (size_t) (end - input);
-		memmove(input, end, len + 1);
-	}
-	return len < sizeof(input) - 1;
 }
 
 /* ---- the loop ---- */
