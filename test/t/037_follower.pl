@@ -62,7 +62,6 @@ sub hang_after
 
 hang_after('/idle/short', 0.5, 0);
 hang_after('/idle/long', $session_timeout / 2, 0);
-hang_after('/stopped/short', $session_timeout / 3, 1);
 hang_after('/stopped/long', $session_timeout * 0.6, 1);
 
 done_testing();
