@@ -90,7 +90,8 @@ SET zklock.servers = 'localhost:2181/chroot';
 SET zklock.servers = '::1:2181';
 SET zklock.session_timeout = '999ms';
 SET zklock.connect_timeout = 0;
-SET zklock.commit_guard = 'quorum';
+SET zklock.commit_guard = 'nosuch';
+SET zklock.on_lock_loss = 'nosuch';
 SET zklock.znode_style = 'nosuch';
 
 -- no servers
