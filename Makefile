@@ -24,6 +24,7 @@ BACKEND_OBJS = \
 	src/zklock.o \
 	src/loss.o \
 	src/funcs.o \
+	src/fence.o \
 	src/acquire.o \
 	src/locktable.o \
 	src/session.o

@@ -58,6 +58,59 @@ COMMENT ON FUNCTION zk_lock_verify(text) IS
 'have the ensemble prove that a lock is held by this backend, and return its token; an error if it is not held, or lost.
 path: the lock';
 
+-- Logged, though after a crash no holder is left here: a backend that holds a
+-- lock on a standby lives on when that is promoted.  "C", so that no other
+-- version of a collation ever hides a row.  Every transaction that passes makes
+-- a new version of its row; the free space keeps that on one page.
+CREATE TABLE zk_lock_fences (
+	path text COLLATE "C" PRIMARY KEY,
+	token bigint NOT NULL,
+	since timestamptz NOT NULL
+) WITH (fillfactor = 50);
+
+COMMENT ON TABLE zk_lock_fences IS
+'the fences: for each lock the highest token under which this database was written to; see zk_lock_fence()';
+COMMENT ON COLUMN zk_lock_fences.path IS 'the lock';
+COMMENT ON COLUMN zk_lock_fences.token IS 'the token';
+COMMENT ON COLUMN zk_lock_fences.since IS
+'when it first came to the fence, by the clock of this server';
+
+SELECT pg_extension_config_dump('zk_lock_fences', '');
+
+-- everybody may look: it tells no more of others than pg_locks does, and who
+-- may not read it could not dump the database
+GRANT SELECT ON zk_lock_fences TO PUBLIC;
+
+CREATE FUNCTION zk_lock_fence(path text)
+RETURNS bigint
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION zk_lock_fence(text) IS
+'fence a lock held in exclusive mode by this backend, until the transaction ends: it cannot commit after a newer holder that has fenced, too, and one that comes later waits for it. Returns the token; an error if a newer holder came first, or the lock is not held, or lost.
+path: the lock';
+
+CREATE FUNCTION zk_lock_fence_reset(path text)
+RETURNS boolean
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION zk_lock_fence_reset(text) IS
+'remove the fence of a lock, after the ensemble was rebuilt and tokens have begun anew; false if there is none.
+path: the lock';
+
+-- it lets older holders pass
+REVOKE ALL ON FUNCTION zk_lock_fence_reset(text) FROM PUBLIC;
+
+CREATE FUNCTION zk_lock_fence_trigger()
+RETURNS trigger
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION zk_lock_fence_trigger() IS
+'trigger function: a statement writes to the table only under a lock held in exclusive mode, which it fences.
+argument of the trigger: the lock; to be called BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE, FOR EACH STATEMENT';
+
 CREATE FUNCTION zk_lock_queue(path text,
 	OUT "position" integer, OUT contender text, OUT mode text,
 	OUT granted boolean, OUT own boolean, OUT session_id text,

@@ -439,8 +439,9 @@ set_deadlines(LockWait *wait, ZkTime timeout)
  * A session-scope lock that was lost is acquired anew, with a WARNING.  Not so
  * in transaction scope, nor when the transaction itself has lost it: what it
  * did under the lock may have been overtaken, so it has to roll back, or the
- * session to see to its loss first.  Then throws ZKL01; else as queue_up(),
- * zklock_session_open() and zklock_lock_make_room().
+ * session to see to its loss first.  (Having fenced the lock it would even wait
+ * for the next holder, who waits at the fence.)  Then throws ZKL01; else as
+ * queue_up(), zklock_session_open() and zklock_lock_make_room().
  */
 bool
 zklock_acquire(const ZkLockName *name, ZkTime timeout, ZkMode mode,
@@ -464,7 +465,7 @@ zklock_acquire(const ZkLockName *name, ZkTime timeout, ZkMode mode,
 			return true;
 		}
 		if (lock->lost &&
-			(lock->level_count > 0 || scope == ZK_SCOPE_TRANSACTION))
+			(zklock_lock_binds(lock) || scope == ZK_SCOPE_TRANSACTION))
 			zklock_report_lost(lock);
 	}
 
@@ -704,8 +705,6 @@ int64
 zklock_token(const ZkLockName *name, bool prove)
 {
 	ZkLock	   *lock = zklock_lock_find(name);
-	ZkContenderStatus status;
-	ZkMode		mode;
 	ZkTime		asked = 0;
 
 	if (lock == NULL)
@@ -716,10 +715,7 @@ zklock_token(const ZkLockName *name, bool prove)
 	if (zklock_lock_assure(lock, ZKLOCK_FOREVER,
 						   prove ? &asked : NULL) == ZK_LEASE_LOST)
 		zklock_report_lost(lock);
-
-	mode = lock->contender[ZK_EXCLUSIVE] != 0 ? ZK_EXCLUSIVE : ZK_SHARED;
-	zk_contender_status(zklock_client, lock->contender[mode], &status);
-	return status.token;
+	return zklock_lock_token(lock);
 }
 
 /*

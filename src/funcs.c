@@ -25,6 +25,8 @@ PG_FUNCTION_INFO_V1(zk_lock_release);
 PG_FUNCTION_INFO_V1(zk_lock_release_all);
 PG_FUNCTION_INFO_V1(zk_lock_token);
 PG_FUNCTION_INFO_V1(zk_lock_verify);
+PG_FUNCTION_INFO_V1(zk_lock_fence);
+PG_FUNCTION_INFO_V1(zk_lock_fence_reset);
 PG_FUNCTION_INFO_V1(zk_lock_queue);
 PG_FUNCTION_INFO_V1(zk_locks);
 PG_FUNCTION_INFO_V1(zk_session);
@@ -187,6 +189,30 @@ zk_lock_verify(PG_FUNCTION_ARGS)
 
 	get_lock_name(fcinfo, &name);
 	PG_RETURN_INT64(zklock_token(&name, true));
+}
+
+/*
+ * zk_lock_fence(path text) returns bigint
+ */
+Datum
+zk_lock_fence(PG_FUNCTION_ARGS)
+{
+	ZkLockName	name;
+
+	get_lock_name(fcinfo, &name);
+	PG_RETURN_INT64(zklock_fence(&name, fcinfo->flinfo->fn_oid));
+}
+
+/*
+ * zk_lock_fence_reset(path text) returns boolean
+ */
+Datum
+zk_lock_fence_reset(PG_FUNCTION_ARGS)
+{
+	ZkLockName	name;
+
+	get_lock_name(fcinfo, &name);
+	PG_RETURN_BOOL(zklock_fence_reset(&name, fcinfo->flinfo->fn_oid));
 }
 
 /* A ZooKeeper session id in the form that ZooKeeper itself prints. */

@@ -289,6 +289,61 @@ zklock_lock_granted(ZkLock *lock, ZkMode mode, ZkContenderId id,
 }
 
 /*
+ * The token of a lock that is held: that of its exclusive contender, if it has
+ * one.
+ */
+int64
+zklock_lock_token(const ZkLock *lock)
+{
+	ZkContenderStatus status;
+	ZkMode		mode;
+
+	mode = lock->contender[ZK_EXCLUSIVE] != 0 ? ZK_EXCLUSIVE : ZK_SHARED;
+	zk_contender_status(zklock_client, lock->contender[mode], &status);
+	return status.token;
+}
+
+/*
+ * Has the transaction taken this token past the lock's fence, and not rolled
+ * that back?
+ */
+bool
+zklock_lock_fenced(const ZkLock *lock, int64 token)
+{
+	return lock->fence_nesting > 0 && lock->fence_token == token;
+}
+
+/*
+ * Note that the transaction has taken this token past the lock's fence, at the
+ * nesting level of now.
+ */
+void
+zklock_lock_set_fenced(ZkLock *lock, int64 token)
+{
+	lock->fence_token = token;
+	lock->fence_nesting = GetCurrentTransactionNestLevel();
+}
+
+/*
+ * Note that the lock's fence was removed: the transaction has to pass it again.
+ */
+void
+zklock_lock_clear_fenced(ZkLock *lock)
+{
+	lock->fence_nesting = 0;
+}
+
+/*
+ * Does the transaction depend on this lock, whatever the session does?  Then it
+ * has to roll back if the lock was lost.
+ */
+bool
+zklock_lock_binds(const ZkLock *lock)
+{
+	return lock->level_count > 0 || lock->fence_nesting > 0;
+}
+
+/*
  * End the life of a contender: with somebody who waits for it, who finds it in
  * the list, or without.  Cannot fail.
  */
@@ -513,7 +568,7 @@ zklock_report_lost(const ZkLock *lock)
 			(errcode(ERRCODE_ZK_LOCK_LOST),
 			 errmsg("lock \"%s\" was lost", lock->path),
 			 zklock_errdetail_lost(lock),
-			 lock->level_count > 0 ?
+			 zklock_lock_binds(lock) ?
 			 errhint("Roll back the transaction.") :
 			 errhint("Every commit fails until the lock is released with zk_lock_release() or zk_lock_release_all(), or acquired anew.")));
 }
@@ -557,7 +612,8 @@ refuse_prepare(void)
 }
 
 /*
- * Give back what was acquired at this nesting level or deeper.
+ * Give back what was acquired at this nesting level or deeper, and forget what
+ * was fenced there.
  */
 static void
 drop_levels(int nesting)
@@ -576,13 +632,15 @@ drop_levels(int nesting)
 			lock->transaction_count[ZK_EXCLUSIVE] -= level->count[ZK_EXCLUSIVE];
 			lock->transaction_count[ZK_SHARED] -= level->count[ZK_SHARED];
 		}
+		if (lock->fence_nesting >= nesting)
+			lock->fence_nesting = 0;
 		settle(lock, NULL);
 		zklock_lock_forget(lock);
 	}
 }
 
 /*
- * Hand what was acquired at this nesting level to the one above.
+ * Hand what was acquired and fenced at this nesting level to the one above.
  */
 static void
 pass_level_up(int nesting)
@@ -594,6 +652,8 @@ pass_level_up(int nesting)
 		ZkLock	   *lock = dlist_container(ZkLock, link, iter.cur);
 		ZkLevel    *level = lock->levels + lock->level_count - 1;
 
+		if (lock->fence_nesting == nesting)
+			lock->fence_nesting = nesting - 1;
 		if (lock->level_count == 0 || level->nesting != nesting)
 			continue;
 		if (lock->level_count > 1 && level[-1].nesting == nesting - 1)
@@ -617,7 +677,7 @@ pass_level_up(int nesting)
  * COMMIT			give back transaction scope, orders		no: it would be PANIC
  *					only; others see our commit by now
  * ABORT			the same								no
- * PREPARE			nothing: nothing of it is left
+ * PREPARE			the same, though only fences are left	no
  * PARALLEL_*		nothing: workers cannot lock
  *
  * When the process exits it does nothing: the ZooKeeper session is closed
@@ -643,9 +703,9 @@ xact_callback(XactEvent event, void *arg)
 			break;
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PREPARE:
 			drop_levels(1);
 			break;
-		case XACT_EVENT_PREPARE:
 		case XACT_EVENT_PARALLEL_PRE_COMMIT:
 		case XACT_EVENT_PARALLEL_COMMIT:
 		case XACT_EVENT_PARALLEL_ABORT:

@@ -21,6 +21,8 @@
  *					"session" where the database session could be meant
  * lost				a lock that this backend believed it held and can no longer
  *					prove it holds
+ * fence			the row that keeps the highest token under which holders of
+ *					a lock have written to this database
  *
  * IDENTIFICATION
  *	  src/zklock.c

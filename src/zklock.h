@@ -3,9 +3,9 @@
  * zklock.h
  *	  What the files of the backend side share.
  *
- * Calls go down only, from zklock.c and funcs.c over acquire.c, locktable.c and
- * session.c to the door (zkclient.h).  All of it runs on the backend's own
- * thread.
+ * Calls go down only, from zklock.c and funcs.c over fence.c, acquire.c,
+ * locktable.c and session.c to the door (zkclient.h).  All of it runs on the
+ * backend's own thread.
  *
  * IDENTIFICATION
  *	  src/zklock.h
@@ -96,6 +96,9 @@ typedef struct ZkLock
 	int			level_room;
 	ZkLevel    *levels;
 
+	int64		fence_token;	/* last taken past the fence, and at which */
+	int			fence_nesting;	/* level of this transaction; 0 for at none */
+
 	/* The rest is valid only when lost. */
 	bool		lost;
 	TimestampTz lost_at;
@@ -171,6 +174,11 @@ extern void zklock_lock_make_room(ZkLock *lock, ZkScope scope, ZkMode mode);
 extern void zklock_lock_count(ZkLock *lock, ZkScope scope, ZkMode mode);
 extern void zklock_lock_granted(ZkLock *lock, ZkMode mode, ZkContenderId id,
 								const char *contender_name);
+extern int64 zklock_lock_token(const ZkLock *lock);
+extern bool zklock_lock_fenced(const ZkLock *lock, int64 token);
+extern void zklock_lock_set_fenced(ZkLock *lock, int64 token);
+extern void zklock_lock_clear_fenced(ZkLock *lock);
+extern bool zklock_lock_binds(const ZkLock *lock);
 extern bool zklock_lock_uncount(ZkLock *lock, ZkMode mode, ZkReleaseList *list);
 extern void zklock_lock_uncount_all(ZkLock *lock, ZkReleaseList *list);
 extern void zklock_lock_close(ZkLock *lock, ZkReleaseList *list);
@@ -200,5 +208,9 @@ extern void zklock_handle_loss(SIGNAL_ARGS);
 extern void zklock_statement_begin(void);
 extern void zklock_statement_end(void);
 extern void zklock_statement_failed(MemoryContext context);
+
+/* in fence.c */
+extern int64 zklock_fence(const ZkLockName *name, Oid function);
+extern bool zklock_fence_reset(const ZkLockName *name, Oid function);
 
 #endif							/* ZKLOCK_H */

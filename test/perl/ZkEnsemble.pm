@@ -150,6 +150,25 @@ sub stop
 
 =pod
 
+=item $ensemble->rebuild()
+
+Start all servers anew, with nothing in them: no znodes, no sessions, and
+transactions counted from the beginning.
+
+=cut
+
+sub rebuild
+{
+	my ($self) = @_;
+	$self->{zk} = undef;
+	$self->stop;
+	rmtree("$self->{dir}/$_/data/version-2") foreach $self->ids;
+	$self->start;
+	return;
+}
+
+=pod
+
 =item $ensemble->start_server($id), $ensemble->stop_server($id)
 
 One server.  start_server waits until it serves, which takes a majority, unless

@@ -76,6 +76,15 @@ foreach my $name ('primary', 'standby')
 	$session{other}->ask("SELECT zk_lock_release('/read-only')");
 }
 
+# Fencing writes, and so is for a primary.
+$session{standby}->ask("SELECT zk_lock_acquire('/fenced')");
+foreach my $function ('zk_lock_fence', 'zk_lock_fence_reset')
+{
+	$session{standby}->ask("SELECT $function('/fenced')");
+	is($session{standby}->sqlstate, '25006', "$function fails on a standby");
+}
+$session{standby}->ask("SELECT zk_lock_release('/fenced')");
+
 # Loss is judged on a standby, too.
 $session{standby}->ask('BEGIN');
 $session{standby}->ask("SELECT zk_lock_acquire_xact('/lost')");
@@ -98,6 +107,10 @@ $session{other}->ask("SELECT zk_lock_acquire('/promoted/awaited')");
 $waiter->send("SELECT zk_lock_acquire('/promoted/awaited')");
 $ensemble->wait_for_queue('/promoted/awaited', 2);
 
+$session{primary}->ask("SELECT zk_lock_acquire('/promoted/fenced')");
+my $fenced = $session{primary}->ask("SELECT zk_lock_fence('/promoted/fenced')");
+$primary->wait_for_catchup($standby);
+
 $primary->stop('fast');
 $standby->promote;
 is($holder->ask('SELECT pg_is_in_recovery()'), 'f', 'the standby is promoted');
@@ -109,6 +122,11 @@ is($session{other}->ask("SELECT zk_lock_acquire('/promoted/held', '0')"),
 	'f', 'S120: against others');
 is($holder->ask("INSERT INTO job VALUES ('promoted') RETURNING 1"),
 	1, 'S120: now the holder can write');
+is($holder->ask("SELECT zk_lock_fence('/promoted/held')"),
+	$token, 'and fence');
+is( $holder->ask(
+		"SELECT token FROM zk_lock_fences WHERE path = '/promoted/fenced'"),
+	$fenced, 'what was fenced on the primary is fenced here');
 is($session{other}->ask("SELECT zk_lock_acquire('/promoted/xact', '0')"),
 	'f', 'S120: so is that of a transaction');
 $reader->ask('COMMIT');
