@@ -7,9 +7,11 @@
 #   make demo [KEEP=1]		see it work; demo-stop ends what KEEP=1 left
 #   make test [SUITE=...]	every test; see test/run for what can be chosen
 #
-# And this needs GNU indent, which "make test" installs:
+# And these need GNU indent, or spin, which "make test" installs:
 #
 #   make format			lay out the C code as pgindent does
+#   make model [DEEP=1]		check the models of the lease and the queue; see
+#				test/model/README
 #
 # Variables: PG_CONFIG chooses the PostgreSQL to build for, WERROR=1 makes
 # warnings fatal.
@@ -116,7 +118,7 @@ all install uninstall installcheck clean lint check-symbols:
 
 endif
 
-.PHONY: demo demo-stop test format
+.PHONY: demo demo-stop test format model
 demo:
 	demo/run
 demo-stop:
@@ -125,4 +127,6 @@ test:
 	test/run $(SUITE)
 format:
 	test/format $(wildcard src/*.[ch] test/tools/*.[ch] test/unit/*.[ch])
+model:
+	test/model/run
 .DEFAULT_GOAL := all
