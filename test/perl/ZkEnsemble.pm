@@ -545,7 +545,8 @@ sub packets
 
 A PostgreSQL::Test::Cluster that is started and has the extension in database
 C<postgres>.  The servers are an ensemble, a proxy, or the text for
-C<zklock.servers>.  Of the parameters, C<settings> is a hash of further settings,
+C<zklock.servers>.  Who looks on while locks are lost is not cancelled for it,
+unless the test sets that.  Of the parameters, C<settings> is a hash of settings,
 C<< start => 0 >> leaves starting, and the extension, to the caller, and the
 rest goes to C<init>.
 
@@ -573,6 +574,7 @@ sub zk_cluster
 		cluster_name => $name,
 		max_connections => 100,
 		'zklock.servers' => $servers,
+		'zklock.on_lock_loss' => 'report',
 		%settings);
 	$node->append_conf('postgresql.conf', "$_ = '$settings{$_}'")
 	  foreach sort keys %settings;

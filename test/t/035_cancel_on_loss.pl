@@ -18,7 +18,10 @@ my $ensemble = ZkEnsemble->new('main',
 	minSessionTimeout => 2000, maxSessionTimeout => 20000);
 my $proxy = $ensemble->proxy;
 my $node = zk_cluster('main', $proxy,
-	settings => { 'zklock.session_timeout' => '3s' });
+	settings => {
+		'zklock.session_timeout' => '3s',
+		'zklock.on_lock_loss' => 'cancel'
+	});
 
 $node->safe_psql('postgres', 'CREATE TABLE work (step text)');
 $node->safe_psql('postgres',
