@@ -54,6 +54,13 @@
 
 #define ZK_NO_SLOT			UINT16_MAX
 
+/* A request that the server has heard, somewhen between these. */
+typedef struct ZkHeard
+{
+	ZkTime		sent_at;
+	ZkTime		answered_at;
+} ZkHeard;
+
 /* Longest path of a contender of our own, terminating NUL included. */
 #define ZK_CONTENDER_PATH_SIZE	(ZK_NODE_PATH_SIZE + ZK_NAME_SIZE)
 
@@ -296,9 +303,8 @@ struct ZkClient
 	ZkTime		prove_since;	/* proofs older than this will not do */
 	ZkTime		told;			/* the leader has heard of the session since */
 	int			heard_count;
-	ZkTime		heard[ZK_HEARD_MAX];	/* when requests were sent that this
-										 * connection's server has answered, in
-										 * order */
+	ZkHeard		heard[ZK_HEARD_MAX];	/* requests that this connection's server
+										 * has answered, in order */
 	ZkTime		spoke_at;		/* when the last of them or of its kind was sent */
 	size_t		watch_bytes;	/* of the paths watched through the handle, those
 								 * of watches that have fired included */
@@ -350,7 +356,7 @@ extern bool zk_is_connection_error(int rc);
 /* in heard.c: what the leader knows of the session */
 extern void zk_heard_connected(ZkClient *client, ZkTime since);
 extern void zk_heard(ZkClient *client, ZkTime sent_at);
-extern ZkTime zk_heard_lease_end(const ZkClient *client, ZkTime sent_at);
+extern ZkTime zk_heard_lease_end(ZkClient *client, ZkTime sent_at);
 extern ZkTime zk_heard_due(const ZkClient *client);
 extern void zk_heard_speak(ZkClient *client);
 

@@ -13,8 +13,9 @@
  * from what it was told before.  test/t/037_follower.pl shows it happen.
  *
  * So we keep account.  A request that was answered was heard by the server,
- * after it was sent.  Half a tick later the leader has been told: at the latest
- * before an operation that is sent so much later is committed.  Half a tick is
+ * between its sending and its answer.  Half a tick after the answer the leader
+ * has been told, that it was heard after its sending: at the latest before an
+ * operation that is sent so much later is committed.  Half a tick is
  * taken for a quarter of the timeout, which it is at most, unless somebody has
  * set minSessionTimeout below its default of two ticks.  What remains is a
  * connection between leader and follower that stalls and flows again just then.
@@ -59,20 +60,21 @@ void
 zk_heard(ZkClient *client, ZkTime sent_at)
 {
 	int			count = client->heard_count;
+	ZkTime		now = zk_now();
 
 	if (sent_at > client->spoke_at)
 		client->spoke_at = sent_at;
-	if (count > 0 && sent_at < client->heard[count - 1] +
-		timeout_of(client) / ZK_HEARD_MAX / 2)
+	if (count > 0 && (sent_at < client->heard[count - 1].sent_at ||
+					  now < client->heard[count - 1].answered_at +
+					  timeout_of(client) / ZK_HEARD_MAX / 2))
 		return;
 	if (count == ZK_HEARD_MAX)
 	{
-		/* so long ago that the leader knows */
-		client->told = client->heard[0];
 		count--;
-		memmove(client->heard, client->heard + 1, sizeof(ZkTime) * count);
+		memmove(client->heard, client->heard + 1, sizeof(ZkHeard) * count);
 	}
-	client->heard[count] = sent_at;
+	client->heard[count].sent_at = sent_at;
+	client->heard[count].answered_at = now;
 	client->heard_count = count + 1;
 }
 
@@ -82,17 +84,17 @@ zk_heard(ZkClient *client, ZkTime sent_at)
  * session before; a twelfth is left for clocks that differ.
  */
 ZkTime
-zk_heard_lease_end(const ZkClient *client, ZkTime sent_at)
+zk_heard_lease_end(ZkClient *client, ZkTime sent_at)
 {
 	ZkTime		timeout = timeout_of(client);
-	ZkTime		told = client->told;
 	ZkTime		end = sent_at + timeout * 2 / 3;
 
 	for (int i = 0; i < client->heard_count; i++)
-		if (client->heard[i] <= sent_at - timeout / 4)
-			told = client->heard[i];
-	if (end > told + timeout * 11 / 12)
-		end = told + timeout * 11 / 12;
+		if (client->heard[i].answered_at <= sent_at - timeout / 4 &&
+			client->heard[i].sent_at > client->told)
+			client->told = client->heard[i].sent_at;
+	if (end > client->told + timeout * 11 / 12)
+		end = client->told + timeout * 11 / 12;
 	return end;
 }
 
