@@ -32,7 +32,7 @@
  *				where every request touches the session.
  *	 A			the lock client (lease.c, life.c, place.c), and the backend
  *				(zklock_lease_judge() in session.c, guard_commit() in
- *				locktable.c, which the table of fences will join).
+ *				locktable.c, zk_lock_fence() in fence.c).
  *	 B			another client's acquire and transaction.
  *
  * Between follower and leader there are two streams, each in order: requests
@@ -52,13 +52,19 @@
  *				more units than that, and the leader hears of the session when
  *				it is made again.  Without it a connection can be silent for
  *				any time.
- *	 PROMPT		whatever is on its way arrives before time passes, until the
- *				follower is cut off from the leader, for good
+ *	 PROMPT		1: what is between follower and leader arrives before time
+ *				passes, until they are cut off from each other, for good; 2: so
+ *				does what is between A and its server
  *	 SLOW		A's clock misses one of SLOW units at most (none, if not set)
  *	 GUARD		1: zklock.commit_guard = session, 2: quorum
  *	 FENCE		transactions call zk_lock_fence() before they work
- *	 CHAIN		a stricter rule than that of heard.c: the lease ends, too, HORIZON
- *				units after the leader must have been told of the session
+ *	 HEARD		the lease ends, too, HORIZON units after the leader must have
+ *				heard of the session: by a request that was answered RIPE units
+ *				before the proof was sent
+ *	 BY_SENDING	... by one that was sent so much before, and answered before the
+ *				proof was, a mistake that heard.c has made
+ *	 CHAIN		... by one of a chain of three operations, a rule that zklock
+ *				does not have
  *
  * The property to check, one at a time:
  *
@@ -86,11 +92,24 @@
 #ifndef GUARD
 #define GUARD 1
 #endif
+#if defined(HEARD) || defined(CHAIN)
+#define KEEPS_ACCOUNT
+#endif
+#ifdef HEARD
+#define MAX_TOLD	((11 * T) / 12)
+#define MIN_RIPE	(T / 4)
+#else
+#define MAX_TOLD	T
+#define MIN_RIPE	FLUSH
+#endif
 #ifndef RIPE
-#define RIPE FLUSH
+#define RIPE MIN_RIPE
 #endif
 #ifndef HORIZON
-#define HORIZON T
+#define HORIZON MAX_TOLD
+#endif
+#ifndef PROMPT
+#define PROMPT 0
 #endif
 #ifndef REACH
 #define REACH 0
@@ -115,7 +134,7 @@ byte ping_in = FLUSH;			/* units until the leader asks again */
 bool touch_ahead, touch_behind; /* in the answer to a ping, ahead of A's
 								 * operation or alone, or behind it */
 bool ping_ahead, ping_behind;	/* likewise, to the follower */
-bool cut;						/* PROMPT only: neither hears the other */
+bool cut;						/* with PROMPT: neither hears the other */
 
 /*-------------------------------------------------------------------------
  * A's operation that is to be committed
@@ -158,19 +177,36 @@ bool stopped;					/* A's clock: the machine is suspended */
 #endif
 
 /*
- * CHAIN: what A may conclude about the time at which the leader was told of the
- * session.  "link" is an operation that was answered.  One that is sent RIPE
- * units after that answer (no less than FLUSH) is answered after the follower has answered a ping
- * that the leader sent after the link; so whatever is committed later finds
- * that the leader was told, after the link was sent: that is "ground".
+ * What A may conclude about the time at which the leader was told of the
+ * session, at the latest: "ground".  "link" is a request that was answered.
+ *
+ * HEARD: an operation that is sent RIPE units after that is committed after the
+ * follower has answered a ping that came after the link, if nothing is slow
+ * between follower and leader.  Which of the requests that were answered is the
+ * link is any; the best of them is one.
+ *
+ * CHAIN: an operation that is sent RIPE units after the link was answered is
+ * answered itself after the follower has answered a ping that the leader sent
+ * after the link.  So whatever is committed later finds that the leader was
+ * told.
  */
-#ifdef CHAIN
+#ifdef KEEPS_ACCOUNT
 #define NONE 255
 byte ground;					/* units since that was sent, HORIZON at most */
 byte link_age = NONE;			/* units since the link was sent, T at most */
 byte link_ripe;					/* units since it was answered, RIPE at most */
 byte op_age;					/* units since the operation was sent */
 bool op_ripe;					/* the link was ripe then */
+#endif
+
+/*
+ * HEARD: the small read of a session that has nothing else to send.  One at a
+ * time, in one order with A's operation.
+ */
+#ifdef HEARD
+mtype:where read_at = NOWHERE;	/* never on its way to another server */
+byte read_age;					/* units since it was sent */
+bool read_first = true;			/* A's operation, if any, was sent later */
 #endif
 
 /*-------------------------------------------------------------------------
@@ -212,7 +248,7 @@ inline hear()
 #ifdef AT_LEADER
 	touch()
 #else
-	touched = true
+	touched = !cut
 #endif
 }
 
@@ -261,6 +297,14 @@ active proctype Leader()
 	od
 }
 
+#ifdef HEARD
+#define MAY_ARRIVE	(op_at == TO_SERVER && !(read_at == TO_SERVER && read_first))
+#define MAY_ANSWER	(op_at == TO_CLIENT && !(read_at != NOWHERE && read_first))
+#else
+#define MAY_ARRIVE	(op_at == TO_SERVER)
+#define MAY_ANSWER	(op_at == TO_CLIENT)
+#endif
+
 /*-------------------------------------------------------------------------
  * The follower forwards operations, answers pings, and passes answers on.
  *-------------------------------------------------------------------------
@@ -269,7 +313,13 @@ active proctype Follower()
 {
 end:
 	do
-	:: d_step { op_at == TO_SERVER ->
+#ifdef HEARD
+	:: d_step { read_at == TO_SERVER && (read_first || op_at != TO_SERVER) ->
+		printf("A's server: answers a read\n");
+		hear();
+		read_at = TO_CLIENT }
+#endif
+	:: d_step { MAY_ARRIVE ->
 		printf("A's server: got: %e\n", op);
 		hear();
 #ifdef AT_LEADER
@@ -293,8 +343,15 @@ end:
 		op_at = TO_CLIENT;
 		ping_ahead = ping_behind;
 		ping_behind = false }
-#ifdef PROMPT
-	:: d_step { !cut -> cut = true; printf("follower: cut off from the leader\n") }
+#if PROMPT > 0
+	:: d_step { !cut -> cut = true;
+		touched = false;
+		touch_ahead = false;
+		touch_behind = false;
+		ping_ahead = false;
+		ping_behind = false;
+		ping_in = FLUSH;
+		printf("follower: cut off from the leader\n") }
 #endif
 	od
 }
@@ -316,8 +373,13 @@ inline send(which)
 	:: HORIZON - ground < LEASE -> op_left = HORIZON - ground
 	:: else
 	fi;
+#endif
+#ifdef KEEPS_ACCOUNT
 	op_age = 0;
-	op_ripe = (link_age != NONE && link_ripe == RIPE)
+	op_ripe = (link_age != NONE && link_ripe == RIPE);
+#endif
+#ifdef HEARD
+	read_first = true
 #endif
 }
 
@@ -331,16 +393,56 @@ inline set_lease()
 #endif
 }
 
-/* CHAIN: an operation was answered. */
+/* The ground is the link, if that is younger. */
+inline stand_on_link()
+{
+	if
+	:: link_age < ground -> ground = link_age
+	:: else
+	fi
+}
+
+/* HEARD: what the link says of an operation that was answered. */
+#if defined(BY_SENDING)
+#define LINK_SAYS	(link_age != NONE && link_age >= op_age + RIPE)
+#else
+#define LINK_SAYS	(op_ripe)
+#endif
+
+/* zk_heard_lease_end() */
+inline limit_lease()
+{
+#ifdef HEARD
+	if
+	:: LINK_SAYS -> stand_on_link()
+	:: else
+	fi;
+	if
+	:: op_left > HORIZON - ground -> op_left = HORIZON - ground
+	:: else
+	fi
+#else
+	skip
+#endif
+}
+
+/* An operation was answered: that may be the link from now on. */
 inline add_link()
 {
+#ifdef HEARD
+	if
+	:: a != COMMITTED && a != OVER ->
+		link_age = op_age;
+		link_ripe = 0
+	:: skip
+	fi;
+	op_age = 0;
+	op_ripe = false
+#endif
 #ifdef CHAIN
 	if
 	:: op_ripe ->
-		if
-		:: link_age < ground -> ground = link_age
-		:: else
-		fi;
+		stand_on_link();
 		link_age = op_age;
 		link_ripe = 0
 	:: !op_ripe && link_age == NONE -> link_age = op_age; link_ripe = 0
@@ -348,9 +450,8 @@ inline add_link()
 	fi;
 	op_age = 0;
 	op_ripe = false
-#else
-	skip
 #endif
+	skip
 }
 
 /* Forget what does not matter any more, so that fewer states differ. */
@@ -360,9 +461,34 @@ inline forget_op()
 	op_left = 0;
 	op_done = false;
 	op_for_guard = false;
+#ifdef HEARD
+	read_first = true;
+#endif
 #ifdef GAP
 	silence = 0;
 #endif
+}
+
+inline forget_read()
+{
+#ifdef HEARD
+	read_at = NOWHERE;
+	read_age = 0;
+	read_first = true;
+#endif
+	skip
+}
+
+inline close_account()
+{
+#ifdef KEEPS_ACCOUNT
+	ground = HORIZON;
+	link_age = NONE;
+	link_ripe = 0;
+	op_age = T;
+	op_ripe = false;
+#endif
+	skip
 }
 
 /* The lock is lost, or given up: its transaction is rolled back. */
@@ -371,6 +497,7 @@ inline give_up()
 	printf("A: gives up\n");
 	a = OVER;
 	lease = 0;
+	close_account();
 	if
 	:: a_fenced -> a_fenced = false; row_locked = false
 	:: else
@@ -427,8 +554,30 @@ end:
 	:: d_step { QUIET && a == IDLE -> send(PROBE) }
 #endif
 
+#ifdef HEARD
+	/* zk_heard_speak(), on_heartbeat() */
+	:: d_step { linked && read_at == NOWHERE && a != COMMITTED && a != OVER ->
+		printf("A: sends a read\n");
+		read_at = TO_SERVER;
+		read_first = (op_at == NOWHERE) }
+	:: atomic { read_at == TO_CLIENT && (read_first || op_at == NOWHERE) ->
+		if
+		:: !op_ripe && a != COMMITTED && a != OVER -> link_age = read_age; link_ripe = 0
+		:: skip
+		fi;
+		printf("A: the read was answered\n");
+		read_at = NOWHERE;
+		read_age = 0;
+		read_first = true;
+#ifdef GAP
+		silence = 0
+#endif
+		}
+#endif
+
 	/* its answer, or after a loss of the connection what is found out later */
-	:: d_step { op_at == TO_CLIENT && op_done ->
+	:: atomic { MAY_ANSWER && op_done ->
+		limit_lease();
 		printf("A: it succeeded: %e, lease %d if nobody errs\n", op, op_left);
 		if
 		:: op == CREATE -> a = QUEUED; set_lease()
@@ -450,7 +599,7 @@ end:
 #endif
 		forget_op();
 		check() }
-	:: d_step { op_at == TO_CLIENT && !op_done ->
+	:: d_step { MAY_ANSWER && !op_done ->
 		if
 		:: a == QUEUED || a == HELD -> give_up()
 		:: else
@@ -481,6 +630,7 @@ end:
 	 * leader is asked whether there is such a session, which touches it */
 	:: d_step { linked -> linked = false;
 		printf("A: loses its connection\n");
+		forget_read();
 		if
 		:: op_at == TO_SERVER -> forget_op()
 		:: else
@@ -489,8 +639,12 @@ end:
 		printf("A: has a connection again\n");
 		linked = true;
 		silence = 0;
-#ifdef CHAIN
+#ifdef KEEPS_ACCOUNT
 		ground = 0;
+#endif
+#ifdef HEARD
+		link_age = NONE;
+		link_ripe = 0;
 #endif
 		touch() }
 #endif
@@ -535,6 +689,7 @@ end:
 #endif
 		a = COMMITTED;
 		lease = 0;
+		close_account();
 		if
 		:: a_fenced -> a_fenced = false; row_locked = false
 		:: else
@@ -599,7 +754,7 @@ inline pass_for_A()
 	:: op_left > 0 -> op_left--
 	:: else
 	fi;
-#ifdef CHAIN
+#ifdef KEEPS_ACCOUNT
 	if
 	:: ground < HORIZON -> ground++
 	:: else
@@ -617,6 +772,12 @@ inline pass_for_A()
 	:: else
 	fi;
 #endif
+#ifdef HEARD
+	if
+	:: read_at != NOWHERE && read_age < T -> read_age++
+	:: else
+	fi;
+#endif
 	skip
 }
 
@@ -629,7 +790,10 @@ inline pass()
 	:: else
 	fi;
 #ifndef AT_LEADER
-	ask_follower();
+	if
+	:: !cut -> ask_follower()
+	:: else
+	fi;
 #endif
 #ifdef GAP
 	if
@@ -637,6 +801,7 @@ inline pass()
 	:: linked && silence == GAP ->
 		printf("A: its connection was silent for too long\n");
 		linked = false;
+		forget_read();
 		if
 		:: op_at == TO_SERVER -> forget_op()
 		:: else
@@ -648,10 +813,18 @@ inline pass()
 	skip
 }
 
-#ifdef PROMPT
-#define MAY_PASS	(op_at != TO_SERVER && op_at != TO_CLIENT && \
-					 (cut || (!touch_ahead && !ping_ahead && \
-							  op_at != TO_LEADER && op_at != TO_FOLLOWER)))
+#define NOTHING_BETWEEN	(cut || (!touch_ahead && !ping_ahead && \
+								 op_at != TO_LEADER && op_at != TO_FOLLOWER))
+#ifdef HEARD
+#define NO_READ		(read_at == NOWHERE)
+#else
+#define NO_READ		true
+#endif
+#if PROMPT == 2
+#define MAY_PASS	(NOTHING_BETWEEN && NO_READ && op_at != TO_SERVER && \
+					 op_at != TO_CLIENT)
+#elif PROMPT == 1
+#define MAY_PASS	(NOTHING_BETWEEN)
 #else
 #define MAY_PASS	true
 #endif
