@@ -582,11 +582,11 @@ static void
 guard_commit(void)
 {
 	ZkTime		asked = 0;
+	ZkLock	   *lock = NULL;
 
-	if (zklock_commit_guard == ZK_GUARD_OFF)
-		return;
-	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
-		 lock = zklock_lock_next(lock))
+	if (zklock_commit_guard != ZK_GUARD_OFF)
+		lock = zklock_lock_next(NULL);
+	for (; lock != NULL; lock = zklock_lock_next(lock))
 		if (zklock_lock_assure(lock, ZKLOCK_FOREVER,
 							   zklock_commit_guard == ZK_GUARD_QUORUM ?
 							   &asked : NULL) == ZK_LEASE_LOST)
