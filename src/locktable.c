@@ -650,11 +650,14 @@ pass_level_up(int nesting)
 	dlist_foreach(iter, &locks)
 	{
 		ZkLock	   *lock = dlist_container(ZkLock, link, iter.cur);
-		ZkLevel    *level = lock->levels + lock->level_count - 1;
+		ZkLevel    *level;
 
 		if (lock->fence_nesting == nesting)
 			lock->fence_nesting = nesting - 1;
-		if (lock->level_count == 0 || level->nesting != nesting)
+		if (lock->level_count == 0)
+			continue;
+		level = &lock->levels[lock->level_count - 1];
+		if (level->nesting != nesting)
 			continue;
 		if (lock->level_count > 1 && level[-1].nesting == nesting - 1)
 		{
