@@ -323,6 +323,13 @@ struct ZkClient
 	Contender	contenders[ZK_MAX_CONTENDERS];
 };
 
+/* The timeout of the ZooKeeper session.  engine_lock. */
+static inline ZkTime
+zk_timeout(const ZkClient *client)
+{
+	return ZK_MS(client->timeout_ms);
+}
+
 /* in door.c: the mailbox, seen from the client threads */
 extern bool zk_door_init(Door *door, char *detail);
 extern void zk_door_destroy(Door *door);

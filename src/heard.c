@@ -15,9 +15,9 @@
  * So we keep account.  A request that was answered was heard by the server,
  * between its sending and its answer.  Half a tick after the answer the leader
  * has been told, that it was heard after its sending: at the latest before an
- * operation that is sent so much later is committed.  Half a tick is
- * taken for a quarter of the timeout, which it is at most, unless somebody has
- * set minSessionTimeout below its default of two ticks.  What remains is a
+ * operation that is sent so much later is committed.  Half a tick is taken for a
+ * quarter of the timeout, which it is at most, unless somebody has set
+ * minSessionTimeout below its default of two ticks.  What remains is a
  * connection between leader and follower that stalls and flows again just then.
  *
  * Lest a session with nothing to do gives no account, it sends a small read from
@@ -33,12 +33,6 @@
 #include <string.h>
 
 #include "client.h"
-
-static ZkTime
-timeout_of(const ZkClient *client)
-{
-	return ZK_MS(client->timeout_ms);
-}
 
 /*
  * A connection was made: the leader was asked about the session, or made it,
@@ -66,7 +60,7 @@ zk_heard(ZkClient *client, ZkTime sent_at)
 		client->spoke_at = sent_at;
 	if (count > 0 && (sent_at < client->heard[count - 1].sent_at ||
 					  now < client->heard[count - 1].answered_at +
-					  timeout_of(client) / ZK_HEARD_MAX / 2))
+					  zk_timeout(client) / ZK_HEARD_MAX / 2))
 		return;
 	if (count == ZK_HEARD_MAX)
 	{
@@ -86,7 +80,7 @@ zk_heard(ZkClient *client, ZkTime sent_at)
 ZkTime
 zk_heard_lease_end(ZkClient *client, ZkTime sent_at)
 {
-	ZkTime		timeout = timeout_of(client);
+	ZkTime		timeout = zk_timeout(client);
 	ZkTime		end = sent_at + timeout * 2 / 3;
 
 	for (int i = 0; i < client->heard_count; i++)
@@ -102,7 +96,7 @@ zk_heard_lease_end(ZkClient *client, ZkTime sent_at)
 ZkTime
 zk_heard_due(const ZkClient *client)
 {
-	return client->connected ? client->spoke_at + timeout_of(client) / 4 :
+	return client->connected ? client->spoke_at + zk_timeout(client) / 4 :
 		INT64_MAX;
 }
 

@@ -33,12 +33,6 @@
 
 #include "client.h"
 
-static ZkTime
-timeout_of(const ZkClient *client)
-{
-	return ZK_MS(client->timeout_ms);
-}
-
 /*
  * Is the contender's lease to be kept running?  Waiters far behind need none;
  * the next in line does, so that an event is its grant.  While a downgrade is
@@ -67,17 +61,17 @@ renewal_due(const ZkClient *client, const Contender *c)
 
 	/* do not ask again what was just asked */
 	if (c->asked_at > c->proved_at && c->asked_at >= client->prove_since)
-		return c->asked_at + timeout_of(client) / 4;
+		return c->asked_at + zk_timeout(client) / 4;
 	if (c->proved_at < client->prove_since)
 		return 0;
 	if (c->proving)
-		return c->proved_at + timeout_of(client) / 16;
-	due = c->proved_at + timeout_of(client) / 4;
-	early = c->lease_end - timeout_of(client) / 6;
+		return c->proved_at + zk_timeout(client) / 16;
+	due = c->proved_at + zk_timeout(client) / 4;
+	early = c->lease_end - zk_timeout(client) / 6;
 	if (early < due)
 		due = early;
-	if (due < c->proved_at + timeout_of(client) / 16)
-		due = c->proved_at + timeout_of(client) / 16;
+	if (due < c->proved_at + zk_timeout(client) / 16)
+		due = c->proved_at + zk_timeout(client) / 16;
 	return due;
 }
 
@@ -143,7 +137,7 @@ on_renewal(int rc, const void *context)
 static void
 choose(const ZkClient *client, Renewal *renewal, ZkTime now, bool due)
 {
-	ZkTime		soon = now - timeout_of(client) / 8;
+	ZkTime		soon = now - zk_timeout(client) / 8;
 
 	for (int i = 0;
 		 i < client->used && renewal->count < ZK_RENEWAL_BATCH; i++)

@@ -424,7 +424,7 @@ zk_contender_set_lease(ZkClient *client, Contender *c, ZkTime sent_at)
 	zk_heard(client, sent_at);
 	c->proved_at = sent_at;
 	c->lease_end = zk_heard_lease_end(client, sent_at);
-	c->presumed_lost = sent_at + ZK_MS(client->timeout_ms);
+	c->presumed_lost = sent_at + zk_timeout(client);
 }
 
 /*

@@ -398,7 +398,7 @@ static bool
 must_close(ZkClient *client)
 {
 	ZkTime		now = zk_now();
-	ZkTime		timeout = ZK_MS(client->timeout_ms);
+	ZkTime		timeout = zk_timeout(client);
 	ZkTime		gone_for;
 	bool		wanted;
 	bool		needed = ensemble_needed(client, &wanted);
@@ -554,10 +554,11 @@ next_timer(ZkClient *client)
 {
 	ZkTime		now = zk_now();
 	ZkTime		next;
-	ZkTime		tick = ZK_MS(client->timeout_ms) / 8;
+	ZkTime		tick;
 	bool		wanted;
 
 	pthread_mutex_lock(&client->engine_lock);
+	tick = zk_timeout(client) / 8;
 	next = zk_lease_next_timer(client);
 	if (zk_heard_due(client) < next)
 		next = zk_heard_due(client);
