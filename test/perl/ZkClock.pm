@@ -27,12 +27,9 @@ use strict;
 use warnings;
 
 use Carp;
-use File::Basename;
 use File::Spec;
 use PostgreSQL::Test::Utils ();
-
-my $library = File::Spec->rel2abs(
-	File::Spec->catfile(dirname(__FILE__), '..', 'tools', 'stepclock.so'));
+use ZkTest qw(start_preloaded);
 
 =pod
 
@@ -47,7 +44,6 @@ my $library = File::Spec->rel2abs(
 sub new
 {
 	my ($class, $name) = @_;
-	croak "$library is missing: run make in test/tools" unless -e $library;
 	my $file =
 	  File::Spec->rel2abs("$PostgreSQL::Test::Utils::tmp_check/clock_$name");
 	PostgreSQL::Test::Utils::append_to_file($file, pack('q2', 0, 0));
@@ -75,9 +71,7 @@ Start a PostgreSQL::Test::Cluster whose clocks these are.
 sub start_cluster
 {
 	my ($self, $node) = @_;
-	local $ENV{LD_PRELOAD} = $library;
-	local $ENV{STEP_CLOCK} = $self->{file};
-	$node->start;
+	start_preloaded($node, 'stepclock.so', STEP_CLOCK => $self->{file});
 	return;
 }
 

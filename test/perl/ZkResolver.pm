@@ -29,14 +29,9 @@ use strict;
 use warnings;
 
 use Carp;
-use File::Basename;
 use File::Spec;
 use PostgreSQL::Test::Utils ();
-use ZkTest;
-
-my $library = File::Spec->rel2abs(
-	File::Spec->catfile(
-		dirname(__FILE__), '..', 'tools', 'stallresolver.so'));
+use ZkTest qw(start_preloaded wait_for);
 
 =pod
 
@@ -51,7 +46,6 @@ my $library = File::Spec->rel2abs(
 sub new
 {
 	my ($class, $name) = @_;
-	croak "$library is missing: run make in test/tools" unless -e $library;
 	my $file = "$PostgreSQL::Test::Utils::tmp_check/stall_$name";
 	return bless { file => File::Spec->rel2abs($file) }, $class;
 }
@@ -67,9 +61,7 @@ Start a PostgreSQL::Test::Cluster whose resolver this is.
 sub start_cluster
 {
 	my ($self, $node) = @_;
-	local $ENV{LD_PRELOAD} = $library;
-	local $ENV{STALL_RESOLVER} = $self->{file};
-	$node->start;
+	start_preloaded($node, 'stallresolver.so', STALL_RESOLVER => $self->{file});
 	return;
 }
 

@@ -19,13 +19,15 @@ use warnings;
 
 use Carp;
 use Exporter 'import';
+use File::Basename;
+use File::Spec;
 use POSIX ();
 use PostgreSQL::Test::Utils ();
 use Test::More;
 use Time::HiRes qw(sleep time);
 
 our @EXPORT = qw(wait_for);
-our @EXPORT_OK = qw(cpu_time time_to_end);
+our @EXPORT_OK = qw(cpu_time start_preloaded time_to_end);
 
 # Die of these signals instead of just ending: then the END blocks run, ours
 # and those of PostgreSQL::Test::Cluster, and stop the servers.
@@ -70,9 +72,14 @@ How much of a processor a process, with all its threads, has used, in seconds.
 
 Wait for a process to end; returns after how many seconds it has.
 
+=item start_preloaded($node, $library, %environment)
+
+Start a PostgreSQL::Test::Cluster with one of the libraries of test/tools loaded
+before all others, and with what that wants of the environment.
+
 =back
 
-Both have to be asked for by name.
+These have to be asked for by name.
 
 =cut
 
@@ -82,6 +89,18 @@ sub cpu_time
 	my $stat = PostgreSQL::Test::Utils::slurp_file("/proc/$pid/stat");
 	my @fields = split ' ', $stat =~ s/^.*\) //sr;
 	return ($fields[11] + $fields[12]) / POSIX::sysconf(POSIX::_SC_CLK_TCK());
+}
+
+sub start_preloaded
+{
+	my ($node, $library, %environment) = @_;
+	my $path = File::Spec->rel2abs(
+		File::Spec->catfile(dirname(__FILE__), '..', 'tools', $library));
+	croak "$path is missing: run make in test/tools" unless -e $path;
+	local @ENV{ keys %environment } = values %environment;
+	local $ENV{LD_PRELOAD} = $path;
+	$node->start;
+	return;
 }
 
 # Has a process ended?  Who is to take note of that may take its time.
