@@ -27,6 +27,7 @@ BACKEND_OBJS = \
 	src/loss.o \
 	src/funcs.o \
 	src/fence.o \
+	src/admin.o \
 	src/acquire.o \
 	src/locktable.o \
 	src/session.o

@@ -128,10 +128,32 @@ path: the lock. Columns: session_id: its ZooKeeper session; token: valid once gr
 REVOKE ALL ON FUNCTION zk_lock_queue(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION zk_lock_queue(text) TO pg_monitor;
 
+CREATE FUNCTION zk_lock_revoke(path text, contender text)
+RETURNS boolean
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zk_lock_revoke(text, text) IS
+'ask the owner of a contender to release the lock, as Curator does; false if there is no such contender. Nothing makes it do so.
+path: the lock; contender: as zk_lock_queue() shows it';
+
+CREATE FUNCTION zk_lock_break(path text, contender text)
+RETURNS boolean
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zk_lock_break(text, text) IS
+'take a lock, or a place in its queue, away from somebody else: delete a contender; false if there is no such contender. It is written to the server log.
+path: the lock; contender: as zk_lock_queue() shows it';
+
+-- they concern what others hold
+REVOKE ALL ON FUNCTION zk_lock_revoke(text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION zk_lock_break(text, text) FROM PUBLIC;
+
 CREATE FUNCTION zk_locks(
 	OUT path text, OUT mode text, OUT session_count integer,
 	OUT transaction_count integer, OUT contender text, OUT token bigint,
-	OUT state text, OUT since timestamptz)
+	OUT state text, OUT since timestamptz, OUT revoked boolean)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
@@ -141,7 +163,7 @@ COMMENT ON FUNCTION zk_locks() IS
 
 CREATE VIEW zk_locks AS
 SELECT path, mode, session_count, transaction_count, contender, token, state,
-	since
+	since, revoked
 FROM zk_locks();
 
 COMMENT ON VIEW zk_locks IS
@@ -158,6 +180,8 @@ COMMENT ON COLUMN zk_locks.token IS 'the token of the contender';
 COMMENT ON COLUMN zk_locks.state IS
 'held, lost, or unproved: it may be held, but the last proof is too old';
 COMMENT ON COLUMN zk_locks.since IS 'since when it is held, or lost';
+COMMENT ON COLUMN zk_locks.revoked IS
+'somebody asks for it to be released; see zk_lock_revoke()';
 
 GRANT SELECT ON zk_locks TO PUBLIC;
 

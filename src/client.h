@@ -46,11 +46,17 @@
 /* Contenders that one renewal proves. */
 #define ZK_RENEWAL_BATCH	128
 
+/* How long a contender lives before it gets a watch on its own znode. */
+#define ZK_WATCH_DELAY		ZK_MS(100)
+
 /* Creates of one contender that may find its lock node gone. */
 #define ZK_MAX_ATTEMPTS		10
 
 /* Requests remembered that the server has heard; they span half a timeout. */
 #define ZK_HEARD_MAX		16
+
+/* What Curator's Revoker writes into a contender, all of it. */
+#define ZK_REVOCATION		"__REVOKE__"
 
 #define ZK_NO_SLOT			UINT16_MAX
 
@@ -94,6 +100,24 @@ typedef struct DoorSlot
 	ZkContenderStatus status;	/* client writes, backend reads */
 } DoorSlot;
 
+/* What the backend wants to know of, or of, the contenders of others. */
+typedef enum ErrandKind
+{
+	ERRAND_READ,				/* the queue of a lock node */
+	ERRAND_REVOKE,				/* leave word for a contender's owner */
+	ERRAND_BREAK				/* break a contender */
+} ErrandKind;
+
+/* An errand; the strings are malloc'd.  There is none if node is NULL. */
+typedef struct Errand
+{
+	ErrandKind	kind;
+	uint32_t	serial;
+	char	   *node;
+	char	   *name;			/* of the contender; NULL for READ */
+	char	   *note;			/* what to write into it; likewise */
+} Errand;
+
 /*
  * The mailbox.  Everything is under lock but the descriptor, which is set
  * once, and the atomics.
@@ -109,6 +133,7 @@ typedef struct Door
 
 	/* slots counted as lost; written under lock, read by a signal handler */
 	atomic_int	losses;
+	atomic_int	revocations;	/* of held contenders, ever; written under lock */
 
 	/* orders for the helper */
 	uint16_t	first_order;
@@ -122,8 +147,7 @@ typedef struct Door
 	bool		stop;
 	bool		orphaned;		/* zk_client_stop() did not wait for the end */
 	bool		finished;		/* the helper is done, but for its return */
-	char	   *read_node;		/* malloc'd; NULL once taken */
-	uint32_t	read_serial;	/* of the read wanted; 0 for none */
+	Errand		errand;			/* its strings are NULL once taken */
 
 	/* answers for the backend */
 	ZkQueueListing *listing;
@@ -145,13 +169,12 @@ typedef struct DoorOrder
 	ZkContenderStatus status;
 } DoorOrder;
 
-/* What else is new; read_node is malloc'd and the taker's, NULL if none. */
+/* What else is new; the errand's strings are the taker's. */
 typedef struct DoorNews
 {
 	bool		stop;
 	bool		renew;
-	uint32_t	read_serial;
-	char	   *read_node;
+	Errand		errand;
 } DoorNews;
 
 /* What a request on its way is for. */
@@ -169,7 +192,9 @@ typedef enum RequestKind
 	REQ_RENEW,					/* a multi of checks */
 	REQ_HEARTBEAT,				/* a read, to be heard */
 	REQ_READ_LIST,				/* the queue, for zk_lock_queue */
-	REQ_READ_DATA				/* a contender's data, likewise */
+	REQ_READ_DATA,				/* a contender's data, likewise */
+	REQ_OWN,					/* the own contender's data, and a watch */
+	REQ_BREAK					/* a step of breaking a contender */
 } RequestKind;
 
 /* A request on its way.  engine_lock. */
@@ -206,6 +231,9 @@ typedef struct Contender
 	bool		proving;		/* granted, but the lease must be proved first */
 	bool		next_in_line;	/* only holders are ahead: keep the lease */
 	bool		touched;		/* is in ZkClient.touched */
+	bool		own_watch;		/* its own znode is being watched */
+	bool		changed;		/* its data was changed by somebody else */
+	bool		revoked;		/* somebody asks for the lock back */
 	uint8_t		attempts;		/* creates in vain, in a row */
 	uint8_t		pending;		/* requests on their way for it */
 	uint16_t	partner;		/* exclusive one to take the place of, or to see
@@ -213,6 +241,7 @@ typedef struct Contender
 	uint16_t	successor;		/* the one whose partner this is */
 	uint16_t	parent_len;		/* bytes of the path of the container to create */
 	uint32_t	incarnation;	/* bumped with each new identity (base) */
+	uint32_t	watch_serial;	/* of the REQ_OWN on its way; 0 for none */
 	ZkMode		mode;
 	ZkContenderState state;
 	ZkContenderState end;		/* ZK_LOST, ZK_FAILED, or ZK_NONE */
@@ -237,6 +266,7 @@ typedef struct Contender
 	ZkTime		granted_at;
 	ZkTime		retry_at;		/* not before then; 0 if there is nothing to
 								 * try again */
+	ZkTime		watch_at;		/* not before then is its own znode watched */
 	zoo_op_result_t results[3]; /* of REQ_DOWNGRADE; written by the library */
 } Contender;
 
@@ -259,13 +289,31 @@ typedef struct Renewal
 /* A queue being read for the backend.  engine_lock. */
 typedef struct QueueRead
 {
-	uint32_t	serial;			/* Door.read_serial it answers */
-	char	   *node;			/* malloc'd; NULL when there is nothing to do */
 	bool		listed;
 	int			next;			/* first member whose data is not asked for */
 	int			pending;		/* answers to come */
 	ZkQueueListing *listing;
 } QueueRead;
+
+/* How far the breaking of a contender has come. */
+typedef enum BreakStep
+{
+	BREAK_LOOK,					/* whose is it? */
+	BREAK_MARK,					/* write the note into it */
+	BREAK_WATCH,				/* see it go */
+	BREAK_AWAIT,
+	BREAK_DELETE
+} BreakStep;
+
+/* A contender being broken, or revoked.  engine_lock. */
+typedef struct Breaking
+{
+	BreakStep	step;
+	bool		pending;		/* an answer is to come */
+	bool		begun;			/* something that changes it was sent */
+	ZkTime		patience;		/* AWAIT: delete it then */
+	ZkQueueListing *found;		/* the contender; NULL while unknown */
+} Breaking;
 
 struct ZkClient
 {
@@ -318,7 +366,9 @@ struct ZkClient
 	uint32_t	last_serial;
 	Request		requests[ZK_MAX_IN_FLIGHT];
 	Renewal		renewals[ZK_RENEWALS];
+	Errand		errand;			/* what the next two are for */
 	QueueRead	read;
+	Breaking	breaking;
 	uint16_t	used;			/* contenders in use lie below */
 	Contender	contenders[ZK_MAX_CONTENDERS];
 };
@@ -344,6 +394,7 @@ extern void zk_door_wake_helper(Door *door);
 extern bool zk_door_next_order(Door *door, DoorOrder *order);
 extern void zk_door_publish_listing(Door *door, uint32_t serial,
 									ZkQueueListing *listing);
+extern void zk_errand_clear(Errand *errand);
 
 /* in request.c: requests on their way */
 extern bool zk_client_may_claim(void);
@@ -356,7 +407,7 @@ extern void *zk_request_begin(ZkClient *client, RequestKind kind, int which);
 extern void zk_request_undo(ZkClient *client, void *context);
 extern ZkClient *zk_request_end(const void *context, Request *request);
 extern void zk_requests_forget(ZkClient *client);
-extern void zk_requests_forget_reads(ZkClient *client);
+extern void zk_requests_forget_errand(ZkClient *client);
 extern bool zk_multi_possible(const ZkClient *client);
 extern bool zk_is_connection_error(int rc);
 
@@ -434,11 +485,25 @@ extern void zk_leases_handle_closed(ZkClient *client);
 extern bool zk_leases_run(const ZkClient *client);
 extern ZkTime zk_lease_next_timer(ZkClient *client);
 
+/* in own.c: what others do to our contenders */
+extern void zk_own_watch(ZkClient *client);
+extern ZkTime zk_own_watch_due(const ZkClient *client);
+extern void zk_own_watches_gone(ZkClient *client);
+
 /* in listing.c: reading a queue for the backend */
-extern void zk_read_begin(ZkClient *client, char *node, uint32_t serial);
 extern void zk_read_advance(ZkClient *client);
 extern void zk_read_restart(ZkClient *client);
-extern void zk_read_free(ZkClient *client);
+extern void zk_member_fill(ZkQueueMember *member, const char *value,
+						   int value_len, const struct Stat *stat);
+extern void zk_errand_done(ZkClient *client, ZkQueueListing *listing);
+extern void zk_errand_failed(ZkClient *client, ZkError error,
+							 const char *detail);
+
+/* in errand.c: what the backend wants of the contenders of others */
+extern void zk_errand_begin(ZkClient *client, Errand *errand);
+extern void zk_errand_advance(ZkClient *client);
+extern void zk_errand_restart(ZkClient *client);
+extern ZkTime zk_errand_due(const ZkClient *client);
 
 /* in guards.c: what the library must not do to its process; the log */
 extern atomic_bool zk_poisoned;

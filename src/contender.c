@@ -207,6 +207,7 @@ zk_contender_needs_ensemble(const Contender *c)
 void
 zk_contenders_handle_closed(ZkClient *client)
 {
+	zk_own_watches_gone(client);
 	for (int i = 0; i < client->used; i++)
 	{
 		Contender  *c = &client->contenders[i];

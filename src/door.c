@@ -88,7 +88,7 @@ zk_door_destroy(Door *door)
 		free(door->slots[i].node);
 		free(door->slots[i].owner);
 	}
-	free(door->read_node);
+	zk_errand_clear(&door->errand);
 	zk_queue_free(door->listing);
 	pthread_cond_destroy(&door->wake_helper);
 	pthread_mutex_destroy(&door->lock);
@@ -462,6 +462,12 @@ zk_client_lost_any(const ZkClient *client)
 	return atomic_load(&client->door.losses) > 0 || atomic_load(&zk_poisoned);
 }
 
+int
+zk_client_revocations(const ZkClient *client)
+{
+	return atomic_load(&client->door.revocations);
+}
+
 void
 zk_contender_status(ZkClient *client, ZkContenderId id,
 					ZkContenderStatus *status)
@@ -507,26 +513,66 @@ zk_contender_lease_runs(ZkClient *client, ZkContenderId id)
 	return runs && !atomic_load(&zk_poisoned);
 }
 
+/* Free what an errand consists of, but not the number that it has. */
 void
-zk_queue_request(ZkClient *client, const char *node)
+zk_errand_clear(Errand *errand)
 {
-	Door	   *door = &client->door;
-	char	   *copy = strdup(node);
-	char	   *old;
+	free(errand->node);
+	free(errand->name);
+	free(errand->note);
+	errand->node = errand->name = errand->note = NULL;
+}
+
+/*
+ * Give an errand, which is taken over, in place of the last one; an empty one
+ * just ends that.
+ */
+static void
+give_errand(Door *door, const Errand *errand)
+{
+	Errand		old;
 	ZkQueueListing *old_listing;
 
 	door_enter(door);
-	old = door->read_node;
+	old = door->errand;
 	old_listing = door->listing;
-	door->read_node = copy;
+	door->errand = *errand;
+	door->errand.serial = old.serial + 1;
+	if (door->errand.serial == 0)
+		door->errand.serial = 1;
 	door->listing = NULL;
-	forget_error(door);
-	if (++door->read_serial == 0)
-		door->read_serial = 1;
+	if (errand->node != NULL)
+		forget_error(door);
 	wake_helper(door);
 	door_leave(door);
-	free(old);
+	zk_errand_clear(&old);
 	zk_queue_free(old_listing);
+}
+
+void
+zk_queue_request(ZkClient *client, const char *node)
+{
+	Errand		errand = {.kind = ERRAND_READ,.node = strdup(node)};
+
+	give_errand(&client->door, &errand);
+}
+
+void
+zk_queue_break(ZkClient *client, const char *node, const char *name,
+			   const char *who, bool only_revoke)
+{
+	Errand		errand;
+	size_t		size = sizeof(ZK_BREAK_PREFIX) + strlen(who) + 1;
+
+	errand.kind = only_revoke ? ERRAND_REVOKE : ERRAND_BREAK;
+	errand.node = strdup(node);
+	errand.name = strdup(name);
+	errand.note = malloc(size);
+	if (errand.node == NULL || errand.name == NULL || errand.note == NULL)
+		zk_errand_clear(&errand);
+	else
+		snprintf(errand.note, size, ZK_BREAK_PREFIX "%s}", who);
+	give_errand(&client->door, &errand);
 }
 
 ZkQueueListing *
@@ -545,20 +591,9 @@ zk_queue_take(ZkClient *client)
 void
 zk_queue_cancel(ZkClient *client)
 {
-	Door	   *door = &client->door;
-	char	   *old;
-	ZkQueueListing *old_listing;
+	Errand		none = {0};
 
-	door_enter(door);
-	old = door->read_node;
-	old_listing = door->listing;
-	door->read_node = NULL;
-	door->listing = NULL;
-	door->read_serial++;
-	wake_helper(door);
-	door_leave(door);
-	free(old);
-	zk_queue_free(old_listing);
+	give_errand(&client->door, &none);
 }
 
 void
@@ -604,6 +639,9 @@ zk_door_publish(Door *door, int index, const ZkContenderStatus *status,
 	bool		lost;
 
 	pthread_mutex_lock(&door->lock);
+	if (status->revoked && status->state == ZK_HELD && !slot->dead &&
+		!(slot->status.revoked && slot->status.state == ZK_HELD))
+		atomic_fetch_add(&door->revocations, 1);
 	slot->status = *status;
 	slot->status.state = shown_state(slot, status->state);
 	lost = count_loss(door, slot);
@@ -690,10 +728,9 @@ zk_door_wait(Door *door, ZkTime until, DoorNews *news)
 	door->wake = false;
 	news->stop = door->stop;
 	news->renew = door->renew;
-	news->read_serial = door->read_serial;
-	news->read_node = door->read_node;
+	news->errand = door->errand;
 	door->renew = false;
-	door->read_node = NULL;
+	door->errand.node = door->errand.name = door->errand.note = NULL;
 	pthread_mutex_unlock(&door->lock);
 }
 
@@ -749,7 +786,7 @@ zk_door_publish_listing(Door *door, uint32_t serial, ZkQueueListing *listing)
 	ZkQueueListing *unwanted = listing;
 
 	pthread_mutex_lock(&door->lock);
-	if (door->read_serial == serial)
+	if (door->errand.serial == serial)
 	{
 		unwanted = door->listing;
 		door->listing = listing;

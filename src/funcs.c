@@ -28,13 +28,15 @@ PG_FUNCTION_INFO_V1(zk_lock_verify);
 PG_FUNCTION_INFO_V1(zk_lock_fence);
 PG_FUNCTION_INFO_V1(zk_lock_fence_reset);
 PG_FUNCTION_INFO_V1(zk_lock_queue);
+PG_FUNCTION_INFO_V1(zk_lock_revoke);
+PG_FUNCTION_INFO_V1(zk_lock_break);
 PG_FUNCTION_INFO_V1(zk_locks);
 PG_FUNCTION_INFO_V1(zk_session);
 PG_FUNCTION_INFO_V1(zk_session_close);
 
 /* Columns of the functions that return rows. */
 #define ZK_LOCK_QUEUE_COLS	10
-#define ZK_LOCKS_COLS		8
+#define ZK_LOCKS_COLS		9
 #define ZK_SESSION_COLS		8
 
 static const char *const mode_names[] = {
@@ -297,6 +299,39 @@ zk_lock_queue(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/* Break, or only revoke, the contender that arguments 0 and 1 name. */
+static bool
+break_contender(FunctionCallInfo fcinfo, bool only_revoke)
+{
+	ZkLockName	name;
+
+	get_lock_name(fcinfo, &name);
+	if (PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("contender must not be null")));
+	return zklock_break(&name, text_to_cstring(PG_GETARG_TEXT_PP(1)),
+						only_revoke);
+}
+
+/*
+ * zk_lock_revoke(path text, contender text) returns boolean
+ */
+Datum
+zk_lock_revoke(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(break_contender(fcinfo, true));
+}
+
+/*
+ * zk_lock_break(path text, contender text) returns boolean
+ */
+Datum
+zk_lock_break(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(break_contender(fcinfo, false));
+}
+
 /* Add what is held of a lock in one mode as a row. */
 static void
 put_lock(ReturnSetInfo *result, const ZkLock *lock, ZkMode mode, ZkLease lease)
@@ -306,6 +341,7 @@ put_lock(ReturnSetInfo *result, const ZkLock *lock, ZkMode mode, ZkLease lease)
 	TimestampTz since = lock->lost_at;
 	int64		token = lock->lost_token;
 	const char *contender = lock->last_name;
+	bool		revoked = false;
 	ZkContenderStatus status;
 	int			i = 0;
 
@@ -319,6 +355,7 @@ put_lock(ReturnSetInfo *result, const ZkLock *lock, ZkMode mode, ZkLease lease)
 		since = lock->since[own];
 		token = status.token;
 		contender = status.name;
+		revoked = status.revoked;
 	}
 	values[i++] = CStringGetTextDatum(lock->path);
 	values[i++] = CStringGetTextDatum(mode_names[mode]);
@@ -330,6 +367,7 @@ put_lock(ReturnSetInfo *result, const ZkLock *lock, ZkMode mode, ZkLease lease)
 	values[i++] = Int64GetDatum(token);
 	values[i++] = CStringGetTextDatum(lease_names[lease]);
 	values[i++] = TimestampTzGetDatum(since);
+	values[i++] = BoolGetDatum(revoked);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 

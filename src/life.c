@@ -133,6 +133,7 @@ zk_contender_publish(ZkClient *client, int slot, bool wake)
 	status.lease_end = c->lease_end;
 	status.presumed_lost = c->presumed_lost;
 	status.granted_at = c->granted_at;
+	status.revoked = c->revoked;
 	if (c->state == ZK_WATCHING && c->watched != NULL)
 	{
 		status.deadlock = c->rival[0] != '\0';
@@ -182,6 +183,9 @@ zk_contender_new_name(ZkClient *client, Contender *c)
 	char		uuid[ZK_UUID_SIZE];
 
 	c->incarnation++;
+	c->own_watch = c->changed = c->revoked = false;
+	c->watch_serial = 0;
+	c->watch_at = zk_now() + ZK_WATCH_DELAY;
 	make_uuid(uuid);
 	zk_queue_base_name(c->base, sizeof(c->base), client->style, c->mode, uuid);
 }

@@ -24,62 +24,41 @@
 #define READ_RESERVE	16
 
 /*
- * Give up the read, and what was read so far.
+ * Forget what was read so far, to begin again or to give up.
  */
 void
-zk_read_free(ZkClient *client)
+zk_read_restart(ZkClient *client)
 {
-	zk_requests_forget_reads(client);
-	free(client->read.node);
 	zk_queue_free(client->read.listing);
 	memset(&client->read, 0, sizeof(client->read));
 }
 
 /*
- * Begin to read the queue of a lock node (malloc'd, taken over; NULL to stop
- * reading), in answer to the backend's read of that serial.
+ * The errand is run: hand over what it was for.
  */
 void
-zk_read_begin(ZkClient *client, char *node, uint32_t serial)
+zk_errand_done(ZkClient *client, ZkQueueListing *listing)
 {
-	zk_read_free(client);
-	client->read.node = node;
-	client->read.serial = serial;
-	zk_read_advance(client);
+	zk_door_publish_listing(&client->door, client->errand.serial, listing);
+	zk_requests_forget_errand(client);
+	zk_errand_clear(&client->errand);
+	zk_read_restart(client);
 }
 
 /*
- * The connection was lost, or the handle closed: begin again.
+ * The errand has failed: say why.
  */
 void
-zk_read_restart(ZkClient *client)
+zk_errand_failed(ZkClient *client, ZkError error, const char *detail)
 {
-	QueueRead  *read = &client->read;
-
-	zk_requests_forget_reads(client);
-	zk_queue_free(read->listing);
-	read->listing = NULL;
-	read->listed = false;
-	read->pending = 0;
-	read->next = 0;
-}
-
-/*
- * The read has failed: say why.
- */
-static void
-read_failed(ZkClient *client, ZkError error, const char *detail)
-{
-	QueueRead  *read = &client->read;
 	ZkQueueListing *listing = calloc(1, sizeof(ZkQueueListing));
 
 	if (listing != NULL)
 	{
 		listing->error = error;
 		snprintf(listing->detail, sizeof(listing->detail), "%s", detail);
-		zk_door_publish_listing(&client->door, read->serial, listing);
 	}
-	zk_read_free(client);
+	zk_errand_done(client, listing);
 }
 
 /*
@@ -119,8 +98,7 @@ read_complete(ZkClient *client)
 	free(owners);
 
 	read->listing = NULL;
-	zk_door_publish_listing(&client->door, read->serial, listing);
-	zk_read_free(client);
+	zk_errand_done(client, listing);
 }
 
 /* Is it one of this client's contenders? */
@@ -168,7 +146,7 @@ make_listing(const ZkClient *client, const struct String_vector *children)
 		member->name = strdup(entries[i].name);
 		member->mode = entries[i].mode;
 		member->sequence = entries[i].sequence;
-		member->own = is_own(client, client->read.node, entries[i].name);
+		member->own = is_own(client, client->errand.node, entries[i].name);
 		if (member->name == NULL)
 		{
 			free(entries);
@@ -178,6 +156,24 @@ make_listing(const ZkClient *client, const struct String_vector *children)
 	}
 	free(entries);
 	return listing;
+}
+
+/*
+ * Fill in what the answer to a get says of a contender.
+ */
+void
+zk_member_fill(ZkQueueMember *member, const char *value, int value_len,
+			   const struct Stat *stat)
+{
+	member->czxid = stat->czxid;
+	member->session_id = stat->ephemeralOwner;
+	member->ctime_ms = stat->ctime;
+	if (value_len > 0)
+		member->data = malloc((size_t) value_len);
+	if (member->data == NULL)
+		return;
+	memcpy(member->data, value, (size_t) value_len);
+	member->data_len = value_len;
 }
 
 static void
@@ -194,20 +190,10 @@ on_data(int rc, const char *value, int value_len, const struct Stat *stat,
 	read = &client->read;
 	read->pending--;
 	member = &read->listing->members[request.which];
-	if (rc == ZOK || rc == ZNOAUTH)
-		member->czxid = rc == ZOK ? stat->czxid : -1;
 	if (rc == ZOK)
-	{
-		member->session_id = stat->ephemeralOwner;
-		member->ctime_ms = stat->ctime;
-		if (value_len > 0)
-			member->data = malloc((size_t) value_len);
-		if (member->data != NULL)
-		{
-			memcpy(member->data, value, (size_t) value_len);
-			member->data_len = value_len;
-		}
-	}
+		zk_member_fill(member, value, value_len, stat);
+	else if (rc == ZNOAUTH)
+		member->czxid = -1;
 	zk_read_advance(client);
 	zk_engine_leave(client);
 }
@@ -228,13 +214,13 @@ on_read_list(int rc, const struct String_vector *children, const void *context)
 											rc == ZOK ? children : &none);
 		client->read.listed = true;
 		if (client->read.listing == NULL)
-			read_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
+			zk_errand_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
 	}
 	else if (rc == ZNOAUTH)
-		read_failed(client, ZK_ERR_FORBIDDEN,
-					"Not authorized to list the children of the lock node.");
+		zk_errand_failed(client, ZK_ERR_FORBIDDEN,
+						 "Not authorized to list the children of the lock node.");
 	else if (!zk_is_connection_error(rc))
-		read_failed(client, ZK_ERR_OTHER, zerror(rc));
+		zk_errand_failed(client, ZK_ERR_OTHER, zerror(rc));
 	zk_read_advance(client);
 	zk_engine_leave(client);
 }
@@ -250,7 +236,7 @@ send_data(ZkClient *client)
 	void	   *context;
 
 	context = zk_request_begin(client, REQ_READ_DATA, read->next);
-	snprintf(path, sizeof(path), "%s/%s", read->node,
+	snprintf(path, sizeof(path), "%s/%s", client->errand.node,
 			 read->listing->members[read->next].name);
 	if (zoo_aget(client->handle, path, 0, on_data, context) != ZOK)
 	{
@@ -263,7 +249,7 @@ send_data(ZkClient *client)
 }
 
 /*
- * Do what comes next for the read, if there is one and it can be done now.
+ * Do what comes next for the read, as far as there is room.
  */
 void
 zk_read_advance(ZkClient *client)
@@ -271,15 +257,12 @@ zk_read_advance(ZkClient *client)
 	QueueRead  *read = &client->read;
 	void	   *context;
 
-	if (read->node == NULL || !client->connected ||
-		atomic_load(&zk_poisoned))
-		return;
 	if (!read->listed)
 	{
 		if (read->pending > 0 || !zk_requests_available(client, READ_RESERVE))
 			return;
 		context = zk_request_begin(client, REQ_READ_LIST, 0);
-		if (zoo_aget_children(client->handle, read->node, 0, on_read_list,
+		if (zoo_aget_children(client->handle, client->errand.node, 0, on_read_list,
 							  context) == ZOK)
 			read->pending++;
 		else

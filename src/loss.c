@@ -111,13 +111,15 @@ zklock_statement_begin(void)
 }
 
 /*
- * The statement has come to its end.  Throws ZKL01 if it was to be cancelled
+ * The statement has come to its end: a good time to tell the client who asks for
+ * its locks.  Throws ZKL01 if it was to be cancelled
  * and it is the outermost one: the client has not been told of its success.
  */
 void
 zklock_statement_end(void)
 {
 	statements--;
+	zklock_tell_revoked();
 	if (statements > 0 || !cancelling)
 		return;
 	cancelling = false;

@@ -543,6 +543,17 @@ check_component(const char *component, size_t len, bool first)
 }
 
 /*
+ * Is this the name of a contender, of any client that is known?
+ */
+bool
+zk_contender_check(const char *name)
+{
+	ZkQueueEntry entry;
+
+	return strchr(name, '/') == NULL && zk_queue_parse(name, &entry);
+}
+
+/*
  * Is this, len bytes of UTF-8, an absolute path that ZooKeeper accepts and
  * that names no reserved znode?  NULL if so, else what is wrong: a sentence of
  * static storage, fit for a DETAIL.  ZooKeeper's own subtree is refused too,

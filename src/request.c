@@ -208,16 +208,17 @@ zk_requests_forget(ZkClient *client)
 }
 
 /*
- * The answers to reads of queues are wanted no more.  engine_lock.
+ * The answers to what was asked for an errand are wanted no more.  engine_lock.
  */
 void
-zk_requests_forget_reads(ZkClient *client)
+zk_requests_forget_errand(ZkClient *client)
 {
 	for (int i = 0; i < ZK_MAX_IN_FLIGHT; i++)
 	{
 		Request    *request = &client->requests[i];
 
-		if (request->kind != REQ_READ_LIST && request->kind != REQ_READ_DATA)
+		if (request->kind != REQ_READ_LIST && request->kind != REQ_READ_DATA &&
+			request->kind != REQ_BREAK)
 			continue;
 		request->kind = REQ_FREE;
 		client->free_requests++;

@@ -159,6 +159,10 @@ static const ErrorMeaning error_meanings[] = {
 		ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
 		"its lock node or contender is being deleted time and again", NULL
 	},
+	[ZK_ERR_BROKEN] = {
+		ERRCODE_OPERATOR_INTERVENTION,
+		"its contender was broken", NULL
+	},
 	[ZK_ERR_OTHER] = {
 		ERRCODE_SYSTEM_ERROR, "unexpected answer from ZooKeeper", NULL
 	}
@@ -659,7 +663,7 @@ append_name(StringInfo buf, const char *key, const char *name)
 
 /*
  * The data of a contender: who asks for the lock, as one line of JSON in
- * UTF-8.  Names are at most NAMEDATALEN - 1 bytes and the host's name 64, so
+ * UTF-8 (which begins with ZK_OWNER_PREFIX).  Names are at most NAMEDATALEN - 1 bytes and the host's name 64, so
  * it stays below 1 kB.  Palloc'd.  Needs a transaction.
  */
 char *

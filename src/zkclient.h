@@ -48,6 +48,13 @@
 /* Longest name of a contender of our own, terminating NUL included. */
 #define ZK_NAME_SIZE		80
 
+/*
+ * How the data of a contender of a zklock client begins, and what it is changed
+ * to when the contender is broken.
+ */
+#define ZK_OWNER_PREFIX		"{\"cluster\":"
+#define ZK_BREAK_PREFIX		"{\"broken\":"
+
 /* Longest explanation of an error, terminating NUL included. */
 #define ZK_DETAIL_SIZE		256
 
@@ -91,6 +98,7 @@ typedef enum ZkError
 	ZK_ERR_SEQUENCE,			/* sequence numbers are about to run out */
 	ZK_ERR_TIED,				/* a stranger has the same sequence number */
 	ZK_ERR_VANISHING,			/* the lock node or contender keeps vanishing */
+	ZK_ERR_BROKEN,				/* the contender was broken (zk_queue_break) */
 	ZK_ERR_OTHER				/* anything else; the detail says what */
 } ZkError;
 
@@ -150,6 +158,8 @@ typedef struct ZkContenderStatus
 	ZkTime		presumed_lost;
 	ZkTime		granted_at;		/* since when it is held */
 
+	bool		revoked;		/* somebody asks for the lock to be given back */
+
 	/* In WATCHING, from the queue as last read. */
 	int			ahead;			/* contenders that must go first */
 	char		blocker[ZK_NAME_SIZE];	/* the one watched, maybe cut short */
@@ -196,7 +206,7 @@ typedef struct ZkSessionStatus
 	char		detail[ZK_DETAIL_SIZE];
 } ZkSessionStatus;
 
-/* One contender in a queue that was read for zk_lock_queue(). */
+/* One contender in a queue that was read, or one that was broken. */
 typedef struct ZkQueueMember
 {
 	char	   *name;
@@ -289,7 +299,7 @@ extern bool zk_client_log_line(ZkClient *client, char *line, size_t size,
 /*
  * Queue a new contender of the lock node (absolute, checked by
  * zk_path_check(), below ZK_NODE_PATH_SIZE).  Its data is owner, at most 4 kB,
- * copied.  Missing znodes on the way are created as containers.  Returns 0
+ * copied; it begins with ZK_OWNER_PREFIX.  Missing znodes on the way are created as containers.  Returns 0
  * when out of room or poisoned, with *error set.
  *
  * From then on somebody must end its life: zk_contender_release() and after
@@ -345,6 +355,12 @@ extern void zk_contender_rely_on(ZkClient *client, ZkContenderId id);
  */
 extern bool zk_client_lost_any(const ZkClient *client);
 
+/*
+ * A number that changes when the owner of a held contender is asked for it
+ * (ZkContenderStatus.revoked).  Takes no lock.
+ */
+extern int	zk_client_revocations(const ZkClient *client);
+
 /* The state of a contender; ZK_NONE for an unknown or dead id. */
 extern void zk_contender_status(ZkClient *client, ZkContenderId id,
 								ZkContenderStatus *status);
@@ -362,6 +378,22 @@ extern ZkQueueListing *zk_queue_take(ZkClient *client);
 extern void zk_queue_cancel(ZkClient *client);
 extern void zk_queue_free(ZkQueueListing *listing);
 
+/*
+ * Break a contender of somebody else's (name, passed zk_contender_check()) below
+ * a lock node: have its owner give it up, and delete it if that is not done in a
+ * moment.  "who", one line of JSON, tells its owner on whose behalf.  Or, if only
+ * asked to revoke, leave word for its owner that the lock is wanted back, as
+ * Curator's Revoker does.
+ *
+ * The answer is taken with zk_queue_take(): the contender as it was found, or an
+ * empty listing if there is none.  Counts as a read of a queue: it takes the
+ * place of one that is under way.  If the connection is lost it is begun anew.
+ * Given up with zk_queue_cancel(), it may yet be carried out.
+ */
+extern void zk_queue_break(ZkClient *client, const char *node,
+						   const char *name, const char *who,
+						   bool only_revoke);
+
 /* in address.c and queue.c: pure checks, any thread, no client needed */
 
 /*
@@ -375,5 +407,8 @@ extern bool zk_servers_check(const char *servers, char *detail);
  * znode?  NULL if so, else what is wrong, fit for a DETAIL.
  */
 extern const char *zk_path_check(const char *path, size_t len);
+
+/* Is this the name of a contender, of any client that is known? */
+extern bool zk_contender_check(const char *name);
 
 #endif							/* ZKCLIENT_H */

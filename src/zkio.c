@@ -124,7 +124,7 @@ session_over(ZkClient *client, bool expired)
 	client->told = 0;
 	zk_requests_forget(client);
 	zk_leases_handle_closed(client);
-	zk_read_restart(client);
+	zk_errand_restart(client);
 	zk_contenders_session_over(client, expired);
 }
 
@@ -170,8 +170,9 @@ session_connected(ZkClient *client, zhandle_t *zh)
 	publish_session(client, ZK_SESSION_CONNECTED);
 
 	zk_contenders_connected(client);
-	zk_read_advance(client);
+	zk_errand_advance(client);
 	zk_leases_connected(client);
+	zk_own_watch(client);
 	zk_door_wake_helper(&client->door);
 }
 
@@ -182,7 +183,7 @@ session_suspended(ZkClient *client)
 	if (client->disconnected_at == 0)
 		client->disconnected_at = zk_now();
 	zk_contenders_disconnected(client);
-	zk_read_restart(client);
+	zk_errand_restart(client);
 	publish_session(client, unconnected_state(client));
 	zk_door_wake_helper(&client->door);
 }
@@ -262,7 +263,7 @@ close_handle(ZkClient *client)
 	zk_requests_forget(client);
 	zk_leases_handle_closed(client);
 	zk_contenders_handle_closed(client);
-	zk_read_restart(client);
+	zk_errand_restart(client);
 	pthread_mutex_unlock(&client->engine_lock);
 
 	zookeeper_close(zh);
@@ -377,7 +378,7 @@ open_handle(ZkClient *client)
 static bool
 ensemble_needed(const ZkClient *client, bool *wanted)
 {
-	bool		needed = client->read.node != NULL;
+	bool		needed = client->errand.node != NULL;
 
 	*wanted = needed;
 	for (int i = 0; i < client->used; i++)
@@ -512,7 +513,7 @@ carry_out(ZkClient *client, const DoorOrder *order)
  * Do what the mailbox and the timers ask for.
  */
 static void
-take_news(ZkClient *client, const DoorNews *news)
+take_news(ZkClient *client, DoorNews *news)
 {
 	DoorOrder	order;
 
@@ -521,14 +522,16 @@ take_news(ZkClient *client, const DoorNews *news)
 		carry_out(client, &order);
 	if (news->renew)
 		client->prove_since = zk_now();
-	if (news->read_serial != client->read.serial)
+	if (news->errand.serial != client->errand.serial)
 	{
-		zk_read_begin(client, news->read_node, news->read_serial);
+		zk_errand_begin(client, &news->errand);
 		client->next_open = 0;
 	}
 	zk_lease_check(client);
 	zk_lease_renew(client);
 	zk_heard_speak(client);
+	zk_own_watch(client);
+	zk_errand_advance(client);
 	zk_contenders_touch_all(client);
 	zk_engine_leave(client);
 }
@@ -541,7 +544,14 @@ resume(ZkClient *client)
 {
 	zk_lease_renew(client);
 	zk_contenders_touch_all(client);
-	zk_read_advance(client);
+	zk_errand_advance(client);
+	zk_own_watch(client);
+}
+
+static ZkTime
+earlier(ZkTime a, ZkTime b)
+{
+	return a < b ? a : b;
 }
 
 /*
@@ -559,9 +569,9 @@ next_timer(ZkClient *client)
 
 	pthread_mutex_lock(&client->engine_lock);
 	tick = zk_timeout(client) / 8;
-	next = zk_lease_next_timer(client);
-	if (zk_heard_due(client) < next)
-		next = zk_heard_due(client);
+	next = earlier(zk_lease_next_timer(client), zk_heard_due(client));
+	next = earlier(next, zk_own_watch_due(client));
+	next = earlier(next, zk_errand_due(client));
 	if (client->zh == NULL && ensemble_needed(client, &wanted) &&
 		client->next_open < next)
 		next = client->next_open;
@@ -579,8 +589,10 @@ next_timer(ZkClient *client)
 static void
 free_client(ZkClient *client)
 {
+	Errand		none = {0};
+
 	zk_guard_forget_event_fd(client->door.event_fd);
-	zk_read_free(client);
+	zk_errand_begin(client, &none);
 	for (int i = 0; i < client->used; i++)
 	{
 		free(client->contenders[i].owner);
@@ -629,7 +641,7 @@ helper_main(void *arg)
 		take_news(client, &news);
 		manage_handle(client);
 	}
-	free(news.read_node);
+	zk_errand_clear(&news.errand);
 	if (client->zh != NULL && !atomic_load(&zk_poisoned))
 		close_handle(client);
 	finish(client);

@@ -3,7 +3,7 @@
  * zklock.h
  *	  What the files of the backend side share.
  *
- * Calls go down only, from zklock.c and funcs.c over fence.c, acquire.c,
+ * Calls go down only, from zklock.c and funcs.c over fence.c, admin.c, acquire.c,
  * locktable.c and session.c to the door (zkclient.h).  All of it runs on the
  * backend's own thread.
  *
@@ -87,6 +87,7 @@ typedef struct ZkLock
 
 	ZkContenderId contender[2]; /* by ZkMode, 0 for none; all 0 when lost */
 	bool		reserved;		/* contender[ZK_SHARED] is only reserved */
+	ZkContenderId revoked[2];	/* those the client was told are asked for */
 	TimestampTz since[2];		/* of the grant of contender[], for display */
 	char		last_name[ZK_NAME_SIZE];	/* of a contender, for messages */
 
@@ -199,7 +200,12 @@ extern int	zklock_release_all(void);
 extern void zklock_discard_all(void);
 extern void zklock_close(void);
 extern int64 zklock_token(const ZkLockName *name, bool prove);
+
+/* in admin.c */
 extern ZkQueueListing *zklock_read_queue(const ZkLockName *name);
+extern bool zklock_break(const ZkLockName *name, const char *contender,
+						 bool only_revoke);
+extern void zklock_tell_revoked(void);
 
 /* in loss.c */
 extern int	zklock_on_lock_loss;

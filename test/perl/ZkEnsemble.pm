@@ -467,6 +467,12 @@ $ensemble->znode_count()
 Watches are counted by the server that the client is connected to: the sum.
 Of the others, which are the same on all servers in the end, the leader's.
 
+=item $ensemble->waiter_watch_count(), $ensemble->own_watch_count()
+
+Watches on ephemeral znodes by others than their owners, which are those of
+waiters; and by their owners, which everybody has who holds a lock or waits for
+one for longer than a moment.
+
 =cut
 
 sub watch_count
@@ -476,6 +482,29 @@ sub watch_count
 	$count += $self->mntr($_)->{watch_count} // 0 foreach $self->ids;
 	return $count;
 }
+
+# Count the watches on ephemeral znodes, by whether it is the owner's.
+sub count_watches
+{
+	my ($self) = @_;
+	my %count = (0 => 0, 1 => 0);
+	my (%owner, $session, $path);
+	foreach (split /\n/, $self->four_letter($self->leader, 'dump'))
+	{
+		$session = $1 if /^(0x[0-9a-f]+):$/;
+		$owner{$1} = $session if m{^\t(/.*)$};
+	}
+	foreach (map { split /\n/, $self->four_letter($_, 'wchp') } $self->ids)
+	{
+		$path = $_ if m{^/};
+		next unless /^\t(0x[0-9a-f]+)$/ && defined $owner{$path};
+		$count{ $owner{$path} eq $1 ? 1 : 0 }++;
+	}
+	return \%count;
+}
+
+sub waiter_watch_count { return $_[0]->count_watches->{0}; }
+sub own_watch_count { return $_[0]->count_watches->{1}; }
 
 sub ephemeral_count
 {

@@ -121,7 +121,7 @@ sub waits
 # A waiter is behind the holder, with its watch set.
 sub waits_behind
 {
-	return $ensemble->queue($path) == 2 && $ensemble->watch_count > 0;
+	return $ensemble->queue($path) == 2 && $ensemble->waiter_watch_count > 0;
 }
 
 # ---- Waiting for another holder (S64).

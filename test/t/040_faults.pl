@@ -40,10 +40,10 @@ sub with_trap
 sub wait_behind
 {
 	my ($waiter, $path, $length) = @_;
-	my $watches = $ensemble->watch_count;
+	my $watches = $ensemble->waiter_watch_count;
 	$waiter->send("SELECT zk_lock_acquire('$path')");
 	$ensemble->wait_for_queue($path, $length // 2);
-	wait_for(sub { $ensemble->watch_count > $watches }, 'the watch to be set');
+	wait_for(sub { $ensemble->waiter_watch_count > $watches }, 'the watch to be set');
 	return;
 }
 
@@ -95,7 +95,7 @@ $far->ask("SELECT zk_lock_release('/create/unsent')");
 $holder->ask("SELECT zk_lock_acquire('/create/behind')");
 with_trap('cut_after_request', 'create2',
 	sub { $far->send("SELECT zk_lock_acquire('/create/behind')") });
-wait_for(sub { $ensemble->watch_count > 0 }, 'the watch to be set');
+wait_for(sub { $ensemble->waiter_watch_count > 0 }, 'the watch to be set');
 is(scalar($ensemble->queue('/create/behind')),
 	2, 'S39: behind a holder there is one contender, too');
 ok(!$far->answered, 'S39: which waits');
@@ -211,7 +211,7 @@ foreach my $round (1 .. 3)
 {
 	$proxy->cut;
 	wait_for_count(connect => 1);
-	wait_for(sub { $ensemble->watch_count == 1 }, 'the watch to be set again');
+	wait_for(sub { $ensemble->waiter_watch_count == 1 }, 'the watch to be set again');
 }
 ok(!$far->answered, 'S13: no reconnect is a grant');
 is_deeply([ $ensemble->queue('/wait/cut') ],
@@ -240,7 +240,7 @@ foreach my $trap ('cut_before_request', 'cut_after_request')
 		sub { $far->send("SELECT zk_lock_acquire('$path')") });
 	@before = $ensemble->queue($path);
 	is(scalar @before, 2, "S52: $trap: the waiter is in the queue");
-	wait_for(sub { $ensemble->watch_count == 1 }, 'the watch to be set');
+	wait_for(sub { $ensemble->waiter_watch_count == 1 }, 'the watch to be set');
 	ok(!$far->answered, "S52: $trap: it waits");
 	is_deeply([ $ensemble->queue($path) ],
 		\@before, "S52: $trap: and keeps its place");
@@ -257,7 +257,7 @@ foreach my $type ('getChildren', 'getData')
 	with_trap('hold_reply', $type,
 		sub { $far->send("SELECT zk_lock_acquire('$path')") });
 	$ensemble->wait_for_queue($path, 2);
-	wait_for(sub { $ensemble->watch_count == 1 }, 'the watch to be set')
+	wait_for(sub { $ensemble->waiter_watch_count == 1 }, 'the watch to be set')
 	  if $type eq 'getData';
 	$holder->ask("SELECT zk_lock_release('$path')");
 	ok(!$far->answered, "S50: $type: the answer is on its way");
@@ -275,7 +275,7 @@ my ($first) = $ensemble->queue('/event/changed');
 $proxy->count;
 $zk->set("/zklock/event/changed/$first", '__REVOKE__');
 wait_for_count(getChildren => 1);
-wait_for(sub { $ensemble->watch_count == 1 }, 'the watch to be set anew');
+wait_for(sub { $ensemble->waiter_watch_count == 1 }, 'the watch to be set anew');
 ok(!$far->answered, 'S13: a change of data is no grant');
 $holder->ask("SELECT zk_lock_release('/event/changed')");
 is($far->answer, 't', 'S13: the deletion is');
@@ -289,7 +289,7 @@ $near_node->safe_psql('postgres', "SELECT pg_cancel_backend(${\$third->pid})");
 $third->answer;
 is($third->sqlstate, '57014', 'S9: the waiter in front gives up');
 wait_for_count(event => 1, getChildren => 1, getData => 1);
-wait_for(sub { $ensemble->watch_count == 2 },
+wait_for(sub { $ensemble->waiter_watch_count == 2 },
 	'both to watch the holder, one of them for nothing');
 ok(!$far->answered, 'S9: the one behind it waits on');
 $holder->ask("SELECT zk_lock_release('/event/gave-up')");
@@ -344,7 +344,7 @@ is($third->ask("SELECT zk_lock_acquire('/waiter/overtaken')"),
 	't', 'S3: with both gone another client acquires');
 $proxy->pass;
 $ensemble->wait_for_queue('/waiter/overtaken', 2);
-wait_for(sub { $ensemble->watch_count == 1 }, 'the watch to be set');
+wait_for(sub { $ensemble->waiter_watch_count == 1 }, 'the watch to be set');
 ok(!$far->answered, 'S3: the waiter does not take the empty queue for a grant');
 $third->ask("SELECT zk_lock_release('/waiter/overtaken')");
 is($far->answer, 't', 'S3: it is granted after that client');

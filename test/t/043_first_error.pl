@@ -48,7 +48,7 @@ sub wait_behind_rival
 	$rival->ask("SELECT zk_lock_acquire('$path')");
 	$session->send("SELECT zk_lock_acquire('$path')");
 	$ensemble->wait_for_queue($path, 2);
-	wait_for(sub { $ensemble->watch_count > 0 }, 'the watch to be set');
+	wait_for(sub { $ensemble->waiter_watch_count > 0 }, 'the watch to be set');
 	return;
 }
 

@@ -40,7 +40,7 @@ foreach my $holder (sort keys %session)
 		is($session{$waiter}->ask("SELECT zk_lock_acquire('/three', '0')"),
 			'f', "$holder: excludes $waiter");
 		$session{$waiter}->send("SELECT zk_lock_acquire('/three')");
-		wait_for(sub { $ensemble->watch_count > 0 }, 'the watch to be set');
+		wait_for(sub { $ensemble->waiter_watch_count > 0 }, 'the watch to be set');
 		ok(!$session{$waiter}->answered, "$holder: $waiter waits");
 		is($session{$holder}->ask("SELECT zk_lock_release('/three')"),
 			't', "$holder: releases");

@@ -1,0 +1,268 @@
+/*-------------------------------------------------------------------------
+ *
+ * own.c
+ *	  Watching over our own contenders: what others do to them.
+ *
+ * Others can delete a contender of ours, ask for the lock back, or break it:
+ *
+ * - whoever deletes it says nothing else;
+ * - a co-operative revocation writes "__REVOKE__" into it, as Curator's Revoker
+ *	 does (the revocable lock of the ZooKeeper recipes);
+ * - zk_lock_break() writes who broke it, and deletes it when its owner has not
+ *	 done so a moment later (break.c).  So an owner that is there gives the lock
+ *	 up before anybody else is granted it, and can say why.
+ *
+ * The renewal of the lease finds out about a deletion, too, but only every
+ * quarter of the timeout.  So a contender that lives for longer than a moment
+ * gets a watch on its own znode.  A short hold costs nothing.
+ *
+ * All functions run on client threads under engine_lock, which the completion
+ * and the watcher take themselves.
+ *
+ * IDENTIFICATION
+ *	  src/own.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <string.h>
+
+#include "client.h"
+
+/* Requests left to those who want locks while many watches are being set. */
+#define WATCH_RESERVE	16
+
+static void own_watcher(zhandle_t *zh, int type, int state, const char *path,
+						void *context);
+
+/* Does a znode's data begin with that text? */
+static bool
+begins_with(const char *data, int len, const char *text)
+{
+	return len >= (int) strlen(text) && memcmp(data, text, strlen(text)) == 0;
+}
+
+/*
+ * The contender was broken; data is what was left in it.  Who did it goes into
+ * a message, so only printable ASCII is taken over.
+ */
+static void
+broken(ZkClient *client, int slot, const char *data, int len)
+{
+	char		detail[ZK_DETAIL_SIZE];
+	int			skip = (int) strlen(ZK_BREAK_PREFIX);
+	size_t		used;
+
+	used = (size_t) snprintf(detail, sizeof(detail), "Its contender was broken by ");
+	for (int i = skip; i < len - 1 && used < sizeof(detail) - 2; i++)
+		detail[used++] = data[i] >= ' ' && data[i] <= '~' ? data[i] : '?';
+	detail[used++] = '.';
+	detail[used] = '\0';
+
+	if (client->contenders[slot].state == ZK_HELD)
+		zk_contender_lose(client, slot, ZK_LOST_CONTENDER, detail);
+	else
+		zk_contender_fail(client, slot, ZK_ERR_BROKEN, "%s", detail);
+}
+
+/*
+ * What the contender's data has become says what is wanted of its owner.  What
+ * it does not say is nobody's concern (S105).
+ */
+static void
+data_changed(ZkClient *client, int slot, const char *data, int len)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (begins_with(data, len, ZK_BREAK_PREFIX))
+		broken(client, slot, data, len);
+	else if (len == (int) strlen(ZK_REVOCATION) &&
+			 begins_with(data, len, ZK_REVOCATION) && !c->revoked)
+	{
+		c->revoked = true;
+		zk_contender_publish(client, slot, true);
+	}
+}
+
+/*
+ * The contender is not there.  A holder's handle has seen it, and so has every
+ * server that the handle is connected to since: it is gone.  Of a waiter that is
+ * not so certain, see zk_contender_missing().
+ */
+static void
+not_there(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (c->state == ZK_QUEUED || c->state == ZK_WATCHING)
+	{
+		c->proving = false;
+		zk_contender_missing(client, slot);
+	}
+	else if (c->state != ZK_HELD)
+		return;
+	else if (c->changed)
+	{
+		zk_contender_forget(c);
+		zk_contender_lose(client, slot, ZK_LOST_CONTENDER,
+						  "Its contender was changed and then deleted by somebody else, as zk_lock_break() does.");
+	}
+	else
+		zk_contender_vanished(client, slot);
+	zk_contender_touch(client, slot);
+}
+
+/*
+ * The answer to the get that set the watch.
+ */
+static void
+on_own(int rc, const char *value, int value_len, const struct Stat *stat,
+	   const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+	Contender  *c;
+
+	if (client == NULL)
+		return;
+	c = &client->contenders[request.which];
+	if (c->in_use && c->watch_serial == request.serial)
+	{
+		c->watch_serial = 0;
+		c->own_watch = rc == ZOK;
+		if (!c->unwanted && rc == ZOK && stat->version != 0)
+			data_changed(client, request.which, value, value_len);
+		else if (!c->unwanted && rc == ZNONODE)
+			not_there(client, request.which);
+		else if (rc == ZNOAUTH)
+			c->watch_at = INT64_MAX;	/* the next renewal sees to that */
+		else if (rc != ZOK)
+			c->watch_at = zk_now() + ZK_WATCH_DELAY;
+	}
+	zk_engine_leave(client);
+}
+
+/* Is the contender to be given its watch, now or later? */
+static bool
+needs_watch(const Contender *c)
+{
+	return c->in_use && !c->unwanted && !c->own_watch &&
+		c->watch_serial == 0 && c->partner == ZK_NO_SLOT &&
+		c->successor == ZK_NO_SLOT;
+}
+
+/*
+ * Set the watch, and read the data.
+ */
+static void
+send_own_watch(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+	void	   *context = zk_request_begin(client, REQ_OWN, slot);
+	char		path[ZK_CONTENDER_PATH_SIZE];
+
+	zk_contender_path(c, c->name, path);
+	if (zoo_awget(client->handle, path, own_watcher, (void *) (intptr_t) slot,
+				  on_own, context) == ZOK)
+	{
+		c->watch_serial = client->last_serial;
+		client->watch_bytes += strlen(path);
+	}
+	else
+	{
+		zk_request_undo(client, context);
+		c->watch_at = zk_now() + ZK_WATCH_DELAY;
+	}
+}
+
+/*
+ * Something happened to a contender of ours, or to one that was ours.
+ */
+static void
+own_watcher(zhandle_t *zh, int type, int state, const char *path,
+			void *context)
+{
+	ZkClient   *client;
+	Contender  *c;
+	int			slot = (int) (intptr_t) context;
+	char		own_path[ZK_CONTENDER_PATH_SIZE];
+
+	(void) state;
+	if (type == ZOO_SESSION_EVENT)
+		return;
+	client = zk_client_enter();
+	c = &client->contenders[slot];
+	if ((uintptr_t) zoo_get_context(zh) == client->epoch)
+	{
+		client->watch_bytes -= strlen(path);
+		zk_contender_path(c, c->name, own_path);
+		if (c->in_use && c->own_watch && strcmp(own_path, path) == 0)
+		{
+			c->own_watch = false;
+			c->changed |= type == ZOO_CHANGED_EVENT;
+			c->watch_at = 0;
+			zk_own_watch(client);
+		}
+	}
+	zk_engine_leave(client);
+}
+
+/*
+ * Give every contender that has lived for long enough its watch, if that can be
+ * done now.
+ */
+void
+zk_own_watch(ZkClient *client)
+{
+	ZkTime		now = zk_now();
+
+	if (!client->connected || atomic_load(&zk_poisoned))
+		return;
+	for (int i = 0; i < client->used; i++)
+	{
+		const Contender *c = &client->contenders[i];
+
+		if (!needs_watch(c) || c->name[0] == '\0' || now < c->watch_at)
+			continue;
+		if (!zk_requests_available(client, WATCH_RESERVE))
+			return;
+		send_own_watch(client, i);
+	}
+}
+
+/*
+ * When is the next watch to be set?  What waits for room needs no timer, it is
+ * resumed; nor does a contender whose create takes that long.
+ */
+ZkTime
+zk_own_watch_due(const ZkClient *client)
+{
+	ZkTime		due = INT64_MAX;
+	ZkTime		now = zk_now();
+
+	if (!client->connected || client->free_requests < WATCH_RESERVE)
+		return INT64_MAX;
+	for (int i = 0; i < client->used; i++)
+	{
+		const Contender *c = &client->contenders[i];
+
+		if (needs_watch(c) && (c->name[0] != '\0' || c->watch_at > now) &&
+			c->watch_at < due)
+			due = c->watch_at;
+	}
+	return due;
+}
+
+/*
+ * The handle is closed, and the watches are gone with it.
+ */
+void
+zk_own_watches_gone(ZkClient *client)
+{
+	for (int i = 0; i < client->used; i++)
+	{
+		client->contenders[i].own_watch = false;
+		client->contenders[i].watch_serial = 0;
+		if (client->contenders[i].watch_at < INT64_MAX)
+			client->contenders[i].watch_at = 0;
+	}
+}
