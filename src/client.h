@@ -348,6 +348,10 @@ struct ZkClient
 	ZkTime		opened_at;		/* when the handle was */
 	ZkTime		disconnected_at;	/* when the connection was lost */
 	ZkTime		next_open;		/* not before then */
+	ZkTime		gave_up;		/* when the connection attempt that was given up
+								 * last had begun */
+	int			given_up;		/* attempts given up since there was a connection */
+	ZkTime		looked_at;		/* when the helper looked for silence last */
 	ZkTime		prove_since;	/* proofs older than this will not do */
 	ZkTime		told;			/* the leader has heard of the session since */
 	int			heard_count;
@@ -406,6 +410,7 @@ extern bool zk_requests_available(ZkClient *client, int count);
 extern void *zk_request_begin(ZkClient *client, RequestKind kind, int which);
 extern void zk_request_undo(ZkClient *client, void *context);
 extern ZkClient *zk_request_end(const void *context, Request *request);
+extern ZkTime zk_requests_unanswered_since(const ZkClient *client);
 extern void zk_requests_forget(ZkClient *client);
 extern void zk_requests_forget_errand(ZkClient *client);
 extern bool zk_multi_possible(const ZkClient *client);
@@ -515,6 +520,7 @@ extern void zk_guard_enter_init(void);
 extern void zk_guard_leave_init(void);
 extern bool zk_guard_peer(char *server, size_t size);
 extern ZkTime zk_guard_connecting_since(ZkTime disconnected_at);
+extern bool zk_guard_break_connection(void);
 extern int	zk_thread_create(pthread_t *thread, void *(*start) (void *),
 							 void *arg);
 extern void zk_log(bool warning, const char *fmt,...)

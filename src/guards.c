@@ -7,7 +7,7 @@
  * assert(), and a failed thread creation or a reply nobody asked for is an
  * assertion (ZOOKEEPER-5073).  In a backend SIGABRT would take the whole
  * cluster down.  Where the library is linked statically, the linker's --wrap
- * sends the four calls below to us:
+ * sends the calls below to us:
  *
  * __assert_fail	poisons the client and parks the thread for ever.  Held
  *					locks are lost then, later calls fail, the backend lives.
@@ -16,6 +16,8 @@
  * pipe, socket		make descriptors that COPY ... TO PROGRAM does not inherit,
  *					and let us know the server's address without asking the
  *					library, whose accessor races with its own thread.
+ * socket, close	tell which connection is the library's, so that one can be
+ *					given up that comes to nothing.
  *
  * With the shared library only the stacks can be seen to, through the
  * process-wide default, and thread creation is probed before it matters.
@@ -39,6 +41,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "client.h"
@@ -70,8 +73,14 @@ static atomic_int poison_event_fd = -1;
 static pthread_t backend_thread;
 static atomic_int loss_signal;
 
-static atomic_int last_socket = -1;
-static atomic_llong last_socket_at; /* ZkTime */
+/*
+ * The library's socket, -1 if it has none, and when it was opened.  Under
+ * socket_lock, which any thread may take; held while the socket is used by
+ * others than the library, which waits with closing it until then.
+ */
+static pthread_mutex_t socket_lock = PTHREAD_MUTEX_INITIALIZER;
+static int	last_socket = -1;
+static ZkTime last_socket_at;
 
 /*
  * Tell how the backend, whose thread this is, learns that the client is poisoned
@@ -113,6 +122,7 @@ zk_guard_forget_event_fd(int fd)
 extern int	__real_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 								  void *(*start) (void *), void *arg);
 extern int	__real_socket(int domain, int type, int protocol);
+extern int	__real_close(int fd);
 
 extern void __wrap___assert_fail(const char *expression, const char *file,
 								 unsigned int line, const char *function)
@@ -121,6 +131,7 @@ extern int	__wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 								  void *(*start) (void *), void *arg);
 extern int	__wrap_pipe(int fds[2]);
 extern int	__wrap_socket(int domain, int type, int protocol);
+extern int	__wrap_close(int fd);
 
 /*
  * An assertion of the library failed, on whatever client thread.  Its locks
@@ -176,18 +187,31 @@ __wrap_pipe(int fds[2])
 }
 
 /*
- * As socket(), close-on-exec, and remembered for zk_guard_peer() and
- * zk_guard_connecting_since().
+ * As socket(), close-on-exec, and remembered.
  */
 int
 __wrap_socket(int domain, int type, int protocol)
 {
 	int			fd;
 
-	atomic_store(&last_socket_at, zk_now());
-	fd = __real_socket(domain, type | SOCK_CLOEXEC, protocol);
-	atomic_store(&last_socket, fd);
+	pthread_mutex_lock(&socket_lock);
+	last_socket_at = zk_now();
+	last_socket = fd = __real_socket(domain, type | SOCK_CLOEXEC, protocol);
+	pthread_mutex_unlock(&socket_lock);
 	return fd;
+}
+
+/*
+ * As close(); if it is that socket, it is the library's no longer.
+ */
+int
+__wrap_close(int fd)
+{
+	pthread_mutex_lock(&socket_lock);
+	if (fd == last_socket)
+		last_socket = -1;
+	pthread_mutex_unlock(&socket_lock);
+	return __real_close(fd);
 }
 
 #endif							/* ZKLOCK_STATIC_LIBRARY */
@@ -246,9 +270,12 @@ zk_guard_peer(char *server, size_t size)
 	socklen_t	len = sizeof(peer);
 	char		host[64];
 	char		port[8];
-	int			fd = atomic_load(&last_socket);
+	int			rc;
 
-	if (fd < 0 || getpeername(fd, (struct sockaddr *) &peer, &len) != 0 ||
+	pthread_mutex_lock(&socket_lock);
+	rc = getpeername(last_socket, (struct sockaddr *) &peer, &len);
+	pthread_mutex_unlock(&socket_lock);
+	if (rc != 0 ||
 		getnameinfo((struct sockaddr *) &peer, len, host, sizeof(host),
 					port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
 		return false;
@@ -265,9 +292,29 @@ zk_guard_peer(char *server, size_t size)
 ZkTime
 zk_guard_connecting_since(ZkTime disconnected_at)
 {
-	ZkTime		since = atomic_load(&last_socket_at);
+	ZkTime		since;
 
+	pthread_mutex_lock(&socket_lock);
+	since = last_socket_at;
+	pthread_mutex_unlock(&socket_lock);
 	return since > disconnected_at ? since : disconnected_at;
+}
+
+/*
+ * Break the connection that the library is making: it goes on to the next
+ * server.  False if it has none.  Any client thread.
+ */
+bool
+zk_guard_break_connection(void)
+{
+	bool		broken;
+
+	pthread_mutex_lock(&socket_lock);
+	broken = last_socket >= 0;
+	if (broken)
+		shutdown(last_socket, SHUT_RDWR);
+	pthread_mutex_unlock(&socket_lock);
+	return broken;
 }
 
 /*

@@ -195,6 +195,22 @@ zk_engine_leave(ZkClient *client)
 }
 
 /*
+ * Since when does the server owe an answer?  It answers in order.  INT64_MAX if
+ * it owes none.  engine_lock.
+ */
+ZkTime
+zk_requests_unanswered_since(const ZkClient *client)
+{
+	ZkTime		since = INT64_MAX;
+
+	for (int i = 0; i < ZK_MAX_IN_FLIGHT; i++)
+		if (client->requests[i].kind != REQ_FREE &&
+			client->requests[i].sent_at < since)
+			since = client->requests[i].sent_at;
+	return since;
+}
+
+/*
  * Nothing that is on its way will be answered, or should it be, matters.
  * engine_lock.
  */

@@ -1,0 +1,95 @@
+# A server that hangs: it does not answer what it is asked, or accepts a connection
+# and never says a word (as one does, too, that has lost track of the connection
+# while it was starting).  The client goes on to the next one while the leases of
+# its locks run.
+#
+# Two proxies before one server stand for two servers.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkEnsemble;
+use ZkPsql;
+use ZkTest;
+
+my $ensemble = ZkEnsemble->new('main');
+my %proxy;
+$proxy{ $_->address } = $_ foreach $ensemble->proxy, $ensemble->proxy;
+my $node = zk_cluster('main', join(',', sort keys %proxy),
+	settings => { 'zklock.session_timeout' => '20s' });
+my $session = ZkPsql->new($node);
+
+# Have a proxy work again.  What it has kept back is dropped: a server that was
+# just stopped would read it late, and take the session over once more.
+sub recover
+{
+	my ($hanging) = @_;
+	$hanging->cut;
+	$hanging->pass;
+	return;
+}
+
+# The proxy that the session is connected through, and the other one.
+sub proxies
+{
+	my ($used) = $session->ask('SELECT server FROM zk_session()');
+	my ($other) = grep { $_ ne $used } keys %proxy;
+	return ($proxy{$used}, $proxy{$other});
+}
+
+is($session->ask("SELECT zk_lock_acquire('/hangs')"), 't', 'a lock is acquired');
+my ($id) = $session->ask('SELECT session_id FROM zk_session()');
+
+foreach my $round (1 .. 3)
+{
+	my ($used, $hanging) = proxies();
+	$hanging->accepted;
+	$hanging->freeze;
+	$used->refuse;
+	$used->cut;
+	wait_for(sub { $hanging->accepted > 0 },
+		'the client to try the server that hangs');
+	is($session->ask('SELECT state FROM zk_session()'),
+		'suspended', "round $round: there is no connection");
+	$used->pass;
+	wait_for(
+		sub { $session->ask('SELECT state FROM zk_session()', 'quiet') eq 'connected' },
+		'the client to go on to the other one');
+	is($session->lock_state('/hangs'), 'held', "round $round: the lock is held");
+	cmp_ok($session->ask("SELECT zk_lock_verify('/hangs')"),
+		'>', 0, "round $round: the ensemble says so, too");
+	is($session->ask('SELECT session_id FROM zk_session()'),
+		$id, "round $round: it is the same ZooKeeper session");
+	recover($hanging);
+}
+
+# The server that it is connected to hangs.
+foreach my $round (1 .. 2)
+{
+	my ($hanging, $other) = proxies();
+	$other->accepted;
+	$hanging->freeze;
+	wait_for(sub { $other->accepted > 0 }, 'the client to go to the other server');
+	wait_for(
+		sub { $session->ask('SELECT state FROM zk_session()', 'quiet') eq 'connected' },
+		'it to be connected');
+	is($session->lock_state('/hangs'), 'held', "it hangs, $round: the lock is held");
+	cmp_ok($session->ask("SELECT zk_lock_verify('/hangs')"),
+		'>', 0, "it hangs, $round: the ensemble says so, too");
+	is($session->ask('SELECT session_id FROM zk_session()'),
+		$id, "it hangs, $round: it is the same ZooKeeper session");
+	recover($hanging);
+}
+
+# If none of them answers it ends as always, and begins again when one does.
+$_->freeze foreach values %proxy;
+wait_for(sub { $session->lock_state('/hangs') eq 'lost' }, 'the lock to be lost', 60);
+pass('the lock is lost when no server answers');
+recover($_) foreach values %proxy;
+is($session->ask("SELECT zk_lock_release('/hangs')"), 'f', 'released');
+is($session->ask("SELECT zk_lock_acquire('/hangs')"), 't', 'acquired anew');
+
+done_testing();
