@@ -30,7 +30,8 @@ BACKEND_OBJS = \
 	src/admin.o \
 	src/acquire.o \
 	src/locktable.o \
-	src/session.o
+	src/session.o \
+	src/access.o
 CLIENT_OBJS = $(filter-out $(BACKEND_OBJS), \
 	$(patsubst %.c,%.o,$(sort $(wildcard src/*.c))))
 OBJS = $(BACKEND_OBJS) $(CLIENT_OBJS)

@@ -34,9 +34,6 @@
 /* Bytes of an invalid path that a message shows. */
 #define SHOWN_PATH_BYTES	200
 
-/* Setting; see zklock.c for what it means. */
-char	   *zklock_root = NULL;
-
 /* A contender on its way to being granted. */
 typedef struct LockWait
 {

@@ -58,6 +58,9 @@
 /* What Curator's Revoker writes into a contender, all of it. */
 #define ZK_REVOCATION		"__REVOKE__"
 
+/* Administrators' identities in the ACL of what we create. */
+#define ZK_MAX_ADMINS		8
+
 #define ZK_NO_SLOT			UINT16_MAX
 
 /* A request that the server has heard, somewhen between these. */
@@ -191,10 +194,12 @@ typedef enum RequestKind
 	REQ_DOWNGRADE,				/* exclusive to shared, a multi */
 	REQ_RENEW,					/* a multi of checks */
 	REQ_HEARTBEAT,				/* a read, to be heard */
+	REQ_INQUIRY,				/* an ACL, to learn why something was refused */
 	REQ_READ_LIST,				/* the queue, for zk_lock_queue */
 	REQ_READ_DATA,				/* a contender's data, likewise */
 	REQ_OWN,					/* the own contender's data, and a watch */
-	REQ_BREAK					/* a step of breaking a contender */
+	REQ_BREAK,					/* a step of breaking a contender */
+	REQ_READ_INQUIRY			/* an ACL, likewise */
 } RequestKind;
 
 /* A request on its way.  engine_lock. */
@@ -205,6 +210,36 @@ typedef struct Request
 	int			which;			/* slot, or index into a listing */
 	ZkTime		sent_at;
 } Request;
+
+/*
+ * Who the client is to the ensemble, and the ACLs of what it creates (identity.c).
+ * Constant but for the flags, which are under engine_lock.
+ */
+typedef struct ZkIdentity
+{
+	char	   *credential;		/* malloc'd; NULL for anybody */
+	int			user_len;		/* bytes of it before the colon */
+	char	   *root;			/* malloc'd; NULL without a credential */
+	char	   *user_node;		/* path, likewise */
+	bool		creator;		/* what we create is not for everybody */
+	char	   *acl_text;		/* malloc'd; entries point into it */
+	struct ACL	entries[ZK_MAX_ADMINS + 2];
+	struct ACL_vector acl;		/* of containers and contenders */
+	struct ACL_vector user_acl; /* of the user node */
+	bool		presented;		/* the handle knows the credential */
+	atomic_bool answered;		/* and the ensemble has said something to it */
+	bool		wanted;			/* the ensemble insists on one */
+	bool		user_left;		/* the user node was asked for */
+} ZkIdentity;
+
+/* Something that an ACL seems to forbid (refusal.c).  engine_lock. */
+typedef struct Refusal
+{
+	char	   *znode;			/* malloc'd; NULL if nothing was refused */
+	const char *doing;
+	int			permission;		/* ZOO_PERM_... */
+	int			asking;			/* whose ACL is to be read next */
+} Refusal;
 
 /*
  * A contender as the engine knows it.  The slot number is its index in
@@ -267,6 +302,7 @@ typedef struct Contender
 	ZkTime		retry_at;		/* not before then; 0 if there is nothing to
 								 * try again */
 	ZkTime		watch_at;		/* not before then is its own znode watched */
+	Refusal		refusal;		/* to be explained; then it fails */
 	zoo_op_result_t results[3]; /* of REQ_DOWNGRADE; written by the library */
 } Contender;
 
@@ -292,6 +328,7 @@ typedef struct QueueRead
 	bool		listed;
 	int			next;			/* first member whose data is not asked for */
 	int			pending;		/* answers to come */
+	Refusal		refusal;		/* to be explained; then it fails */
 	ZkQueueListing *listing;
 } QueueRead;
 
@@ -324,6 +361,7 @@ struct ZkClient
 	char	   *servers;
 	int			session_timeout_ms;
 	ZkZnodeStyle style;
+	ZkIdentity	identity;
 
 	/*
 	 * What zk_engine_leave() calls: see what comes next for a contender, and
@@ -404,6 +442,7 @@ extern void zk_errand_clear(Errand *errand);
 extern bool zk_client_may_claim(void);
 extern bool zk_client_claim(ZkClient *client);
 extern void zk_client_disclaim(void);
+extern ZkClient *zk_client_owner(void);
 extern ZkClient *zk_client_enter(void);
 extern void zk_engine_leave(ZkClient *client);
 extern bool zk_requests_available(ZkClient *client, int count);
@@ -454,6 +493,33 @@ extern void zk_contender_stuck(ZkClient *client, int slot, const char *what);
 extern void zk_contender_give_up_partner(ZkClient *client, Contender *c);
 extern void zk_contender_end(ZkClient *client, int slot, bool abandon);
 extern void zk_contender_reap_elsewhere(ZkClient *client, const Contender *c);
+
+/* in identity.c: who the client is */
+extern bool zk_identity_init(ZkIdentity *identity, const ZkConfig *config);
+extern void zk_identity_free(ZkIdentity *identity);
+extern bool zk_identity_present(ZkClient *client, zhandle_t *zh);
+extern bool zk_identity_settled(const ZkIdentity *identity);
+extern void zk_identity_leave_user(ZkClient *client);
+extern bool zk_identity_wanted(ZkIdentity *identity, int rc);
+#define ZK_IDENTITY_WANTED \
+	"The ZooKeeper ensemble does not serve clients that have not authenticated."
+
+/* in refusal.c: why something was refused */
+extern void zk_refusal_note(const ZkClient *client, Refusal *refusal,
+							int permission, const char *doing,
+							const char *znode, size_t len);
+extern void zk_refusal_forget(Refusal *refusal);
+extern const char *zk_refusal_next(const ZkClient *client,
+								   const Refusal *refusal);
+extern ZkError zk_refusal_answer(const ZkClient *client, Refusal *refusal,
+								 int rc, const struct ACL_vector *acl);
+extern ZkError zk_refusal_plain(const Refusal *refusal);
+extern void zk_refusal_describe(const Refusal *refusal, ZkError error,
+								char *detail);
+extern void zk_contender_refused(ZkClient *client, int slot, int permission,
+								 const char *doing, const char *znode,
+								 size_t len);
+extern void zk_send_inquiry(ZkClient *client, int slot);
 
 /* in place.c: its place in the queue */
 extern void zk_send_children(ZkClient *client, int slot, RequestKind kind,

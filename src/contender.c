@@ -55,6 +55,7 @@ gone(ZkClient *client, int slot)
 		return;
 	free(c->owner);
 	c->owner = NULL;
+	zk_refusal_forget(&c->refusal);
 	c->in_use = false;
 	zk_door_free_slot(&client->door, slot);
 }
@@ -126,6 +127,11 @@ zk_contender_advance(ZkClient *client, int slot)
 			zk_send_delete(client, slot);
 		else
 			zk_send_find(client, slot);
+		return;
+	}
+	if (c->refusal.znode != NULL)
+	{
+		zk_send_inquiry(client, slot);
 		return;
 	}
 	switch (c->state)

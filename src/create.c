@@ -44,6 +44,37 @@ adopt(ZkClient *client, int slot, const char *name, const struct Stat *stat,
 }
 
 /*
+ * A znode was not created, for a reason that has to do with who we are: the
+ * contender cannot be granted.  False if it is another reason.  The path of
+ * the znode above it is the first len bytes of the lock node's.
+ */
+static bool
+creation_denied(ZkClient *client, int slot, int rc, size_t len)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (zk_identity_wanted(&client->identity, rc))
+	{
+		zk_contender_fail(client, slot, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
+		return true;
+	}
+	switch (rc)
+	{
+		case ZNOAUTH:
+			zk_contender_refused(client, slot, ZOO_PERM_CREATE,
+								 "create children of", c->node, len);
+			return true;
+		case ZINVALIDACL:
+			zk_contender_fail(client, slot, ZK_ERR_ACL,
+							  "It was to be the ACL of a znode below \"%.*s/\".",
+							  len > 150 ? 150 : (int) len, c->node);
+			return true;
+		default:
+			return false;
+	}
+}
+
+/*
  * The create was answered with an error.
  */
 static void
@@ -51,14 +82,14 @@ create_failed(ZkClient *client, int slot, int rc)
 {
 	Contender  *c = &client->contenders[slot];
 
-	if (zk_is_connection_error(rc))
+	if (zk_is_connection_error(rc) && rc != ZSESSIONCLOSEDREQUIRESASLAUTH)
 	{
 		zk_contender_retry(client, c);
 		return;					/* it may exist: CREATING finds out */
 	}
 	c->maybe_exists = false;
 	c->state = ZK_WANTED;
-	if (c->unwanted)
+	if (c->unwanted || creation_denied(client, slot, rc, strlen(c->node)))
 		return;
 	switch (rc)
 	{
@@ -77,11 +108,6 @@ create_failed(ZkClient *client, int slot, int rc)
 		case ZNOCHILDRENFOREPHEMERALS:
 			zk_contender_fail(client, slot, ZK_ERR_EPHEMERAL_PARENT,
 							  "Znode \"%.150s\" is ephemeral and cannot have children.",
-							  c->node);
-			break;
-		case ZNOAUTH:
-			zk_contender_fail(client, slot, ZK_ERR_FORBIDDEN,
-							  "Not authorized to create children of znode \"%.150s\".",
 							  c->node);
 			break;
 		default:
@@ -125,7 +151,7 @@ zk_send_create(ZkClient *client, int slot)
 	c->proved_at = zk_now();	/* it will prove so much if it succeeds */
 	context = zk_request_begin(client, REQ_CREATE, slot);
 	rc = zoo_acreate2(client->handle, path, c->owner, c->owner_len,
-					  &ZOO_OPEN_ACL_UNSAFE,
+					  &client->identity.acl,
 					  ZOO_EPHEMERAL_SEQUENTIAL, on_create, context);
 	if (rc != ZOK && !zk_is_connection_error(rc))
 	{
@@ -186,18 +212,22 @@ on_parent(int rc, const char *path, const void *context)
 		/* one level down, or done */
 		end = c->node + c->parent_len;
 		if (*end == '\0')
+		{
 			c->need_parent = false;
+			zk_identity_leave_user(client);
+		}
 		else
 			c->parent_len += (uint16_t) (1 + strcspn(end + 1, "/"));
 		c->parent_seen = true;
 	}
 	else if (rc == ZNONODE && parent_length(c) > 0)
 		go_up(client, request.which);
-	else if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
+	else if ((zk_is_connection_error(rc) &&
+			  rc != ZSESSIONCLOSEDREQUIRESASLAUTH) || rc == ZTHROTTLEDOP)
 		zk_contender_retry(client, c);
-	else if (!c->unwanted)
+	else if (!c->unwanted &&
+			 !creation_denied(client, request.which, rc, parent_length(c)))
 		zk_contender_fail(client, request.which,
-						  rc == ZNOAUTH ? ZK_ERR_FORBIDDEN :
 						  rc == ZNOCHILDRENFOREPHEMERALS ? ZK_ERR_EPHEMERAL_PARENT :
 						  ZK_ERR_OTHER,
 						  "Could not create znode \"%.*s\": %s.",
@@ -221,7 +251,7 @@ zk_send_parent(ZkClient *client, int slot)
 
 	snprintf(path, sizeof(path), "%.*s", c->parent_len, c->node);
 	context = zk_request_begin(client, REQ_PARENT, slot);
-	rc = zoo_acreate(client->handle, path, "", 0, &ZOO_OPEN_ACL_UNSAFE,
+	rc = zoo_acreate(client->handle, path, "", 0, &client->identity.acl,
 					 ZOO_CONTAINER, on_parent, context);
 	if (rc == ZOK || zk_is_connection_error(rc))
 	{
@@ -296,10 +326,16 @@ find_by_base(Contender *c, const struct String_vector *list)
 static void
 on_sync(int rc, const char *path, const void *context)
 {
-	/* what follows in the pipeline tells whether it worked */
-	(void) rc;
+	ZkClient   *client;
+
+	/* what follows in the pipeline tells whether it worked, but for this */
 	(void) path;
 	(void) context;
+	if (rc != ZSESSIONCLOSEDREQUIRESASLAUTH)
+		return;
+	client = zk_client_enter();
+	(void) zk_identity_wanted(&client->identity, rc);
+	zk_engine_leave(client);
 }
 
 static void

@@ -298,7 +298,9 @@ break_advance(ZkClient *client)
 	char		path[ZK_NODE_PATH_SIZE * 2];
 	void	   *context;
 
-	if (breaking->pending || !zk_requests_available(client, BREAK_RESERVE))
+	if (client->errand.node == NULL || breaking->pending ||
+		!client->connected || atomic_load(&zk_poisoned) ||
+		!zk_requests_available(client, BREAK_RESERVE))
 		return;
 	if (breaking->step == BREAK_AWAIT)
 	{
@@ -325,9 +327,6 @@ break_advance(ZkClient *client)
 void
 zk_errand_advance(ZkClient *client)
 {
-	if (client->errand.node == NULL || !client->connected ||
-		atomic_load(&zk_poisoned))
-		return;
 	if (client->errand.kind == ERRAND_READ)
 		zk_read_advance(client);
 	else

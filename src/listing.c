@@ -29,6 +29,7 @@
 void
 zk_read_restart(ZkClient *client)
 {
+	zk_refusal_forget(&client->read.refusal);
 	zk_queue_free(client->read.listing);
 	memset(&client->read, 0, sizeof(client->read));
 }
@@ -159,7 +160,7 @@ make_listing(const ZkClient *client, const struct String_vector *children)
 }
 
 /*
- * Fill in what the answer to a get says of a contender.
+ * Fill in what the answer to a get says of a contender, or just its Stat.
  */
 void
 zk_member_fill(ZkQueueMember *member, const char *value, int value_len,
@@ -174,6 +175,44 @@ zk_member_fill(ZkQueueMember *member, const char *value, int value_len,
 		return;
 	memcpy(member->data, value, (size_t) value_len);
 	member->data_len = value_len;
+}
+
+/*
+ * The Stat of a contender whose data may not be read.
+ */
+static void
+on_data_stat(int rc, const struct Stat *stat, const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+
+	if (client == NULL)
+		return;
+	client->read.pending--;
+	if (rc == ZOK)
+		zk_member_fill(&client->read.listing->members[request.which], NULL, 0,
+					   stat);
+	zk_read_advance(client);
+	zk_engine_leave(client);
+}
+
+/*
+ * An ACL forbids to read a contender's data: it is listed without.  Everybody
+ * may see that it exists.
+ */
+static void
+send_data_stat(ZkClient *client, int which)
+{
+	QueueRead  *read = &client->read;
+	void	   *context = zk_request_begin(client, REQ_READ_DATA, which);
+	char		path[ZK_NODE_PATH_SIZE * 2];
+
+	snprintf(path, sizeof(path), "%s/%s", client->errand.node,
+			 read->listing->members[which].name);
+	if (zoo_aexists(client->handle, path, 0, on_data_stat, context) == ZOK)
+		read->pending++;
+	else
+		zk_request_undo(client, context);
 }
 
 static void
@@ -193,7 +232,39 @@ on_data(int rc, const char *value, int value_len, const struct Stat *stat,
 	if (rc == ZOK)
 		zk_member_fill(member, value, value_len, stat);
 	else if (rc == ZNOAUTH)
-		member->czxid = -1;
+		send_data_stat(client, request.which);
+	zk_read_advance(client);
+	zk_engine_leave(client);
+}
+
+/*
+ * The list was refused: fail, if it is known for what reason, and else (ZK_OK)
+ * find out.
+ */
+static void
+read_refused(ZkClient *client, ZkError error)
+{
+	char		detail[ZK_DETAIL_SIZE];
+
+	if (error == ZK_OK)
+		return;
+	zk_refusal_describe(&client->read.refusal, error, detail);
+	zk_errand_failed(client, error, detail);
+}
+
+static void
+on_read_acl(int rc, struct ACL_vector *acl, struct Stat *stat,
+			const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+
+	(void) stat;
+	if (client == NULL)
+		return;
+	client->read.pending--;
+	read_refused(client,
+				 zk_refusal_answer(client, &client->read.refusal, rc, acl));
 	zk_read_advance(client);
 	zk_engine_leave(client);
 }
@@ -217,8 +288,14 @@ on_read_list(int rc, const struct String_vector *children, const void *context)
 			zk_errand_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
 	}
 	else if (rc == ZNOAUTH)
-		zk_errand_failed(client, ZK_ERR_FORBIDDEN,
-						 "Not authorized to list the children of the lock node.");
+	{
+		zk_refusal_note(client, &client->read.refusal, ZOO_PERM_READ,
+						"list the children of", client->errand.node,
+						strlen(client->errand.node));
+		read_refused(client, zk_refusal_plain(&client->read.refusal));
+	}
+	else if (zk_identity_wanted(&client->identity, rc))
+		zk_errand_failed(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
 	else if (!zk_is_connection_error(rc))
 		zk_errand_failed(client, ZK_ERR_OTHER, zerror(rc));
 	zk_read_advance(client);
@@ -249,24 +326,45 @@ send_data(ZkClient *client)
 }
 
 /*
- * Do what comes next for the read, as far as there is room.
+ * Ask for the list of children, or when that was refused, for what may tell why.
+ */
+static void
+send_list(ZkClient *client)
+{
+	QueueRead  *read = &client->read;
+	bool		refused = read->refusal.znode != NULL;
+	void	   *context = zk_request_begin(client,
+										   refused ? REQ_READ_INQUIRY : REQ_READ_LIST, 0);
+	int			rc;
+
+	if (refused)
+		rc = zoo_aget_acl(client->handle,
+						  zk_refusal_next(client, &read->refusal), on_read_acl,
+						  context);
+	else
+		rc = zoo_aget_children(client->handle, client->errand.node, 0, on_read_list,
+							   context);
+	if (rc == ZOK)
+		read->pending++;
+	else
+		zk_request_undo(client, context);
+}
+
+/*
+ * Do what comes next for the read, if there is one and it can be done now.
  */
 void
 zk_read_advance(ZkClient *client)
 {
 	QueueRead  *read = &client->read;
-	void	   *context;
 
+	if (client->errand.node == NULL || !client->connected ||
+		atomic_load(&zk_poisoned))
+		return;
 	if (!read->listed)
 	{
-		if (read->pending > 0 || !zk_requests_available(client, READ_RESERVE))
-			return;
-		context = zk_request_begin(client, REQ_READ_LIST, 0);
-		if (zoo_aget_children(client->handle, client->errand.node, 0, on_read_list,
-							  context) == ZOK)
-			read->pending++;
-		else
-			zk_request_undo(client, context);
+		if (read->pending == 0 && zk_requests_available(client, READ_RESERVE))
+			send_list(client);
 		return;
 	}
 	while (read->next < read->listing->count &&

@@ -256,8 +256,8 @@ on_watch(int rc, const char *value, int value_len, const struct Stat *stat,
 	{
 		c->state = ZK_QUEUED;
 		if (rc == ZNOAUTH)
-			zk_contender_fail(client, request.which, ZK_ERR_FORBIDDEN,
-							  "Not authorized to read contender \"%s\".", c->watched);
+			zk_contender_refused(client, request.which, ZOO_PERM_READ, "read",
+								 c->watched, strlen(c->watched));
 		else if (rc != ZNONODE)
 			zk_contender_retry(client, c);
 	}
@@ -298,9 +298,8 @@ on_list(int rc, const struct String_vector *list, const void *context)
 	else if (rc == ZNONODE)
 		zk_contender_missing(client, request.which);
 	else if (rc == ZNOAUTH)
-		zk_contender_fail(client, request.which, ZK_ERR_FORBIDDEN,
-						  "Not authorized to list the children of znode \"%.150s\".",
-						  c->node);
+		zk_contender_refused(client, request.which, ZOO_PERM_READ,
+							 "list the children of", c->node, strlen(c->node));
 	else
 		zk_contender_retry(client, c);
 	zk_contender_leave(client, request.which);

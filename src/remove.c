@@ -147,7 +147,7 @@ zk_send_downgrade(ZkClient *client, int slot)
 	zk_contender_path(c, c->name, to_path);
 	zk_contender_path(from, from->name, from_path);
 	zoo_create_op_init(&ops[0], to_path, from->owner, from->owner_len,
-					   &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL, NULL, 0);
+					   &client->identity.acl, ZOO_EPHEMERAL, NULL, 0);
 	zoo_set_op_init(&ops[1], from_path, from->owner, from->owner_len, -1, NULL);
 	zoo_delete_op_init(&ops[2], from_path, -1);
 	memset(c->results, 0, sizeof(c->results));

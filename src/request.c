@@ -86,6 +86,15 @@ zk_client_disclaim(void)
 }
 
 /*
+ * The client a callback belongs to; for those that may take no lock.
+ */
+ZkClient *
+zk_client_owner(void)
+{
+	return owner;
+}
+
+/*
  * The client a callback belongs to, its engine_lock taken.
  */
 ZkClient *
@@ -234,7 +243,8 @@ zk_requests_forget_errand(ZkClient *client)
 		Request    *request = &client->requests[i];
 
 		if (request->kind != REQ_READ_LIST && request->kind != REQ_READ_DATA &&
-			request->kind != REQ_BREAK)
+			request->kind != REQ_BREAK &&
+			request->kind != REQ_READ_INQUIRY)
 			continue;
 		request->kind = REQ_FREE;
 		client->free_requests++;
@@ -257,7 +267,9 @@ zk_multi_possible(const ZkClient *client)
 /*
  * Does the code say that the outcome of a request is unknown, or that it was
  * not even sent: try again when connected?  The library reports the cause of
- * the loss, not the loss: ZOPERATIONTIMEOUT when the server was silent.
+ * the loss, not the loss: ZOPERATIONTIMEOUT when the server was silent,
+ * ZAUTHFAILED when it did not like the credential (a session event says so,
+ * too).
  */
 bool
 zk_is_connection_error(int rc)
@@ -272,6 +284,8 @@ zk_is_connection_error(int rc)
 		case ZINVALIDSTATE:
 		case ZSYSTEMERROR:
 		case ZCLOSING:
+		case ZAUTHFAILED:
+		case ZSESSIONCLOSEDREQUIRESASLAUTH:
 			return true;
 		default:
 			return false;

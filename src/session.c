@@ -78,6 +78,7 @@ static struct
 	char	   *servers;		/* in TopMemoryContext; NULL before the first */
 	int			session_timeout;
 	int			znode_style;
+	uint64		access;			/* zklock_access_stamp() */
 }			running;
 
 typedef struct ErrorMeaning
@@ -112,7 +113,8 @@ static const ErrorMeaning error_meanings[] = {
 	},
 	[ZK_ERR_AUTH] = {
 		ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
-		"authentication with ZooKeeper failed", NULL
+		"authentication with ZooKeeper failed",
+		"Check user and password in \"zklock.auth_file\" or \"zklock.auth\"."
 	},
 	[ZK_ERR_NO_THREAD] = {
 		ERRCODE_INSUFFICIENT_RESOURCES,
@@ -139,7 +141,18 @@ static const ErrorMeaning error_meanings[] = {
 	},
 	[ZK_ERR_FORBIDDEN] = {
 		ERRCODE_INSUFFICIENT_PRIVILEGE,
-		"not authorized by the ACL of a znode", NULL
+		"not authorized by the ACL of a znode",
+		"Have the ACL changed, or let \"zklock.auth_file\" name somebody whom it admits."
+	},
+	[ZK_ERR_REFUSED] = {
+		ERRCODE_INSUFFICIENT_PRIVILEGE,
+		"not authorized by the ACL of a znode",
+		"Either the ACL does not admit the user that \"zklock.auth_file\" or \"zklock.auth\" names, or the password is wrong: ZooKeeper does not tell which."
+	},
+	[ZK_ERR_ACL] = {
+		ERRCODE_INVALID_PARAMETER_VALUE,
+		"ZooKeeper does not accept the ACL for new znodes",
+		"Check \"zklock.acl\"."
 	},
 	[ZK_ERR_EPHEMERAL_PARENT] = {
 		ERRCODE_WRONG_OBJECT_TYPE,
@@ -195,7 +208,8 @@ settings_changed(void)
 {
 	return strcmp(running.servers, zklock_servers) != 0 ||
 		running.session_timeout != zklock_session_timeout ||
-		running.znode_style != zklock_znode_style;
+		running.znode_style != zklock_znode_style ||
+		running.access != zklock_access_stamp();
 }
 
 /*
@@ -228,7 +242,8 @@ release_descriptors(void)
 
 /*
  * Start a client with the settings of now.  Throws 53000 if the operating
- * system has not what it takes, 08006 if an earlier client failed for good.
+ * system has not what it takes, 08006 if an earlier client failed for good, and
+ * as zklock_credential().
  */
 static void
 start_client(void)
@@ -236,6 +251,7 @@ start_client(void)
 	static bool callbacks_registered = false;
 	ZkConfig	config;
 	ZkError		error;
+	char	   *credential;
 	char		detail[ZK_DETAIL_SIZE];
 
 	if (!callbacks_registered)
@@ -251,13 +267,19 @@ start_client(void)
 	running.servers = MemoryContextStrdup(TopMemoryContext, zklock_servers);
 	running.session_timeout = zklock_session_timeout;
 	running.znode_style = zklock_znode_style;
+	running.access = zklock_access_stamp();
+	credential = zklock_credential();
 	acquire_descriptors();
 
 	config.servers = running.servers;
 	config.session_timeout_ms = running.session_timeout;
 	config.style = (ZkZnodeStyle) running.znode_style;
 	config.loss_signal = LOSS_SIGNAL;
+	config.credential = credential;
+	config.root = zklock_root;
+	config.acl = zklock_acl;
 	zklock_client = zk_client_start(&config, &error, detail);
+	zklock_wipe(credential);
 	if (zklock_client != NULL)
 		return;
 

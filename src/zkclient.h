@@ -94,6 +94,8 @@ typedef enum ZkError
 	ZK_ERR_POISONED,			/* the library failed a check of its own */
 	ZK_ERR_LIMIT,				/* too many contenders or path bytes */
 	ZK_ERR_FORBIDDEN,			/* not authorized by an ACL */
+	ZK_ERR_REFUSED,				/* likewise, or the password is wrong */
+	ZK_ERR_ACL,					/* the ACL for new znodes is not accepted */
 	ZK_ERR_EPHEMERAL_PARENT,	/* the lock node, or one above it, is ephemeral */
 	ZK_ERR_SEQUENCE,			/* sequence numbers are about to run out */
 	ZK_ERR_TIED,				/* a stranger has the same sequence number */
@@ -236,6 +238,16 @@ typedef struct ZkConfig
 	int			session_timeout_ms; /* to ask for */
 	ZkZnodeStyle style;
 	int			loss_signal;	/* see zk_contender_rely_on(); 0 for none */
+
+	/*
+	 * Who the client is, "user:password" that passed zk_credential_check(), or
+	 * NULL for anybody; the znode below which its user node is, when it is
+	 * somebody; and the ACL of what it creates, which passed zk_acl_check(), or
+	 * NULL for an open one.
+	 */
+	const char *credential;
+	const char *root;
+	const char *acl;
 } ZkConfig;
 
 typedef struct ZkClient ZkClient;
@@ -394,13 +406,29 @@ extern void zk_queue_break(ZkClient *client, const char *node,
 						   const char *name, const char *who,
 						   bool only_revoke);
 
-/* in address.c and queue.c: pure checks, any thread, no client needed */
+/* in address.c, identity.c, queue.c: pure checks, any thread, no client needed */
 
 /*
  * Is this a list of servers, "host:port" or "[v6]:port" separated by commas?
  * False with the reason in detail (ZK_DETAIL_SIZE bytes).
  */
 extern bool zk_servers_check(const char *servers, char *detail);
+
+/*
+ * Is this "user:password" for the scheme "digest"?  NULL if so, else what is
+ * wrong, fit for a DETAIL, without quoting anything.
+ */
+extern const char *zk_credential_check(const char *credential, size_t len);
+
+/*
+ * Is this the description of an ACL, "open" or "creator", the latter maybe with
+ * the identities of administrators, "scheme:id", separated by commas?  False
+ * with the reason in detail (ZK_DETAIL_SIZE bytes), without quoting anything.
+ */
+extern bool zk_acl_check(const char *acl, char *detail);
+
+/* Does such a description take a credential? */
+extern bool zk_acl_wants_creator(const char *acl);
 
 /*
  * Is this an absolute path that ZooKeeper accepts and that names no reserved

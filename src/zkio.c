@@ -158,6 +158,15 @@ session_connected(ZkClient *client, zhandle_t *zh)
 		zk_door_wake_helper(&client->door);
 		return;
 	}
+	if (!zk_identity_present(client, zh))
+	{
+		client->dead = true;
+		connect_failed(client, ZK_ERR_NO_MEMORY, "");
+		zk_door_wake_helper(&client->door);
+		return;
+	}
+	if (!zk_identity_settled(&client->identity))
+		return;					/* settle() goes on */
 	zk_lease_check(client);		/* the helper may be behind with that */
 	client->handle = zh;
 	client->connected = true;
@@ -183,9 +192,42 @@ session_connected(ZkClient *client, zhandle_t *zh)
 	zk_door_wake_helper(&client->door);
 }
 
+/*
+ * The connection was made some time ago, and the credential has been answered
+ * now.  Helper thread; engine_lock.
+ */
+static void
+settle(ZkClient *client)
+{
+	if (client->zh != NULL && !client->dead && !client->connected &&
+		client->identity.presented &&
+		zk_identity_settled(&client->identity) &&
+		zoo_state(client->zh) == ZOO_CONNECTED_STATE)
+		session_connected(client, client->zh);
+}
+
+/*
+ * The ensemble does not take us for who we are, nor as nobody.  That is how it
+ * will be the next time; and as it has done nothing for this session, nothing
+ * is to be looked for.
+ */
+static void
+session_refused(ZkClient *client, const char *detail)
+{
+	client->dead = true;
+	session_over(client, true);
+	connect_failed(client, ZK_ERR_AUTH, detail);
+	zk_door_wake_helper(&client->door);
+}
+
 static void
 session_suspended(ZkClient *client)
 {
+	if (client->identity.wanted)
+	{
+		session_refused(client, ZK_IDENTITY_WANTED);
+		return;
+	}
 	client->connected = false;
 	if (client->disconnected_at == 0)
 		client->disconnected_at = zk_now();
@@ -227,13 +269,8 @@ session_watcher(zhandle_t *zh, int type, int state, const char *path,
 	else if (state == ZOO_EXPIRED_SESSION_STATE)
 		session_expired(client);
 	else if (state == ZOO_AUTH_FAILED_STATE)
-	{
-		client->dead = true;
-		session_over(client, true);
-		connect_failed(client, ZK_ERR_AUTH,
-					   "The ZooKeeper ensemble refused the authentication.");
-		zk_door_wake_helper(&client->door);
-	}
+		session_refused(client,
+						"The ZooKeeper ensemble refused the authentication.");
 	else if (state == ZOO_READONLY_STATE)
 	{
 		/* never asked for: no proof of anything comes from such a server */
@@ -338,6 +375,8 @@ open_handle(ZkClient *client)
 	pthread_mutex_lock(&client->engine_lock);
 	client->epoch++;
 	client->watch_bytes = 0;
+	client->identity.presented = client->identity.wanted = false;
+	atomic_store(&client->identity.answered, false);
 	client->opened_at = zk_now();
 	if (client->disconnected_at == 0)
 		client->disconnected_at = client->opened_at;
@@ -374,7 +413,9 @@ open_handle(ZkClient *client)
 		zk_client_disclaim();
 		connect_failed(client, error, detail);
 	}
-	else if (!client->connected)
+	else
+		(void) zk_identity_present(client, zh);
+	if (zh != NULL && !client->connected)
 		publish_session(client, unconnected_state(client));
 	pthread_mutex_unlock(&client->engine_lock);
 }
@@ -581,6 +622,7 @@ take_news(ZkClient *client, DoorNews *news)
 	DoorOrder	order;
 
 	pthread_mutex_lock(&client->engine_lock);
+	settle(client);
 	while (zk_door_next_order(&client->door, &order))
 		carry_out(client, &order);
 	if (news->renew)
@@ -663,7 +705,9 @@ free_client(ZkClient *client)
 	{
 		free(client->contenders[i].owner);
 		free(client->contenders[i].watched);
+		zk_refusal_forget(&client->contenders[i].refusal);
 	}
+	zk_identity_free(&client->identity);
 	zk_door_destroy(&client->door);
 	pthread_mutex_destroy(&client->engine_lock);
 	free(client->servers);
@@ -738,6 +782,34 @@ start_helper(ZkClient *client)
 	return rc;
 }
 
+/*
+ * Make a client, with its own copy of the config.  Returns NULL if there is no
+ * memory.
+ */
+static ZkClient *
+make_client(const ZkConfig *config)
+{
+	ZkClient   *client = calloc(1, sizeof(ZkClient));
+
+	if (client == NULL)
+		return NULL;
+	client->servers = strdup(config->servers);
+	if (client->servers == NULL ||
+		!zk_identity_init(&client->identity, config))
+	{
+		zk_identity_free(&client->identity);
+		free(client->servers);
+		free(client);
+		return NULL;
+	}
+	client->session_timeout_ms = client->timeout_ms = config->session_timeout_ms;
+	client->style = config->style;
+	client->free_requests = ZK_MAX_IN_FLIGHT;
+	client->advance = zk_contender_advance;
+	client->resume = resume;
+	return client;
+}
+
 ZkClient *
 zk_client_start(const ZkConfig *config, ZkError *error, char *detail)
 {
@@ -755,22 +827,15 @@ zk_client_start(const ZkConfig *config, ZkError *error, char *detail)
 	mallopt(M_ARENA_MAX, 1);
 	zoo_set_debug_level(ZOO_LOG_LEVEL_WARN);
 
-	client = calloc(1, sizeof(ZkClient));
-	if (client != NULL)
-		client->servers = strdup(config->servers);
-	if (client == NULL || client->servers == NULL)
+	client = make_client(config);
+	if (client == NULL)
 	{
-		free(client);
 		*error = ZK_ERR_NO_MEMORY;
 		return NULL;
 	}
-	client->session_timeout_ms = client->timeout_ms = config->session_timeout_ms;
-	client->style = config->style;
-	client->free_requests = ZK_MAX_IN_FLIGHT;
-	client->advance = zk_contender_advance;
-	client->resume = resume;
 	if (!zk_door_init(&client->door, detail))
 	{
+		zk_identity_free(&client->identity);
 		free(client->servers);
 		free(client);
 		*error = ZK_ERR_NO_DESCRIPTOR;

@@ -150,7 +150,8 @@ zklock_ExecutorFinish(QueryDesc *query)
 
 /*
  * ProcessUtility hook: likewise.  And DISCARD ALL releases session-scope locks,
- * as it does advisory locks.
+ * as it does advisory locks, and a credential is kept out of the configuration
+ * file.
  */
 static void
 zklock_ProcessUtility(PlannedStmt *pstmt, const char *query,
@@ -163,6 +164,7 @@ zklock_ProcessUtility(PlannedStmt *pstmt, const char *query,
 		castNode(DiscardStmt, pstmt->utilityStmt)->target == DISCARD_ALL;
 	MemoryContext memory_context = CurrentMemoryContext;
 
+	zklock_access_screen(pstmt->utilityStmt);
 	PG_TRY();
 	{
 		zklock_statement_begin();
@@ -191,6 +193,33 @@ zklock_ProcessUtility(PlannedStmt *pstmt, const char *query,
 void
 _PG_init(void)
 {
+	DefineCustomStringVariable("zklock.acl",
+							   "Who may do what with the znodes that are created.",
+							   "\"open\": everybody everything; \"creator\": only who authenticates as the same user, and identities that follow, as in \"creator, digest:admin:hash\".",
+							   &zklock_acl,
+							   "open",
+							   PGC_SUSET,
+							   GUC_SUPERUSER_ONLY,
+							   zklock_check_acl, NULL, NULL);
+
+	DefineCustomStringVariable("zklock.auth",
+							   "What to authenticate with to ZooKeeper, as user:password.",
+							   "It can be set in a session only.",
+							   &zklock_auth,
+							   "",
+							   PGC_SUSET,
+							   GUC_SUPERUSER_ONLY | GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,
+							   zklock_check_auth, NULL, zklock_show_auth);
+
+	DefineCustomStringVariable("zklock.auth_file",
+							   "The file with what to authenticate with to ZooKeeper.",
+							   "It has one line, user:password, and nobody but the server's user may have access to it.",
+							   &zklock_auth_file,
+							   "",
+							   PGC_SUSET,
+							   GUC_SUPERUSER_ONLY,
+							   NULL, NULL, NULL);
+
 	DefineCustomEnumVariable("zklock.commit_guard",
 							 "Decides about a commit when a lock may have been lost.",
 							 "\"session\" wants proof, no older than the lease, that every lock is held; \"quorum\" wants it anew from the ensemble; \"off\" never refuses.",
@@ -258,6 +287,7 @@ _PG_init(void)
 							 NULL, NULL, NULL);
 
 	MarkGUCPrefixReserved("zklock");
+	zklock_access_loaded();
 
 	zklock_loss_handler = zklock_handle_loss;
 

@@ -4,8 +4,8 @@
  *	  What the files of the backend side share.
  *
  * Calls go down only, from zklock.c and funcs.c over fence.c, admin.c, acquire.c,
- * locktable.c and session.c to the door (zkclient.h).  All of it runs on the
- * backend's own thread.
+ * locktable.c, session.c and access.c to the door (zkclient.h).  All of it runs
+ * on the backend's own thread.
  *
  * IDENTIFICATION
  *	  src/zklock.h
@@ -131,6 +131,21 @@ typedef struct ZkLink
 	int64		connections;	/* ever made, as last looked at */
 } ZkLink;
 
+/* in access.c */
+extern char *zklock_root;
+extern char *zklock_acl;
+extern char *zklock_auth;
+extern char *zklock_auth_file;
+
+extern void zklock_access_loaded(void);
+extern bool zklock_check_auth(char **newval, void **extra, GucSource source);
+extern const char *zklock_show_auth(void);
+extern bool zklock_check_acl(char **newval, void **extra, GucSource source);
+extern void zklock_access_screen(Node * statement);
+extern uint64 zklock_access_stamp(void);
+extern char *zklock_credential(void);
+extern void zklock_wipe(char *credential);
+
 /* in session.c */
 extern char *zklock_servers;
 extern int	zklock_session_timeout;
@@ -190,8 +205,6 @@ extern int	zklock_errdetail_lost(const ZkLock *lock);
 pg_noreturn extern void zklock_report_lost(const ZkLock *lock);
 
 /* in acquire.c */
-extern char *zklock_root;
-
 extern void zklock_name_lock(const char *path, ZkLockName *name);
 extern bool zklock_acquire(const ZkLockName *name, ZkTime timeout, ZkMode mode,
 						   ZkScope scope);

@@ -4,7 +4,8 @@
  *	  The lock client where ACLs forbid it something.
  *
  * What it may not find out or delete, it gets rid of with its ZooKeeper session;
- * what it may not prove, it loses; and nothing else with it.
+ * what it may not prove, it loses; and nothing else with it.  And the client
+ * where it is somebody, and makes ACLs.
  *
  * IDENTIFICATION
  *	  test/unit/client_acl_test.c
@@ -119,6 +120,169 @@ test_no_read(void)
 	ok(wait_no_contenders(), "and all slots are free");
 }
 
+#define ADMIN	"digest:admin:0DPiKuNIrrVmD8IUCuw1hQxNqZc="
+
+static void
+check_credential(const char *credential, const char *wrong)
+{
+	const char *found = zk_credential_check(credential, strlen(credential));
+
+	ok(wrong == NULL ? found == NULL : found != NULL && strstr(found, wrong),
+	   "credential \"%.20s\": %s", credential, wrong ? wrong : "good");
+}
+
+static void
+check_acl(const char *acl, const char *wrong)
+{
+	char		detail[ZK_DETAIL_SIZE] = "";
+	bool		good = zk_acl_check(acl, detail);
+
+	ok(wrong == NULL ? good : !good && strstr(detail, wrong),
+	   "ACL \"%.60s\": %s", acl, wrong ? wrong : "good");
+}
+
+static void
+test_checks(void)
+{
+	char		long_user[200];
+	char		long_password[2000];
+
+	memset(long_user, 'u', sizeof(long_user));
+	strcpy(long_user + sizeof(long_user) - 3, ":p");
+	memset(long_password, 'p', sizeof(long_password));
+	memcpy(long_password, "u:", 2);
+	long_password[sizeof(long_password) - 1] = '\0';
+	check_credential("app:sesame", NULL);
+	check_credential("a:b:c", NULL);
+	check_credential("app:open sesame", NULL);
+	check_credential("\xc3\xa4:\xc3\xb6", NULL);
+	check_credential("", "no colon");
+	check_credential("app", "no colon");
+	check_credential(":sesame", "no user");
+	check_credential("app:", "no password");
+	check_credential("app:sesame\n", "control character");
+	check_credential("app:\x7f", "control character");
+	check_credential(long_user, "user longer");
+	check_credential(long_password, "longer than 1024");
+	check_acl("open", NULL);
+	check_acl(" Open ", NULL);
+	check_acl("creator", NULL);
+	check_acl("creator," ADMIN, NULL);
+	check_acl("CREATOR , " ADMIN " ,ip:10.0.0.0/8, sasl:admin", NULL);
+	check_acl("", "Item 1");
+	check_acl("world", "Item 1");
+	check_acl(ADMIN, "Item 1");
+	check_acl("open, " ADMIN, "Item 1");
+	check_acl("creator,", "Item 2");
+	check_acl("creator,, " ADMIN, "Item 2");
+	check_acl("creator, world:anyone", "scheme");
+	check_acl("creator, auth:", "scheme");
+	check_acl("creator, digest:admin", "digest:user:hash");
+	check_acl("creator, digest:admin:sesame", "digest:user:hash");
+	check_acl("creator, " ADMIN "=", "digest:user:hash");
+	check_acl("creator, ip:", "no id");
+	check_acl("creator, ip:\x01", "control character");
+	ok(zk_acl_wants_creator(" creator, " ADMIN) && !zk_acl_wants_creator("open"),
+	   "which of them take a credential");
+}
+
+/* Start a client that is somebody. */
+static void
+start_client_as(const char *credential)
+{
+	ZkConfig	config = {
+		.servers = servers,.session_timeout_ms = TIMEOUT_MS,
+		.credential = credential,.root = root,
+		.acl = "creator, " ADMIN
+	};
+	ZkError		error;
+	char		detail[ZK_DETAIL_SIZE];
+
+	client = zk_client_start(&config, &error, detail);
+}
+
+/* Take all log lines; how many of them have a text in them? */
+static int
+logged(const char *text)
+{
+	char		line[ZK_DETAIL_SIZE];
+	bool		warning;
+	int			repeats;
+	int			dropped;
+	int			count = 0;
+
+	while (zk_client_log_line(client, line, sizeof(line), &warning, &repeats,
+							  &dropped))
+	{
+		if (strstr(line, "sesame") != NULL)
+			diag("%s", line);
+		count += strstr(line, text) != NULL;
+	}
+	return count;
+}
+
+/*
+ * The library tells everything that it can; what it sends and to whom it
+ * authenticates is in there, and the password is not.
+ */
+static void
+test_identity(void)
+{
+	ZkTime		deadline = zk_now() + DEADLINE;
+	ZkContenderStatus status;
+	ZkContenderId id;
+	struct ACL_vector acl;
+	struct Stat stat;
+	char		node[128];
+	char		path[PATH_SIZE];
+	int			told = 0;
+
+	node_path(node, "private/lock");
+	start_client_as("app:sesame");
+	(void) logged("");
+	zoo_set_debug_level(ZOO_LOG_LEVEL_DEBUG);
+	id = request(node, ZK_EXCLUSIVE);
+	do
+	{
+		wait_event();
+		told += logged("auth info request");
+		zk_contender_status(client, id, &status);
+	} while ((status.state != ZK_HELD || told == 0) && zk_now() < deadline);
+	is_int(status.state, ZK_HELD, "a lock of somebody's own (S115)");
+	ok(told > 0, "the library tells that it authenticates");
+	snprintf(path, sizeof(path), "%s/%s", node, status.name);
+	is_int(zoo_get_acl(stranger, path, &acl, &stat), ZNOAUTH,
+		   "a stranger may not know its ACL");
+	is_int(zoo_get_acl(stranger, node, &acl, &stat), ZNOAUTH,
+		   "nor that of the lock node");
+	is_int(zoo_delete(stranger, path, -1), ZNOAUTH, "nor delete it");
+	is_int(logged("sesame"), 0, "no log line has the password (S113)");
+	ok(release(id), "it is released");
+	is_int(logged("sesame"), 0, "and again none has");
+	zoo_set_debug_level(ZOO_LOG_LEVEL_WARN);
+	ok(zk_client_stop(client, 5000), "the client stops");
+}
+
+/* Somebody else, or with another password, is refused the same lock. */
+static void
+test_refused(const char *credential, ZkError error)
+{
+	ZkContenderId id;
+	ZkContenderStatus status;
+	char		node[128];
+
+	node_path(node, "private/lock");
+	start_client_as(credential);
+	id = request(node, ZK_SHARED);
+	ok(wait_state(id, ZK_FAILED, &status), "\"%s\" is refused", credential);
+	is_int(status.error, error, "for that reason");
+	ok(strstr(status.detail, "/private/lock") != NULL &&
+	   strstr(status.detail, "app") == NULL, "which names the znode, and nobody");
+	zk_contender_abandon(client, id);
+	ok(wait_no_contenders(), "nothing is left of it");
+	ok(zk_client_stop(client, 5000), "the client stops");
+}
+
 int
 main(void)
 {
@@ -129,6 +293,10 @@ main(void)
 	test_no_delete();
 	test_no_read();
 	ok(zk_client_stop(client, 5000), "the client stops");
+	test_checks();
+	test_identity();
+	test_refused("app:other", ZK_ERR_AUTH);
+	test_refused("bob:sesame", ZK_ERR_REFUSED);
 	zookeeper_close(stranger);
 	proxy_stop();
 	return done_testing();
