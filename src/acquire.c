@@ -107,14 +107,18 @@ mode_name(ZkMode mode)
 
 /*
  * Who is behind the contender that a wait is for, in its own words and in
- * parentheses; empty if that is not known or not fit to print.
+ * parentheses; empty if that is not known or not fit to print.  The words may
+ * have been cut short, in the middle of a character.
  */
 static const char *
 describe_owner(const LockWait *wait)
 {
 	const char *data = wait->status.blocker_owner;
-	char	   *owner = zklock_convert(data, (int) strlen(data), PG_UTF8,
-									   GetDatabaseEncoding());
+	int			length = (int) strlen(data);
+	char	   *owner;
+
+	length = pg_encoding_mbcliplen(PG_UTF8, data, length, length);
+	owner = zklock_convert(data, length, PG_UTF8, GetDatabaseEncoding());
 
 	if (owner == NULL || owner[0] == '\0' || strpbrk(owner, "\r\n") != NULL)
 		return "";

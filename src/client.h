@@ -454,6 +454,8 @@ extern void zk_requests_forget(ZkClient *client);
 extern void zk_requests_forget_errand(ZkClient *client);
 extern bool zk_multi_possible(const ZkClient *client);
 extern bool zk_is_connection_error(int rc);
+extern ZkError zk_answer_error(int rc);
+extern const char *zk_answer_text(int rc);
 
 /* in heard.c: what the leader knows of the session */
 extern void zk_heard_connected(ZkClient *client, ZkTime since);

@@ -111,8 +111,9 @@ create_failed(ZkClient *client, int slot, int rc)
 							  c->node);
 			break;
 		default:
-			zk_contender_fail(client, slot, ZK_ERR_OTHER,
-							  "Could not create a contender: %s.", zerror(rc));
+			zk_contender_fail(client, slot, zk_answer_error(rc),
+							  "Could not create a contender: %s.",
+							  zk_answer_text(rc));
 	}
 }
 
@@ -227,12 +228,10 @@ on_parent(int rc, const char *path, const void *context)
 		zk_contender_retry(client, c);
 	else if (!c->unwanted &&
 			 !creation_denied(client, request.which, rc, parent_length(c)))
-		zk_contender_fail(client, request.which,
-						  rc == ZNOCHILDRENFOREPHEMERALS ? ZK_ERR_EPHEMERAL_PARENT :
-						  ZK_ERR_OTHER,
+		zk_contender_fail(client, request.which, zk_answer_error(rc),
 						  "Could not create znode \"%.*s\": %s.",
 						  c->parent_len > 150 ? 150 : c->parent_len, c->node,
-						  zerror(rc));
+						  zk_answer_text(rc));
 	zk_contender_leave(client, request.which);
 }
 
@@ -323,6 +322,10 @@ find_by_base(Contender *c, const struct String_vector *list)
 		c->state = ZK_WANTED;
 }
 
+/*
+ * What follows in the pipeline tells whether it worked; but nothing follows if
+ * the server hangs up, as it has on the create before.
+ */
 static void
 on_sync(int rc, const char *path, const void *context)
 {

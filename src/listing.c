@@ -229,7 +229,13 @@ on_data(int rc, const char *value, int value_len, const struct Stat *stat,
 	read = &client->read;
 	read->pending--;
 	member = &read->listing->members[request.which];
-	if (rc == ZOK)
+	if (rc == ZTHROTTLEDOP)
+	{
+		/* not executed: read all of it again */
+		zk_requests_forget_errand(client);
+		zk_read_restart(client);
+	}
+	else if (rc == ZOK)
 		zk_member_fill(member, value, value_len, stat);
 	else if (rc == ZNOAUTH)
 		send_data_stat(client, request.which);
@@ -296,8 +302,8 @@ on_read_list(int rc, const struct String_vector *children, const void *context)
 	}
 	else if (zk_identity_wanted(&client->identity, rc))
 		zk_errand_failed(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
-	else if (!zk_is_connection_error(rc))
-		zk_errand_failed(client, ZK_ERR_OTHER, zerror(rc));
+	else if (!zk_is_connection_error(rc) && rc != ZTHROTTLEDOP)
+		zk_errand_failed(client, zk_answer_error(rc), zk_answer_text(rc));
 	zk_read_advance(client);
 	zk_engine_leave(client);
 }

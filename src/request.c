@@ -28,6 +28,9 @@
 
 #include "client.h"
 
+/* An answer that servers give from 3.7 on, and the library does not know. */
+#define ZQUOTAEXCEEDED	(-125)
+
 #define INDEX_BITS	16
 #define INDEX_MASK	((1U << INDEX_BITS) - 1)
 
@@ -289,5 +292,43 @@ zk_is_connection_error(int rc)
 			return true;
 		default:
 			return false;
+	}
+}
+
+/*
+ * Of an answer that is final and not ZOK: the kind of error that it is.
+ */
+ZkError
+zk_answer_error(int rc)
+{
+	switch (rc)
+	{
+		case ZNOAUTH:
+			return ZK_ERR_FORBIDDEN;
+		case ZNOCHILDRENFOREPHEMERALS:
+			return ZK_ERR_EPHEMERAL_PARENT;
+		case ZSESSIONCLOSEDREQUIRESASLAUTH:
+			return ZK_ERR_AUTH;
+		case ZQUOTAEXCEEDED:
+			return ZK_ERR_QUOTA;
+		default:
+			return ZK_ERR_OTHER;
+	}
+}
+
+/*
+ * The same in words, which begin with a small letter and have no period.
+ */
+const char *
+zk_answer_text(int rc)
+{
+	switch (rc)
+	{
+		case ZSESSIONCLOSEDREQUIRESASLAUTH:
+			return "the server serves only clients that have authenticated themselves";
+		case ZQUOTAEXCEEDED:
+			return "quota exceeded";
+		default:
+			return zerror(rc);
 	}
 }

@@ -89,7 +89,8 @@ typedef struct ErrorMeaning
 } ErrorMeaning;
 
 #define CONNECTION_HINT \
-	"Check \"zklock.servers\" and that the ensemble has a quorum. Every " \
+	"Check \"zklock.servers\", whose ports must not be those for TLS, and that " \
+	"the ensemble has a quorum. Every " \
 	"backend that uses locks takes one connection of the server's " \
 	"maxClientCnxns, which is 60 for each client address by default."
 
@@ -153,6 +154,11 @@ static const ErrorMeaning error_meanings[] = {
 		ERRCODE_INVALID_PARAMETER_VALUE,
 		"ZooKeeper does not accept the ACL for new znodes",
 		"Check \"zklock.acl\"."
+	},
+	[ZK_ERR_QUOTA] = {
+		ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+		"a quota of the ZooKeeper ensemble is used up",
+		"Raise the quota, or delete znodes that are not needed."
 	},
 	[ZK_ERR_EPHEMERAL_PARENT] = {
 		ERRCODE_WRONG_OBJECT_TYPE,

@@ -87,7 +87,7 @@ typedef enum ZkError
 	ZK_ERR_UNRESOLVED,			/* no server's name could be resolved */
 	ZK_ERR_UNREACHABLE,			/* no server accepts us as a client */
 	ZK_ERR_NOT_ZOOKEEPER,		/* what answers is no ZooKeeper ensemble */
-	ZK_ERR_AUTH,				/* authentication failed */
+	ZK_ERR_AUTH,				/* authentication failed, or is missing */
 	ZK_ERR_NO_THREAD,			/* a thread could not be created */
 	ZK_ERR_NO_DESCRIPTOR,		/* a descriptor could not be had */
 	ZK_ERR_NO_MEMORY,
@@ -96,6 +96,7 @@ typedef enum ZkError
 	ZK_ERR_FORBIDDEN,			/* not authorized by an ACL */
 	ZK_ERR_REFUSED,				/* likewise, or the password is wrong */
 	ZK_ERR_ACL,					/* the ACL for new znodes is not accepted */
+	ZK_ERR_QUOTA,				/* a quota of the ensemble is used up */
 	ZK_ERR_EPHEMERAL_PARENT,	/* the lock node, or one above it, is ephemeral */
 	ZK_ERR_SEQUENCE,			/* sequence numbers are about to run out */
 	ZK_ERR_TIED,				/* a stranger has the same sequence number */

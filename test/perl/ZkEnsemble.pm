@@ -169,6 +169,44 @@ sub rebuild
 
 =pod
 
+=item $ensemble->save_state(), $ensemble->restore_state()
+
+Copy what all servers have on disk, while they run; start all servers anew with
+what was copied.
+
+=cut
+
+sub save_state
+{
+	my ($self) = @_;
+	foreach my $id ($self->ids)
+	{
+		my $data = "$self->{dir}/$id/data";
+		rmtree("$data/saved");
+		PostgreSQL::Test::Utils::system_or_bail('cp', '-R', "$data/version-2",
+			"$data/saved");
+	}
+	return;
+}
+
+sub restore_state
+{
+	my ($self) = @_;
+	$self->{zk} = undef;
+	$self->stop;
+	foreach my $id ($self->ids)
+	{
+		my $data = "$self->{dir}/$id/data";
+		rmtree("$data/version-2");
+		PostgreSQL::Test::Utils::system_or_bail('cp', '-R', "$data/saved",
+			"$data/version-2");
+	}
+	$self->start;
+	return;
+}
+
+=pod
+
 =item $ensemble->start_server($id), $ensemble->stop_server($id)
 
 One server.  start_server waits until it serves, which takes a majority, unless
@@ -288,6 +326,58 @@ sub links_of
 	  unless $self->{links};
 	return map { $_->{proxy} }
 	  grep { grep { $_ == $id } @{ $_->{ends} } } @{ $self->{links} };
+}
+
+=pod
+
+=item $ensemble->remove_server($id), $ensemble->add_server($id)
+
+Change the ensemble's members while it works.  That wants the settings
+C<reconfigEnabled> and C<java.zookeeper.skipACL>, for it is the administrator's
+right.  A server that was removed goes on running, and serving its clients, until
+it is stopped.  One is added by starting it with the configuration that the
+ensemble had at first, and with nothing in it.
+
+=cut
+
+sub remove_server
+{
+	my ($self, $id) = @_;
+	$self->reconfigure('', $id);
+	return;
+}
+
+sub add_server
+{
+	my ($self, $id) = @_;
+	my $dir = "$self->{dir}/$id";
+
+	# Its configuration says by now that it is no member; then it does not start.
+	rename "$dir/zoo.cfg.bak", "$dir/zoo.cfg" or die "$dir/zoo.cfg.bak: $!";
+	rmtree("$dir/data/version-2");
+	my ($member) =
+	  PostgreSQL::Test::Utils::slurp_file("$dir/zoo.cfg") =~ /^(server\.$id=.*)$/m;
+	$self->start_server($id, wait => 0);
+	$self->reconfigure("$member;" . $self->address($id), '');
+	wait_for(
+		sub { grep { $_ == $id } $self->ids_in_state('leader', 'follower') },
+		"server $id to be a member", 60);
+	return;
+}
+
+# Until it is done: a leader that is to leave may take the answer with it, and who
+# is to join may not have caught up yet.
+sub reconfigure
+{
+	my ($self, $joining, $leaving) = @_;
+	wait_for(
+		sub {
+			my ($rc) = $self->zk->call('reconfig', $joining, $leaving);
+			return $rc == ZkProbe::OK();
+		},
+		"the ensemble to change: $joining$leaving",
+		60);
+	return;
 }
 
 =pod

@@ -111,6 +111,26 @@ $holder->ask("SELECT zk_lock_acquire('/stopped/verify')");
 overtake('/stopped/verify', "SELECT zk_lock_verify('/stopped/verify')");
 clean_slate();
 
+# S94: whoever looks before anybody was asked is not told that it is held.
+$holder->ask("SELECT zk_lock_acquire('/stopped/look')");
+$holder->ask('BEGIN');
+$holder->stop;
+is($rival->ask("SELECT zk_lock_acquire('/stopped/look')"),
+	't', 'the rival acquires while the holder is stopped');
+$proxy->freeze;
+$holder->send('SELECT state FROM zk_locks');
+$holder->continue;
+is($holder->answer, 'lost', 'S94: the view says so at the first look');
+$holder->ask('SAVEPOINT a');
+foreach my $call ('token', 'verify', 'acquire_xact')
+{
+	$holder->ask("SELECT zk_lock_$call('/stopped/look')");
+	is($holder->sqlstate, 'ZKL01', "S94: zk_lock_$call does not take it for held");
+	$holder->ask('ROLLBACK TO a');
+}
+$proxy->pass;
+clean_slate();
+
 # S4: acquiring again what was lost is no re-entrance.
 my $old_token = $holder->ask(
 	"SELECT zk_lock_acquire('/stopped/again'); SELECT zk_lock_token('/stopped/again')"

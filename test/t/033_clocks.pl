@@ -145,6 +145,8 @@ work_under('/suspended/short/frozen');
 $holder->ask("SELECT zk_lock_verify('/suspended/short/frozen')");
 $ensemble->pause;
 $clock->suspend($session_timeout * 2 / 3 + 1);
+is($holder->ask('SELECT state FROM zk_locks'),
+	'unproved', 'S94: until it is, nothing says that it is held');
 my $start = monotonic();
 $holder->ask('COMMIT');
 my $took = monotonic() - $start;

@@ -49,6 +49,24 @@ sub committed
 		"SELECT count(*) FROM work WHERE step = '$path'");
 }
 
+# Does a backend wait for an event of this type, or for this one?
+sub waits_for
+{
+	my ($session, $event) = @_;
+	return $rival->ask(
+		"SELECT '$event' IN (wait_event_type, wait_event)"
+		  . " FROM pg_stat_activity WHERE pid = ${\$session->pid}",
+		'quiet') eq 't';
+}
+
+sub wait_until_waiting
+{
+	my ($session, $event) = @_;
+	wait_for(sub { waits_for($session, $event) },
+		"the commit to wait for $event");
+	return;
+}
+
 # How many proofs (multi-ops) were asked for since the last look.
 sub proofs { return $proxy->count->{multi} // 0; }
 
@@ -90,7 +108,7 @@ foreach my $guard ('session', 'quorum')
 	$holder->ask('COMMIT');
 	is( $holder->sqlstate,
 		$guard eq 'quorum' ? 'ZKL01' : '',
-		"$guard: a contender that was just deleted by an administrator");
+		"S10: $guard: a contender that was just deleted by an administrator");
 	is(committed("/deleted/$guard"), $guard eq 'quorum' ? 0 : 1, $guard);
 }
 
@@ -114,14 +132,7 @@ $holder->ask("SELECT zk_lock_release_all()");
 begin_work('/silent', 'quorum', 2);
 $proxy->freeze;
 $holder->send('COMMIT');
-wait_for(
-	sub {
-		return $rival->ask(
-			"SELECT wait_event_type = 'Extension' FROM pg_stat_activity"
-			  . " WHERE pid = ${\$holder->pid}",
-			'quiet') eq 't';
-	},
-	'the commit to wait');
+wait_until_waiting($holder, 'Extension');
 my $start = time;
 kill 'INT', $holder->pid;
 $holder->answer;
@@ -171,14 +182,7 @@ $short->ask("SELECT zk_lock_acquire_xact('/standby')");
 $short->ask("INSERT INTO work VALUES ('/standby')");
 my $zk_session = $short->ask('SELECT session_id FROM zk_session()');
 $short->send('COMMIT');
-wait_for(
-	sub {
-		return $rival->ask(
-			"SELECT wait_event = 'SyncRep' FROM pg_stat_activity"
-			  . " WHERE pid = ${\$short->pid}",
-			'quiet') eq 't';
-	},
-	'the commit to wait for the standby');
+wait_until_waiting($short, 'SyncRep');
 is($rival->ask("SELECT zk_lock_acquire('/standby', '0')"),
 	'f', 'S27: the lock is held while the commit waits for a standby');
 $proxy->expire($ensemble->zk, $zk_session);
@@ -193,5 +197,41 @@ $node->reload;
 $short->answer;
 is($short->errors, '', 'the commit goes through: nothing can undo it any more');
 is(committed('/standby'), 1, 'committed');
+
+# ---- The same of a COMMIT within a procedure, which is the statement that runs
+# when the lock is lost; with no guard at all.
+
+$node->safe_psql(
+	'postgres', q(
+	CREATE PROCEDURE work_in_steps() LANGUAGE plpgsql AS $$
+	BEGIN
+		PERFORM zk_lock_acquire_xact('/procedure');
+		INSERT INTO work VALUES ('/procedure');
+		COMMIT;
+		INSERT INTO work VALUES ('/procedure/next');
+	END $$;
+	ALTER SYSTEM SET synchronous_standby_names = 'nobody'));
+$node->reload;
+my %when_lost = ('zklock.on_lock_loss' => 'cancel', 'zklock.commit_guard' => 'off');
+$short->ask("SET $_ = '$when_lost{$_}'") foreach sort keys %when_lost;
+$short->ask('SELECT zk_lock_release_all()');
+$rival->ask('SELECT zk_lock_release_all()');
+$short->send('CALL work_in_steps()');
+wait_until_waiting($short, 'SyncRep');
+$rival->send("SELECT zk_lock_acquire('/procedure')");
+$ensemble->wait_for_queue('/procedure', 2);
+$proxy->freeze;
+is($rival->answer, 't',
+	'S26: off: a lock is lost while a procedure commits, and taken by another');
+ok(waits_for($short, 'SyncRep'), 'S26: off: the commit waits on');
+ok(!$short->answered, 'S26: off: and was not disturbed');
+$node->safe_psql('postgres', 'SET synchronous_commit = local;'
+	  . 'ALTER SYSTEM RESET synchronous_standby_names');
+$node->reload;
+$short->answer;
+is($short->errors, '', 'S26: off: it goes through without a word');
+is(committed('/procedure') . committed('/procedure/next'),
+	11, 'S26: off: and the procedure goes on');
+$proxy->pass;
 
 done_testing();

@@ -158,7 +158,7 @@ $session->ask('RESET zklock.servers');
 
 # ---- Privileges within the database.
 
-$node->safe_psql('postgres', 'CREATE ROLE nobody LOGIN');
+$node->safe_psql('postgres', 'CREATE ROLE nobody LOGIN; CREATE ROLE owner LOGIN');
 my $nobody = ZkPsql->new($node);
 $nobody->ask('SET ROLE nobody');
 
@@ -176,6 +176,39 @@ refused('privileges', "SET zklock.servers = 'a:1'",
 refused('privileges', "SET zklock.root = '/'",
 	'42501', qr/permission denied.*zklock\.root/, $nobody);
 $nobody->quit;
+
+# ---- A pooler that gives each transaction another server connection (S79).
+
+my @server = map { ZkPsql->new($node, application_name => "pooled $_") } 1, 2;
+$server[0]->ask("SELECT zk_lock_acquire('/pooled')");
+is($server[1]->ask("SELECT zk_lock_release('/pooled')"),
+	'f', 'S79: a release on another server connection is false');
+like($server[1]->errors, qr/^WARNING: .*you don't own lock "\/pooled"/,
+	'S79: with a warning');
+is( $server[1]->ask(
+		"SELECT owner::json ->> 'pid', owner::json ->> 'application_name'"
+		  . " FROM zk_lock_queue('/pooled') WHERE granted AND NOT own"),
+	$server[0]->pid . '|pooled 1',
+	'S79: the queue tells who has the lock');
+$server[1]->ask("SELECT pg_terminate_backend((owner::json ->> 'pid')::integer)"
+	  . " FROM zk_lock_queue('/pooled') WHERE granted");
+$ensemble->wait_for_queue('/pooled', 0);
+pass('S79: and how to be rid of it');
+
+# Who is not to have locks of session scope can be kept from them.
+my $scope = 'FUNCTION zk_lock_acquire(text, interval, boolean)';
+$node->safe_psql('postgres',
+	"REVOKE EXECUTE ON $scope FROM PUBLIC; GRANT EXECUTE ON $scope TO owner");
+$server[1]->ask('SET ROLE nobody');
+refused('S79: session scope is forbidden', "SELECT zk_lock_acquire('/pooled')",
+	'42501', qr/permission denied for function zk_lock_acquire/, $server[1]);
+is($server[1]->ask("SELECT zk_lock_acquire_xact('/pooled')"),
+	't', 'S79: transaction scope is not');
+$server[1]->ask('SET ROLE owner');
+is($server[1]->ask("SELECT zk_lock_acquire('/pooled'), zk_lock_release('/pooled')"),
+	't|t', 'S79: nor what is granted to somebody');
+$node->safe_psql('postgres', "GRANT EXECUTE ON $scope TO PUBLIC");
+$server[1]->quit;
 
 # ---- ACLs (S60, S59).
 

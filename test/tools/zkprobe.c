@@ -26,6 +26,9 @@
  *	acl PATH [ACL]				set, or get -> SCHEME:ID:PERMISSIONS ...,
  *								   joined by commas; permissions of "crwda"
  *	sync PATH
+ *	reconfig JOINING LEAVING	change the ensemble: lines of configuration of
+ *								the servers that join, numbers of those that
+ *								leave, joined by commas
  *
  * A test has one probe running for all it wants to know: starting a client
  * for each question would cost more than the question.
@@ -524,6 +527,24 @@ run_sync(void)
 	return rc;
 }
 
+/* What the library takes for "none" is no text at all. */
+static const char *
+text_or_null(const char *word)
+{
+	return strcmp(word, "-") == 0 ? NULL : word;
+}
+
+static int
+run_reconfig(void)
+{
+	int			len = MAX_DATA;
+	struct Stat stat;
+
+	return zoo_reconfig(handle, text_or_null(words[0]),
+						text_or_null(words[1]), NULL, -1, data_buffer, &len,
+						&stat);
+}
+
 static const Command commands[] = {
 	{"connect", 1, 2, false, run_connect},
 	{"close", 0, 0, false, run_close},
@@ -540,7 +561,8 @@ static const Command commands[] = {
 	{"ls", 1, 1, true, run_ls},
 	{"tree", 1, 1, true, run_tree},
 	{"acl", 1, 2, true, run_acl},
-	{"sync", 1, 1, true, run_sync}
+	{"sync", 1, 1, true, run_sync},
+	{"reconfig", 2, 2, true, run_reconfig}
 };
 
 /*

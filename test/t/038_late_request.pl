@@ -1,0 +1,77 @@
+# A request that was on its way for long, and a follower that hangs right after it
+# has answered.
+#
+# What a client has sent says nothing of when its server heard it.  A session is
+# idle, its way to the follower is held up, and just before the client would give
+# the connection up everything arrives at once, an acquire among it.  Then the
+# follower hangs, before it has told its leader.  The leader counts from before the
+# hold-up, and lets somebody else have the lock that much earlier.  The holder
+# must have lost it by then.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+use ZkEnsemble;
+use ZkPsql;
+
+# Seconds.
+my $session_timeout = 12;
+
+# Followers are asked every half tick: the longer it is, the more likely is it
+# that none is between the answer and the hang.
+my $ensemble = ZkEnsemble->new('main', servers => 3, tick_time => 1000);
+my ($follower) = $ensemble->followers;
+my $leader = $ensemble->leader;
+my $proxy = $ensemble->proxy($follower);
+my $node = zk_cluster('holder', $proxy,
+	settings => { 'zklock.session_timeout' => "${session_timeout}s" });
+my $rival_node = zk_cluster('rival', $ensemble->address($leader),
+	settings => { 'zklock.session_timeout' => "${session_timeout}s" });
+$node->safe_psql('postgres', 'CREATE TABLE work (step text)');
+
+my $holder = ZkPsql->new($node);
+my $rival = ZkPsql->new($rival_node);
+
+foreach my $session ($holder, $rival)
+{
+	$session->ask("SELECT zk_lock_acquire('/late'), zk_lock_release('/late')");
+}
+$holder->ask('BEGIN');
+$holder->ask("INSERT INTO work VALUES ('late')");
+
+# From the last that was heard of the idle session until shortly before its client,
+# too, would have heard nothing for two thirds of the timeout.
+$proxy->count;
+wait_for(sub { $proxy->count->{exists} }, 'the idle session to be heard');
+my $frozen = time;
+$proxy->freeze_requests;
+$proxy->accepted;
+sleep($session_timeout * 0.57);
+$holder->send("SELECT zk_lock_acquire_xact('/late')");
+$proxy->pass;
+is($holder->answer, 't', 'after a silence the holder acquires');
+$ensemble->pause_server($follower);
+is($proxy->accepted, 0, 'over the connection that it had');
+my $granted = time;
+$rival->send("SELECT zk_lock_acquire('/late')");
+wait_for(sub { $holder->ask('SELECT state FROM zk_locks', 'quiet') eq 'lost' },
+	'the lock to be lost');
+my $lost = time;
+ok(!$rival->answered,
+	'S7: the holder knows of the loss before the next one holds');
+is($rival->answer, 't', 'who gets the lock then');
+note sprintf 'of the silence: acquired after %.2f s, lost after %.2f s,'
+  . ' the next one after %.2f s', $granted - $frozen, $lost - $frozen,
+  time - $frozen;
+$holder->ask('COMMIT');
+is($holder->sqlstate, 'ZKL01', 'S7: and cannot commit');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM work'),
+	0, 'nothing was committed');
+$ensemble->resume_server($follower);
+is($rival->ask("SELECT zk_lock_release('/late')"), 't', 'the next one releases');
+
+done_testing();
