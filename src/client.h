@@ -578,6 +578,10 @@ extern void zk_errand_advance(ZkClient *client);
 extern void zk_errand_restart(ZkClient *client);
 extern ZkTime zk_errand_due(const ZkClient *client);
 
+/* in patience.c: for how long a server is waited for */
+extern ZkTime zk_patience_due(const ZkClient *client);
+extern void zk_patience_check(ZkClient *client);
+
 /* in guards.c: what the library must not do to its process; the log */
 extern atomic_bool zk_poisoned;
 extern void zk_guard_backend(int event_fd, int loss_signal);

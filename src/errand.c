@@ -102,9 +102,10 @@ refused(ZkClient *client, int rc, const char *what)
 		return;
 	snprintf(detail, sizeof(detail), "Could not %s contender \"%.80s\": %s.",
 			 what, client->errand.name,
-			 rc == ZNOAUTH ? "an ACL forbids it" : zerror(rc));
-	zk_errand_failed(client, rc == ZNOAUTH ? ZK_ERR_FORBIDDEN : ZK_ERR_OTHER,
-					 detail);
+			 rc == ZNOAUTH ? "an ACL forbids it" : zk_answer_text(rc));
+	zk_errand_failed(client, rc != ZNOAUTH ? zk_answer_error(rc) :
+					 client->identity.credential != NULL ? ZK_ERR_REFUSED :
+					 ZK_ERR_FORBIDDEN, detail);
 }
 
 /*

@@ -59,12 +59,6 @@
 /* Half of what a server takes in one packet, by default. */
 #define MAX_WATCH_BYTES				(512 * 1024)
 
-/* What a server has at least to answer a new connection, in any case. */
-#define MIN_HANDSHAKE				ZK_MS(1000)
-
-/* How many times that is doubled; the library itself is not so patient. */
-#define MAX_GIVEN_UP				3
-
 /* How long the library may look for a first server on resolved addresses. */
 #define RESOLVE_AGAIN				ZK_MS(10000)
 
@@ -421,62 +415,6 @@ open_handle(ZkClient *client)
 }
 
 /*
- * Until when may the server that is being tried take to answer as one?  The
- * library would wait for two thirds of the timeout, which is as long as a lease
- * is: one server that accepts connections and does nothing else (it hangs, or has
- * just been started) would cost every lock.  Others get a chance first; and more
- * time, if none of them answers either.  engine_lock.
- */
-static ZkTime
-handshake_deadline(const ZkClient *client)
-{
-	ZkTime		begun = zk_guard_connecting_since(client->gave_up);
-	ZkTime		patience = zk_timeout(client) / 8;
-
-	if (client->zh == NULL || client->connected || begun <= client->gave_up)
-		return INT64_MAX;
-	if (patience < MIN_HANDSHAKE)
-		patience = MIN_HANDSHAKE;
-	return begun + (patience << client->given_up);
-}
-
-/*
- * Give up a connection that comes to nothing.  engine_lock.
- */
-static void
-check_handshake(ZkClient *client)
-{
-	if (zk_now() < handshake_deadline(client))
-		return;
-	client->gave_up = zk_guard_connecting_since(client->gave_up);
-	if (zk_guard_break_connection() && client->given_up < MAX_GIVEN_UP)
-		client->given_up++;
-}
-
-/*
- * Give up a connection over which a request is not answered.  Again the library
- * would wait for as long as a lease lasts.  A renewal is sent after a quarter of
- * the timeout; given up after another one, there is a sixth left for finding a
- * server that answers.  If this process has been stopped, the answer may be there
- * and just not have been read: then the next look counts.  engine_lock.
- */
-static void
-check_silence(ZkClient *client)
-{
-	ZkTime		now = zk_now();
-	ZkTime		patience = zk_timeout(client) / 4;
-	bool		was_stopped = now - client->looked_at > patience;
-
-	client->looked_at = now;
-	if (!client->connected || was_stopped ||
-		now - patience < zk_requests_unanswered_since(client))
-		return;
-	if (zk_guard_break_connection())
-		zk_log(true, "giving up the connection to %s: no answer for %d ms",
-			   client->status.server, (int) (patience / 1000));
-}
-
-/*
  * Is anything wanted of the ensemble?  engine_lock.
  */
 static bool
@@ -637,8 +575,7 @@ take_news(ZkClient *client, DoorNews *news)
 	zk_heard_speak(client);
 	zk_own_watch(client);
 	zk_errand_advance(client);
-	check_handshake(client);
-	check_silence(client);
+	zk_patience_check(client);
 	zk_contenders_touch_all(client);
 	zk_engine_leave(client);
 }
@@ -679,7 +616,7 @@ next_timer(ZkClient *client)
 	next = earlier(zk_lease_next_timer(client), zk_heard_due(client));
 	next = earlier(next, zk_own_watch_due(client));
 	next = earlier(next, zk_errand_due(client));
-	next = earlier(next, handshake_deadline(client));
+	next = earlier(next, zk_patience_due(client));
 	if (client->zh == NULL && ensemble_needed(client, &wanted) &&
 		client->next_open < next)
 		next = client->next_open;
