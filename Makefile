@@ -6,6 +6,9 @@
 #
 #   make demo [KEEP=1]		see it work; demo-stop ends what KEEP=1 left
 #   make test [SUITE=...]	every test; see test/run for what can be chosen
+#   make chaos [SECONDS=n] [SEED=s] [KEEP=1]
+#				many faults at random, and a proof that nothing
+#				came of them; see test/chaos/README
 #
 # And these need GNU indent, or spin, which "make test" installs:
 #
@@ -120,13 +123,15 @@ all install uninstall installcheck clean lint check-symbols:
 
 endif
 
-.PHONY: demo demo-stop test format model
+.PHONY: demo demo-stop test chaos format model
 demo:
 	demo/run
 demo-stop:
 	demo/stop
 test:
 	test/run $(SUITE)
+chaos:
+	@CHAOS_SECONDS='$(SECONDS)' CHAOS_SEED='$(SEED)' test/chaos/run
 format:
 	test/format $(wildcard src/*.[ch] test/tools/*.[ch] test/unit/*.[ch])
 model:

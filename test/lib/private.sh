@@ -51,6 +51,19 @@ build_zklock()
 	}
 }
 
+# tap_environment DIR: have programs that use PostgreSQL's test modules, and
+# ours, do so in a folder; from the top of the source tree, with pg_config set.
+tap_environment()
+{
+	local pgxs
+	pgxs=$(dirname "$(dirname "$("$pg_config" --pgxs)")")
+	rm -rf "$1"
+	mkdir -p "$1"
+	export TESTDIR=$1 TESTDATADIR=$1/tmp_check TESTLOGDIR=$1/tmp_check/log \
+		PG_REGRESS=$pgxs/test/regress/pg_regress \
+		PERL5LIB=$pgxs/test/perl:$PWD/test/perl
+}
+
 # kill_in_folder SIGNAL DIR PATTERN: signal the processes that live in a folder
 # (their working directory or their program is below it) and whose program's
 # path matches the pattern, but not this shell.  Fails if there are none.

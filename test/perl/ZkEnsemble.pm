@@ -666,8 +666,8 @@ A PostgreSQL::Test::Cluster that is started and has the extension in database
 C<postgres>.  The servers are an ensemble, a proxy, or the text for
 C<zklock.servers>.  Who looks on while locks are lost is not cancelled for it,
 unless the test sets that.  Of the parameters, C<settings> is a hash of settings,
-C<< start => 0 >> leaves starting, and the extension, to the caller, and the
-rest goes to C<init>.
+C<< start => 0 >> leaves starting, and the extension, to the caller,
+C<install_path> chooses another PostgreSQL, and the rest goes to C<init>.
 
 =back
 
@@ -678,7 +678,8 @@ sub zk_cluster
 	my ($name, $servers, %params) = @_;
 	my %settings = %{ delete $params{settings} // {} };
 	my $start = delete $params{start} // 1;
-	my $node = PostgreSQL::Test::Cluster->new($name);
+	my $node = PostgreSQL::Test::Cluster->new($name,
+		install_path => delete $params{install_path});
 
 	if (ref $servers)
 	{

@@ -72,7 +72,7 @@ sub command
 
 =pod
 
-=item $proxy->pass()
+=item $proxy->pass(), $proxy->pass($session_id)
 
 =item $proxy->freeze($session_id), freeze_requests, freeze_replies, cut
 
@@ -103,6 +103,20 @@ foreach my $name (
 		my ($result) = $self->command($name, @arguments);
 		return $result;
 	};
+}
+
+=pod
+
+=item $proxy->struck()
+
+How many have C<fired>, and the ZooKeeper session that the last one has met.
+
+=cut
+
+sub struck
+{
+	my ($self) = @_;
+	return $self->command('fired');
 }
 
 =pod

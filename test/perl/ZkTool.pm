@@ -66,13 +66,35 @@ sub pid
 
 Send a line and return the one it is answered with.
 
+=item $tool->send($line), $tool->answered()
+
+Send a line and do not wait; was it answered by now?  What it was answered with
+is not kept.
+
 =cut
 
 sub ask
 {
 	my ($self, $line) = @_;
-	syswrite($self->{in}, "$line\n") or croak "$self->{program} has ended: $!";
+	$self->send($line);
 	return $self->read_line($line);
+}
+
+sub send
+{
+	my ($self, $line) = @_;
+	syswrite($self->{in}, "$line\n") or croak "$self->{program} has ended: $!";
+	return;
+}
+
+sub answered
+{
+	my ($self) = @_;
+	my $fds = '';
+	vec($fds, fileno($self->{out}), 1) = 1;
+	return 0 unless select($fds, undef, undef, 0) > 0;
+	$self->read_line('that');
+	return 1;
 }
 
 # The next line of output; $after is for the error message.

@@ -105,7 +105,8 @@ if ($other == 0)
 	POSIX::_exit($result == 0 ? 0 : 1);
 }
 wait_for(sub { !$zk->stat('/first') }, 'the held request to be carried out');
-is($proxy->fired, 3, 'the reply is held');
+is_deeply([ $proxy->struck ], [ 3, $id ],
+	'the reply is held, of the session that the proxy names');
 is(waitpid($other, WNOHANG), 0, 'the client waits for it');
 $proxy->pass;
 waitpid($other, 0);
@@ -121,6 +122,19 @@ $proxy->freeze($id);
 wait_for(sub { !$zk->stat('/ephemeral') }, 'the session to expire');
 pass('a session does not outlive silence');
 $proxy->pass;
+
+# Two are frozen, one of them is let go again.
+
+my @frozen = map { ZkProbe->new($proxy->address, 10000) } 1, 2;
+$proxy->freeze($_->session_id) foreach @frozen;
+$frozen[0]->send('ls /');
+$proxy->pass($frozen[1]->session_id);
+$frozen[1]->ls('/');
+pass('a session that was frozen can be let go');
+ok(!$frozen[0]->answered, 'and another one stays frozen');
+$proxy->pass;
+wait_for(sub { $frozen[0]->answered }, 'the other one to be answered');
+$_->end foreach @frozen;
 
 # Nobody listens; then somebody does again.
 

@@ -13,6 +13,7 @@
  *
  *	pass				forward everything, beginning with what was held;
  *						disarm, undelay, listen again
+ *	pass ID				undo every freeze of that session, and nothing else
  *	freeze [ID]			forward nothing either way, closed connections included
  *	freeze-requests [ID]	nothing from clients to the server
  *	freeze-replies [ID]	nothing from the server to clients
@@ -29,7 +30,8 @@
  *	hold-request TYPE [N]	forward what an earlier one of these commands has kept
  *						back; keep back the Nth request of a type from now, and
  *						what follows it on that connection
- *	fired				how many of these four have struck so far
+ *	fired				how many of these four have struck so far, and which
+ *						session the last one has; 0x0 for one not made yet
  *	count				NAME=NUMBER ...: requests by type since the last
  *						count; and "event", the watch events of clients
  *	sessions			ID:PASSWORD ...: the sessions of open connections
@@ -206,6 +208,39 @@ listen_somewhere(void)
 	die("no free port");
 }
 
+/*
+ * Connect to the server; -1 if it does not listen.  On loopback this is decided
+ * at once, one way or the other.
+ */
+static int
+connect_server(void)
+{
+	int			server = socket(proxy.server.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (server < 0)
+		die("socket");
+	if (connect(server, (struct sockaddr *) &proxy.server, proxy.server_len) == 0)
+		return server;
+	close(server);
+	return -1;
+}
+
+/*
+ * The same for a server that looks for its leader, which may listen only a
+ * moment later.  If it were refused it would try again soon, but here it was
+ * let in already, and if it is thrown out it begins another election.
+ */
+static int
+connect_peer(void)
+{
+	int			server;
+	int			tries;
+
+	for (tries = 0; (server = connect_server()) < 0 && tries < 50; tries++)
+		usleep(10000);
+	return server;
+}
+
 static void
 accept_client(void)
 {
@@ -221,13 +256,9 @@ accept_client(void)
 		close(client);
 		return;
 	}
-	server = socket(proxy.server.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	server = proxy.raw ? connect_peer() : connect_server();
 	if (server < 0)
-		die("socket");
-	/* On loopback this is decided at once, one way or the other. */
-	if (connect(server, (struct sockaddr *) &proxy.server, proxy.server_len) != 0)
 	{
-		close(server);
 		close(client);
 		return;
 	}
@@ -297,10 +328,11 @@ append_frame(Way *way, const unsigned char *data, size_t len, int64_t due)
 }
 
 /*
- * Does this request spring the trap that is set?  Then it is no longer set.
+ * Does this request on a connection spring the trap that is set?  Then it is no
+ * longer set.
  */
 static Trap
-spring_trap(int32_t type)
+spring_trap(const Link *link, int32_t type)
 {
 	Trap		trap = proxy.trap;
 
@@ -311,6 +343,7 @@ spring_trap(int32_t type)
 		return TRAP_NONE;
 	proxy.trap = TRAP_NONE;
 	proxy.fired++;
+	proxy.fired_at = link->session;
 	return trap;
 }
 
@@ -334,7 +367,7 @@ handle_request(Link *link, const unsigned char *frame, size_t len)
 		type = get_int32(frame + 8);
 	}
 	count_type(type);
-	switch (spring_trap(type))
+	switch (spring_trap(link, type))
 	{
 		case TRAP_NONE:
 			break;

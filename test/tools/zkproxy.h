@@ -118,6 +118,7 @@ typedef struct Proxy
 	int32_t		trap_type;
 	long		trap_countdown;
 	long		fired;
+	int64_t		fired_at;		/* the session that was struck last */
 } Proxy;
 
 extern Proxy proxy;

@@ -157,11 +157,29 @@ run_hold_request(void)
 	return set_trap(TRAP_HOLD_REQUEST);
 }
 
+/*
+ * Undo every freeze of one session.
+ */
+static bool
+pass_session(int64_t session)
+{
+	int			kept = 0;
+	int			i;
+
+	for (i = 0; i < proxy.hold_count; i++)
+		if (proxy.holds[i].session != session)
+			proxy.holds[kept++] = proxy.holds[i];
+	proxy.hold_count = kept;
+	return true;
+}
+
 static bool
 run_pass(void)
 {
 	Link	   *link;
 
+	if (argument)
+		return pass_session(session_argument());
 	proxy.held_up = proxy.held_down = false;
 	proxy.hangs_up = false;
 	proxy.hold_count = 0;
@@ -203,7 +221,7 @@ run_delay(void)
 static bool
 run_fired(void)
 {
-	fprintf(answer, " %ld", proxy.fired);
+	fprintf(answer, " %ld 0x%" PRIx64, proxy.fired, proxy.fired_at);
 	return true;
 }
 
