@@ -331,7 +331,6 @@ on_sync(int rc, const char *path, const void *context)
 {
 	ZkClient   *client;
 
-	/* what follows in the pipeline tells whether it worked, but for this */
 	(void) path;
 	(void) context;
 	if (rc != ZSESSIONCLOSEDREQUIRESASLAUTH)

@@ -98,6 +98,11 @@ refused(ZkClient *client, int rc, const char *what)
 {
 	char		detail[ZK_DETAIL_SIZE];
 
+	if (zk_identity_wanted(&client->identity, rc))
+	{
+		zk_errand_failed(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
+		return;
+	}
 	if (zk_is_connection_error(rc))
 		return;
 	snprintf(detail, sizeof(detail), "Could not %s contender \"%.80s\": %s.",
