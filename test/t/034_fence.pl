@@ -72,9 +72,7 @@ sub committed
 
 # ---- A stale holder has passed the fence: the next one waits for it.
 
-my $holder = short_lived(
-	'zklock.commit_guard' => 'off',
-	'zklock.on_lock_loss' => 'report');
+my $holder = short_lived('zklock.commit_guard' => 'off');
 my %write = (
 	'/function' => [
 		'work', "SELECT zk_lock_fence('/function'); INSERT INTO work VALUES"
