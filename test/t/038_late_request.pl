@@ -2,8 +2,8 @@
 # has answered.
 #
 # What a client has sent says nothing of when its server heard it.  A session is
-# idle, its way to the follower is held up, and just before the client would give
-# the connection up everything arrives at once, an acquire among it.  Then the
+# idle, its way to the follower is held up, and just before the client gives the
+# connection up everything arrives at once, an acquire among it.  Then the
 # follower hangs, before it has told its leader.  The leader counts from before the
 # hold-up, and lets somebody else have the lock that much earlier.  The holder
 # must have lost it by then.
@@ -43,14 +43,15 @@ foreach my $session ($holder, $rival)
 $holder->ask('BEGIN');
 $holder->ask("INSERT INTO work VALUES ('late')");
 
-# From the last that was heard of the idle session until shortly before its client,
-# too, would have heard nothing for two thirds of the timeout.
+# From the last that was heard of the idle session until shortly before its client
+# gives the connection up: it says something a quarter of the timeout later, and
+# has the patience to wait for the answer for another one.
 $proxy->count;
 wait_for(sub { $proxy->count->{exists} }, 'the idle session to be heard');
 my $frozen = time;
 $proxy->freeze_requests;
 $proxy->accepted;
-sleep($session_timeout * 0.57);
+sleep($session_timeout * 0.45);
 $holder->send("SELECT zk_lock_acquire_xact('/late')");
 $proxy->pass;
 is($holder->answer, 't', 'after a silence the holder acquires');
