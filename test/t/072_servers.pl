@@ -197,7 +197,7 @@ foreach my $name (sort keys %strict)
 		"SELECT * FROM zk_lock_queue('/strict')")
 	{
 		fails("S117: $name: $sql", $sql, '28000',
-			qr/lock "\/strict": authentication.*DETAIL: .*only clients that have authenticated/s);
+			qr/lock "\/strict": authentication.*DETAIL: .*does not serve clients that have not authenticated/s);
 	}
 
 	# The answer may be lost, as the server hangs up right after it.
@@ -205,7 +205,7 @@ foreach my $name (sort keys %strict)
 	$session->ask("SET zklock.servers = '${\$proxy->address}'");
 	$proxy->cut_after_request('create2');
 	fails("S117: $name: answer lost", "SELECT zk_lock_acquire('/strict', '20 s')",
-		'28000', qr/lock "\/strict": authentication.*DETAIL: .*only clients/s);
+		'28000', qr/lock "\/strict": authentication.*DETAIL: .*does not serve clients/s);
 	is($proxy->fired, 1, "S117: $name: it was");
 	$session->ask('SELECT zk_session_close()');
 	$strict->stop;
