@@ -18,7 +18,8 @@ my $tries = 5;
 my $promised = 0.02;
 my $late = 1.5;
 
-my $ensemble = ZkEnsemble->new('main', tick_time => 500);
+my $ensemble =
+  ZkEnsemble->new('main', tick_time => 500, maxSessionTimeout => 60000);
 my $node = zk_cluster('main', $ensemble,
 	allows_streaming => 1,
 	settings => { 'zklock.session_timeout' => '10s' });
@@ -330,8 +331,10 @@ cmp_ok($times[5], '<', 0.1, 'S90: a lock is handed over at once');
 cmp_ok($times[-1], '<', 1, 'S90: every time');
 
 # ---- Waiting for the ensemble (S62): first with a connection that is there but
-# not answered, then without one.  Nobody can hold a lock for so long.
+# not answered, then without one.  Nobody can hold a lock for so long.  (The
+# client's patience with a silent connection is a quarter of the session timeout.)
 
+$waiter->ask("SET zklock.session_timeout = '60s'");
 $holder->ask("SELECT zk_lock_release('$path')");
 
 my %ask = (
@@ -370,6 +373,7 @@ pass('S41: what was cancelled is deleted when the ensemble answers again');
 is($waiter->ask("SELECT zk_lock_acquire('/frozen/held', '20 s')"),
 	't', 'and the backend goes on working');
 $waiter->ask('SELECT zk_session_close()');
+$waiter->ask('RESET zklock.session_timeout');
 
 foreach my $servers ($ensemble->connect_string, '127.0.0.1:1')
 {
