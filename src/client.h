@@ -559,6 +559,7 @@ extern bool zk_leases_run(const ZkClient *client);
 extern ZkTime zk_lease_next_timer(ZkClient *client);
 
 /* in own.c: what others do to our contenders */
+extern void zk_own_watch_one(ZkClient *client, int slot);
 extern void zk_own_watch(ZkClient *client);
 extern ZkTime zk_own_watch_due(const ZkClient *client);
 extern void zk_own_watches_gone(ZkClient *client);

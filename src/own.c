@@ -207,31 +207,32 @@ own_watcher(zhandle_t *zh, int type, int state, const char *path,
 }
 
 /*
- * Give every contender that has lived for long enough its watch, if that can be
- * done now.
+ * Give a contender its watch if it has lived for long enough, and that can be done
+ * now.
  */
+void
+zk_own_watch_one(ZkClient *client, int slot)
+{
+	const Contender *c = &client->contenders[slot];
+
+	if (needs_watch(c) && c->name[0] != '\0' && client->connected &&
+		!atomic_load(&zk_poisoned) && zk_now() >= c->watch_at &&
+		zk_requests_available(client, WATCH_RESERVE))
+		send_own_watch(client, slot);
+}
+
+/* The same for all of them. */
 void
 zk_own_watch(ZkClient *client)
 {
-	ZkTime		now = zk_now();
-
-	if (!client->connected || atomic_load(&zk_poisoned))
-		return;
 	for (int i = 0; i < client->used; i++)
-	{
-		const Contender *c = &client->contenders[i];
-
-		if (!needs_watch(c) || c->name[0] == '\0' || now < c->watch_at)
-			continue;
-		if (!zk_requests_available(client, WATCH_RESERVE))
-			return;
-		send_own_watch(client, i);
-	}
+		zk_own_watch_one(client, i);
 }
 
 /*
  * When is the next watch to be set?  What waits for room needs no timer, it is
- * resumed; nor does a contender whose create takes that long.
+ * resumed; nor does a contender whose create takes that long, its answer will see
+ * to it.
  */
 ZkTime
 zk_own_watch_due(const ZkClient *client)

@@ -20,7 +20,8 @@ use ZkTest;
 my $session_timeout = 40;
 my $at_once = 5;
 
-my $ensemble = ZkEnsemble->new('main');
+my $ensemble =
+  ZkEnsemble->new('main', maxSessionTimeout => $session_timeout * 1000);
 my $zk = $ensemble->zk;
 my $node = zk_cluster('main', $ensemble,
 	settings => { 'zklock.session_timeout' => "${session_timeout}s" });
@@ -123,6 +124,19 @@ for my $round (1 .. 5)
 	my ($path, $contender) = held($holder, '_xact', 'young');
 	is(break_it($path, $contender), 't', 'S75: a young contender is broken');
 	cannot_commit('S75: young', $by_admin);
+}
+
+# One whose create took longer than it takes until there is a watch.
+{
+	my $slow = $ensemble->proxy;
+	$holder->ask("SET zklock.servers = '${\$slow->address}'");
+	$holder->ask("SELECT zk_lock_acquire('/warm'), zk_lock_release('/warm')");
+	$slow->delay(300);
+	my ($path, $contender) = held($holder, '_xact', 'young');
+	$slow->delay(0);
+	is(break_it($path, $contender), 't', 'S75: a slow contender is broken');
+	cannot_commit('S75: slow', $by_admin);
+	$holder->ask('RESET zklock.servers');
 }
 
 # Both modes of one lock, the downgraded one too.
