@@ -174,7 +174,7 @@ foreach my $round (1 .. 4)
 	$zk->delete("/zklock/each-other/$names[1]");
 	my $seen = count_until(create2 => 1, event => 1, getData => 2);
 	is($seen->{create2}, 1, "S77: round $round: one queues up again, once");
-	is(join(' ', map { "$_=$seen->{$_}" } grep { $seen->{$_} > 8 } sort keys %$seen),
+	is(join(' ', map { "$_=$seen->{$_}" } grep { $seen->{$_} > 20 } sort keys %$seen),
 		'', "S77: round $round: and there is no more than a few requests of each type");
 	$ensemble->wait_for_queue('/each-other', 3);
 }
@@ -188,7 +188,7 @@ $proxy->expire($zk, $_) foreach keys %$passwords;
 my $seen = count_until(create2 => 2, getData => 2);
 note explain $seen;
 is($seen->{create2}, 2, 'S77: both sessions at once: each queues up once');
-cmp_ok($seen->{$_}, '<=', 6, "S77: $_: a few times")
+cmp_ok($seen->{$_}, '<=', 20, "S77: $_: a few times")
   foreach sort keys %$seen;
 $ensemble->wait_for_queue('/each-other', 3);
 $holder->ask("SELECT zk_lock_release('/each-other')");
