@@ -36,6 +36,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <zookeeper/zookeeper.h>
 
 #include "queue.h"
@@ -422,6 +423,13 @@ zk_timeout(const ZkClient *client)
 	return ZK_MS(client->timeout_ms);
 }
 
+/* Do the data of a znode, len bytes, begin with that text?  Any thread. */
+static inline bool
+zk_begins_with(const char *data, int len, const char *text)
+{
+	return len >= (int) strlen(text) && memcmp(data, text, strlen(text)) == 0;
+}
+
 /* in door.c: the mailbox, seen from the client threads */
 extern bool zk_door_init(Door *door, char *detail);
 extern void zk_door_destroy(Door *door);
@@ -559,8 +567,7 @@ extern bool zk_leases_run(const ZkClient *client);
 extern ZkTime zk_lease_next_timer(ZkClient *client);
 
 /* in own.c: what others do to our contenders */
-extern void zk_own_watch_one(ZkClient *client, int slot);
-extern void zk_own_watch(ZkClient *client);
+extern void zk_own_watch(ZkClient *client, int slot);
 extern ZkTime zk_own_watch_due(const ZkClient *client);
 extern void zk_own_watches_gone(ZkClient *client);
 

@@ -107,7 +107,7 @@ zk_contender_advance(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
 
-	zk_own_watch_one(client, slot);
+	zk_own_watch(client, slot);
 	if (!c->in_use || c->pending > 0)
 		return;
 	if (c->retry_at <= zk_now())

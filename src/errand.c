@@ -142,13 +142,8 @@ keep_found(Breaking *breaking, const char *name, const char *value,
 static bool
 of_zklock(const ZkQueueMember *member)
 {
-	static const char *const prefixes[] = {ZK_OWNER_PREFIX, ZK_BREAK_PREFIX};
-
-	for (int i = 0; i < 2; i++)
-		if (member->data_len >= (int) strlen(prefixes[i]) &&
-			memcmp(member->data, prefixes[i], strlen(prefixes[i])) == 0)
-			return true;
-	return false;
+	return zk_begins_with(member->data, member->data_len, ZK_OWNER_PREFIX) ||
+		zk_begins_with(member->data, member->data_len, ZK_BREAK_PREFIX);
 }
 
 static void

@@ -34,13 +34,6 @@
 static void own_watcher(zhandle_t *zh, int type, int state, const char *path,
 						void *context);
 
-/* Does a znode's data begin with that text? */
-static bool
-begins_with(const char *data, int len, const char *text)
-{
-	return len >= (int) strlen(text) && memcmp(data, text, strlen(text)) == 0;
-}
-
 /*
  * The contender was broken; data is what was left in it.  Who did it goes into
  * a message, so only printable ASCII is taken over.
@@ -73,10 +66,10 @@ data_changed(ZkClient *client, int slot, const char *data, int len)
 {
 	Contender  *c = &client->contenders[slot];
 
-	if (begins_with(data, len, ZK_BREAK_PREFIX))
+	if (zk_begins_with(data, len, ZK_BREAK_PREFIX))
 		broken(client, slot, data, len);
 	else if (len == (int) strlen(ZK_REVOCATION) &&
-			 begins_with(data, len, ZK_REVOCATION) && !c->revoked)
+			 zk_begins_with(data, len, ZK_REVOCATION) && !c->revoked)
 	{
 		c->revoked = true;
 		zk_contender_publish(client, slot, true);
@@ -200,7 +193,7 @@ own_watcher(zhandle_t *zh, int type, int state, const char *path,
 			c->own_watch = false;
 			c->changed |= type == ZOO_CHANGED_EVENT;
 			c->watch_at = 0;
-			zk_own_watch(client);
+			zk_contender_touch(client, slot);
 		}
 	}
 	zk_engine_leave(client);
@@ -211,7 +204,7 @@ own_watcher(zhandle_t *zh, int type, int state, const char *path,
  * now.
  */
 void
-zk_own_watch_one(ZkClient *client, int slot)
+zk_own_watch(ZkClient *client, int slot)
 {
 	const Contender *c = &client->contenders[slot];
 
@@ -219,14 +212,6 @@ zk_own_watch_one(ZkClient *client, int slot)
 		!atomic_load(&zk_poisoned) && zk_now() >= c->watch_at &&
 		zk_requests_available(client, WATCH_RESERVE))
 		send_own_watch(client, slot);
-}
-
-/* The same for all of them. */
-void
-zk_own_watch(ZkClient *client)
-{
-	for (int i = 0; i < client->used; i++)
-		zk_own_watch_one(client, i);
 }
 
 /*

@@ -34,10 +34,13 @@
 ZkTime
 zk_patience_due(const ZkClient *client)
 {
-	ZkTime		begun = zk_guard_connecting_since(client->gave_up);
+	ZkTime		begun;
 	ZkTime		patience = zk_timeout(client) / 8;
 
-	if (client->zh == NULL || client->connected || begun <= client->gave_up)
+	if (client->zh == NULL || client->connected)
+		return INT64_MAX;
+	begun = zk_guard_connecting_since(client->gave_up);
+	if (begun <= client->gave_up)
 		return INT64_MAX;
 	if (patience < MIN_HANDSHAKE)
 		patience = MIN_HANDSHAKE;

@@ -296,19 +296,16 @@ zk_is_connection_error(int rc)
 }
 
 /*
- * Of an answer that is final and not ZOK: the kind of error that it is.
+ * Of an answer that is final and not ZOK: the kind of error that it is.  What has
+ * to do with who we are is dealt with before (identity.c, refusal.c).
  */
 ZkError
 zk_answer_error(int rc)
 {
 	switch (rc)
 	{
-		case ZNOAUTH:
-			return ZK_ERR_FORBIDDEN;
 		case ZNOCHILDRENFOREPHEMERALS:
 			return ZK_ERR_EPHEMERAL_PARENT;
-		case ZSESSIONCLOSEDREQUIRESASLAUTH:
-			return ZK_ERR_AUTH;
 		case ZQUOTAEXCEEDED:
 			return ZK_ERR_QUOTA;
 		default:
@@ -322,13 +319,5 @@ zk_answer_error(int rc)
 const char *
 zk_answer_text(int rc)
 {
-	switch (rc)
-	{
-		case ZSESSIONCLOSEDREQUIRESASLAUTH:
-			return "the server serves only clients that have authenticated themselves";
-		case ZQUOTAEXCEEDED:
-			return "quota exceeded";
-		default:
-			return zerror(rc);
-	}
+	return rc == ZQUOTAEXCEEDED ? "quota exceeded" : zerror(rc);
 }

@@ -182,7 +182,6 @@ session_connected(ZkClient *client, zhandle_t *zh)
 	zk_contenders_connected(client);
 	zk_errand_advance(client);
 	zk_leases_connected(client);
-	zk_own_watch(client);
 	zk_door_wake_helper(&client->door);
 }
 
@@ -573,7 +572,6 @@ take_news(ZkClient *client, DoorNews *news)
 	zk_lease_check(client);
 	zk_lease_renew(client);
 	zk_heard_speak(client);
-	zk_own_watch(client);
 	zk_errand_advance(client);
 	zk_patience_check(client);
 	zk_contenders_touch_all(client);
@@ -589,7 +587,6 @@ resume(ZkClient *client)
 	zk_lease_renew(client);
 	zk_contenders_touch_all(client);
 	zk_errand_advance(client);
-	zk_own_watch(client);
 }
 
 static ZkTime
