@@ -34,6 +34,16 @@ my $holder = ZkPsql->new($node);
 my $waiter = ZkPsql->new($node);
 my $number = 0;
 
+# Until the server has a watch on a contender.
+sub wait_until_watched
+{
+	my ($path, $contender, $what) = @_;
+	wait_for(
+		sub { $ensemble->four_letter(1, 'wchp') =~ m{/zklock$path/\Q$contender\E\n} },
+		$what);
+	return;
+}
+
 # A new lock, held for so long that its contender is watched over; returns path
 # and contender.
 sub held
@@ -44,9 +54,7 @@ sub held
 	is($session->ask("SELECT zk_lock_acquire$scope('$path')"),
 		't', "$path is acquired");
 	my ($contender) = $ensemble->queue($path);
-	wait_for(
-		sub { $ensemble->four_letter(1, 'wchp') =~ m{/zklock$path/\Q$contender\E\n} },
-		"$path to be watched") unless $young;
+	wait_until_watched($path, $contender, "$path to be watched") unless $young;
 	return ($path, $contender);
 }
 
@@ -307,9 +315,7 @@ foreach my $fault ('cut_before_request', 'cut_after_request')
 {
 	my ($path) = held($holder, '');
 	my $contender = wait_behind($path);
-	wait_for(
-		sub { $ensemble->four_letter(1, 'wchp') =~ m{/zklock$path/\Q$contender\E\n} },
-		'the waiter to be watched');
+	wait_until_watched($path, $contender, 'the waiter to be watched');
 	$zk->delete("/zklock$path/$contender");
 	wait_for(
 		sub {
@@ -360,13 +366,9 @@ is($admin->ask("SELECT zk_lock_revoke('/break/none', '_c_1-lock-0000000007')"),
 {
 	my ($path) = held($holder, '');
 	my $contender = wait_behind($path);
-	wait_for(
-		sub { $ensemble->four_letter(1, 'wchp') =~ m{/zklock$path/\Q$contender\E\n} },
-		'the waiter to be watched');
+	wait_until_watched($path, $contender, 'the waiter to be watched');
 	$zk->set("/zklock$path/$contender", '__REVOKE__');
-	wait_for(
-		sub { $ensemble->four_letter(1, 'wchp') =~ m{/zklock$path/\Q$contender\E\n} },
-		'the waiter to be watched again');
+	wait_until_watched($path, $contender, 'the waiter to be watched again');
 	is($holder->ask("SELECT zk_lock_release('$path')"), 't', 'S105: released');
 	is($waiter->answer, 't', 'S105: a revoked waiter acquires all the same');
 	my $notices = $waiter->errors;
@@ -384,9 +386,7 @@ foreach my $data ('', '__REVOKE', '__REVOKE__ ', 'x' x 5000, '{"cluster":1}', "\
 {
 	my ($path, $contender) = held($holder, '_xact');
 	$zk->set("/zklock$path/$contender", $data);
-	wait_for(
-		sub { $ensemble->four_letter(1, 'wchp') =~ m{/zklock$path/\Q$contender\E\n} },
-		'the contender to be watched again');
+	wait_until_watched($path, $contender, 'the contender to be watched again');
 	is( $holder->ask('SELECT state, revoked FROM zk_locks'),
 		'held|f', 'S105: other data means nothing');
 	$holder->ask('COMMIT');
