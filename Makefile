@@ -29,6 +29,7 @@ BACKEND_OBJS = \
 	src/zklock.o \
 	src/loss.o \
 	src/funcs.o \
+	src/owner.o \
 	src/fence.o \
 	src/admin.o \
 	src/acquire.o \

@@ -50,6 +50,8 @@ SELECT pg_temp.try('SELECT zk_lock_release($$jobs$$)');
 SELECT pg_temp.try('SELECT zk_lock_token($$jobs$$)');
 SELECT pg_temp.try('SELECT zk_lock_verify($$jobs$$)');
 SELECT pg_temp.try('SELECT zk_lock_queue($$jobs$$)');
+SELECT pg_temp.try('SELECT zk_lock_tree($$jobs$$)');
+SELECT pg_temp.try('SELECT zk_lock_tree($$/jobs/$$)');
 SELECT pg_temp.try('SELECT zk_lock_acquire(NULL)');
 SELECT pg_temp.try('SELECT zk_lock_acquire_xact(NULL)');
 SELECT pg_temp.try('SELECT zk_lock_release(NULL)');
@@ -109,6 +111,7 @@ SELECT left(pg_temp.try('SELECT zk_lock_acquire($$/a$$)'), 60);
 SELECT left(pg_temp.try('SELECT zk_lock_acquire($$/a$$, $$0$$)'), 60);
 SELECT left(pg_temp.try('SELECT zk_lock_acquire($$/a$$, $$50 ms$$)'), 60);
 SELECT left(pg_temp.try('SELECT zk_lock_queue($$/a$$)'), 67);
+SELECT left(pg_temp.try('SELECT zk_lock_tree()'), 67);
 SET zklock.connect_timeout = '10s';
 SET lock_timeout = '50ms';
 SELECT left(pg_temp.try('SELECT zk_lock_acquire($$/a$$)'), 84);
@@ -143,6 +146,8 @@ SELECT zk_lock_acquire('/a');
 SELECT path, mode, session_count FROM zk_locks;
 SELECT state FROM zk_session();
 SELECT zk_lock_queue('/a');
+\echo :LAST_ERROR_SQLSTATE
+SELECT zk_lock_tree();
 \echo :LAST_ERROR_SQLSTATE
 SET zklock.root = '/elsewhere';
 SET zklock.servers = 'localhost:2181';
@@ -180,4 +185,6 @@ SET zklock.root = '/zklock_regress/below';
 SELECT zk_lock_release('/a');
 SELECT zk_lock_acquire('/a');
 SELECT path, session_count FROM zk_locks;
+SELECT path, mode, holders, waiters, pid = pg_backend_pid() AS own
+FROM zk_lock_tree();
 SELECT zk_lock_release_all();

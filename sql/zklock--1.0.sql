@@ -115,18 +115,41 @@ CREATE FUNCTION zk_lock_queue(path text,
 	OUT "position" integer, OUT contender text, OUT mode text,
 	OUT granted boolean, OUT own boolean, OUT session_id text,
 	OUT token bigint, OUT since timestamptz, OUT age interval,
-	OUT owner text)
+	OUT owner text,
+	OUT cluster_name text, OUT host text, OUT port integer,
+	OUT database text, OUT pid integer, OUT user_name text,
+	OUT application_name text, OUT wait_start timestamptz)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_lock_queue(text) IS
 'every contender for a lock in order, waiting or granted, of this backend or of anybody else.
-path: the lock. Columns: session_id: its ZooKeeper session; token: valid once granted; since, age: of the contender, by the clocks of ZooKeeper and of this server; owner: what it says about itself';
+path: the lock. Columns: session_id: its ZooKeeper session; token: valid once granted; since, age: of the contender, by the clocks of ZooKeeper and of this server; owner: what it says about itself; the others: the same in detail, null if it is not a backend''s: of which cluster, host, port, database, pid, user and application_name it is, and since when it asks for the lock, by its own clock';
 
 -- it shows what others do
 REVOKE ALL ON FUNCTION zk_lock_queue(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION zk_lock_queue(text) TO pg_monitor;
+
+CREATE FUNCTION zk_lock_tree(INOUT path text DEFAULT NULL,
+	OUT mode text, OUT holders integer, OUT waiters integer,
+	OUT contender text, OUT session_id text,
+	OUT token bigint, OUT since timestamptz, OUT age interval,
+	OUT owner text,
+	OUT cluster_name text, OUT host text, OUT port integer,
+	OUT database text, OUT pid integer, OUT user_name text,
+	OUT application_name text, OUT wait_start timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zk_lock_tree(text) IS
+'the locks at and below a path that somebody holds, one row for each, with how many hold it and how many wait.
+path: a lock, or what the paths of locks begin with; null, or a slash, for all below zklock.root. Columns: path: the lock; contender and what follows: of the first holder, as zk_lock_queue() shows them';
+
+-- likewise
+REVOKE ALL ON FUNCTION zk_lock_tree(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION zk_lock_tree(text) TO pg_monitor;
 
 CREATE FUNCTION zk_lock_revoke(path text, contender text)
 RETURNS boolean

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * admin.c
- *	  What concerns the contenders of others: to see a queue, to ask for a lock
- *	  back, to break a contender; and being asked oneself.
+ *	  What concerns the contenders of others: to see a queue, or all those below
+ *	  a path, to ask for a lock back, to break a contender; and being asked oneself.
  *
  * IDENTIFICATION
  *	  src/admin.c
@@ -16,6 +16,9 @@
 
 #include "zklock.h"
 
+/* The child of zklock.root that holds no locks; see zk_path_check(). */
+#define RESERVED_CHILD	".zklock"
+
 /* What such a call does, for messages. */
 typedef struct Errand
 {
@@ -25,6 +28,9 @@ typedef struct Errand
 
 static const Errand reading = {
 	"while reading the queue of lock", "could not read the queue of lock"
+};
+static const Errand surveying = {
+	"while reading the locks below", "could not read the locks below"
 };
 static const Errand revoking = {
 	"while revoking a contender of lock", "could not revoke a contender of lock"
@@ -85,6 +91,31 @@ zklock_read_queue(const ZkLockName *name)
 	zklock_link_begin(&link);
 	zk_queue_request(zklock_client, name->node);
 	return await_answer(&reading, &link, name->path);
+}
+
+/*
+ * Read the locks at and below a path, all of them if that is NULL or "/".  The
+ * listing is malloc'd: give it to zk_queue_free(), whatever happens.  Throws 22023
+ * if it is no path, 54000 if there are too many, else as await_answer().
+ */
+ZkQueueListing *
+zklock_read_tree(const char *path)
+{
+	bool		everything = path == NULL || strcmp(path, "/") == 0;
+	ZkLockName	name;
+	ZkLink		link;
+
+	if (everything)
+	{
+		name.path = "/";
+		strlcpy(name.node, zklock_root, sizeof(name.node));
+	}
+	else
+		zklock_name_lock(path, &name);
+	zklock_session_open(zklock_table_idle());
+	zklock_link_begin(&link);
+	zk_tree_request(zklock_client, name.node, everything ? RESERVED_CHILD : NULL);
+	return await_answer(&surveying, &link, name.path);
 }
 
 /*

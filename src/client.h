@@ -64,6 +64,9 @@
 
 #define ZK_NO_SLOT			UINT16_MAX
 
+/* Room left for those who want locks while a queue or a tree is being read. */
+#define ZK_READ_RESERVE		16
+
 /* A request that the server has heard, somewhen between these. */
 typedef struct ZkHeard
 {
@@ -108,6 +111,7 @@ typedef struct DoorSlot
 typedef enum ErrandKind
 {
 	ERRAND_READ,				/* the queue of a lock node */
+	ERRAND_TREE,				/* the locks at and below a znode */
 	ERRAND_REVOKE,				/* leave word for a contender's owner */
 	ERRAND_BREAK				/* break a contender */
 } ErrandKind;
@@ -118,7 +122,8 @@ typedef struct Errand
 	ErrandKind	kind;
 	uint32_t	serial;
 	char	   *node;
-	char	   *name;			/* of the contender; NULL for READ */
+	char	   *name;			/* of the contender; NULL for READ; for TREE the
+								 * child of node to leave out, or NULL */
 	char	   *note;			/* what to write into it; likewise */
 } Errand;
 
@@ -200,7 +205,8 @@ typedef enum RequestKind
 	REQ_READ_DATA,				/* a contender's data, likewise */
 	REQ_OWN,					/* the own contender's data, and a watch */
 	REQ_BREAK,					/* a step of breaking a contender */
-	REQ_READ_INQUIRY			/* an ACL, likewise */
+	REQ_READ_INQUIRY,			/* an ACL, likewise */
+	REQ_TREE					/* a step of reading a tree */
 } RequestKind;
 
 /* A request on its way.  engine_lock. */
@@ -333,6 +339,47 @@ typedef struct QueueRead
 	ZkQueueListing *listing;
 } QueueRead;
 
+/* How far one item of a tree has come. */
+typedef enum TreeStep
+{
+	TREE_TODO,
+	TREE_ASKED,
+	TREE_DONE
+} TreeStep;
+
+/*
+ * What was met in a tree: a znode that may be a lock node, or (lock is not -1) a
+ * contender, of which member says what is known: czxid is 0 before that, and
+ * again when it has gone.
+ */
+typedef struct TreeItem
+{
+	TreeStep	step;
+	int			lock;			/* index of a contender's lock node, or -1 */
+	int			first;			/* of a znode: index of its first contender */
+	int			contenders;		/* and how many there were, in queue order */
+	char	   *path;			/* malloc'd; of a znode */
+	int			size;			/* of a contender: bytes of its data */
+	bool		data_known;		/* which was asked for, and answered */
+	ZkQueueMember member;
+} TreeItem;
+
+/* A tree being read for the backend (tree.c).  engine_lock. */
+typedef struct TreeRead
+{
+	TreeItem   *items;			/* the first is the znode at the top */
+	int			count;
+	int			room;
+	int			next;			/* items before it are asked for, or answered */
+	int			pending;		/* answers to come */
+	size_t		bytes;			/* that all this takes */
+	bool		progress;		/* something was answered by this connection */
+	bool		lost;			/* something was not, for want of it */
+	int			failures;		/* connections in a row without progress */
+	int			forbidden;		/* znodes that may not be listed */
+	char		detail[ZK_DETAIL_SIZE]; /* path of the first of them */
+} TreeRead;
+
 /* How far the breaking of a contender has come. */
 typedef enum BreakStep
 {
@@ -409,9 +456,10 @@ struct ZkClient
 	uint32_t	last_serial;
 	Request		requests[ZK_MAX_IN_FLIGHT];
 	Renewal		renewals[ZK_RENEWALS];
-	Errand		errand;			/* what the next two are for */
+	Errand		errand;			/* what the next three are for */
 	QueueRead	read;
 	Breaking	breaking;
+	TreeRead	tree;
 	uint16_t	used;			/* contenders in use lie below */
 	Contender	contenders[ZK_MAX_CONTENDERS];
 };
@@ -579,6 +627,11 @@ extern void zk_member_fill(ZkQueueMember *member, const char *value,
 extern void zk_errand_done(ZkClient *client, ZkQueueListing *listing);
 extern void zk_errand_failed(ZkClient *client, ZkError error,
 							 const char *detail);
+
+/* in tree.c: reading a tree of locks for the backend */
+extern void zk_tree_advance(ZkClient *client);
+extern void zk_tree_restart(ZkClient *client);
+extern void zk_tree_forget(ZkClient *client);
 
 /* in errand.c: what the backend wants of the contenders of others */
 extern void zk_errand_begin(ZkClient *client, Errand *errand);

@@ -14,6 +14,7 @@
 #ifndef ZKLOCK_COMPAT_H
 #define ZKLOCK_COMPAT_H
 
+#include "common/jsonapi.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -54,6 +55,35 @@
  */
 #if PG_VERSION_NUM < 170000
 #define WaitEventExtensionNew(name)		PG_WAIT_EXTENSION
+#endif
+
+/*
+ * 17: a lexer of JSON may lie in the caller's memory; NULL has it allocated.
+ */
+static inline JsonLexContext *
+json_lex_context(const char *text, int length, int encoding, bool unescape)
+{
+#if PG_VERSION_NUM < 170000
+	return makeJsonLexContextCstringLen(unconstify(char *, text), length,
+										encoding, unescape);
+#else
+	return makeJsonLexContextCstringLen(NULL, text, (size_t) length, encoding,
+										unescape);
+#endif
+}
+
+/*
+ * 16: what the parser of JSON calls can end it, and the decoder of times says
+ * more about an error.
+ */
+#if PG_VERSION_NUM < 160000
+#define JSON_ACTION_RESULT		void
+#define JSON_ACTION_DONE		return
+#define DATETIME_EXTRA_ARGUMENT
+#else
+#define JSON_ACTION_RESULT		JsonParseErrorType
+#define JSON_ACTION_DONE		return JSON_SUCCESS
+#define DATETIME_EXTRA_ARGUMENT	, &(DateTimeErrorExtra) {0}
 #endif
 
 /*

@@ -558,6 +558,20 @@ zk_queue_request(ZkClient *client, const char *node)
 }
 
 void
+zk_tree_request(ZkClient *client, const char *node, const char *except)
+{
+	Errand		errand = {.kind = ERRAND_TREE,.node = strdup(node)};
+
+	if (except != NULL && errand.node != NULL)
+	{
+		errand.name = strdup(except);
+		if (errand.name == NULL)
+			zk_errand_clear(&errand);
+	}
+	give_errand(&client->door, &errand);
+}
+
+void
 zk_queue_break(ZkClient *client, const char *node, const char *name,
 			   const char *who, bool only_revoke)
 {
@@ -605,6 +619,7 @@ zk_queue_free(ZkQueueListing *listing)
 	{
 		free(listing->members[i].name);
 		free(listing->members[i].data);
+		free(listing->members[i].node);
 	}
 	free(listing->members);
 	free(listing);

@@ -5,7 +5,7 @@
  *	  for a lock back, to break one.
  *
  * There is one errand at a time; the next one takes its place.  Reading a queue
- * is in listing.c.  The others go like this:
+ * is in listing.c, reading a tree of them in tree.c.  The others go like this:
  *
  * LOOK		get the contender, to see whose it is
  * MARK		write a note into it: "__REVOKE__" (that is all of a revocation), or
@@ -330,13 +330,16 @@ zk_errand_advance(ZkClient *client)
 {
 	if (client->errand.kind == ERRAND_READ)
 		zk_read_advance(client);
+	else if (client->errand.kind == ERRAND_TREE)
+		zk_tree_advance(client);
 	else
 		break_advance(client);
 }
 
 /*
  * The connection was lost, or the handle closed: begin again.  What was found
- * before something was changed is kept, for the contender may be gone by now.
+ * before something was changed is kept, for the contender may be gone by now;
+ * and what was found of a tree, for there may be much of it.
  */
 void
 zk_errand_restart(ZkClient *client)
@@ -345,6 +348,7 @@ zk_errand_restart(ZkClient *client)
 
 	zk_requests_forget_errand(client);
 	zk_read_restart(client);
+	zk_tree_restart(client);
 	breaking->pending = false;
 	breaking->step = BREAK_LOOK;
 }
@@ -356,6 +360,7 @@ void
 zk_errand_begin(ZkClient *client, Errand *errand)
 {
 	zk_errand_restart(client);
+	zk_tree_forget(client);
 	zk_queue_free(client->breaking.found);
 	memset(&client->breaking, 0, sizeof(client->breaking));
 	zk_errand_clear(&client->errand);

@@ -15,6 +15,7 @@
 #include "common/int.h"
 #include "mb/pg_wchar.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 #include "zklock.h"
@@ -28,6 +29,7 @@ PG_FUNCTION_INFO_V1(zk_lock_verify);
 PG_FUNCTION_INFO_V1(zk_lock_fence);
 PG_FUNCTION_INFO_V1(zk_lock_fence_reset);
 PG_FUNCTION_INFO_V1(zk_lock_queue);
+PG_FUNCTION_INFO_V1(zk_lock_tree);
 PG_FUNCTION_INFO_V1(zk_lock_revoke);
 PG_FUNCTION_INFO_V1(zk_lock_break);
 PG_FUNCTION_INFO_V1(zk_locks);
@@ -35,9 +37,14 @@ PG_FUNCTION_INFO_V1(zk_session);
 PG_FUNCTION_INFO_V1(zk_session_close);
 
 /* Columns of the functions that return rows. */
-#define ZK_LOCK_QUEUE_COLS	10
+#define ZK_LOCK_QUEUE_COLS	(10 + ZK_OWNER_COLS)
+#define ZK_LOCK_TREE_COLS	(10 + ZK_OWNER_COLS)
 #define ZK_LOCKS_COLS		9
 #define ZK_SESSION_COLS		8
+
+/* Adds one member of a listing, in that position from 1 on, as a row. */
+typedef void (*PutMember) (ReturnSetInfo *result, const ZkQueueMember *member,
+						   int position, TimestampTz now);
 
 static const char *const mode_names[] = {
 	[ZK_EXCLUSIVE] = "exclusive",
@@ -226,21 +233,48 @@ session_id_text(int64 session_id)
 
 /*
  * Text that somebody else wrote, and that should be UTF-8: as it is if it can
- * be had in the encoding of the database, else in hexadecimal.
+ * be had in the encoding of the database, else in hexadecimal.  Palloc'd.
  */
-static Datum
-foreign_text(const char *data, int length)
+static char *
+foreign_string(const char *data, int length)
 {
 	char	   *converted = zklock_convert(data, length, PG_UTF8,
 										   GetDatabaseEncoding());
 	char	   *hex;
 
 	if (converted != NULL)
-		return CStringGetTextDatum(converted);
+		return converted;
 	hex = palloc(2 + 2 * length + 1);
 	strcpy(hex, "\\x");
 	hex[2 + hex_encode(data, length, hex + 2)] = '\0';
-	return CStringGetTextDatum(hex);
+	return hex;
+}
+
+static Datum
+foreign_text(const char *data, int length)
+{
+	return CStringGetTextDatum(foreign_string(data, length));
+}
+
+/*
+ * Fill in what a contender itself says, from the token on: token, since, age,
+ * owner, and the columns that show the latter.
+ */
+static void
+put_owner(const ZkQueueMember *member, TimestampTz now, Datum *values,
+		  bool *nulls)
+{
+	TimestampTz since = member->ctime_ms * 1000 -
+		(POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
+
+	values[0] = Int64GetDatum(member->czxid);
+	values[1] = TimestampTzGetDatum(since);
+	values[2] = DirectFunctionCall2(timestamp_mi, TimestampTzGetDatum(now),
+									TimestampTzGetDatum(since));
+	nulls[3] = member->data_len == 0;
+	if (!nulls[3])
+		values[3] = foreign_text(member->data, member->data_len);
+	zklock_owner_columns(member->data, member->data_len, values + 4, nulls + 4);
 }
 
 /* Add one contender as a row. */
@@ -250,8 +284,6 @@ put_queue_member(ReturnSetInfo *result, const ZkQueueMember *member,
 {
 	Datum		values[ZK_LOCK_QUEUE_COLS] = {0};
 	bool		nulls[ZK_LOCK_QUEUE_COLS] = {false};
-	TimestampTz since = member->ctime_ms * 1000 -
-		(POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
 	int			i = 0;
 
 	values[i++] = Int32GetDatum(position);
@@ -261,14 +293,71 @@ put_queue_member(ReturnSetInfo *result, const ZkQueueMember *member,
 	values[i++] = BoolGetDatum(member->own);
 	nulls[i] = member->session_id == 0;
 	values[i++] = session_id_text(member->session_id);
-	values[i++] = Int64GetDatum(member->czxid);
-	values[i++] = TimestampTzGetDatum(since);
-	values[i++] = DirectFunctionCall2(timestamp_mi, TimestampTzGetDatum(now),
-									  TimestampTzGetDatum(since));
-	nulls[i] = member->data_len == 0;
-	if (!nulls[i])
-		values[i] = foreign_text(member->data, member->data_len);
+	put_owner(member, now, values + i, nulls + i);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+/* Add one lock of a tree as a row, which does not show its position. */
+static void
+put_tree_member(ReturnSetInfo *result, const ZkQueueMember *member,
+				int position, TimestampTz now)
+{
+	Datum		values[ZK_LOCK_TREE_COLS] = {0};
+	bool		nulls[ZK_LOCK_TREE_COLS] = {false};
+	const char *path = member->node + strlen(zklock_root);
+	int			i = 0;
+
+	(void) position;
+	if (*path == '\0')
+		path = "/";
+	values[i++] = foreign_text(path, (int) strlen(path));
+	values[i++] = CStringGetTextDatum(mode_names[member->mode]);
+	values[i++] = Int32GetDatum(member->holders);
+	values[i++] = Int32GetDatum(member->waiters);
+	values[i++] = foreign_text(member->name, (int) strlen(member->name));
+	nulls[i] = member->session_id == 0;
+	values[i++] = session_id_text(member->session_id);
+	put_owner(member, now, values + i, nulls + i);
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+/*
+ * Add all members of a listing as rows.  What one takes of memory is gone before
+ * the next one.
+ */
+static void
+put_members(ReturnSetInfo *result, const ZkQueueListing *listing, PutMember put)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	MemoryContext row = AllocSetContextCreate(CurrentMemoryContext, "zklock row",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(row);
+
+	for (int i = 0; i < listing->count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		put(result, &listing->members[i], i + 1, now);
+		MemoryContextReset(row);
+	}
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(row);
+}
+
+/* The same, and free the listing. */
+static void
+put_listing(ReturnSetInfo *result, ZkQueueListing *listing, PutMember put)
+{
+	PG_TRY();
+	{
+		put_members(result, listing, put);
+	}
+	PG_CATCH();
+	{
+		zk_queue_free(listing);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	zk_queue_free(listing);
 }
 
 /*
@@ -277,25 +366,40 @@ put_queue_member(ReturnSetInfo *result, const ZkQueueMember *member,
 Datum
 zk_lock_queue(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	ZkLockName	name;
-	ZkQueueListing *listing;
-	TimestampTz now;
 
 	get_lock_name(fcinfo, &name);
 	InitMaterializedSRF(fcinfo, 0);
-	listing = zklock_read_queue(&name);
-	PG_TRY();
-	{
-		now = GetCurrentTimestamp();
-		for (int i = 0; i < listing->count; i++)
-			put_queue_member(result, &listing->members[i], i + 1, now);
-	}
-	PG_FINALLY();
-	{
-		zk_queue_free(listing);
-	}
-	PG_END_TRY();
+	put_listing((ReturnSetInfo *) fcinfo->resultinfo, zklock_read_queue(&name),
+				put_queue_member);
+	return (Datum) 0;
+}
+
+/*
+ * zk_lock_tree(path text) returns setof record
+ */
+Datum
+zk_lock_tree(PG_FUNCTION_ARGS)
+{
+	ZkQueueListing *listing;
+	int			forbidden;
+	char		znode[ZK_DETAIL_SIZE];
+
+	begin_call();
+	InitMaterializedSRF(fcinfo, 0);
+	listing = zklock_read_tree(PG_ARGISNULL(0) ? NULL :
+							   text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	forbidden = listing->forbidden;
+	strlcpy(znode, listing->detail, sizeof(znode));
+	put_listing((ReturnSetInfo *) fcinfo->resultinfo, listing, put_tree_member);
+	if (forbidden > 0)
+		ereport(WARNING,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg_plural("%d znode could not be looked into: locks below it are missing",
+							   "%d znodes could not be looked into: locks below them are missing",
+							   forbidden, forbidden),
+				 errdetail("Not authorized to list the children of znode \"%s\": READ permission is missing.",
+						   foreign_string(znode, (int) strlen(znode)))));
 	return (Datum) 0;
 }
 

@@ -20,9 +20,6 @@
 
 #include "client.h"
 
-/* Room left for those who want locks while a long queue is being read. */
-#define READ_RESERVE	16
-
 /*
  * Forget what was read so far, to begin again or to give up.
  */
@@ -369,12 +366,12 @@ zk_read_advance(ZkClient *client)
 		return;
 	if (!read->listed)
 	{
-		if (read->pending == 0 && zk_requests_available(client, READ_RESERVE))
+		if (read->pending == 0 && zk_requests_available(client, ZK_READ_RESERVE))
 			send_list(client);
 		return;
 	}
 	while (read->next < read->listing->count &&
-		   zk_requests_available(client, READ_RESERVE))
+		   zk_requests_available(client, ZK_READ_RESERVE))
 		if (!send_data(client))
 			return;
 	if (read->next == read->listing->count && read->pending == 0)

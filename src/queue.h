@@ -64,5 +64,7 @@ extern void zk_queue_decide(const ZkQueueEntry *entries, int count,
 							int own_count, ZkVerdict *verdict);
 extern bool zk_queue_granted(const ZkQueueEntry *entries,
 							 const int64_t *session_ids, int which);
+extern int	zk_queue_count_granted(const ZkQueueEntry *entries,
+								   const int64_t *session_ids, int count);
 
 #endif							/* ZKLOCK_QUEUE_H */

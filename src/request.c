@@ -246,7 +246,7 @@ zk_requests_forget_errand(ZkClient *client)
 		Request    *request = &client->requests[i];
 
 		if (request->kind != REQ_READ_LIST && request->kind != REQ_READ_DATA &&
-			request->kind != REQ_BREAK &&
+			request->kind != REQ_BREAK && request->kind != REQ_TREE &&
 			request->kind != REQ_READ_INQUIRY)
 			continue;
 		request->kind = REQ_FREE;

@@ -182,6 +182,15 @@ static const ErrorMeaning error_meanings[] = {
 		ERRCODE_OPERATOR_INTERVENTION,
 		"its contender was broken", NULL
 	},
+	[ZK_ERR_TREE] = {
+		ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+		"there is too much to be read at once",
+		"Name a path further down."
+	},
+	[ZK_ERR_UNSTEADY] = {
+		ERRCODE_CONNECTION_FAILURE,
+		"the connection to ZooKeeper was lost time and again", NULL
+	},
 	[ZK_ERR_OTHER] = {
 		ERRCODE_SYSTEM_ERROR, "unexpected answer from ZooKeeper", NULL
 	}

@@ -45,6 +45,14 @@
 /* Requests to the ensemble on their way at a time. */
 #define ZK_MAX_IN_FLIGHT	64
 
+/*
+ * What one read of a tree visits and keeps: znodes, contenders included; bytes;
+ * and bytes of a contender's data, of which one of ours has fewer.
+ */
+#define ZK_TREE_MAX_ZNODES	100000
+#define ZK_TREE_MAX_BYTES	(32 * 1024 * 1024)
+#define ZK_TREE_MAX_DATA	4096
+
 /* Longest name of a contender of our own, terminating NUL included. */
 #define ZK_NAME_SIZE		80
 
@@ -102,6 +110,9 @@ typedef enum ZkError
 	ZK_ERR_TIED,				/* a stranger has the same sequence number */
 	ZK_ERR_VANISHING,			/* the lock node or contender keeps vanishing */
 	ZK_ERR_BROKEN,				/* the contender was broken (zk_queue_break) */
+	ZK_ERR_TREE,				/* the tree is too large (zk_tree_request) */
+	ZK_ERR_UNSTEADY,			/* connections are lost before anything is
+								 * answered (likewise) */
 	ZK_ERR_OTHER				/* anything else; the detail says what */
 } ZkError;
 
@@ -209,7 +220,10 @@ typedef struct ZkSessionStatus
 	char		detail[ZK_DETAIL_SIZE];
 } ZkSessionStatus;
 
-/* One contender in a queue that was read, or one that was broken. */
+/*
+ * One contender in a queue that was read, or one that was broken, or the first
+ * holder of one of the locks in a tree.
+ */
 typedef struct ZkQueueMember
 {
 	char	   *name;
@@ -222,6 +236,11 @@ typedef struct ZkQueueMember
 	int64_t		ctime_ms;		/* server's wall clock, since 1970 */
 	char	   *data;			/* not NUL-terminated, untrusted; NULL if empty */
 	int			data_len;
+
+	/* In a tree only: the lock node, and the contenders below it. */
+	char	   *node;
+	int			holders;
+	int			waiters;
 } ZkQueueMember;
 
 typedef struct ZkQueueListing
@@ -230,6 +249,8 @@ typedef struct ZkQueueListing
 	char		detail[ZK_DETAIL_SIZE];
 	int			count;			/* contenders, in queue order */
 	int			ignored;		/* children that are no contenders */
+	int			forbidden;		/* in a tree: znodes that may not be listed; the
+								 * detail is the path of one, maybe cut short */
 	ZkQueueMember *members;
 } ZkQueueListing;
 
@@ -390,6 +411,16 @@ extern void zk_queue_request(ZkClient *client, const char *node);
 extern ZkQueueListing *zk_queue_take(ZkClient *client);
 extern void zk_queue_cancel(ZkClient *client);
 extern void zk_queue_free(ZkQueueListing *listing);
+
+/*
+ * Read the locks at and below a znode: one member for each that has a contender,
+ * by path, which stands for its first holder.  A child of that name (except, or
+ * NULL) of the znode itself is left out.  Counts as a read of a queue; if the
+ * connection is lost it goes on where it was.  Longer data than ZK_TREE_MAX_DATA
+ * is left out.  ZK_ERR_TREE when there is too much to be read.
+ */
+extern void zk_tree_request(ZkClient *client, const char *node,
+							const char *except);
 
 /*
  * Break a contender of somebody else's (name, passed zk_contender_check()) below

@@ -3,9 +3,9 @@
  * zklock.h
  *	  What the files of the backend side share.
  *
- * Calls go down only, from zklock.c and funcs.c over fence.c, admin.c, acquire.c,
- * locktable.c, session.c and access.c to the door (zkclient.h).  All of it runs
- * on the backend's own thread.
+ * Calls go down only, from zklock.c and funcs.c over fence.c, admin.c, owner.c,
+ * acquire.c, locktable.c, session.c and access.c to the door (zkclient.h).  All
+ * of it runs on the backend's own thread.
  *
  * IDENTIFICATION
  *	  src/zklock.h
@@ -25,6 +25,9 @@
 
 /* A lock is lost; the class is outside the range reserved by the standard. */
 #define ERRCODE_ZK_LOCK_LOST	MAKE_SQLSTATE('Z', 'K', 'L', '0', '1')
+
+/* Columns that show what the data of a contender says about its owner. */
+#define ZK_OWNER_COLS			8
 
 /* A point in time that never comes. */
 #define ZKLOCK_FOREVER			((ZkTime) PG_INT64_MAX)
@@ -216,9 +219,14 @@ extern int64 zklock_token(const ZkLockName *name, bool prove);
 
 /* in admin.c */
 extern ZkQueueListing *zklock_read_queue(const ZkLockName *name);
+extern ZkQueueListing *zklock_read_tree(const char *path);
 extern bool zklock_break(const ZkLockName *name, const char *contender,
 						 bool only_revoke);
 extern void zklock_tell_revoked(void);
+
+/* in owner.c */
+extern void zklock_owner_columns(const char *data, int length, Datum *values,
+								 bool *nulls);
 
 /* in loss.c */
 extern int	zklock_on_lock_loss;

@@ -288,21 +288,12 @@ test_expiry(void)
 	is_int(status.state, ZK_LOST, "expiry again and again is survived (S76)");
 }
 
-static void
-test_listing(void)
+/* Wait for what was asked for to be read; NULL if it does not come. */
+static ZkQueueListing *
+await_listing(void)
 {
-	char		node[128];
-	char		first[256];
-	char		junk[256];
-	ZkContenderId held;
 	ZkQueueListing *listing = NULL;
 
-	node_path(node, "listing");
-	held = acquire(node, ZK_SHARED);
-	stranger_queues(node, "_c_aaa-lock-", first, sizeof(first));
-	snprintf(junk, sizeof(junk), "%s/junk", node);
-	zoo_create(stranger, junk, "", 0, &ZOO_OPEN_ACL_UNSAFE, 0, NULL, 0);
-	zk_queue_request(client, node);
 	for (ZkTime deadline = zk_now() + DEADLINE;
 		 listing == NULL && zk_now() < deadline;)
 	{
@@ -310,6 +301,25 @@ test_listing(void)
 		if (listing == NULL)
 			wait_event();
 	}
+	return listing;
+}
+
+static void
+test_listing(void)
+{
+	char		node[128];
+	char		first[256];
+	char		junk[256];
+	ZkContenderId held;
+	ZkQueueListing *listing;
+
+	node_path(node, "listing");
+	held = acquire(node, ZK_SHARED);
+	stranger_queues(node, "_c_aaa-lock-", first, sizeof(first));
+	snprintf(junk, sizeof(junk), "%s/junk", node);
+	zoo_create(stranger, junk, "", 0, &ZOO_OPEN_ACL_UNSAFE, 0, NULL, 0);
+	zk_queue_request(client, node);
+	listing = await_listing();
 	ok(listing != NULL, "a queue can be read");
 	if (listing == NULL)
 		return;
@@ -326,6 +336,74 @@ test_listing(void)
 	zoo_delete(stranger, junk, -1);
 	zoo_delete(stranger, first, -1);
 	release(held);
+}
+
+/* Ask for a tree and give it up, at once or in the middle, time and again. */
+static void
+give_up_trees(const char *node)
+{
+	for (int i = 0; i < 200; i++)
+	{
+		zk_tree_request(client, node, NULL);
+		usleep((useconds_t) (i * 20));
+		zk_queue_cancel(client);
+	}
+	zk_client_clear_event(client);
+	ok(zk_queue_take(client) == NULL, "what was given up does not come");
+}
+
+static void
+test_tree(void)
+{
+	char		node[128];
+	char		below[160];
+	char		child[200];
+	char		first[256];
+	ZkContenderId held[2];
+	ZkQueueListing *listing;
+
+	node_path(node, "tree");
+	snprintf(below, sizeof(below), "%s/below", node);
+	held[0] = acquire(node, ZK_SHARED);
+	held[1] = acquire(below, ZK_EXCLUSIVE);
+	stranger_queues(node, "_c_aaa-lock-", first, sizeof(first));
+	for (int i = 0; i < 100; i++)
+	{
+		snprintf(child, sizeof(child), "%s/%d", below, i);
+		zoo_create(stranger, child, "", 0, &ZOO_OPEN_ACL_UNSAFE, 0, NULL, 0);
+	}
+	give_up_trees(node);
+
+	zk_tree_request(client, node, NULL);
+	listing = await_listing();
+	ok(listing != NULL && listing->error == ZK_OK && listing->count == 2,
+	   "a tree can be read: two locks");
+	if (listing == NULL || listing->count != 2)
+		return;
+	is_str(listing->members[0].node, node, "the upper one");
+	is_int(listing->members[0].holders, 1, "is held");
+	is_int(listing->members[0].waiters, 1, "and waited for");
+	is_int(listing->members[0].mode, ZK_SHARED, "in the mode of its holder");
+	is_str(listing->members[1].node, below, "the lower one");
+	is_int(listing->members[1].waiters, 0, "is held only");
+	ok(listing->members[1].data_len == (int) strlen(OWNER) &&
+	   memcmp(listing->members[1].data, OWNER, strlen(OWNER)) == 0,
+	   "with the data of its owner");
+	zk_queue_free(listing);
+
+	zk_tree_request(client, node, "below");
+	listing = await_listing();
+	ok(listing != NULL && listing->count == 1, "a child can be left out");
+	zk_queue_free(listing);
+
+	for (int i = 0; i < 100; i++)
+	{
+		snprintf(child, sizeof(child), "%s/%d", below, i);
+		zoo_delete(stranger, child, -1);
+	}
+	zoo_delete(stranger, first, -1);
+	release(held[0]);
+	release(held[1]);
 }
 
 /* Sum of the watches the server keeps for all connections. */
@@ -551,6 +629,7 @@ main(void)
 	test_renewal();
 	test_expiry();
 	test_listing();
+	test_tree();
 	test_abandoning(rounds);
 	test_cycles(rounds);
 	test_caps();

@@ -17,6 +17,7 @@
 
 #include "queue.h"
 #include "random.h"
+#include "random.h"
 #include "tap.h"
 
 #define lengthof(array) ((int) (sizeof(array) / sizeof((array)[0])))
@@ -670,13 +671,49 @@ test_granted(void)
 		ZkQueueEntry entries[MAX_LIST];
 		char		granted[MAX_LIST + 1] = "";
 		int			count = count_names(cases[i].names);
+		int			total = 0;
 
 		is_int(zk_queue_sort(cases[i].names, count, entries, NULL), count,
 			   "granted: all recognised: %s", cases[i].what);
 		for (int j = 0; j < count; j++)
-			strcat(granted, zk_queue_granted(entries, cases[i].sessions, j) ? "y" : "n");
+		{
+			bool		one = zk_queue_granted(entries, cases[i].sessions, j);
+
+			strcat(granted, one ? "y" : "n");
+			total += one;
+		}
 		is_str(granted, cases[i].granted, "granted: %s", cases[i].what);
+		is_int(zk_queue_count_granted(entries, cases[i].sessions, count), total,
+			   "granted: how many: %s", cases[i].what);
 	}
+}
+
+/* How many hold is what comes of asking for each, in short random queues. */
+static void
+test_count_granted(void)
+{
+	int			wrong = 0;
+
+	seed_random(1);
+	for (int round = 0; round < 20000; round++)
+	{
+		ZkQueueEntry entries[MAX_LIST] = {0};
+		int64_t		sessions[MAX_LIST];
+		int			count = random_below(MAX_LIST + 1);
+		int			total = 0;
+
+		for (int i = 0; i < count; i++)
+		{
+			entries[i].sequence = (i > 0 ? entries[i - 1].sequence : 0) +
+				random_below(3);
+			entries[i].mode = random_below(3) == 0 ? ZK_EXCLUSIVE : ZK_SHARED;
+			sessions[i] = random_below(3);
+		}
+		for (int i = 0; i < count; i++)
+			total += zk_queue_granted(entries, sessions, i);
+		wrong += zk_queue_count_granted(entries, sessions, count) != total;
+	}
+	is_int(wrong, 0, "granted: how many, of a queue at a time");
 }
 
 /* ---------- paths ---------- */
@@ -819,6 +856,7 @@ main(void)
 	test_sort();
 	test_decide();
 	test_granted();
+	test_count_granted();
 	test_paths();
 	return done_testing();
 }

@@ -1,0 +1,238 @@
+/*-------------------------------------------------------------------------
+ *
+ * owner.c
+ *	  What the data of a contender says about its owner.
+ *
+ * zklock_owner_data() writes it, one flat JSON object; but whoever may write to
+ * the ensemble can have written anything.  So nothing here throws for what it
+ * reads.  PostgreSQL's JSON parser does not either, but for two things, which are
+ * looked for before: nesting so deep that the stack is too small for it, and an
+ * escaped character that the encoding of the database does not have.
+ *
+ * IDENTIFICATION
+ *	  src/owner.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/jsonapi.h"
+#include "common/string.h"
+#include "mb/pg_wchar.h"
+#include "utils/builtins.h"
+#include "utils/datetime.h"
+#include "utils/timestamp.h"
+
+#include "zklock.h"
+
+/* Longer data is not one of ours: see zklock_owner_data(). */
+#define MAX_OWNER_DATA	4096
+
+/* Nor is one nested more deeply, whatever may be added to it one day. */
+#define MAX_NESTING		8
+
+typedef enum FieldType
+{
+	FIELD_TEXT,
+	FIELD_PORT,
+	FIELD_PID,
+	FIELD_TIME
+} FieldType;
+
+/* The members of the object, in the order of the columns that show them. */
+static const struct
+{
+	const char *key;
+	FieldType	type;
+}			fields[ZK_OWNER_COLS] = {
+	{"cluster", FIELD_TEXT},
+	{"host", FIELD_TEXT},
+	{"port", FIELD_PORT},
+	{"database", FIELD_TEXT},
+	{"pid", FIELD_PID},
+	{"user", FIELD_TEXT},
+	{"application_name", FIELD_TEXT},
+	{"start", FIELD_TIME}
+};
+
+/* How far the parser has come. */
+typedef struct OwnerParse
+{
+	JsonLexContext *lex;
+	int			field;			/* the one it is in; -1 for none of ours */
+	Datum	   *values;
+	bool	   *nulls;
+} OwnerParse;
+
+/*
+ * A point in time as JSON writes it.  False if it is none.
+ */
+static bool
+parse_time(const char *text, Datum *value)
+{
+	char		buffer[MAXDATELEN + MAXDATEFIELDS];
+	char	   *parts[MAXDATEFIELDS];
+	int			types[MAXDATEFIELDS];
+	int			count;
+	int			kind;
+	struct pg_tm tm;
+	fsec_t		fsec;
+	int			zone;
+	TimestampTz result;
+
+	/* none of the words that stand for times */
+	if (text[0] < '0' || text[0] > '9')
+		return false;
+	if (ParseDateTime(text, buffer, sizeof(buffer), parts, types, MAXDATEFIELDS,
+					  &count) != 0 ||
+		DecodeDateTime(parts, types, count, &kind, &tm, &fsec, &zone
+					   DATETIME_EXTRA_ARGUMENT) != 0 ||
+		kind != DTK_DATE || tm2timestamp(&tm, fsec, &zone, &result) != 0)
+		return false;
+	*value = TimestampTzGetDatum(result);
+	return true;
+}
+
+/*
+ * A number from 0 on that is not greater than that.  False if it is none.
+ */
+static bool
+parse_number(const char *text, int greatest, Datum *value)
+{
+	char	   *end;
+	int			number;
+
+	errno = 0;
+	number = strtoint(text, &end, 10);
+	if (errno != 0 || *end != '\0' || number < 0 || number > greatest)
+		return false;
+	*value = Int32GetDatum(number);
+	return true;
+}
+
+/*
+ * A member of an object begins, maybe of one within ours.  What came before
+ * under the same name does not count.
+ */
+static		JSON_ACTION_RESULT
+field_start(void *state, char *name, bool isnull)
+{
+	OwnerParse *parse = state;
+
+	(void) isnull;
+	parse->field = -1;
+	for (int i = 0; parse->lex->lex_level == 1 && i < ZK_OWNER_COLS; i++)
+		if (strcmp(name, fields[i].key) == 0)
+		{
+			parse->field = i;
+			parse->nulls[i] = true;
+		}
+	JSON_ACTION_DONE;
+}
+
+/*
+ * A string, a number, or the like: keep it if it is the value of a member of
+ * ours and of its type.
+ */
+static		JSON_ACTION_RESULT
+scalar(void *state, char *token, JsonTokenType type)
+{
+	OwnerParse *parse = state;
+	int			field = parse->lex->lex_level == 1 ? parse->field : -1;
+	bool		good = false;
+
+	if (field < 0)
+		JSON_ACTION_DONE;
+	if (fields[field].type == FIELD_PORT || fields[field].type == FIELD_PID)
+		good = type == JSON_TOKEN_NUMBER &&
+			parse_number(token,
+						 fields[field].type == FIELD_PORT ? PG_UINT16_MAX : PG_INT32_MAX,
+						 &parse->values[field]);
+	else if (type == JSON_TOKEN_STRING && fields[field].type == FIELD_TIME)
+		good = parse_time(token, &parse->values[field]);
+	else if (type == JSON_TOKEN_STRING)
+	{
+		parse->values[field] = CStringGetTextDatum(token);
+		good = true;
+	}
+	parse->nulls[field] = !good;
+	JSON_ACTION_DONE;
+}
+
+/*
+ * Is this nested so deeply that the parser might run out of stack?  Also true if
+ * that cannot be told, as it is no JSON.
+ */
+static bool
+nested_deeply(const char *text, int length)
+{
+	JsonLexContext *lex = json_lex_context(text, length, GetDatabaseEncoding(),
+										   false);
+	int			depth = 0;
+
+	do
+	{
+		if (json_lex(lex) != JSON_SUCCESS)
+			return true;
+		if (lex->token_type == JSON_TOKEN_OBJECT_START ||
+			lex->token_type == JSON_TOKEN_ARRAY_START)
+			depth++;
+		else if (lex->token_type == JSON_TOKEN_OBJECT_END ||
+				 lex->token_type == JSON_TOKEN_ARRAY_END)
+			depth--;
+	} while (lex->token_type != JSON_TOKEN_END && depth <= MAX_NESTING);
+	return depth > MAX_NESTING;
+}
+
+/*
+ * Does the text have an escape, other than of ASCII, that this database's
+ * encoding may have no character for?
+ */
+static bool
+escapes_foreign(const char *text)
+{
+	if (GetDatabaseEncoding() == PG_UTF8)
+		return false;
+	for (const char *c = strchr(text, '\\'); c != NULL; c = strchr(c + 1, '\\'))
+	{
+		c++;
+		if (*c == '\0')
+			break;
+		if (*c == 'u' && (strncmp(c, "u00", 3) != 0 || c[3] < '0' || c[3] > '7'))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Fill in the ZK_OWNER_COLS columns for some data, of so many bytes.  What it
+ * does not say, or not as ours do, is null; all of it is if it is of another
+ * program, or no JSON.  Allocates in the current memory context, and throws
+ * nothing but for want of memory.
+ */
+void
+zklock_owner_columns(const char *data, int length, Datum *values, bool *nulls)
+{
+	OwnerParse	parse = {.field = -1,.values = values,.nulls = nulls};
+
+	JsonSemAction actions = {
+		.semstate = &parse,
+		.object_field_start = field_start,
+		.scalar = scalar
+	};
+	char	   *text;
+
+	memset(nulls, true, sizeof(bool) * ZK_OWNER_COLS);
+	memset(values, 0, sizeof(Datum) * ZK_OWNER_COLS);
+	if (length > MAX_OWNER_DATA || length < (int) strlen(ZK_OWNER_PREFIX) ||
+		memcmp(data, ZK_OWNER_PREFIX, strlen(ZK_OWNER_PREFIX)) != 0)
+		return;
+	text = zklock_convert(data, length, PG_UTF8, GetDatabaseEncoding());
+	if (text == NULL || escapes_foreign(text) ||
+		nested_deeply(text, (int) strlen(text)))
+		return;
+	parse.lex = json_lex_context(text, (int) strlen(text), GetDatabaseEncoding(),
+								 true);
+	if (pg_parse_json(parse.lex, &actions) != JSON_SUCCESS)
+		memset(nulls, true, sizeof(bool) * ZK_OWNER_COLS);
+}
