@@ -23,6 +23,26 @@ COMMENT ON FUNCTION zk_lock_acquire_xact(text, interval, boolean) IS
 'acquire a lock until the end of the transaction; false if somebody else holds it.
 path: the lock, as in ''/jobs/nightly''; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others; shared: share it with other shared holders';
 
+CREATE FUNCTION zk_lock_acquire(paths text[], timeout interval DEFAULT NULL,
+	shared boolean DEFAULT false)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'zk_lock_acquire_several'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zk_lock_acquire(text[], interval, boolean) IS
+'acquire several locks until they are released or the backend exits, all or none; false if somebody else holds one of them. Calls of this form never deadlock with each other.
+paths: the locks, each is acquired once; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others; shared: share them with other shared holders';
+
+CREATE FUNCTION zk_lock_acquire_xact(paths text[], timeout interval DEFAULT NULL,
+	shared boolean DEFAULT false)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'zk_lock_acquire_several_xact'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zk_lock_acquire_xact(text[], interval, boolean) IS
+'acquire several locks until the end of the transaction, all or none; false if somebody else holds one of them. Calls of this form never deadlock with each other.
+paths: the locks, each is acquired once; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others; shared: share them with other shared holders';
+
 CREATE FUNCTION zk_lock_release(path text, shared boolean DEFAULT NULL)
 RETURNS boolean
 AS 'MODULE_PATHNAME'

@@ -1,13 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * acquire.c
- *	  A lock call from start to end: look into the lock table, ask for a
- *	  contender, wait, grant; and release.
+ *	  A lock call from start to end: look into the lock table, ask for
+ *	  contenders, wait, grant; and release.
  *
- * Whatever ends a wait early, an error, a cancel or a timeout, the contender
- * is released or abandoned before this file is left, and the lock client
- * finishes the work.  When a contender was granted only counts change, which
- * cannot fail.
+ * One lock is several of which there is only one.
+ *
+ * Whatever ends a wait early, an error, a cancel or a timeout, the contenders
+ * are released or abandoned before this file is left, and the lock client
+ * finishes the work.  When all were granted only counts change, which cannot
+ * fail.
  *
  * "False" from an acquire means one thing only: somebody else holds the lock.
  * When that is not known for certain, the call is an error.
@@ -34,23 +36,37 @@
 /* Bytes of an invalid path that a message shows. */
 #define SHOWN_PATH_BYTES	200
 
+/* How often contenders of several locks may be deleted by strangers. */
+#define MAX_VANISHED	10
+
 /* A contender on its way to being granted. */
 typedef struct LockWait
 {
+	const ZkLockName *name;
 	ZkLock	   *lock;
-	ZkMode		mode;
 	ZkContenderId id;
-	const char *owner;			/* data for the contender */
 	bool		upgrade;		/* the same lock is held shared */
-	bool		try_once;		/* timeout 0: do not wait for others */
-	ZkTime		deadline;		/* of the caller's timeout */
-	ZkTime		lock_deadline;	/* of lock_timeout */
 	ZkTime		behind_since;	/* first seen behind another; 0 for not yet */
 	bool		logged;			/* for log_lock_waits */
 	bool		renewed;		/* a proof was asked for */
-	ZkLink		link;
 	ZkContenderStatus status;	/* as last looked at */
 } LockWait;
+
+/* A call that acquires one lock or several. */
+typedef struct LockCall
+{
+	ZkMode		mode;
+	const char *owner;			/* data for the contenders */
+	bool		try_once;		/* timeout 0: do not wait for others */
+	ZkTime		deadline;		/* of the caller's timeout */
+	ZkTime		lock_deadline;	/* of lock_timeout */
+	ZkLink		link;
+	int			vanished;		/* contenders deleted by strangers */
+	int			wait_count;		/* locks that are to be queued for */
+	LockWait   *waits;
+	int			covered_count;	/* locks that are only to be counted */
+	ZkLock	  **covered;
+} LockCall;
 
 /*
  * Check a lock path as the caller wrote it, in the server encoding, and work
@@ -91,11 +107,11 @@ zklock_name_lock(const char *path, ZkLockName *name)
 	pfree(utf8);
 }
 
-/* What a wait is for, for messages. */
+/* What a call waits for, for messages. */
 static const char *
-wait_purpose(const LockWait *wait)
+wait_purpose(const LockCall *call)
 {
-	return wait->mode == ZK_EXCLUSIVE ?
+	return call->mode == ZK_EXCLUSIVE ?
 		"while waiting for exclusive lock" : "while waiting for shared lock";
 }
 
@@ -127,11 +143,11 @@ describe_owner(const LockWait *wait)
 
 /* Whom a wait is for, or why that is not known, as a sentence; palloc'd. */
 static char *
-describe_wait(const LockWait *wait)
+describe_wait(const LockCall *call, const LockWait *wait)
 {
-	if (wait->link.down_since != 0)
+	if (call->link.down_since != 0)
 		return psprintf("There is no connection to ZooKeeper. %s",
-						wait->link.status.detail);
+						call->link.status.detail);
 	if (wait->status.state == ZK_WATCHING)
 		return psprintf("Contender \"%s\" waits for contender \"%s\"%s; %d must go first.",
 						wait->status.name, wait->status.blocker,
@@ -143,14 +159,15 @@ describe_wait(const LockWait *wait)
  * As log_lock_waits asks for: log that a wait has been, or was, a long one.
  */
 static void
-log_wait(const LockWait *wait, const char *stage, bool with_detail)
+log_wait(const LockCall *call, const LockWait *wait, const char *stage,
+		 bool with_detail)
 {
 	ZkTime		waited = zk_now() - wait->behind_since;
-	char	   *detail = with_detail ? describe_wait(wait) : NULL;
+	char	   *detail = with_detail ? describe_wait(call, wait) : NULL;
 
 	ereport(LOG,
 			(errmsg("process %d %s %s lock \"%s\" after %ld.%03d ms",
-					MyProcPid, stage, mode_name(wait->mode), wait->lock->path,
+					MyProcPid, stage, mode_name(call->mode), wait->lock->path,
 					(long) (waited / 1000), (int) (waited % 1000)),
 			 detail != NULL ? errdetail_log("%s", detail) : 0));
 }
@@ -159,15 +176,15 @@ log_wait(const LockWait *wait, const char *stage, bool with_detail)
  * lock_timeout has passed.  Throws 55P03.
  */
 pg_noreturn static void
-report_lock_timeout(const LockWait *wait)
+report_lock_timeout(const LockCall *call, const LockWait *wait)
 {
-	char	   *detail = describe_wait(wait);
+	char	   *detail = describe_wait(call, wait);
 
 	ereport(ERROR,
 			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 			 errmsg("canceling statement due to lock timeout"),
 			 errdetail("%s", detail),
-			 errcontext("%s \"%s\"", wait_purpose(wait), wait->lock->path)));
+			 errcontext("%s \"%s\"", wait_purpose(call), wait->lock->path)));
 }
 
 /*
@@ -175,10 +192,10 @@ report_lock_timeout(const LockWait *wait)
  * first (S25).  Throws 40P01.
  */
 pg_noreturn static void
-report_deadlock(const LockWait *wait)
+report_deadlock(const LockCall *call, const LockWait *wait)
 {
 	if (log_lock_waits)
-		log_wait(wait, "detected deadlock while waiting for", true);
+		log_wait(call, wait, "detected deadlock while waiting for", true);
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
 			 errmsg("deadlock detected"),
@@ -188,121 +205,257 @@ report_deadlock(const LockWait *wait)
 }
 
 /*
- * Ask for a contender.  Throws 54000, 53200, 08006.
+ * Ask for the contenders, of several locks for all at once.  Throws 54000,
+ * 53200, 08006.
  */
 static void
-request_contender(LockWait *wait)
+request_contenders(LockCall *call)
 {
+	const char *nodes[ZK_MAX_GROUP];
+	ZkContenderId ids[ZK_MAX_GROUP];
 	ZkError		error;
 
-	wait->renewed = false;
-	wait->id = zk_contender_request(zklock_client, wait->lock->node,
-									wait->mode, wait->owner,
-									strlen(wait->owner), &error);
-	if (wait->id == 0)
+	for (int i = 0; i < call->wait_count; i++)
+		nodes[i] = call->waits[i].lock->node;
+	if (!zk_contenders_request(zklock_client, call->wait_count, nodes,
+							   call->mode, call->owner, strlen(call->owner),
+							   ids, &error))
 		zklock_report_error(error, "", "could not acquire lock",
-							wait->lock->path);
+							call->waits[0].lock->path);
+	for (int i = 0; i < call->wait_count; i++)
+	{
+		call->waits[i].id = ids[i];
+		call->waits[i].renewed = false;
+	}
+}
+
+/* Give up the contenders, in whatever state they are.  Cannot fail. */
+static void
+abandon_contenders(LockCall *call)
+{
+	for (int i = 0; i < call->wait_count; i++)
+	{
+		zk_contender_abandon(zklock_client, call->waits[i].id);
+		call->waits[i].id = 0;
+	}
 }
 
 /*
- * The contender was granted.  May the caller be told?  Not if so much time
- * has passed meanwhile that it is lost again: then a new one is asked for
- * (S3).  Nor before it is proved, if the lease is over.  Throws as
- * request_contender().
+ * A contender has failed.  Returns if all are to queue anew, as one of several has
+ * lost its place; else throws what the lock client reports.
+ */
+static void
+check_failure(LockCall *call, const LockWait *wait)
+{
+	if (wait->status.error == ZK_ERR_UNQUEUED ||
+		(wait->status.error == ZK_ERR_VANISHED &&
+		 ++call->vanished <= MAX_VANISHED))
+		return;
+	zklock_report_error(wait->status.error, wait->status.detail,
+						"could not acquire lock", wait->lock->path);
+}
+
+/*
+ * Look where a contender stands: ZK_LEASE_RUNS if the caller may be told that it
+ * was granted; ZK_LEASE_LAPSED if not yet, be it that its lease is over and a proof
+ * was asked for; ZK_LEASE_LOST if all have to queue anew, which they have as well
+ * if so much time has passed since the grant that it is lost again (S3).  Throws
+ * as check_failure().
+ */
+static ZkLease
+look_at(LockCall *call, LockWait *wait)
+{
+	ZkLease		lease = ZK_LEASE_LOST;
+
+	zk_contender_status(zklock_client, wait->id, &wait->status);
+	if (wait->status.state == ZK_FAILED)
+		check_failure(call, wait);
+	else if (wait->status.state == ZK_HELD || wait->status.state == ZK_LOST)
+	{
+		lease = zklock_lease_judge(wait->id, &wait->status);
+		if (lease == ZK_LEASE_LAPSED && !wait->renewed)
+			zk_client_renew(zklock_client);
+		wait->renewed |= lease == ZK_LEASE_LAPSED;
+	}
+	else
+		lease = ZK_LEASE_LAPSED;
+	return lease;
+}
+
+/*
+ * Look where all contenders stand, and have them queue anew if need be.  Returns
+ * one that is waited for, behind somebody else's if there is such a one; NULL if
+ * all are granted.  *until is moved up to when to look again.  Throws as look_at()
+ * and request_contenders().
+ */
+static LockWait *
+look_around(LockCall *call, ZkTime *until)
+{
+	LockWait   *waited = NULL;
+
+	for (int i = 0; i < call->wait_count; i++)
+	{
+		LockWait   *wait = &call->waits[i];
+		ZkLease		lease = look_at(call, wait);
+
+		if (lease == ZK_LEASE_LOST)
+		{
+			abandon_contenders(call);
+			request_contenders(call);
+			memset(&wait->status, 0, sizeof(wait->status));
+			return wait;
+		}
+		if (lease == ZK_LEASE_RUNS)
+			continue;
+		if (wait->status.state == ZK_HELD)
+			*until = Min(*until, wait->status.presumed_lost);
+		if (waited == NULL || (waited->status.state != ZK_WATCHING &&
+							   wait->status.state == ZK_WATCHING))
+			waited = wait;
+	}
+	return waited;
+}
+
+/*
+ * What the call builds on must not be lost: locks that are to be upgraded, and
+ * those that are only to be counted.  Throws ZKL01.
+ */
+static void
+check_held(const LockCall *call)
+{
+	for (int i = 0; i < call->wait_count; i++)
+		if (call->waits[i].upgrade &&
+			zklock_lock_judge(call->waits[i].lock) == ZK_LEASE_LOST)
+			zklock_report_lost(call->waits[i].lock);
+	for (int i = 0; i < call->covered_count; i++)
+		if (zklock_lock_judge(call->covered[i]) == ZK_LEASE_LOST)
+			zklock_report_lost(call->covered[i]);
+}
+
+/*
+ * Contenders stand behind others: do what is due after deadlock_timeout.
+ * Returns when to look again, at the latest.  Throws 40P01.
+ */
+static ZkTime
+check_long_waits(LockCall *call, ZkTime now)
+{
+	ZkTime		next = ZKLOCK_FOREVER;
+
+	for (int i = 0; i < call->wait_count; i++)
+	{
+		LockWait   *wait = &call->waits[i];
+		ZkTime		due;
+
+		if (wait->status.state != ZK_WATCHING)
+			continue;
+		if (wait->behind_since == 0)
+			wait->behind_since = now;
+		due = wait->behind_since + ZK_MS(DeadlockTimeout);
+		if (now < due)
+		{
+			next = Min(next, due);
+			continue;
+		}
+		if (wait->status.deadlock)
+			report_deadlock(call, wait);
+		if (log_lock_waits && !wait->logged)
+			log_wait(call, wait, "still waiting for", true);
+		wait->logged = true;
+	}
+	return next;
+}
+
+/*
+ * Make sure that a lock that the table says is held really is, before it is
+ * counted once more (S4).  Returns false if it was lost.  Throws 55P03, or
+ * 08006 when that could not be told in time.
  */
 static bool
-grant_stands(LockWait *wait)
+still_held(LockCall *call, ZkLock *lock)
 {
-	switch (zklock_lease_judge(wait->id, &wait->status))
+	LockWait	wait = {.lock = lock};
+	ZkTime		deadline = Min(call->deadline, call->lock_deadline);
+
+	switch (zklock_lock_assure(lock, deadline, NULL))
 	{
 		case ZK_LEASE_RUNS:
 			return true;
-		case ZK_LEASE_LAPSED:
-			if (!wait->renewed)
-				zk_client_renew(zklock_client);
-			wait->renewed = true;
-			break;
 		case ZK_LEASE_LOST:
-			zk_contender_abandon(zklock_client, wait->id);
-			request_contender(wait);
-			zk_contender_status(zklock_client, wait->id, &wait->status);
 			break;
+		case ZK_LEASE_LAPSED:
+			zklock_link_begin(&call->link);
+			if (call->lock_deadline < call->deadline)
+				report_lock_timeout(call, &wait);
+			call->link.was_up = true;	/* when the lock was acquired */
+			zklock_link_report(&call->link, "could not acquire lock",
+							   lock->path);
 	}
 	return false;
 }
 
 /*
- * The contender stands behind another one: do what is due after
- * deadlock_timeout.  Returns when to look again, at the latest.  Throws 40P01.
+ * All contenders are granted.  Do the locks that are only counted hold, too?
+ * Returns false if that took some time, in which anything can have happened.
+ * Throws ZKL01, and as still_held().
  */
-static ZkTime
-check_long_wait(LockWait *wait, ZkTime now)
+static bool
+covered_hold(LockCall *call)
 {
-	ZkTime		due;
-
-	if (wait->behind_since == 0)
-		wait->behind_since = now;
-	due = wait->behind_since + ZK_MS(DeadlockTimeout);
-	if (now < due)
-		return due;
-	if (wait->status.deadlock)
-		report_deadlock(wait);
-	if (log_lock_waits && !wait->logged)
-		log_wait(wait, "still waiting for", true);
-	wait->logged = true;
-	return ZKLOCK_FOREVER;
+	for (int i = 0; i < call->covered_count; i++)
+	{
+		if (zklock_lock_judge(call->covered[i]) == ZK_LEASE_RUNS)
+			continue;
+		if (!still_held(call, call->covered[i]))
+			zklock_report_lost(call->covered[i]);
+		return false;
+	}
+	return true;
 }
 
 /*
- * Wait until the contender is granted: true; or until it is certain that
- * somebody else holds the lock when time is up: false.
+ * Wait until all contenders are granted: true; or until it is certain that
+ * somebody else holds one of the locks when time is up: false.
  *
  * Throws 55P03 at lock_timeout, 40P01 for a deadlock, 08001 or 08006 when
- * ZooKeeper cannot be asked, ZKL01 when the lock is to be upgraded and was
+ * ZooKeeper cannot be asked, ZKL01 when a lock is to be upgraded and was
  * lost, what the lock client reports, what interrupts throw.
  */
 static bool
-wait_for_grant(LockWait *wait)
+wait_for_grants(LockCall *call)
 {
 	for (;;)
 	{
 		ZkTime		now;
-		ZkTime		until = Min(wait->deadline, wait->lock_deadline);
+		ZkTime		until = Min(call->deadline, call->lock_deadline);
 		ZkTime		patience;
+		LockWait   *wait;
 		bool		behind;
 
-		zklock_link_look(&wait->link);
-		zk_contender_status(zklock_client, wait->id, &wait->status);
+		zklock_link_look(&call->link);
+		wait = look_around(call, &until);
 		now = zk_now();
-
-		if (wait->status.state == ZK_FAILED)
-			zklock_report_error(wait->status.error, wait->status.detail,
-								"could not acquire lock", wait->lock->path);
-		if ((wait->status.state == ZK_HELD || wait->status.state == ZK_LOST) &&
-			grant_stands(wait))
+		if (wait == NULL && covered_hold(call))
 			return true;
-		if (wait->status.state == ZK_HELD)
-			until = Min(until, wait->status.presumed_lost);
-
-		if (wait->upgrade && zklock_lock_judge(wait->lock) == ZK_LEASE_LOST)
-			zklock_report_lost(wait->lock);
+		if (wait == NULL)
+			continue;
+		check_held(call);
 
 		behind = wait->status.state == ZK_WATCHING &&
-			wait->link.down_since == 0;
-		if (behind && (wait->try_once || now >= wait->deadline))
+			call->link.down_since == 0;
+		if (behind && (call->try_once || now >= call->deadline))
 			return false;
-		if (now >= wait->deadline)
-			zklock_link_report(&wait->link, "could not acquire lock",
+		if (now >= call->deadline)
+			zklock_link_report(&call->link, "could not acquire lock",
 							   wait->lock->path);
-		if (now >= wait->lock_deadline)
-			report_lock_timeout(wait);
-		patience = zklock_link_patience(&wait->link);
+		if (now >= call->lock_deadline)
+			report_lock_timeout(call, wait);
+		patience = zklock_link_patience(&call->link);
 		if (now >= patience)
-			zklock_link_report(&wait->link, "could not acquire lock",
+			zklock_link_report(&call->link, "could not acquire lock",
 							   wait->lock->path);
 		if (behind)
-			until = Min(until, check_long_wait(wait, now));
-		zklock_session_wait(Min(until, patience), wait_purpose(wait),
+			until = Min(until, check_long_waits(call, now));
+		zklock_session_wait(Min(until, patience), wait_purpose(call),
 							wait->lock->path);
 	}
 }
@@ -320,168 +473,188 @@ has_ended(ZkContenderId id, ZkContenderStatus *status)
 }
 
 /*
- * The wait has ended without a grant: delete the contender, and wait a moment
- * for it.  Throws what interrupts throw.
+ * The wait has ended without a grant: delete the contenders, and wait a moment
+ * for that.  Throws what interrupts throw.
  */
 static void
-withdraw(LockWait *wait)
+withdraw(LockCall *call)
 {
 	ZkTime		deadline = zk_now() + CLEANUP_PATIENCE;
 
-	zk_contender_release(zklock_client, wait->id);
-	while (!has_ended(wait->id, &wait->status) && zk_now() < deadline)
-		zklock_session_wait(deadline, wait_purpose(wait), wait->lock->path);
-	zk_contender_abandon(zklock_client, wait->id);
+	for (int i = 0; i < call->wait_count; i++)
+		zk_contender_release(zklock_client, call->waits[i].id);
+	for (int i = 0; i < call->wait_count; i++)
+		while (!has_ended(call->waits[i].id, &call->waits[i].status) &&
+			   zk_now() < deadline)
+			zklock_session_wait(deadline, wait_purpose(call),
+								call->waits[i].lock->path);
+	abandon_contenders(call);
 }
 
 /*
- * The contender was granted: last reasons not to take it.  Throws 57014 if the
- * statement was cancelled in the same instant (S17), ZKL01 if what was to be
- * upgraded is lost.
+ * The contenders were granted: last reasons not to take them.  Throws 57014 if
+ * the statement was cancelled in the same instant (S17), ZKL01 as check_held().
  */
 static void
-check_grant(LockWait *wait)
+check_grants(const LockCall *call)
 {
 	CHECK_FOR_INTERRUPTS();
-	if (wait->upgrade && zklock_lock_judge(wait->lock) == ZK_LEASE_LOST)
-		zklock_report_lost(wait->lock);
-	if (wait->lock->lost)
-		ereport(WARNING,
-				(errcode(ERRCODE_ZK_LOCK_LOST),
-				 errmsg("lock \"%s\" had been lost", wait->lock->path),
-				 zklock_errdetail_lost(wait->lock)));
-	if (wait->logged && log_lock_waits)
-		log_wait(wait, "acquired", false);
+	check_held(call);
+	for (int i = 0; i < call->wait_count; i++)
+	{
+		const LockWait *wait = &call->waits[i];
+
+		if (wait->lock->lost)
+			ereport(WARNING,
+					(errcode(ERRCODE_ZK_LOCK_LOST),
+					 errmsg("lock \"%s\" had been lost", wait->lock->path),
+					 zklock_errdetail_lost(wait->lock)));
+		if (wait->logged && log_lock_waits)
+			log_wait(call, wait, "acquired", false);
+	}
 }
 
 /*
- * Ask for a contender and wait for its grant, which then is the lock table's.
- * Returns false if somebody else holds the lock; no contender is left then,
- * nor after an error.  Throws as wait_for_grant() and request_contender().
+ * Ask for contenders and wait for their grants; then they are the lock table's.
+ * Returns false if somebody else holds one of the locks; no contender is left
+ * then, nor after an error.  Throws as wait_for_grants() and
+ * request_contenders().
  */
 static bool
-queue_up(LockWait *wait)
+queue_up(LockCall *call)
 {
 	bool		granted;
 
-	request_contender(wait);
+	request_contenders(call);
 	PG_TRY();
 	{
-		granted = wait_for_grant(wait);
+		granted = wait_for_grants(call);
 		if (granted)
-			check_grant(wait);
+			check_grants(call);
 		else
-			withdraw(wait);
+			withdraw(call);
 	}
 	PG_CATCH();
 	{
-		zk_contender_abandon(zklock_client, wait->id);
+		abandon_contenders(call);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
 
-	if (granted)
-		zklock_lock_granted(wait->lock, wait->mode, wait->id,
-							wait->status.name);
+	for (int i = 0; granted && i < call->wait_count; i++)
+		zklock_lock_granted(call->waits[i].lock, call->mode, call->waits[i].id,
+							call->waits[i].status.name);
 	return granted;
-}
-
-/*
- * Make sure that a lock that the table says is held really is, before it is
- * counted once more (S4).  Returns false if it was lost.  Throws 55P03, or
- * 08006 when that could not be told in time.
- */
-static bool
-still_held(LockWait *wait)
-{
-	ZkTime		deadline = Min(wait->deadline, wait->lock_deadline);
-
-	switch (zklock_lock_assure(wait->lock, deadline, NULL))
-	{
-		case ZK_LEASE_RUNS:
-			return true;
-		case ZK_LEASE_LOST:
-			break;
-		case ZK_LEASE_LAPSED:
-			zklock_link_begin(&wait->link);
-			if (wait->lock_deadline < wait->deadline)
-				report_lock_timeout(wait);
-			wait->link.was_up = true;	/* when the lock was acquired */
-			zklock_link_report(&wait->link, "could not acquire lock",
-							   wait->lock->path);
-	}
-	return false;
 }
 
 /*
  * Fix when a call that begins now has to end.
  */
 static void
-set_deadlines(LockWait *wait, ZkTime timeout)
+set_deadlines(LockCall *call, ZkTime timeout)
 {
 	ZkTime		now = zk_now();
 
-	wait->try_once = timeout == 0;
-	if (wait->try_once)
+	call->try_once = timeout == 0;
+	if (call->try_once)
 		timeout = ZK_MS(zklock_connect_timeout);
-	wait->deadline = timeout > ZKLOCK_FOREVER - now ?
+	call->deadline = timeout > ZKLOCK_FOREVER - now ?
 		ZKLOCK_FOREVER : now + timeout;
-	wait->lock_deadline = LockTimeout > 0 ?
+	call->lock_deadline = LockTimeout > 0 ?
 		now + ZK_MS(LockTimeout) : ZKLOCK_FOREVER;
 }
 
 /*
- * Acquire a lock.
+ * Sort out which locks have to be queued for, and which the backend holds already
+ * and are only to be counted.  Throws ZKL01, see zklock_acquire(), and as
+ * still_held().
+ */
+static void
+sort_out(LockCall *call, const ZkLockName *names, int count, ZkScope scope)
+{
+	call->waits = palloc0(count * sizeof(LockWait));
+	call->covered = palloc(count * sizeof(ZkLock *));
+	for (int i = 0; i < count; i++)
+	{
+		ZkLock	   *lock = zklock_lock_find(&names[i]);
+
+		if (lock != NULL && zklock_lock_judge(lock) != ZK_LEASE_LOST &&
+			zklock_lock_covers(lock, call->mode) && still_held(call, lock))
+		{
+			call->covered[call->covered_count++] = lock;
+			continue;
+		}
+		if (lock != NULL && lock->lost &&
+			(zklock_lock_binds(lock) || scope == ZK_SCOPE_TRANSACTION))
+			zklock_report_lost(lock);
+		call->waits[call->wait_count++].name = &names[i];
+	}
+}
+
+/*
+ * Queue for the locks of a call, which are some.  Returns false if somebody else
+ * holds one of them.  Throws as queue_up(), zklock_session_open() and
+ * zklock_lock_make_room().
+ */
+static bool
+acquire_missing(LockCall *call, ZkScope scope)
+{
+	bool		granted;
+
+	zklock_session_open(zklock_table_idle());
+	zklock_link_begin(&call->link);
+	for (int i = 0; i < call->wait_count; i++)
+	{
+		LockWait   *wait = &call->waits[i];
+
+		wait->lock = zklock_lock_make(wait->name);
+		zklock_lock_make_room(wait->lock, scope, call->mode);
+		wait->upgrade = wait->lock->contender[ZK_SHARED] != 0;
+	}
+	call->owner = zklock_owner_data();
+	granted = queue_up(call);
+	for (int i = 0; !granted && i < call->wait_count; i++)
+		zklock_lock_forget(call->waits[i].lock);
+	return granted;
+}
+
+/*
+ * Acquire locks, all or none: count of them, at most ZK_MAX_GROUP, no two of which
+ * are the same.
  *
  * timeout, in microseconds, bounds the whole call: ZKLOCK_FOREVER waits as
  * long as lock_timeout allows, 0 does not wait for others.  Returns true when
- * the lock is held, false when somebody else holds it.
+ * the locks are held, false when somebody else holds one.
  *
  * A session-scope lock that was lost is acquired anew, with a WARNING.  Not so
  * in transaction scope, nor when the transaction itself has lost it: what it
  * did under the lock may have been overtaken, so it has to roll back, or the
  * session to see to its loss first.  (Having fenced the lock it would even wait
  * for the next holder, who waits at the fence.)  Then throws ZKL01; else as
- * queue_up(), zklock_session_open() and zklock_lock_make_room().
+ * acquire_missing().
  */
 bool
-zklock_acquire(const ZkLockName *name, ZkTime timeout, ZkMode mode,
-			   ZkScope scope)
+zklock_acquire(const ZkLockName *names, int count, ZkTime timeout,
+			   ZkMode mode, ZkScope scope)
 {
-	LockWait	wait;
-	ZkLock	   *lock = zklock_lock_find(name);
+	LockCall	call;
 
-	memset(&wait, 0, sizeof(wait));
-	wait.mode = mode;
-	set_deadlines(&wait, timeout);
+	memset(&call, 0, sizeof(call));
+	call.mode = mode;
+	set_deadlines(&call, timeout);
+	sort_out(&call, names, count, scope);
 
-	if (lock != NULL)
-	{
-		wait.lock = lock;
-		if (zklock_lock_judge(lock) != ZK_LEASE_LOST &&
-			zklock_lock_covers(lock, mode) && still_held(&wait))
-		{
-			zklock_lock_make_room(lock, scope, mode);
-			zklock_lock_count(lock, scope, mode);
-			return true;
-		}
-		if (lock->lost &&
-			(zklock_lock_binds(lock) || scope == ZK_SCOPE_TRANSACTION))
-			zklock_report_lost(lock);
-	}
-
-	zklock_session_open(zklock_table_idle());
-	zklock_link_begin(&wait.link);
-	wait.lock = lock = zklock_lock_make(name);
-	zklock_lock_make_room(lock, scope, mode);
-	wait.upgrade = lock->contender[ZK_SHARED] != 0;
-	wait.owner = zklock_owner_data();
-	if (!queue_up(&wait))
-	{
-		zklock_lock_forget(lock);
+	/* of what is lost from here on nothing is acquired anew */
+	for (int i = 0; i < call.covered_count; i++)
+		zklock_lock_make_room(call.covered[i], scope, mode);
+	if (call.wait_count == 0)
+		check_held(&call);
+	else if (!acquire_missing(&call, scope))
 		return false;
-	}
-	zklock_lock_count(lock, scope, mode);
+	for (int i = 0; i < call.covered_count; i++)
+		zklock_lock_count(call.covered[i], scope, mode);
+	for (int i = 0; i < call.wait_count; i++)
+		zklock_lock_count(call.waits[i].lock, scope, mode);
 	return true;
 }
 

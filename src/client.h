@@ -67,6 +67,9 @@
 /* Room left for those who want locks while a queue or a tree is being read. */
 #define ZK_READ_RESERVE		16
 
+/* Operations of a group's multi-op besides its creates (group.c). */
+#define ZK_STAMP_OPS		3
+
 /* A request that the server has heard, somewhen between these. */
 typedef struct ZkHeard
 {
@@ -98,6 +101,7 @@ typedef struct DoorSlot
 	bool		counted;		/* is one of Door.losses */
 	uint16_t	next;			/* next in the list of orders, or free list */
 	uint16_t	partner;		/* DOWNGRADE: slot of the exclusive one */
+	uint16_t	next_member;	/* REQUEST: next in the ring of its group */
 	ZkOrder		order;			/* backend writes, helper takes */
 	ZkMode		mode;
 	char	   *node;			/* malloc'd by the backend, freed by the helper
@@ -171,6 +175,7 @@ typedef struct DoorOrder
 	int			slot;
 	ZkOrder		order;
 	uint16_t	partner;
+	uint16_t	next_member;
 	ZkMode		mode;
 	const char *node;
 	char	   *owner;
@@ -191,6 +196,7 @@ typedef enum RequestKind
 {
 	REQ_FREE,
 	REQ_CREATE,					/* the contender */
+	REQ_GROUP,					/* a group of contenders, a multi */
 	REQ_LIST,					/* the queue, to find its place */
 	REQ_FIND,					/* the queue, to find a lost create's name */
 	REQ_PARENT,					/* a container on the way to the lock node */
@@ -276,11 +282,13 @@ typedef struct Contender
 	bool		own_watch;		/* its own znode is being watched */
 	bool		changed;		/* its data was changed by somebody else */
 	bool		revoked;		/* somebody asks for the lock back */
+	bool		grouped;		/* created in one transaction with others */
 	uint8_t		attempts;		/* creates in vain, in a row */
 	uint8_t		pending;		/* requests on their way for it */
 	uint16_t	partner;		/* exclusive one to take the place of, or to see
 								 * gone before this one is */
 	uint16_t	successor;		/* the one whose partner this is */
+	uint16_t	next_member;	/* of the group that is to be created; a ring */
 	uint16_t	parent_len;		/* bytes of the path of the container to create */
 	uint32_t	incarnation;	/* bumped with each new identity (base) */
 	uint32_t	watch_serial;	/* of the REQ_OWN on its way; 0 for none */
@@ -328,6 +336,20 @@ typedef struct Renewal
 	uint32_t	incarnations[ZK_RENEWAL_BATCH];
 	zoo_op_result_t results[ZK_RENEWAL_BATCH];
 } Renewal;
+
+/*
+ * A group being created; one at a time, as requests are answered in their order.
+ * engine_lock; results, stat and paths also by the library.
+ */
+typedef struct GroupCreate
+{
+	bool		pending;
+	int			count;
+	uint16_t	slots[ZK_MAX_GROUP];
+	zoo_op_result_t results[ZK_MAX_GROUP + ZK_STAMP_OPS];
+	struct Stat stat;			/* of the transaction: czxid, ephemeralOwner */
+	char		paths[ZK_MAX_GROUP][ZK_CONTENDER_PATH_SIZE];
+} GroupCreate;
 
 /* A queue being read for the backend.  engine_lock. */
 typedef struct QueueRead
@@ -456,6 +478,7 @@ struct ZkClient
 	uint32_t	last_serial;
 	Request		requests[ZK_MAX_IN_FLIGHT];
 	Renewal		renewals[ZK_RENEWALS];
+	GroupCreate group;
 	Errand		errand;			/* what the next three are for */
 	QueueRead	read;
 	Breaking	breaking;
@@ -585,10 +608,19 @@ extern void zk_send_children(ZkClient *client, int slot, RequestKind kind,
 extern void zk_place_send_list(ZkClient *client, int slot);
 
 /* in create.c: its coming into being */
+extern void zk_create_adopt(ZkClient *client, int slot, const char *name,
+							const struct Stat *stat, ZkTime sent_at);
+extern void zk_create_failed(ZkClient *client, int slot, int rc);
+extern void zk_parent_missing(Contender *c);
 extern void zk_send_create(ZkClient *client, int slot);
 extern void zk_send_parent(ZkClient *client, int slot);
 extern void zk_send_find(ZkClient *client, int slot);
 extern void zk_send_stat(ZkClient *client, int slot);
+
+/* in group.c: its coming into being with others */
+extern void zk_group_dissolve(ZkClient *client, int slot);
+extern void zk_group_broken(ZkClient *client, int slot);
+extern void zk_send_group(ZkClient *client, int slot);
 
 /* in remove.c: its going */
 extern void zk_send_delete(ZkClient *client, int slot);

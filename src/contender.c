@@ -39,6 +39,7 @@ gone(ZkClient *client, int slot)
 	Contender  *c = &client->contenders[slot];
 
 	zk_contender_unwatch(c);
+	zk_group_dissolve(client, slot);
 	if (c->successor != ZK_NO_SLOT)
 	{
 		client->contenders[c->successor].partner = ZK_NO_SLOT;
@@ -72,6 +73,8 @@ zk_contender_begin(ZkClient *client, const DoorOrder *order)
 
 	c->owner = order->owner;
 	c->owner_len = order->owner_len;
+	c->next_member = order->next_member;
+	c->grouped = c->next_member != ZK_NO_SLOT;
 }
 
 /*
@@ -140,6 +143,8 @@ zk_contender_advance(ZkClient *client, int slot)
 		case ZK_WANTED:
 			if (c->need_parent)
 				zk_send_parent(client, slot);
+			else if (c->grouped)
+				zk_send_group(client, slot);
 			else
 				zk_send_create(client, slot);
 			break;
@@ -215,6 +220,7 @@ void
 zk_contenders_handle_closed(ZkClient *client)
 {
 	zk_own_watches_gone(client);
+	client->group.pending = false;
 	for (int i = 0; i < client->used; i++)
 	{
 		Contender  *c = &client->contenders[i];
@@ -247,6 +253,16 @@ zk_contenders_session_over(ZkClient *client, bool expired)
 
 		if (!c->in_use)
 			continue;
+		if (!c->unwanted && c->grouped &&
+			c->state != ZK_HELD && c->state != ZK_WANTED)
+		{
+			/* the backend has its whole group queue anew */
+			if (expired)
+				zk_contender_forget(c);
+			zk_contender_fail(client, i, ZK_ERR_UNQUEUED,
+							  "The ZooKeeper session is over.");
+			continue;
+		}
 		if (!c->unwanted && c->state != ZK_HELD)
 		{
 			if (!expired && (c->name[0] != '\0' || c->maybe_exists))

@@ -22,9 +22,9 @@
 /*
  * The contender exists and this is its znode.
  */
-static void
-adopt(ZkClient *client, int slot, const char *name, const struct Stat *stat,
-	  ZkTime sent_at)
+void
+zk_create_adopt(ZkClient *client, int slot, const char *name,
+				const struct Stat *stat, ZkTime sent_at)
 {
 	Contender  *c = &client->contenders[slot];
 
@@ -75,10 +75,21 @@ creation_denied(ZkClient *client, int slot, int rc, size_t len)
 }
 
 /*
+ * The lock node is not there: it is to be created first.
+ */
+void
+zk_parent_missing(Contender *c)
+{
+	c->need_parent = true;
+	c->parent_seen = false;
+	c->parent_len = (uint16_t) strlen(c->node);
+}
+
+/*
  * The create was answered with an error.
  */
-static void
-create_failed(ZkClient *client, int slot, int rc)
+void
+zk_create_failed(ZkClient *client, int slot, int rc)
 {
 	Contender  *c = &client->contenders[slot];
 
@@ -94,9 +105,7 @@ create_failed(ZkClient *client, int slot, int rc)
 	switch (rc)
 	{
 		case ZNONODE:
-			c->need_parent = true;
-			c->parent_seen = false;
-			c->parent_len = (uint16_t) strlen(c->node);
+			zk_parent_missing(c);
 			if (++c->attempts > ZK_MAX_ATTEMPTS)
 				zk_contender_fail(client, slot, ZK_ERR_VANISHING,
 								  "Lock node \"%.150s\" vanished each of %d times it was created.",
@@ -127,10 +136,10 @@ on_create(int rc, const char *path, const struct Stat *stat,
 	if (zk_contender_answered(context, &client, &request) == NULL)
 		return;
 	if (rc == ZOK)
-		adopt(client, request.which, strrchr(path, '/') + 1, stat,
-			  request.sent_at);
+		zk_create_adopt(client, request.which, strrchr(path, '/') + 1, stat,
+						request.sent_at);
 	else
-		create_failed(client, request.which, rc);
+		zk_create_failed(client, request.which, rc);
 	zk_contender_leave(client, request.which);
 }
 
@@ -275,7 +284,7 @@ on_stat(int rc, const struct Stat *stat, const void *context)
 	if (c == NULL)
 		return;
 	if (rc == ZOK)
-		adopt(client, request.which, c->name, stat, c->proved_at);
+		zk_create_adopt(client, request.which, c->name, stat, c->proved_at);
 	else if (rc == ZNONODE)
 		zk_contender_missing(client, request.which);
 	else
@@ -306,8 +315,9 @@ zk_send_stat(ZkClient *client, int slot)
  * shows all that was executed before the connection was regained.
  */
 static void
-find_by_base(Contender *c, const struct String_vector *list)
+find_by_base(ZkClient *client, int slot, const struct String_vector *list)
 {
+	Contender  *c = &client->contenders[slot];
 	size_t		len = strlen(c->base);
 
 	for (int i = 0; i < list->count; i++)
@@ -318,7 +328,11 @@ find_by_base(Contender *c, const struct String_vector *list)
 			return;
 		}
 	zk_contender_forget(c);
-	if (!c->unwanted)
+	if (c->unwanted)
+		return;
+	if (c->grouped)
+		zk_group_broken(client, slot);
+	else
 		c->state = ZK_WANTED;
 }
 
@@ -351,7 +365,7 @@ on_find(int rc, const struct String_vector *list, const void *context)
 	if (c == NULL)
 		return;
 	if (rc == ZOK || rc == ZNONODE)
-		find_by_base(c, rc == ZOK ? list : &none);
+		find_by_base(client, request.which, rc == ZOK ? list : &none);
 	else if (rc == ZNOAUTH)
 		zk_contender_stuck(client, request.which, "list the children of");
 	else

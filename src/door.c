@@ -132,7 +132,7 @@ slot_allocate(Door *door, const char *node, ZkError *error)
 	slot->dead = slot->ordered = false;
 	slot->relied_on = slot->counted = false;
 	slot->order = ZK_ORDER_NONE;
-	slot->partner = ZK_NO_SLOT;
+	slot->partner = slot->next_member = ZK_NO_SLOT;
 	slot->owner = NULL;
 	slot->owner_len = 0;
 	memset(&slot->status, 0, sizeof(slot->status));
@@ -317,40 +317,77 @@ ZkContenderId
 zk_contender_request(ZkClient *client, const char *node, ZkMode mode,
 					 const char *owner, size_t owner_len, ZkError *error)
 {
-	Door	   *door = &client->door;
-	ZkContenderId id = 0;
-	DoorSlot   *slot;
-	char	   *data;
+	ZkContenderId id;
 
-	if (atomic_load(&zk_poisoned))
-	{
-		*error = ZK_ERR_POISONED;
-		return 0;
-	}
-	data = malloc(owner_len + 1);
-	if (data == NULL)
-	{
-		*error = ZK_ERR_NO_MEMORY;
-		return 0;
-	}
-	memcpy(data, owner, owner_len);
+	return zk_contenders_request(client, 1, &node, mode, owner, owner_len, &id,
+								 error) ? id : 0;
+}
 
-	door_enter(door);
-	slot = slot_allocate(door, node, error);
-	if (slot != NULL)
+/*
+ * Allocate a slot with data for each of these lock nodes, and put their numbers
+ * into slots; all or none.  The lock is held.
+ */
+static bool
+slots_allocate(Door *door, int count, const char *const *nodes,
+			   const char *owner, size_t owner_len, uint16_t *slots,
+			   ZkError *error)
+{
+	int			done = 0;
+
+	for (; done < count; done++)
 	{
-		slot->mode = mode;
-		slot->owner = data;
+		DoorSlot   *slot = slot_allocate(door, nodes[done], error);
+
+		if (slot == NULL)
+			break;
+		slots[done] = (uint16_t) (slot - door->slots);
+		slot->owner = malloc(owner_len + 1);
+		if (slot->owner == NULL)
+		{
+			*error = ZK_ERR_NO_MEMORY;
+			slot_free(door, slot);
+			break;
+		}
+		memcpy(slot->owner, owner, owner_len);
 		slot->owner_len = (int) owner_len;
+	}
+	for (int i = 0; done < count && i < done; i++)
+		slot_free(door, &door->slots[slots[i]]);
+	return done == count;
+}
+
+bool
+zk_contenders_request(ZkClient *client, int count, const char *const *nodes,
+					  ZkMode mode, const char *owner, size_t owner_len,
+					  ZkContenderId *ids, ZkError *error)
+{
+	Door	   *door = &client->door;
+	uint16_t	slots[ZK_MAX_GROUP];
+	bool		asked;
+
+	*error = ZK_ERR_POISONED;
+	if (atomic_load(&zk_poisoned))
+		return false;
+	*error = ZK_ERR_LIMIT;
+	if (count > ZK_MAX_GROUP)
+		return false;
+	door_enter(door);
+	asked = slots_allocate(door, count, nodes, owner, owner_len, slots, error);
+	for (int i = 0; asked && i < count; i++)
+	{
+		DoorSlot   *slot = &door->slots[slots[i]];
+
+		slot->mode = mode;
+		if (count > 1)
+			slot->next_member = slots[(i + 1) % count];
 		slot->status.state = ZK_WANTED;
 		give_order(door, slot, ZK_ORDER_REQUEST);
-		forget_error(door);
-		id = slot_id(door, slot);
-		data = NULL;
+		ids[i] = slot_id(door, slot);
 	}
+	if (asked)
+		forget_error(door);
 	door_leave(door);
-	free(data);
-	return id;
+	return asked;
 }
 
 ZkContenderId
@@ -778,6 +815,7 @@ zk_door_next_order(Door *door, DoorOrder *order)
 		order->slot = door->first_order;
 		order->order = slot->order;
 		order->partner = slot->partner;
+		order->next_member = slot->next_member;
 		order->mode = slot->mode;
 		order->node = slot->node;
 		order->owner = slot->owner;

@@ -12,8 +12,10 @@
 
 #include "access/htup_details.h"
 #include "access/parallel.h"
+#include "catalog/pg_type.h"
 #include "common/int.h"
 #include "mb/pg_wchar.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -22,6 +24,8 @@
 
 PG_FUNCTION_INFO_V1(zk_lock_acquire);
 PG_FUNCTION_INFO_V1(zk_lock_acquire_xact);
+PG_FUNCTION_INFO_V1(zk_lock_acquire_several);
+PG_FUNCTION_INFO_V1(zk_lock_acquire_several_xact);
 PG_FUNCTION_INFO_V1(zk_lock_release);
 PG_FUNCTION_INFO_V1(zk_lock_release_all);
 PG_FUNCTION_INFO_V1(zk_lock_token);
@@ -128,7 +132,7 @@ acquire(FunctionCallInfo fcinfo, ZkScope scope)
 	bool		shared = !PG_ARGISNULL(2) && PG_GETARG_BOOL(2);
 
 	get_lock_name(fcinfo, &name);
-	return zklock_acquire(&name, get_timeout(fcinfo),
+	return zklock_acquire(&name, 1, get_timeout(fcinfo),
 						  shared ? ZK_SHARED : ZK_EXCLUSIVE, scope);
 }
 
@@ -149,6 +153,93 @@ Datum
 zk_lock_acquire_xact(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(acquire(fcinfo, ZK_SCOPE_TRANSACTION));
+}
+
+/*
+ * Add a lock to a list of count, unless it is in it.  Returns how many there are
+ * then.  Throws 54000 if they are too many for one call.
+ */
+static int
+add_lock_name(ZkLockName *names, int count, const ZkLockName *name)
+{
+	for (int i = 0; i < count; i++)
+		if (strcmp(names[i].node, name->node) == 0)
+			return count;
+	if (count == ZK_MAX_GROUP)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("cannot acquire more than %d locks at once",
+						ZK_MAX_GROUP)));
+	names[count] = *name;
+	return count + 1;
+}
+
+/*
+ * The locks that the array in argument 0 names, of whatever dimensions it is, each
+ * once.  Returns how many.  A null is an error, as for one lock.  Throws 22004,
+ * 22023, 54000.
+ */
+static int
+get_lock_names(FunctionCallInfo fcinfo, ZkLockName **names)
+{
+	Datum	   *elements;
+	bool	   *nulls;
+	int			element_count;
+	int			count = 0;
+	ZkLockName	name;
+
+	begin_call();
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("lock paths must not be null")));
+	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), TEXTOID, -1, false,
+					  TYPALIGN_INT, &elements, &nulls, &element_count);
+	*names = palloc(ZK_MAX_GROUP * sizeof(ZkLockName));
+	for (int i = 0; i < element_count; i++)
+	{
+		if (nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("lock path must not be null")));
+		zklock_name_lock(TextDatumGetCString(elements[i]), &name);
+		count = add_lock_name(*names, count, &name);
+	}
+	return count;
+}
+
+/* Acquire as arguments 0 to 2 say: paths, timeout, shared. */
+static bool
+acquire_several(FunctionCallInfo fcinfo, ZkScope scope)
+{
+	ZkLockName *names;
+	int			count = get_lock_names(fcinfo, &names);
+	ZkTime		timeout = get_timeout(fcinfo);
+	bool		shared = !PG_ARGISNULL(2) && PG_GETARG_BOOL(2);
+
+	return count == 0 ||
+		zklock_acquire(names, count, timeout,
+					   shared ? ZK_SHARED : ZK_EXCLUSIVE, scope);
+}
+
+/*
+ * zk_lock_acquire(paths text[], timeout interval, shared boolean)
+ * returns boolean
+ */
+Datum
+zk_lock_acquire_several(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(acquire_several(fcinfo, ZK_SCOPE_SESSION));
+}
+
+/*
+ * zk_lock_acquire_xact(paths text[], timeout interval, shared boolean)
+ * returns boolean
+ */
+Datum
+zk_lock_acquire_several_xact(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(acquire_several(fcinfo, ZK_SCOPE_TRANSACTION));
 }
 
 /*

@@ -227,7 +227,7 @@ zk_contender_use(ZkClient *client, int slot, const char *node, ZkMode mode)
 	c->in_use = true;
 	c->node = node;
 	c->mode = mode;
-	c->partner = c->successor = ZK_NO_SLOT;
+	c->partner = c->successor = c->next_member = ZK_NO_SLOT;
 	c->state = ZK_WANTED;
 	if (slot >= client->used)
 		client->used = (uint16_t) (slot + 1);
@@ -342,6 +342,8 @@ zk_contender_vanished(ZkClient *client, int slot)
 	else if (c->state == ZK_HELD)
 		zk_contender_lose(client, slot, ZK_LOST_CONTENDER,
 						  "Its contender was deleted by somebody else.");
+	else if (c->grouped)
+		zk_group_broken(client, slot);
 	else if (may_try_again(client, slot))
 	{
 		c->state = ZK_WANTED;

@@ -291,7 +291,9 @@ on_list(int rc, const struct String_vector *list, const void *context)
 
 	if (c == NULL)
 		return;
-	if (c->unwanted || c->state != ZK_QUEUED)
+	if (!c->unwanted && c->state == ZK_WANTED && c->grouped && rc == ZNONODE)
+		zk_parent_missing(c);	/* the group could not be created */
+	else if (c->unwanted || c->state != ZK_QUEUED)
 		;						/* the create that went with it failed */
 	else if (rc == ZOK)
 		evaluate(client, request.which, list);

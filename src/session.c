@@ -191,6 +191,14 @@ static const ErrorMeaning error_meanings[] = {
 		ERRCODE_CONNECTION_FAILURE,
 		"the connection to ZooKeeper was lost time and again", NULL
 	},
+	[ZK_ERR_UNQUEUED] = {
+		ERRCODE_CONNECTION_FAILURE,
+		"the ZooKeeper session is over", NULL
+	},
+	[ZK_ERR_VANISHED] = {
+		ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+		"its contender, or that of a lock acquired with it, is being deleted time and again", NULL
+	},
 	[ZK_ERR_OTHER] = {
 		ERRCODE_SYSTEM_ERROR, "unexpected answer from ZooKeeper", NULL
 	}

@@ -42,6 +42,12 @@
  */
 #define ZK_MAX_PATH_BYTES	(256 * 1024)
 
+/*
+ * Contenders that can be created together: so many that their queues can be
+ * listed in the same go.
+ */
+#define ZK_MAX_GROUP		60
+
 /* Requests to the ensemble on their way at a time. */
 #define ZK_MAX_IN_FLIGHT	64
 
@@ -113,6 +119,10 @@ typedef enum ZkError
 	ZK_ERR_TREE,				/* the tree is too large (zk_tree_request) */
 	ZK_ERR_UNSTEADY,			/* connections are lost before anything is
 								 * answered (likewise) */
+	ZK_ERR_UNQUEUED,			/* of a group: not created, or not in this
+								 * ZooKeeper session; the group may be asked for
+								 * anew */
+	ZK_ERR_VANISHED,			/* of a group: deleted by a stranger; likewise */
 	ZK_ERR_OTHER				/* anything else; the detail says what */
 } ZkError;
 
@@ -344,6 +354,23 @@ extern bool zk_client_log_line(ZkClient *client, char *line, size_t size,
 extern ZkContenderId zk_contender_request(ZkClient *client, const char *node,
 										  ZkMode mode, const char *owner,
 										  size_t owner_len, ZkError *error);
+
+/*
+ * Queue new contenders of at most ZK_MAX_GROUP lock nodes, no two of which are the
+ * same, at once: one transaction creates all of them, so that of two groups one is
+ * ahead of the other in all queues in which they meet.  ids gets one for each.
+ * Returns false when out of room or poisoned, with *error set and nothing asked
+ * for.
+ *
+ * Each contender is to be ended like one that was asked for alone.  But one of
+ * several does not queue anew on its own, as it would lose the place that it has
+ * before others: it fails with ZK_ERR_UNQUEUED or ZK_ERR_VANISHED.  Then all are to
+ * be ended, and a new group can be asked for.
+ */
+extern bool zk_contenders_request(ZkClient *client, int count,
+								  const char *const *nodes, ZkMode mode,
+								  const char *owner, size_t owner_len,
+								  ZkContenderId *ids, ZkError *error);
 
 /*
  * Make room for a shared contender in the place of a held exclusive one, so

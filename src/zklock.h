@@ -209,8 +209,8 @@ pg_noreturn extern void zklock_report_lost(const ZkLock *lock);
 
 /* in acquire.c */
 extern void zklock_name_lock(const char *path, ZkLockName *name);
-extern bool zklock_acquire(const ZkLockName *name, ZkTime timeout, ZkMode mode,
-						   ZkScope scope);
+extern bool zklock_acquire(const ZkLockName *names, int count, ZkTime timeout,
+						   ZkMode mode, ZkScope scope);
 extern bool zklock_release(const ZkLockName *name, bool exclusive, bool shared);
 extern int	zklock_release_all(void);
 extern void zklock_discard_all(void);

@@ -481,6 +481,114 @@ test_cycles(int rounds)
 	ok(mallinfo2().uordblks < before + 100 * 1024, "memory is flat (S85)");
 }
 
+/* Contenders of a small group. */
+#define MEMBERS		5
+
+/* Ask for locks below a lock node, all at once. */
+static bool
+request_group(const char *node, int count, ZkContenderId *ids, ZkError *error)
+{
+	char		paths[ZK_MAX_GROUP + 1][140];
+	const char *nodes[ZK_MAX_GROUP + 1];
+
+	for (int i = 0; i < count; i++)
+	{
+		snprintf(paths[i], sizeof(paths[i]), "%s/%d", node, i);
+		nodes[i] = paths[i];
+	}
+	return zk_contenders_request(client, count, nodes, ZK_EXCLUSIVE, OWNER,
+								 strlen(OWNER), ids, error);
+}
+
+/* Give up a group, and wait until nothing is left of it. */
+static bool
+abandon_group(const char *node, int count, const ZkContenderId *ids)
+{
+	char		path[140];
+	bool		gone = true;
+
+	for (int i = 0; i < count; i++)
+		zk_contender_abandon(client, ids[i]);
+	for (int i = 0; i < count; i++)
+	{
+		snprintf(path, sizeof(path), "%s/%d", node, i);
+		gone &= wait_children(path, 0);
+	}
+	return gone;
+}
+
+static void
+test_group(void)
+{
+	char		node[128];
+	char		path[256];
+	struct Stat stat;
+	ZkContenderId ids[ZK_MAX_GROUP + 1];
+	ZkContenderStatus status[ZK_MAX_GROUP];
+	ZkError		error;
+	int			granted = 0;
+
+	node_path(node, "group");
+	ok(!request_group(node, ZK_MAX_GROUP + 1, ids, &error) &&
+	   error == ZK_ERR_LIMIT, "a group has a limit");
+	ok(request_group(node, ZK_MAX_GROUP, ids, &error),
+	   "a group is asked for, no lock node is there");
+	for (int i = 0; i < ZK_MAX_GROUP; i++)
+		granted += wait_state(ids[i], ZK_HELD, &status[i]) &&
+			status[i].token == status[0].token;
+	is_int(granted, ZK_MAX_GROUP, "all are granted, with one token");
+	snprintf(path, sizeof(path), "%s/7/%s", node, status[7].name);
+	is_int(zoo_exists(stranger, path, 0, &stat), ZOK, "each where its status says");
+	ok(stat.czxid == status[0].token, "the token is its czxid");
+	ok(stat.ephemeralOwner == session_of_client().client_id, "and it is ours");
+	ok(abandon_group(node, ZK_MAX_GROUP, ids), "it is given up");
+	ok(request_group(node, MEMBERS, ids, &error), "another one is asked for");
+	ok(abandon_group(node, MEMBERS, ids), "and given up at once");
+}
+
+/*
+ * Who loses its place does not queue anew, but the others are not concerned.
+ */
+static void
+test_group_broken(void)
+{
+	char		node[128];
+	char		queue[140];
+	char		holder[256];
+	char		path[256];
+	ZkContenderId ids[MEMBERS];
+	ZkContenderStatus status;
+	ZkError		error;
+
+	node_path(node, "broken");
+	zoo_create(stranger, node, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_CONTAINER,
+			   NULL, 0);
+	snprintf(queue, sizeof(queue), "%s/2", node);
+	stranger_queues(queue, "_c_aaa-lock-", holder, sizeof(holder));
+	request_group(node, MEMBERS, ids, &error);
+	ok(wait_state(ids[4], ZK_HELD, &status), "of a group some are granted");
+	ok(wait_state(ids[2], ZK_WATCHING, &status), "and one is waited for");
+	snprintf(path, sizeof(path), "%s/%s", queue, status.name);
+	zoo_delete(stranger, path, -1);
+	ok(wait_state(ids[2], ZK_FAILED, &status), "a stranger deletes it: it fails");
+	is_int(status.error, ZK_ERR_VANISHED, "for that reason");
+	zk_contender_status(client, ids[4], &status);
+	is_int(status.state, ZK_HELD, "the others are still held");
+	zoo_delete(stranger, holder, -1);
+	ok(abandon_group(node, MEMBERS, ids), "until all are given up");
+
+	stranger_queues(queue, "_c_aaa-lock-", holder, sizeof(holder));
+	request_group(node, MEMBERS, ids, &error);
+	ok(wait_state(ids[2], ZK_WATCHING, &status), "a group waits");
+	ok(wait_state(ids[4], ZK_HELD, &status), "for one of its locks");
+	end_session();
+	ok(wait_state(ids[2], ZK_FAILED, &status), "the session ends: it fails");
+	is_int(status.error, ZK_ERR_UNQUEUED, "for that reason");
+	ok(wait_state(ids[4], ZK_LOST, &status), "what was granted is lost");
+	zoo_delete(stranger, holder, -1);
+	ok(abandon_group(node, MEMBERS, ids), "and nothing is left");
+}
+
 static void
 test_caps(void)
 {
@@ -632,6 +740,8 @@ main(void)
 	test_tree();
 	test_abandoning(rounds);
 	test_cycles(rounds);
+	test_group();
+	test_group_broken();
 	test_caps();
 	test_signal_masks();
 	test_descriptors();
