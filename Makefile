@@ -33,6 +33,7 @@ BACKEND_OBJS = \
 	src/fence.o \
 	src/admin.o \
 	src/acquire.o \
+	src/release.o \
 	src/locktable.o \
 	src/session.o \
 	src/access.o

@@ -2,7 +2,7 @@
  *
  * acquire.c
  *	  A lock call from start to end: look into the lock table, ask for
- *	  contenders, wait, grant; and release.
+ *	  contenders, wait, grant.
  *
  * One lock is several of which there is only one.
  *
@@ -25,13 +25,6 @@
 #include "storage/proc.h"
 
 #include "zklock.h"
-
-/*
- * How long a call whose time is up, or that has no connection, waits for its
- * contender to be gone.  It is deleted in any case; the caller should just not
- * see it any more.
- */
-#define CLEANUP_PATIENCE	ZK_MS(20)
 
 /* Bytes of an invalid path that a message shows. */
 #define SHOWN_PATH_BYTES	200
@@ -115,12 +108,6 @@ wait_purpose(const LockCall *call)
 		"while waiting for exclusive lock" : "while waiting for shared lock";
 }
 
-static const char *
-mode_name(ZkMode mode)
-{
-	return mode == ZK_EXCLUSIVE ? "exclusive" : "shared";
-}
-
 /*
  * Who is behind the contender that a wait is for, in its own words and in
  * parentheses; empty if that is not known or not fit to print.  The words may
@@ -167,7 +154,7 @@ log_wait(const LockCall *call, const LockWait *wait, const char *stage,
 
 	ereport(LOG,
 			(errmsg("process %d %s %s lock \"%s\" after %ld.%03d ms",
-					MyProcPid, stage, mode_name(call->mode), wait->lock->path,
+					MyProcPid, stage, zklock_mode_name(call->mode), wait->lock->path,
 					(long) (waited / 1000), (int) (waited % 1000)),
 			 detail != NULL ? errdetail_log("%s", detail) : 0));
 }
@@ -461,33 +448,20 @@ wait_for_grants(LockCall *call)
 }
 
 /*
- * Read the state of a contender that was released.  Is that the end of it?
- * Until then it may read anything, LOST too, as its znode may still be there.
- */
-static bool
-has_ended(ZkContenderId id, ZkContenderStatus *status)
-{
-	zk_contender_status(zklock_client, id, status);
-	return status->state == ZK_GONE || status->state == ZK_NONE ||
-		status->state == ZK_FAILED;
-}
-
-/*
  * The wait has ended without a grant: delete the contenders, and wait a moment
  * for that.  Throws what interrupts throw.
  */
 static void
 withdraw(LockCall *call)
 {
-	ZkTime		deadline = zk_now() + CLEANUP_PATIENCE;
+	ZkTime		deadline = zk_now() + ZKLOCK_CLEANUP_PATIENCE;
 
 	for (int i = 0; i < call->wait_count; i++)
 		zk_contender_release(zklock_client, call->waits[i].id);
 	for (int i = 0; i < call->wait_count; i++)
-		while (!has_ended(call->waits[i].id, &call->waits[i].status) &&
-			   zk_now() < deadline)
-			zklock_session_wait(deadline, wait_purpose(call),
-								call->waits[i].lock->path);
+		(void) zklock_await_end(call->waits[i].id, wait_purpose(call),
+								call->waits[i].lock->path, &deadline,
+								&call->waits[i].status);
 	abandon_contenders(call);
 }
 
@@ -656,218 +630,6 @@ zklock_acquire(const ZkLockName *names, int count, ZkTime timeout,
 	for (int i = 0; i < call.wait_count; i++)
 		zklock_lock_count(call.waits[i].lock, scope, mode);
 	return true;
-}
-
-/*
- * Make a list with room for the contenders of so many locks.
- */
-static ZkReleaseList
-make_release_list(int lock_count)
-{
-	ZkReleaseList list;
-
-	list.count = 0;
-	list.items = palloc(Max(lock_count, 1) * 2 * sizeof(*list.items));
-	return list;
-}
-
-/*
- * Wait until a released contender is gone; false if *deadline passes first.
- * Without a connection that is moved up.  *status is what was last seen of the
- * contender.  Throws what interrupts throw.
- */
-static bool
-await_end(ZkContenderId id, const char *path, ZkTime *deadline,
-		  ZkContenderStatus *status)
-{
-	ZkSessionStatus session;
-
-	while (!has_ended(id, status))
-	{
-		zk_client_status(zklock_client, &session);
-		if (session.state != ZK_SESSION_CONNECTED)
-			*deadline = Min(*deadline, zk_now() + CLEANUP_PATIENCE);
-		if (zk_now() >= *deadline)
-			return false;
-		zklock_session_wait(*deadline, "while releasing lock", path);
-	}
-	return true;
-}
-
-/*
- * Wait until the released contenders of a list are gone, for at most
- * zklock.connect_timeout in all, and hardly at all without a connection.  What
- * is not done then is done by the lock client as soon as it can, and a WARNING
- * says so.  Afterwards, or after an interrupt, whose error is thrown, the ids
- * are dead.
- */
-static void
-await_ends(ZkReleaseList *list)
-{
-	ZkTime		deadline = zk_now() + ZK_MS(zklock_connect_timeout);
-
-	PG_TRY();
-	{
-		for (int i = 0; i < list->count; i++)
-		{
-			const char *path = list->items[i].lock->path;
-			ZkContenderStatus status;
-
-			if (!await_end(list->items[i].id, path, &deadline, &status))
-			{
-				ereport(WARNING,
-						(errmsg("release of lock \"%s\" is pending", path),
-						 errdetail_plural("%d contender will be deleted when ZooKeeper answers, or with the ZooKeeper session.",
-										  "%d contenders, the first of them of this lock, will be deleted when ZooKeeper answers, or with the ZooKeeper session.",
-										  list->count - i, list->count - i)));
-				break;
-			}
-			if (status.state == ZK_FAILED)
-				ereport(WARNING,
-						(errmsg("could not delete the contender of lock \"%s\"",
-								path),
-						 errdetail("Contender \"%s\" stays as long as the ZooKeeper session. %s",
-								   status.name, status.detail)));
-		}
-	}
-	PG_FINALLY();
-	{
-		for (int i = 0; i < list->count; i++)
-			zk_contender_abandon(zklock_client, list->items[i].id);
-	}
-	PG_END_TRY();
-}
-
-/*
- * Tell that a lock which the session gives back had been lost.
- */
-static void
-warn_lost(const ZkLock *lock)
-{
-	ereport(WARNING,
-			(errcode(ERRCODE_ZK_LOCK_LOST),
-			 errmsg("lock \"%s\" had been lost", lock->path),
-			 zklock_errdetail_lost(lock)));
-}
-
-/*
- * Tell that a lock cannot be released because it was not acquired.
- */
-static void
-warn_not_held(const ZkLockName *name, const ZkLock *lock, bool exclusive,
-			  bool shared)
-{
-	ereport(WARNING,
-			(exclusive && shared ?
-			 errmsg("you don't own lock \"%s\"", name->path) :
-			 errmsg("you don't own lock \"%s\" in %s mode", name->path,
-					mode_name(exclusive ? ZK_EXCLUSIVE : ZK_SHARED)),
-			 lock != NULL && lock->level_count > 0 ?
-			 errdetail("It was acquired in transaction scope, and is released at the end of the transaction.") : 0));
-}
-
-/*
- * Release one session-scope acquisition of a lock in one of the modes given,
- * exclusive first, and wait until the contender is gone if it was the last.
- * Returns false with a WARNING if there is none, or if the lock was lost,
- * which is forgotten with it.  Throws what interrupts throw; the lock is
- * released even so.
- */
-bool
-zklock_release(const ZkLockName *name, bool exclusive, bool shared)
-{
-	ZkLock	   *lock = zklock_lock_find(name);
-	ZkReleaseList list = make_release_list(1);
-
-	if (lock != NULL && zklock_lock_judge(lock) == ZK_LEASE_LOST &&
-		(lock->session_count[ZK_EXCLUSIVE] > 0 ||
-		 lock->session_count[ZK_SHARED] > 0))
-	{
-		warn_lost(lock);
-		zklock_lock_uncount_all(lock, NULL);
-		zklock_lock_forget(lock);
-		return false;
-	}
-	if (lock == NULL ||
-		(!(exclusive && zklock_lock_uncount(lock, ZK_EXCLUSIVE, &list)) &&
-		 !(shared && zklock_lock_uncount(lock, ZK_SHARED, &list))))
-	{
-		warn_not_held(name, lock, exclusive, shared);
-		return false;
-	}
-	await_ends(&list);
-	zklock_lock_forget(lock);
-	return true;
-}
-
-/*
- * End every lock in one way or another, then wait for all contenders that
- * went.  Returns how many.  Throws what interrupts throw.
- */
-static int
-end_all(void (*end_lock) (ZkLock *lock, ZkReleaseList *list))
-{
-	ZkReleaseList list = make_release_list(zklock_lock_total());
-	ZkLock	   *lock;
-	ZkLock	   *next;
-
-	for (lock = zklock_lock_next(NULL); lock != NULL;
-		 lock = zklock_lock_next(lock))
-		end_lock(lock, &list);
-	await_ends(&list);
-	for (lock = zklock_lock_next(NULL); lock != NULL; lock = next)
-	{
-		next = zklock_lock_next(lock);
-		zklock_lock_forget(lock);
-	}
-	return list.count;
-}
-
-/*
- * Release every session-scope lock, lost ones with a WARNING.  Returns how
- * many contenders went.  Throws what interrupts throw; the locks are released
- * even so.
- */
-int
-zklock_release_all(void)
-{
-	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
-		 lock = zklock_lock_next(lock))
-		if ((lock->session_count[ZK_EXCLUSIVE] > 0 ||
-			 lock->session_count[ZK_SHARED] > 0) &&
-			zklock_lock_judge(lock) == ZK_LEASE_LOST)
-			warn_lost(lock);
-	return end_all(zklock_lock_uncount_all);
-}
-
-/*
- * For DISCARD ALL: release every session-scope lock without waiting.  Cannot
- * fail.
- */
-void
-zklock_discard_all(void)
-{
-	ZkLock	   *lock;
-	ZkLock	   *next;
-
-	for (lock = zklock_lock_next(NULL); lock != NULL; lock = next)
-	{
-		next = zklock_lock_next(lock);
-		zklock_lock_uncount_all(lock, NULL);
-		zklock_lock_forget(lock);
-	}
-}
-
-/*
- * Release everything and close the ZooKeeper session.  What the transaction
- * holds counts as lost: it cannot commit any more.  Throws what interrupts
- * throw; then the ZooKeeper session stays.
- */
-void
-zklock_close(void)
-{
-	(void) end_all(zklock_lock_close);
-	zklock_session_stop();
 }
 
 /*

@@ -50,11 +50,6 @@ PG_FUNCTION_INFO_V1(zk_session_close);
 typedef void (*PutMember) (ReturnSetInfo *result, const ZkQueueMember *member,
 						   int position, TimestampTz now);
 
-static const char *const mode_names[] = {
-	[ZK_EXCLUSIVE] = "exclusive",
-	[ZK_SHARED] = "shared"
-};
-
 static const char *const lease_names[] = {
 	[ZK_LEASE_RUNS] = "held",
 	[ZK_LEASE_LAPSED] = "unproved",
@@ -379,7 +374,7 @@ put_queue_member(ReturnSetInfo *result, const ZkQueueMember *member,
 
 	values[i++] = Int32GetDatum(position);
 	values[i++] = foreign_text(member->name, (int) strlen(member->name));
-	values[i++] = CStringGetTextDatum(mode_names[member->mode]);
+	values[i++] = CStringGetTextDatum(zklock_mode_name(member->mode));
 	values[i++] = BoolGetDatum(member->granted);
 	values[i++] = BoolGetDatum(member->own);
 	nulls[i] = member->session_id == 0;
@@ -402,7 +397,7 @@ put_tree_member(ReturnSetInfo *result, const ZkQueueMember *member,
 	if (*path == '\0')
 		path = "/";
 	values[i++] = foreign_text(path, (int) strlen(path));
-	values[i++] = CStringGetTextDatum(mode_names[member->mode]);
+	values[i++] = CStringGetTextDatum(zklock_mode_name(member->mode));
 	values[i++] = Int32GetDatum(member->holders);
 	values[i++] = Int32GetDatum(member->waiters);
 	values[i++] = foreign_text(member->name, (int) strlen(member->name));
@@ -553,7 +548,7 @@ put_lock(ReturnSetInfo *result, const ZkLock *lock, ZkMode mode, ZkLease lease)
 		revoked = status.revoked;
 	}
 	values[i++] = CStringGetTextDatum(lock->path);
-	values[i++] = CStringGetTextDatum(mode_names[mode]);
+	values[i++] = CStringGetTextDatum(zklock_mode_name(mode));
 	values[i++] = Int32GetDatum(lock->session_count[mode]);
 	values[i++] = Int32GetDatum(lock->transaction_count[mode]);
 	nulls[i] = contender[0] == '\0';

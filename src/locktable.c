@@ -171,6 +171,13 @@ zklock_table_idle(void)
 	return true;
 }
 
+/* A mode as users see it. */
+const char *
+zklock_mode_name(ZkMode mode)
+{
+	return mode == ZK_EXCLUSIVE ? "exclusive" : "shared";
+}
+
 /* Was a lock acquired in this mode, in whatever scope, and not given back? */
 bool
 zklock_lock_used(const ZkLock *lock, ZkMode mode)

@@ -4,8 +4,8 @@
  *	  What the files of the backend side share.
  *
  * Calls go down only, from zklock.c and funcs.c over fence.c, admin.c, owner.c,
- * acquire.c, locktable.c, session.c and access.c to the door (zkclient.h).  All
- * of it runs on the backend's own thread.
+ * acquire.c, release.c, locktable.c, session.c and access.c to the door
+ * (zkclient.h).  All of it runs on the backend's own thread.
  *
  * IDENTIFICATION
  *	  src/zklock.h
@@ -28,6 +28,13 @@
 
 /* Columns that show what the data of a contender says about its owner. */
 #define ZK_OWNER_COLS			8
+
+/*
+ * How long a call whose time is up, or that has no connection, waits for its
+ * contender to be gone.  It is deleted in any case; the caller should just not
+ * see it any more.
+ */
+#define ZKLOCK_CLEANUP_PATIENCE	ZK_MS(20)
 
 /* A point in time that never comes. */
 #define ZKLOCK_FOREVER			((ZkTime) PG_INT64_MAX)
@@ -187,6 +194,7 @@ extern void zklock_lock_forget(ZkLock *lock);
 extern ZkLock *zklock_lock_next(ZkLock *lock);
 extern int	zklock_lock_total(void);
 extern bool zklock_table_idle(void);
+extern const char *zklock_mode_name(ZkMode mode);
 extern bool zklock_lock_used(const ZkLock *lock, ZkMode mode);
 extern bool zklock_lock_covers(const ZkLock *lock, ZkMode mode);
 extern void zklock_lock_make_room(ZkLock *lock, ZkScope scope, ZkMode mode);
@@ -211,11 +219,16 @@ pg_noreturn extern void zklock_report_lost(const ZkLock *lock);
 extern void zklock_name_lock(const char *path, ZkLockName *name);
 extern bool zklock_acquire(const ZkLockName *names, int count, ZkTime timeout,
 						   ZkMode mode, ZkScope scope);
+extern int64 zklock_token(const ZkLockName *name, bool prove);
+
+/* in release.c */
+extern bool zklock_await_end(ZkContenderId id, const char *doing,
+							 const char *path, ZkTime *deadline,
+							 ZkContenderStatus *status);
 extern bool zklock_release(const ZkLockName *name, bool exclusive, bool shared);
 extern int	zklock_release_all(void);
 extern void zklock_discard_all(void);
 extern void zklock_close(void);
-extern int64 zklock_token(const ZkLockName *name, bool prove);
 
 /* in admin.c */
 extern ZkQueueListing *zklock_read_queue(const ZkLockName *name);
