@@ -145,4 +145,30 @@ my $made = $swept->count->{createContainer};
 note "containers were asked for $made times";
 cmp_ok($made, '>', 50, 'S56: which takes new containers all the time');
 
+# ---- Ten thousand locks, each with parents of its own: nothing stays.
+
+my $quiet = ZkEnsemble->new('quiet',
+	'java.znode.container.checkIntervalMs' => 1000,
+	'java.znode.container.maxPerMinute' => 1_000_000);
+my $znodes = $quiet->znode_count;
+my $many = ZkPsql->new($node, 'zklock.servers' => $quiet->connect_string);
+is( $many->ask(
+		q(DO $$ BEGIN
+			FOR i IN 1 .. 200 LOOP
+				IF NOT zk_lock_acquire(ARRAY(
+					SELECT format('/many/%s/%s/lock', i, j)
+					FROM generate_series(1, 50) j)) THEN
+					RAISE 'not acquired';
+				END IF;
+				IF zk_lock_release_all() <> 50 THEN
+					RAISE 'not released';
+				END IF;
+			END LOOP;
+		END $$)),
+	'', 'S93: ten thousand locks, one after the other');
+is($many->errors, '', 'S93: are acquired and released');
+wait_for(sub { $quiet->znode_count == $znodes },
+	'the znodes of ten thousand locks to go');
+pass('S93: and leave not a single znode behind, nor does their root stay');
+
 done_testing();

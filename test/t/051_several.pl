@@ -161,8 +161,8 @@ $holder->ask("SELECT zk_lock_acquire('/three/b')");
 foreach my $timeout ('0', '200 ms')
 {
 	is($far->ask(acquire(\@three, "'$timeout'")),
-		'f', "timeout $timeout: one of them is held by another: false");
-	is($far->ask('SELECT count(*) FROM zk_locks'), 0, 'nothing is held');
+		'f', "S80: timeout $timeout: one of them is held by another: false");
+	is($far->ask('SELECT count(*) FROM zk_locks'), 0, 'S80: nothing is held');
 	wait_for_queues(0, '/three/a', '/three/c');
 	wait_for_queues(1, '/three/b');
 }
@@ -175,9 +175,9 @@ $far->ask("SELECT zk_lock_release('/three/a')");
 # An error, a cancel.
 $far->ask("SET lock_timeout = '100ms'");
 $far->ask(acquire(\@three), 1);
-is($far->sqlstate, '55P03', 'lock_timeout');
+is($far->sqlstate, '55P03', 'S80: lock_timeout');
 like($far->errors, qr/while waiting for exclusive lock "\/three\/b"/,
-	'names the lock that was waited for');
+	'S80: names the lock that was waited for');
 $far->ask('RESET lock_timeout');
 wait_for_queues(0, '/three/a', '/three/c');
 $far->send(acquire(\@three));
@@ -397,6 +397,19 @@ like($far->errors, qr/delete children of znode "\/zklock\/rights\/[bd]"/,
 	'S60: that error names a queue, too');
 wait_for_queues(0, '/rights/b', '/rights/d');
 $zk->set_acl("/zklock/rights/$_", 'world:anyone:crwda') foreach qw(b d);
+
+# One of several cannot be deleted: the others are, and it is told.
+is($far->ask(acquire(\@rights)), 't', 'S81: three are held');
+$zk->set_acl('/zklock/rights/b', 'world:anyone:crwa');
+is($far->ask('SELECT zk_lock_release_all()', 1),
+	3, 'S81: all are released, though one of them cannot be deleted');
+like( $far->errors,
+	qr/WARNING: .*could not delete the contender of lock "\/rights\/b"/,
+	'S81: which is told');
+unlike($far->errors, qr/\/rights\/[ac]/, 'S81: of that one only');
+wait_for_queues(0, @rights);
+pass('S81: it goes with the ZooKeeper session, which is not needed any more');
+$zk->set_acl('/zklock/rights/b', 'world:anyone:crwda');
 
 # What is created belongs to who has authenticated.
 my $somebody = ZkPsql->new(
