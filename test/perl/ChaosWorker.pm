@@ -279,6 +279,10 @@ sub plan
 	  ? $random->between(0.3, 0.6) * $params->{timeout}
 	  : $random->chance(0.3) ? $random->interval($params->{work})
 	  : 0;
+	# Some take other locks along.
+	$plan{paths} = [ $plan{path} ];
+	push @{ $plan{paths} }, $random->pick(@{ $params->{paths} })
+	  while $random->chance($params->{several_chance});
 	$plan{limit} = $random->weighted(0 => 15, 0.4 => 30, 10 => 55);
 	$plan{limit} *= $random->uniform if $plan{limit} < 1;
 	$plan{limit} = $random->between(0.001, 0.05) if $plan{kind} eq 'abandon';
@@ -326,17 +330,26 @@ sub clean
 	return;
 }
 
+# The paths of a plan as an argument: one, or an array of several.
+sub paths_argument
+{
+	my ($plan) = @_;
+	my @paths = @{ $plan->{paths} };
+	return @paths == 1 ? "'$paths[0]'" : "'{" . join(',', @paths) . "}'::text[]";
+}
+
 # Acquire, by the plan; true if that was granted.
 sub acquire
 {
 	my ($self, $plan) = @_;
+	my $paths = paths_argument($plan);
 	my $function =
 	  $plan->{scope} eq 'session' ? 'zk_lock_acquire' : 'zk_lock_acquire_xact';
 	my $shared = $plan->{mode} eq 'shared' ? 'true' : 'false';
 	my $limit = sprintf '%d ms', 1000 * $plan->{limit};
 	my $done =
 	  $self->did('acquire',
-		"SELECT $function('$plan->{path}', '$limit', $shared)",
+		"SELECT $function($paths, '$limit', $shared)",
 		$plan->{limit});
 	@{$self}{qw(invoked acquired)} = @{$self}{qw(begin_time end_time)};
 	return $done;
@@ -367,7 +380,10 @@ sub session_scope
 		  or return 0;
 		$self->{id} = "$self->{number}." . ++$self->{sections} if $more;
 	}
-	return $self->did('release', "SELECT zk_lock_release('$plan->{path}')");
+	return $self->did('release',
+		@{ $plan->{paths} } > 1
+		? 'SELECT zk_lock_release_all()'
+		: "SELECT zk_lock_release('$plan->{path}')");
 }
 
 # Take another lock as well, for a moment, and give it back by a rollback.

@@ -44,6 +44,7 @@ my %defaults = (
 	work => 0.005,
 	pause => 0.02,
 	long_chance => 0.004,
+	several_chance => 0.2,
 	mix => {
 		xact => 60,
 		xact_shared => 12,
@@ -142,7 +143,8 @@ sub timeout { return $_[0]->{timeout}; }
 Start workers; returns a ChaosWorld::Run.  C<seconds>, C<seed>; C<workers>: how
 many; C<guards>: the values of C<zklock.commit_guard>; C<counters>: which are to
 be used; C<fence>: whether fenced ones are; C<mix>: how often each kind of
-section comes; C<work>: seconds of work in a section, where there is any;
+section comes; C<several_chance>: how often it takes one more lock along, all of
+them in one call; C<work>: seconds of work in a section, where there is any;
 C<long_chance>: how often it is long; C<pause>: seconds after what did not
 succeed.
 
