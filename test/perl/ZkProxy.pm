@@ -32,6 +32,7 @@ use warnings;
 
 use Carp;
 use parent 'ZkTool';
+use ZkTest;
 
 sub new
 {
@@ -132,6 +133,49 @@ sub count
 {
 	my ($self) = @_;
 	return { map { split /=/ } $self->command('count') };
+}
+
+=pod
+
+=item $proxy->cost($left_out, $type, $number)
+
+The same as text, by name, without the types that match the pattern.  If a type is
+named, not before so many of it have come.
+
+=cut
+
+sub cost
+{
+	my ($self, $left_out, $type, $number) = @_;
+	my %total;
+	wait_for(
+		sub {
+			my $count = $self->count;
+			$total{$_} += $count->{$_} foreach keys %$count;
+			return !defined $type || ($total{$type} // 0) >= $number;
+		},
+		defined $type ? "requests of type $type: $number" : 'a count');
+	return join ' ',
+	  map { "$_=$total{$_}" } grep { $_ !~ $left_out } sort keys %total;
+}
+
+=pod
+
+=item $proxy->trap($command, $type, $action)
+
+Give a command that strikes at a request of that type, have something done (a code
+reference), and wait until it has struck.
+
+=cut
+
+sub trap
+{
+	my ($self, $command, $type, $action) = @_;
+	my $fired = $self->fired;
+	$self->$command($type);
+	$action->();
+	wait_for(sub { $self->fired > $fired }, "$command of $type to strike");
+	return;
 }
 
 =pod

@@ -24,17 +24,6 @@ my $far = ZkPsql->new($node);
 my $holder = ZkPsql->new($near_node);
 my $third = ZkPsql->new($near_node);
 
-# Set a trap at the proxy, have something done, and see that the trap struck.
-sub with_trap
-{
-	my ($trap, $type, $action) = @_;
-	my $fired = $proxy->fired;
-	$proxy->$trap($type);
-	$action->();
-	wait_for(sub { $proxy->fired > $fired }, "$trap of $type to strike");
-	return;
-}
-
 # Have a session wait for a lock that another holds.  Returns when its watch
 # is set.
 sub wait_behind
@@ -75,7 +64,7 @@ $zk->make_path("/zklock/create/$_")
   foreach qw(lost unsent cancelled-pass cancelled-cut timeout);
 $zk->make_path("/zklock/expired/$_") foreach qw(create2 getChildren);
 
-with_trap('cut_after_request', 'create2',
+$proxy->trap('cut_after_request', 'create2',
 	sub { $far->send("SELECT zk_lock_acquire('/create/lost')") });
 is($far->answer, 't', 'S39: the answer to the create lost, the lock is acquired');
 is(scalar($ensemble->queue('/create/lost')), 1, 'S39: with one contender');
@@ -86,14 +75,14 @@ is($far->zk_session->{session_id},
 is($far->ask("SELECT zk_lock_release('/create/lost')"), 't', 'it is released');
 is(scalar($ensemble->queue('/create/lost')), 0, 'and none is left');
 
-with_trap('cut_before_request', 'create2',
+$proxy->trap('cut_before_request', 'create2',
 	sub { $far->send("SELECT zk_lock_acquire('/create/unsent')") });
 is($far->answer, 't', 'the create itself lost, the lock is acquired');
 is(scalar($ensemble->queue('/create/unsent')), 1, 'with one contender');
 $far->ask("SELECT zk_lock_release('/create/unsent')");
 
 $holder->ask("SELECT zk_lock_acquire('/create/behind')");
-with_trap('cut_after_request', 'create2',
+$proxy->trap('cut_after_request', 'create2',
 	sub { $far->send("SELECT zk_lock_acquire('/create/behind')") });
 wait_for(sub { $ensemble->waiter_watch_count > 0 }, 'the watch to be set');
 is(scalar($ensemble->queue('/create/behind')),
@@ -107,7 +96,7 @@ $far->ask("SELECT zk_lock_release('/create/behind')");
 foreach my $end ('pass', 'cut')
 {
 	my $path = "/create/cancelled-$end";
-	with_trap('hold_reply', 'create2',
+	$proxy->trap('hold_reply', 'create2',
 		sub { $far->send("SELECT zk_lock_acquire('$path')") });
 	$ensemble->wait_for_queue($path, 1);
 	ok(!$far->answered, "$end: the contender exists, which nobody knows yet");
@@ -123,7 +112,7 @@ foreach my $end ('pass', 'cut')
 		: 'S40: the answer never comes: an idle backend deletes the contender');
 	$proxy->pass;
 }
-with_trap('hold_reply', 'create2',
+$proxy->trap('hold_reply', 'create2',
 	sub { $far->send("SELECT zk_lock_acquire('/create/timeout', '300 ms')") });
 $far->answer;
 is($far->sqlstate, '08006', 'S40: without an answer a timeout is an error');
@@ -142,7 +131,7 @@ foreach my $type ('create2', 'getChildren')
 {
 	my $path = "/expired/$type";
 	my $old = $far->zk_session;
-	with_trap('hold_reply', $type,
+	$proxy->trap('hold_reply', $type,
 		sub { $far->send("SELECT zk_lock_acquire('$path')") });
 	$ensemble->wait_for_queue($path, 1);
 	my ($contender) = $ensemble->queue($path);
@@ -161,7 +150,7 @@ foreach my $type ('create2', 'getChildren')
 
 # ---- Deletes.
 
-with_trap('cut_after_request', 'delete', sub {
+$proxy->trap('cut_after_request', 'delete', sub {
 	$far->send(
 		"SELECT zk_lock_acquire('/delete/lost'), zk_lock_release('/delete/lost')");
 });
@@ -172,7 +161,7 @@ is($far->ask("SELECT zk_lock_acquire('/delete/lost', '0')"),
 $far->ask("SELECT zk_lock_release('/delete/lost')");
 
 $holder->ask("SELECT zk_lock_acquire('/delete/try')");
-with_trap('cut_before_request', 'delete',
+$proxy->trap('cut_before_request', 'delete',
 	sub { $far->send("SELECT zk_lock_acquire('/delete/try', '0')") });
 is($far->answer, 'f', 'S43: a try that fails, its delete lost, is false');
 $ensemble->wait_for_queue('/delete/try', 1);
@@ -236,7 +225,7 @@ foreach my $trap ('cut_before_request', 'cut_after_request')
 {
 	my $path = "/wait/$trap" =~ tr/_/-/r;
 	$holder->ask("SELECT zk_lock_acquire('$path')");
-	with_trap($trap, 'getData',
+	$proxy->trap($trap, 'getData',
 		sub { $far->send("SELECT zk_lock_acquire('$path')") });
 	@before = $ensemble->queue($path);
 	is(scalar @before, 2, "S52: $trap: the waiter is in the queue");
@@ -254,7 +243,7 @@ foreach my $type ('getChildren', 'getData')
 {
 	my $path = "/between/$type";
 	$holder->ask("SELECT zk_lock_acquire('$path')");
-	with_trap('hold_reply', $type,
+	$proxy->trap('hold_reply', $type,
 		sub { $far->send("SELECT zk_lock_acquire('$path')") });
 	$ensemble->wait_for_queue($path, 2);
 	wait_for(sub { $ensemble->waiter_watch_count == 1 }, 'the watch to be set')

@@ -28,26 +28,7 @@ my $path = '/cost';
 my $left_out = qr/^(ping|getData|event)$/;
 
 # What came through the proxy since the last look, as text.
-sub cost
-{
-	return cost_until('ping', 0);
-}
-
-# The same, but not before so many of one kind came.
-sub cost_until
-{
-	my ($type, $number) = @_;
-	my %total;
-	wait_for(
-		sub {
-			my $count = $proxy->count;
-			$total{$_} += $count->{$_} foreach keys %$count;
-			return ($total{$type} // 0) >= $number;
-		},
-		"requests of type $type: $number");
-	return join ' ',
-	  map { "$_=$total{$_}" } grep { $_ !~ $left_out } sort keys %total;
-}
+sub cost { return $proxy->cost($left_out, @_); }
 
 # The same of one statement, which has to return this.
 sub cost_of
@@ -94,7 +75,7 @@ my $fired = $proxy->fired;
 $session->send("SELECT zk_lock_acquire('$path')");
 wait_for(sub { $ensemble->queue($path) == 1 }, 'the contender');
 wait_for(sub { $proxy->fired == $fired + 1 }, 'the reply to be held');
-is( cost_until('getChildren', 1), 'create2=1 getChildren=1',
+is( cost('getChildren', 1), 'create2=1 getChildren=1',
 	'S90: create and list are sent without waiting in between');
 ok(!$session->answered, 'the acquire waits for the answer');
 $proxy->pass;
@@ -204,12 +185,12 @@ $idle->ask("SELECT zk_lock_acquire('/idle/$_')") foreach 1 .. 3;
 # While something is, one request for all locks proves it, every quarter.
 wait_for(sub { $ensemble->own_watch_count == 3 }, 'the watches');
 cost();
-is(cost_until('multi', 4), 'multi=4',
+is(cost('multi', 4), 'multi=4',
 	'three locks that are held are proved by one request each time');
 
 $idle->ask('SELECT zk_lock_release_all()');
 cost();
-is(cost_until('exists', 4),
+is(cost('exists', 4),
 	'exists=4', 'an idle backend without locks just makes itself heard');
 $idle->quit;
 

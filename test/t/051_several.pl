@@ -41,35 +41,8 @@ sub acquire
 }
 
 # What came through the proxy since the last look, without what keeps the session
-# and without the watches on own contenders; not before so many of one kind came.
-sub cost_until
-{
-	my ($type, $number) = @_;
-	my %total;
-	wait_for(
-		sub {
-			my $count = $proxy->count;
-			$total{$_} += $count->{$_} foreach keys %$count;
-			return ($total{$type} // 0) >= $number;
-		},
-		"requests of type $type: $number");
-	return join ' ',
-	  map { "$_=$total{$_}" }
-	  grep { !/^(ping|getData|event|exists)$/ } sort keys %total;
-}
-
-sub cost { return cost_until('ping', 0); }
-
-# Set a trap at the proxy, have something done, and see that the trap struck.
-sub with_trap
-{
-	my ($trap, $type, $action) = @_;
-	my $fired = $proxy->fired;
-	$proxy->$trap($type);
-	$action->();
-	wait_for(sub { $proxy->fired > $fired }, "$trap of $type to strike");
-	return;
-}
+# and without the watches on own contenders.
+sub cost { return $proxy->cost(qr/^(ping|getData|event|exists)$/, @_); }
 
 # The last contender of each queue, or none.
 sub last_contenders
@@ -130,9 +103,9 @@ is(cost(), '', 'costs nothing');
 release_all($far, @ten);
 
 cost();
-with_trap('hold_reply', 'multi', sub { $far->send(acquire(\@ten)) });
+$proxy->trap('hold_reply', 'multi', sub { $far->send(acquire(\@ten)) });
 wait_for_queues(1, @ten);
-is(cost_until('getChildren', 10), 'getChildren=10 multi=1',
+is(cost('getChildren', 10), 'getChildren=10 multi=1',
 	'S90: all is sent without waiting in between');
 ok(!$far->answered, 'the answer is waited for');
 $proxy->pass;
@@ -205,7 +178,7 @@ $far->send(acquire(\@three));
 wait_for_queues(2, '/three/b');
 my @before = last_contenders(@three);
 cost();
-cost_until('multi', 5);
+cost('multi', 5);
 is_deeply([ last_contenders(@three) ], \@before,
 	'L2: locks granted first are kept while another is waited for');
 $holder->ask("SELECT zk_lock_release('/three/b')");
@@ -217,7 +190,7 @@ release_all($far, @three);
 
 foreach my $trap ('cut_after_request', 'cut_before_request')
 {
-	with_trap($trap, 'multi', sub { $far->send(acquire(\@three)) });
+	$proxy->trap($trap, 'multi', sub { $far->send(acquire(\@three)) });
 	is($far->answer, 't', "S39: $trap of the multi-op: acquired");
 	wait_for_queues(1, @three);
 	is(scalar(transactions(@three)), 1, 'S39: with one contender each, of one transaction');
@@ -226,13 +199,13 @@ foreach my $trap ('cut_after_request', 'cut_before_request')
 my @many = map { "/many/$_" } 1 .. 60;
 $far->ask(acquire(\@many));
 release_all($far, @many);
-with_trap('cut_after_request', 'multi', sub { $far->send(acquire(\@many)) });
+$proxy->trap('cut_after_request', 'multi', sub { $far->send(acquire(\@many)) });
 is($far->answer, 't', 'S39: the same with as many as there can be');
 is(scalar(transactions(@many)), 1, 'S39: they are found, every one');
 release_all($far, @many);
 foreach my $end ('pass', 'cut')
 {
-	with_trap('hold_reply', 'multi', sub { $far->send(acquire(\@three)) });
+	$proxy->trap('hold_reply', 'multi', sub { $far->send(acquire(\@three)) });
 	wait_for_queues(1, @three);
 	$node->safe_psql('postgres', "SELECT pg_cancel_backend(${\$far->pid})");
 	$far->answer;
@@ -301,7 +274,7 @@ is($far->answer, 't', 'S3: and are granted in the end');
 release_all($far, @three);
 
 # The session ends while the answer is missing.
-with_trap('hold_reply', 'multi', sub { $far->send(acquire(\@three)) });
+$proxy->trap('hold_reply', 'multi', sub { $far->send(acquire(\@three)) });
 wait_for_queues(1, @three);
 my ($lost) = transactions(@three);
 my ($session_id) = keys %{ $proxy->sessions };
