@@ -395,6 +395,7 @@ typedef struct TreeRead
 	int			next;			/* items before it are asked for, or answered */
 	int			pending;		/* answers to come */
 	size_t		bytes;			/* that all this takes */
+	bool		synced;			/* its server was told to catch up */
 	bool		progress;		/* something was answered by this connection */
 	bool		lost;			/* something was not, for want of it */
 	int			failures;		/* connections in a row without progress */
@@ -531,6 +532,7 @@ extern ZkClient *zk_request_end(const void *context, Request *request);
 extern ZkTime zk_requests_unanswered_since(const ZkClient *client);
 extern void zk_requests_forget(ZkClient *client);
 extern void zk_requests_forget_errand(ZkClient *client);
+extern int	zk_send_sync(ZkClient *client, const char *path);
 extern bool zk_multi_possible(const ZkClient *client);
 extern bool zk_is_connection_error(int rc);
 extern ZkError zk_answer_error(int rc);

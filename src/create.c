@@ -336,24 +336,6 @@ find_by_base(ZkClient *client, int slot, const struct String_vector *list)
 		c->state = ZK_WANTED;
 }
 
-/*
- * What follows in the pipeline tells whether it worked; but nothing follows if
- * the server hangs up, as it has on the create before.
- */
-static void
-on_sync(int rc, const char *path, const void *context)
-{
-	ZkClient   *client;
-
-	(void) path;
-	(void) context;
-	if (rc != ZSESSIONCLOSEDREQUIRESASLAUTH)
-		return;
-	client = zk_client_enter();
-	(void) zk_identity_wanted(&client->identity, rc);
-	zk_engine_leave(client);
-}
-
 static void
 on_find(int rc, const struct String_vector *list, const void *context)
 {
@@ -384,7 +366,7 @@ zk_send_find(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
 
-	if (zoo_async(client->handle, c->node, on_sync, NULL) == ZOK)
+	if (zk_send_sync(client, c->node) == ZOK)
 		zk_send_children(client, slot, REQ_FIND, on_find);
 	else
 		zk_contender_retry(client, c);

@@ -5,8 +5,8 @@
  *
  * The list of children first, then the data of each contender, as many at a
  * time as there is room for.  A contender that has gone in between is left
- * out.  Reads prove nothing: what is seen may be behind by as much as the
- * server that answers is.
+ * out.  Before the list a sync is sent, so that it shows no less than what was
+ * committed when the read began (S96): a server may be behind its leader.
  *
  * All functions run on client threads under engine_lock.
  *
@@ -345,8 +345,12 @@ send_list(ZkClient *client)
 						  zk_refusal_next(client, &read->refusal), on_read_acl,
 						  context);
 	else
+	{
+		/* a server may be behind, and who breaks a contender looks here first */
+		(void) zk_send_sync(client, client->errand.node);
 		rc = zoo_aget_children(client->handle, client->errand.node, 0, on_read_list,
 							   context);
+	}
 	if (rc == ZOK)
 		read->pending++;
 	else

@@ -567,6 +567,8 @@ zk_tree_advance(ZkClient *client)
 		(!make_room(client, 1) ||
 		 !add_item(client, strdup(client->errand.node), NULL, -1)))
 		return;
+	if (!tree->synced && zk_requests_available(client, ZK_READ_RESERVE))
+		tree->synced = zk_send_sync(client, client->errand.node) == ZOK;
 	while (all_answered(client))
 		if (!want_data(tree))
 		{
@@ -586,7 +588,7 @@ zk_tree_restart(ZkClient *client)
 
 	if (tree->pending > 0 || tree->lost)
 		tree->failures = tree->progress ? 0 : tree->failures + 1;
-	tree->progress = tree->lost = false;
+	tree->progress = tree->lost = tree->synced = false;
 	for (int i = 0; i < tree->count; i++)
 		if (tree->items[i].step == TREE_ASKED)
 			ask_again(tree, i);

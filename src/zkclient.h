@@ -430,9 +430,10 @@ extern void zk_contender_status(ZkClient *client, ZkContenderId id,
 extern bool zk_contender_lease_runs(ZkClient *client, ZkContenderId id);
 
 /*
- * Read the queue below a lock node.  zk_queue_take() returns NULL until the
- * answer is there, then the listing, to be freed by zk_queue_free().  One read
- * at a time: a new request, or zk_queue_cancel(), drops the one before.
+ * Read the queue below a lock node, as it is when this is called, or later.
+ * zk_queue_take() returns NULL until the answer is there, then the listing, to be
+ * freed by zk_queue_free().  One read at a time: a new request, or
+ * zk_queue_cancel(), drops the one before.
  */
 extern void zk_queue_request(ZkClient *client, const char *node);
 extern ZkQueueListing *zk_queue_take(ZkClient *client);
@@ -440,7 +441,7 @@ extern void zk_queue_cancel(ZkClient *client);
 extern void zk_queue_free(ZkQueueListing *listing);
 
 /*
- * Read the locks at and below a znode: one member for each that has a contender,
+ * Read the locks at and below a znode, not from before this call: one member for each that has a contender,
  * by path, which stands for its first holder.  A child of that name (except, or
  * NULL) of the znode itself is left out.  Counts as a read of a queue; if the
  * connection is lost it goes on where it was.  Longer data than ZK_TREE_MAX_DATA
