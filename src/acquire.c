@@ -29,6 +29,9 @@
 /* Bytes of an invalid path that a message shows. */
 #define SHOWN_PATH_BYTES	200
 
+/* Bytes of what a contender says about itself that a message shows. */
+#define SHOWN_OWNER_BYTES	255
+
 /* How often contenders of several locks may be deleted by strangers. */
 #define MAX_VANISHED	10
 
@@ -120,7 +123,8 @@ describe_owner(const LockWait *wait)
 	int			length = (int) strlen(data);
 	char	   *owner;
 
-	length = pg_encoding_mbcliplen(PG_UTF8, data, length, length);
+	length = pg_encoding_mbcliplen(PG_UTF8, data, length,
+								   Min(length, SHOWN_OWNER_BYTES));
 	owner = zklock_convert(data, length, PG_UTF8, GetDatabaseEncoding());
 
 	if (owner == NULL || owner[0] == '\0' || strpbrk(owner, "\r\n") != NULL)

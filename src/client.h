@@ -115,6 +115,7 @@ typedef struct DoorSlot
 typedef enum ErrandKind
 {
 	ERRAND_READ,				/* the queue of a lock node */
+	ERRAND_HEAD,				/* the same, but only who is first */
 	ERRAND_TREE,				/* the locks at and below a znode */
 	ERRAND_REVOKE,				/* leave word for a contender's owner */
 	ERRAND_BREAK				/* break a contender */
@@ -126,8 +127,8 @@ typedef struct Errand
 	ErrandKind	kind;
 	uint32_t	serial;
 	char	   *node;
-	char	   *name;			/* of the contender; NULL for READ; for TREE the
-								 * child of node to leave out, or NULL */
+	char	   *name;			/* of the contender; NULL for READ and HEAD; for
+								 * TREE the child of node to leave out, or NULL */
 	char	   *note;			/* what to write into it; likewise */
 } Errand;
 
@@ -305,8 +306,11 @@ typedef struct Contender
 	char		detail[ZK_DETAIL_SIZE];
 	char	   *watched;		/* malloc'd path of the one waited for */
 	char		rival[ZK_NAME_SIZE];	/* makes an upgrade a deadlock; or empty */
-	char		blocker_owner[ZK_DETAIL_SIZE];	/* data of the one watched */
+	char		blocker_owner[ZK_OWNER_SIZE];	/* data of the one watched */
+	int64_t		blocker_session;	/* whose that is */
+	char		holder[ZK_NAME_SIZE];	/* first in the queue */
 	int			ahead;
+	int			position;
 	int64_t		token;
 	ZkTime		proved_at;
 	ZkTime		asked_at;		/* when the last renewal with it was sent; 0 if
@@ -356,6 +360,7 @@ typedef struct QueueRead
 {
 	bool		listed;
 	int			next;			/* first member whose data is not asked for */
+	int			end;			/* nor is it from this one on */
 	int			pending;		/* answers to come */
 	Refusal		refusal;		/* to be explained; then it fails */
 	ZkQueueListing *listing;

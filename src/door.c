@@ -595,6 +595,14 @@ zk_queue_request(ZkClient *client, const char *node)
 }
 
 void
+zk_head_request(ZkClient *client, const char *node)
+{
+	Errand		errand = {.kind = ERRAND_HEAD,.node = strdup(node)};
+
+	give_errand(&client->door, &errand);
+}
+
+void
 zk_tree_request(ZkClient *client, const char *node, const char *except)
 {
 	Errand		errand = {.kind = ERRAND_TREE,.node = strdup(node)};

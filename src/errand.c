@@ -328,7 +328,8 @@ break_advance(ZkClient *client)
 void
 zk_errand_advance(ZkClient *client)
 {
-	if (client->errand.kind == ERRAND_READ)
+	if (client->errand.kind == ERRAND_READ ||
+		client->errand.kind == ERRAND_HEAD)
 		zk_read_advance(client);
 	else if (client->errand.kind == ERRAND_TREE)
 		zk_tree_advance(client);

@@ -140,9 +140,13 @@ zk_contender_publish(ZkClient *client, int slot, bool wake)
 		blocker = status.deadlock ? c->rival : strrchr(c->watched, '/') + 1;
 		snprintf(status.blocker, sizeof(status.blocker), "%s", blocker);
 		if (!status.deadlock)
-			memcpy(status.blocker_owner, c->blocker_owner,
-				   sizeof(status.blocker_owner));
+		{
+			strcpy(status.blocker_owner, c->blocker_owner);
+			status.blocker_session = c->blocker_session;
+		}
+		memcpy(status.holder, c->holder, sizeof(status.holder));
 		status.ahead = c->ahead;
+		status.position = c->position;
 	}
 	zk_door_publish(&client->door, slot, &status, wake);
 }

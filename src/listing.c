@@ -8,6 +8,9 @@
  * out.  Before the list a sync is sent, so that it shows no less than what was
  * committed when the read began (S96): a server may be behind its leader.
  *
+ * For the head of a queue (a waiter wants to know who holds the lock) the server's
+ * own word is enough, and the data of one contender.
+ *
  * All functions run on client threads under engine_lock.
  *
  * IDENTIFICATION
@@ -71,6 +74,12 @@ read_complete(ZkClient *client)
 	int64_t    *owners;
 	int			count = 0;
 
+	if (client->errand.kind == ERRAND_HEAD)
+	{
+		read->listing = NULL;
+		zk_errand_done(client, listing);
+		return;
+	}
 	for (int i = 0; i < listing->count; i++)
 	{
 		if (listing->members[i].czxid != 0)
@@ -272,6 +281,23 @@ on_read_acl(int rc, struct ACL_vector *acl, struct Stat *stat,
 	zk_engine_leave(client);
 }
 
+/*
+ * Choose whose data to read: everybody's, or of the first who is a stranger.
+ */
+static void
+choose_data(ZkClient *client)
+{
+	QueueRead  *read = &client->read;
+
+	read->end = read->listing->count;
+	if (client->errand.kind != ERRAND_HEAD)
+		return;
+	while (read->next < read->end && read->listing->members[read->next].own)
+		read->next++;
+	if (read->next < read->end)
+		read->end = read->next + 1;
+}
+
 static void
 on_read_list(int rc, const struct String_vector *children, const void *context)
 {
@@ -289,6 +315,8 @@ on_read_list(int rc, const struct String_vector *children, const void *context)
 		client->read.listed = true;
 		if (client->read.listing == NULL)
 			zk_errand_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
+		else
+			choose_data(client);
 	}
 	else if (rc == ZNOAUTH)
 	{
@@ -347,7 +375,8 @@ send_list(ZkClient *client)
 	else
 	{
 		/* a server may be behind, and who breaks a contender looks here first */
-		(void) zk_send_sync(client, client->errand.node);
+		if (client->errand.kind == ERRAND_READ)
+			(void) zk_send_sync(client, client->errand.node);
 		rc = zoo_aget_children(client->handle, client->errand.node, 0, on_read_list,
 							   context);
 	}
@@ -374,10 +403,10 @@ zk_read_advance(ZkClient *client)
 			send_list(client);
 		return;
 	}
-	while (read->next < read->listing->count &&
+	while (read->next < read->end &&
 		   zk_requests_available(client, ZK_READ_RESERVE))
 		if (!send_data(client))
 			return;
-	if (read->next == read->listing->count && read->pending == 0)
+	if (read->next == read->end && read->pending == 0)
 		read_complete(client);
 }

@@ -120,9 +120,12 @@ wait_for(ZkClient *client, int slot, const ZkQueueEntry *entries,
 	Contender  *c = &client->contenders[slot];
 
 	c->ahead = verdict->ahead;
+	c->position = verdict->self + 1;
+	snprintf(c->holder, sizeof(c->holder), "%s", entries[verdict->first].name);
 	c->last_ahead = verdict->last_ahead;
 	c->next_in_line = only_holders_ahead(entries, verdict->watch, c->mode);
 	c->rival[0] = c->blocker_owner[0] = '\0';
+	c->blocker_session = 0;
 	if (upgrade && verdict->deadlock >= 0)
 		snprintf(c->rival, sizeof(c->rival), "%s",
 				 entries[verdict->deadlock].name);
@@ -250,7 +253,8 @@ on_watch(int rc, const char *value, int value_len, const struct Stat *stat,
 			c->last_ahead = false;
 		snprintf(c->blocker_owner, sizeof(c->blocker_owner), "%.*s",
 				 value_len > 0 ? value_len : 0, value_len > 0 ? value : "");
-		zk_contender_publish(client, request.which, false);
+		c->blocker_session = stat->ephemeralOwner;
+		zk_contender_publish(client, request.which, true);
 	}
 	else if (c->state == ZK_WATCHING && !c->unwanted)
 	{

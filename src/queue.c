@@ -307,8 +307,8 @@ conflicts(const ZkQueueEntry *a, const ZkQueueEntry *b)
 }
 
 /*
- * Fill in the conflicting strangers ahead of entry "self": how many, the
- * nearest of them, and whether one waits for us.
+ * Fill in the first stranger ahead of entry "self", and the conflicting ones: how
+ * many, the nearest of them, and whether one waits for us.
  */
 static void
 look_ahead(const ZkQueueEntry *entries, int self, const char *const *own,
@@ -328,6 +328,8 @@ look_ahead(const ZkQueueEntry *entries, int self, const char *const *own,
 				own_shared_ahead = true;
 			continue;
 		}
+		if (verdict->first < 0)
+			verdict->first = i;
 		if (!conflicts(&entries[i], &entries[self]))
 			continue;
 
@@ -377,7 +379,9 @@ zk_queue_decide(const ZkQueueEntry *entries, int count, const char *self,
 
 	verdict->decision = ZK_DECIDE_MISSING;
 	verdict->watch = -1;
+	verdict->self = me;
 	verdict->ahead = 0;
+	verdict->first = -1;
 	verdict->last_ahead = false;
 	verdict->deadlock = -1;
 	if (me < 0)

@@ -44,6 +44,9 @@ typedef struct ZkVerdict
 	ZkDecision	decision;
 	int			watch;			/* index of the entry to watch; -1 if none */
 	int			ahead;			/* conflicting contenders ahead */
+	int			self;			/* index of our own entry; -1 if MISSING */
+	int			first;			/* index of the first stranger; -1 if none is
+								 * ahead */
 
 	/* WAIT: once that entry is deleted nobody conflicting can be ahead */
 	bool		last_ahead;

@@ -69,6 +69,9 @@
 #define ZK_OWNER_PREFIX		"{\"cluster\":"
 #define ZK_BREAK_PREFIX		"{\"broken\":"
 
+/* What is kept of a contender's data, terminating NUL included: all of ours. */
+#define ZK_OWNER_SIZE		1024
+
 /* Longest explanation of an error, terminating NUL included. */
 #define ZK_DETAIL_SIZE		256
 
@@ -187,7 +190,12 @@ typedef struct ZkContenderStatus
 	/* In WATCHING, from the queue as last read. */
 	int			ahead;			/* contenders that must go first */
 	char		blocker[ZK_NAME_SIZE];	/* the one watched, maybe cut short */
-	char		blocker_owner[ZK_DETAIL_SIZE];	/* start of its data, which is
+	int			position;		/* in the queue, from 1 on */
+	char		holder[ZK_NAME_SIZE];	/* the first one that is not this
+										 * client's, maybe cut short */
+	int64_t		blocker_session;	/* ZooKeeper session of the one watched; 0
+									 * while unknown */
+	char		blocker_owner[ZK_OWNER_SIZE];	/* start of its data, which is
 												 * anybody's; empty while
 												 * unknown */
 
@@ -216,6 +224,7 @@ typedef struct ZkSessionStatus
 	ZkTime		state_since;	/* since when in this state */
 	int64_t		sessions;		/* sessions this client has had */
 	int64_t		reconnects;		/* connections lost and regained */
+	int64_t		expiries;		/* sessions that have expired, or must have */
 
 	bool		resolving;		/* the resolver has been asked for names */
 
@@ -321,6 +330,12 @@ extern bool zk_client_stop(ZkClient *client, int timeout_ms);
  */
 extern int	zk_client_event_fd(const ZkClient *client);
 extern void zk_client_clear_event(ZkClient *client);
+
+/*
+ * Has whoever calls this interrupted another of these functions?  So may an exit
+ * callback, which then must not call them.
+ */
+extern bool zk_client_interrupted(const ZkClient *client);
 
 /* The state of the ZooKeeper session. */
 extern void zk_client_status(ZkClient *client, ZkSessionStatus *status);
@@ -436,6 +451,13 @@ extern bool zk_contender_lease_runs(ZkClient *client, ZkContenderId id);
  * zk_queue_cancel(), drops the one before.
  */
 extern void zk_queue_request(ZkClient *client, const char *node);
+
+/*
+ * Likewise, but only what the server knows now, and of the contenders themselves
+ * only the first one that is not this client's; of the others there are mode and
+ * number.  So it takes two requests however long the queue is.
+ */
+extern void zk_head_request(ZkClient *client, const char *node);
 extern ZkQueueListing *zk_queue_take(ZkClient *client);
 extern void zk_queue_cancel(ZkClient *client);
 extern void zk_queue_free(ZkQueueListing *listing);

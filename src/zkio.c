@@ -236,6 +236,7 @@ session_expired(ZkClient *client)
 	zk_log(true, "ZooKeeper session 0x%llx has expired",
 		   (unsigned long long) client->client_id.client_id);
 	client->dead = true;
+	client->status.expiries++;
 	session_over(client, true);
 	publish_session(client, unconnected_state(client));
 	zk_door_wake_helper(&client->door);
@@ -468,6 +469,7 @@ must_close(ZkClient *client)
 		zk_log(true, "giving up ZooKeeper session 0x%llx: no connection for %d ms",
 			   (unsigned long long) client->client_id.client_id,
 			   (int) (gone_for / 1000));
+		client->status.expiries++;
 		session_over(client, false);
 		return true;
 	}
@@ -816,11 +818,17 @@ wait_finished(ZkClient *client, int timeout_ms)
 }
 
 bool
+zk_client_interrupted(const ZkClient *client)
+{
+	return client->door.backend_inside != 0;
+}
+
+bool
 zk_client_stop(ZkClient *client, int timeout_ms)
 {
 	Door	   *door = &client->door;
 
-	if (door->backend_inside)
+	if (zk_client_interrupted(client))
 		return false;
 	pthread_mutex_lock(&door->lock);
 	door->stop = true;

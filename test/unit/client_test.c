@@ -84,6 +84,16 @@ test_waiting(void)
 	is_int(status.ahead, 2, "two are ahead");
 	is_str(status.blocker, strrchr(second, '/') + 1,
 		   "the nearest one ahead is watched (S19)");
+	is_str(status.holder, strrchr(first, '/') + 1, "the first one holds");
+	is_int(status.position, 3, "in the third place");
+	for (ZkTime deadline = zk_now() + DEADLINE;
+		 status.blocker_session == 0 && zk_now() < deadline;)
+	{
+		wait_event();
+		zk_contender_status(client, id, &status);
+	}
+	ok(status.blocker_session == zoo_client_id(stranger)->client_id,
+	   "it is known whose the one is that is watched");
 	zoo_delete(stranger, second, -1);
 	for (ZkTime deadline = zk_now() + DEADLINE; zk_now() < deadline;)
 	{
@@ -335,6 +345,46 @@ test_listing(void)
 	zk_queue_free(listing);
 	zoo_delete(stranger, junk, -1);
 	zoo_delete(stranger, first, -1);
+	release(held);
+}
+
+/*
+ * The head of a queue: all that are in it, and who is the first stranger.
+ */
+static void
+test_head(void)
+{
+	char		node[128];
+	char		first[256];
+	char		second[256];
+	ZkContenderId held;
+	ZkQueueListing *listing;
+
+	node_path(node, "head");
+	zk_head_request(client, node);
+	listing = await_listing();
+	ok(listing != NULL && listing->error == ZK_OK && listing->count == 0,
+	   "a queue that is not there has no head");
+	zk_queue_free(listing);
+
+	held = acquire(node, ZK_SHARED);
+	stranger_queues(node, "_c_aaa-lock-", first, sizeof(first));
+	stranger_queues(node, "_c_bbb-lock-", second, sizeof(second));
+	zk_head_request(client, node);
+	listing = await_listing();
+	ok(listing != NULL && listing->error == ZK_OK && listing->count == 3,
+	   "the head of a queue is listed with all that follow");
+	if (listing == NULL || listing->count != 3)
+		return;
+	ok(listing->members[0].own && listing->members[0].czxid == 0,
+	   "what is our own is not read");
+	is_str(listing->members[1].name, strrchr(first, '/') + 1, "the first stranger");
+	ok(listing->members[1].czxid != 0 && listing->members[1].session_id != 0,
+	   "is read");
+	ok(listing->members[2].czxid == 0, "and nobody behind it");
+	zk_queue_free(listing);
+	zoo_delete(stranger, first, -1);
+	zoo_delete(stranger, second, -1);
 	release(held);
 }
 
@@ -737,6 +787,7 @@ main(void)
 	test_renewal();
 	test_expiry();
 	test_listing();
+	test_head();
 	test_tree();
 	test_abandoning(rounds);
 	test_cycles(rounds);

@@ -590,6 +590,23 @@ same_name(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
+/* Who is the first before "self" that is none of our own?  -1 for nobody. */
+static int
+first_stranger(const DecideCase *c, const ZkQueueEntry *entries, int self)
+{
+	for (int i = 0; i < self; i++)
+	{
+		bool		own = false;
+
+		for (int j = 0; j < count_names(c->own); j++)
+			own |= c->own[j][0] != '\0' &&
+				strncmp(entries[i].name, c->own[j], strlen(c->own[j])) == 0;
+		if (!own)
+			return i;
+	}
+	return -1;
+}
+
 static bool
 is_verdict(const DecideCase *c, const ZkQueueEntry *entries,
 		   const ZkVerdict *verdict)
@@ -597,6 +614,10 @@ is_verdict(const DecideCase *c, const ZkQueueEntry *entries,
 	return verdict->decision == c->decision &&
 		same_name(entry_name(entries, verdict->watch), c->watch) &&
 		verdict->ahead == c->ahead &&
+		same_name(entry_name(entries, verdict->self),
+				  verdict->decision == ZK_DECIDE_MISSING ? NULL : c->self) &&
+		(verdict->decision != ZK_DECIDE_WAIT ||
+		 verdict->first == first_stranger(c, entries, verdict->self)) &&
 		verdict->last_ahead == c->last_ahead &&
 		same_name(entry_name(entries, verdict->deadlock), c->deadlock);
 }
