@@ -446,8 +446,10 @@ wait_for_grants(LockCall *call)
 							   wait->lock->path);
 		if (behind)
 			until = Min(until, check_long_waits(call, now));
-		zklock_session_wait(Min(until, patience), wait_purpose(call),
-							wait->lock->path);
+		zklock_session_wait_for(call->link.down_since != 0 ?
+								ZK_EVENT_CONNECT : ZK_EVENT_LOCK,
+								Min(until, patience), wait_purpose(call),
+								wait->lock->path);
 	}
 }
 

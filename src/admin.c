@@ -61,7 +61,9 @@ await_answer(const Errand *errand, ZkLink *link, const char *path)
 			patience = zklock_link_patience(link);
 			if (zk_now() >= patience)
 				zklock_link_report(link, errand->failed, path);
-			zklock_session_wait(patience, errand->doing, path);
+			zklock_session_wait_for(link->down_since != 0 ?
+									ZK_EVENT_CONNECT : ZK_EVENT_READ,
+									patience, errand->doing, path);
 		}
 	}
 	PG_CATCH();

@@ -54,7 +54,7 @@
  * 17: wait events of extensions have names.
  */
 #if PG_VERSION_NUM < 170000
-#define WaitEventExtensionNew(name)		PG_WAIT_EXTENSION
+#define WaitEventExtensionNew(name)		((void) (name), PG_WAIT_EXTENSION)
 #endif
 
 /*

@@ -60,7 +60,7 @@ zklock_await_end(ZkContenderId id, const char *doing, const char *path,
 			*deadline = Min(*deadline, zk_now() + ZKLOCK_CLEANUP_PATIENCE);
 		if (zk_now() >= *deadline)
 			return false;
-		zklock_session_wait(*deadline, doing, path);
+		zklock_session_wait_for(ZK_EVENT_RELEASE, *deadline, doing, path);
 	}
 	return true;
 }

@@ -375,6 +375,24 @@ wait_context(void *arg)
 	errcontext("%s \"%s\"", reason->doing, reason->path);
 }
 
+/* How that shows in pg_stat_activity. */
+static uint32
+wait_event_info(ZkWaitEvent event)
+{
+	static const char *const names[] = {
+		[ZK_EVENT_CONNECT] = "ZooKeeperConnect",
+		[ZK_EVENT_LOCK] = "ZooKeeperLock",
+		[ZK_EVENT_RELEASE] = "ZooKeeperRelease",
+		[ZK_EVENT_PROOF] = "ZooKeeperProof",
+		[ZK_EVENT_READ] = "ZooKeeperRead"
+	};
+	static uint32 infos[lengthof(names)];
+
+	if (infos[event] == 0)
+		infos[event] = WaitEventExtensionNew(names[event]);
+	return infos[event];
+}
+
 /*
  * Wait until a state of the client may have changed, or until a point in
  * time.  The caller reads the states it is interested in before and after, and
@@ -385,16 +403,13 @@ wait_context(void *arg)
  * dies.
  */
 void
-zklock_session_wait(ZkTime until, const char *doing, const char *path)
+zklock_session_wait_for(ZkWaitEvent event, ZkTime until, const char *doing,
+						const char *path)
 {
-	static uint32 wait_event = 0;
 	WaitReason	reason = {doing, path};
 	ErrorContextCallback context;
 	ZkTime		left = Max(until - zk_now(), 0);
 	long		timeout = (long) Min((left + 999) / 1000, INT_MAX);
-
-	if (wait_event == 0)
-		wait_event = WaitEventExtensionNew("ZooKeeperLock");
 
 	context.callback = wait_context;
 	context.arg = &reason;
@@ -405,7 +420,7 @@ zklock_session_wait(ZkTime until, const char *doing, const char *path)
 							 WL_LATCH_SET | WL_SOCKET_READABLE | WL_TIMEOUT |
 							 WL_EXIT_ON_PM_DEATH,
 							 zk_client_event_fd(zklock_client),
-							 timeout, wait_event);
+							 timeout, wait_event_info(event));
 
 	/*
 	 * Reset both, whatever was reported: with the latch set the descriptor is
@@ -417,6 +432,15 @@ zklock_session_wait(ZkTime until, const char *doing, const char *path)
 	CHECK_FOR_INTERRUPTS();
 
 	error_context_stack = context.previous;
+}
+
+/*
+ * The same, for a lock.
+ */
+void
+zklock_session_wait(ZkTime until, const char *doing, const char *path)
+{
+	zklock_session_wait_for(ZK_EVENT_LOCK, until, doing, path);
 }
 
 /*
@@ -638,8 +662,9 @@ zklock_lease_prove(ZkContenderId id, ZkTime asked, ZkTime deadline,
 			return lease;
 		if (zk_now() >= deadline)
 			return ZK_LEASE_LAPSED;
-		zklock_session_wait(Min(deadline, status->presumed_lost),
-							"while proving possession of lock", path);
+		zklock_session_wait_for(ZK_EVENT_PROOF,
+								Min(deadline, status->presumed_lost),
+								"while proving possession of lock", path);
 	}
 }
 

@@ -68,6 +68,16 @@ typedef enum ZkLossAction
 	ZK_LOSS_REPORT
 } ZkLossAction;
 
+/* What a backend waits for, as pg_stat_activity names it from PostgreSQL 17 on. */
+typedef enum ZkWaitEvent
+{
+	ZK_EVENT_CONNECT,			/* a connection to the ensemble */
+	ZK_EVENT_LOCK,				/* a lock to be granted */
+	ZK_EVENT_RELEASE,			/* a contender to be gone */
+	ZK_EVENT_PROOF,				/* a proof that locks are held */
+	ZK_EVENT_READ				/* an answer about the contenders of others */
+} ZkWaitEvent;
+
 /* A lock as the caller names it, and the lock node that stands for it. */
 typedef struct ZkLockName
 {
@@ -166,6 +176,8 @@ extern ZkClient *zklock_client;
 
 extern void zklock_session_open(bool idle);
 extern void zklock_session_stop(void);
+extern void zklock_session_wait_for(ZkWaitEvent event, ZkTime until,
+									const char *doing, const char *path);
 extern void zklock_session_wait(ZkTime until, const char *doing,
 								const char *path);
 extern void zklock_drain_log(void);
