@@ -29,13 +29,17 @@ BACKEND_OBJS = \
 	src/zklock.o \
 	src/loss.o \
 	src/funcs.o \
+	src/views.o \
 	src/owner.o \
 	src/fence.o \
 	src/admin.o \
 	src/acquire.o \
+	src/holder.o \
 	src/release.o \
 	src/locktable.o \
 	src/session.o \
+	src/stats.o \
+	src/waiting.o \
 	src/access.o
 CLIENT_OBJS = $(filter-out $(BACKEND_OBJS), \
 	$(patsubst %.c,%.o,$(sort $(wildcard src/*.c))))

@@ -25,7 +25,7 @@ SELECT proname, pronargs, provolatile, proparallel, proisstrict,
 	has_function_privilege('public', p.oid, 'EXECUTE') AS public,
 	has_function_privilege('pg_monitor', p.oid, 'EXECUTE') AS monitor,
 	obj_description(p.oid, 'pg_proc') IS NOT NULL AS described
-FROM pg_proc p WHERE proname ~ '^zk_' ORDER BY proname COLLATE "C", pronargs;
+FROM pg_proc p WHERE proname ~ '^(zk|pg_stat_zk)' ORDER BY proname COLLATE "C", pronargs;
 
 -- nothing is connected before something is asked for (S70)
 SELECT state, session_id, server, session_timeout, state_since, sessions,

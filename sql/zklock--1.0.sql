@@ -228,6 +228,139 @@ COMMENT ON COLUMN zk_locks.revoked IS
 
 GRANT SELECT ON zk_locks TO PUBLIC;
 
+CREATE FUNCTION zk_lock_waits(
+	OUT pid integer, OUT path text, OUT mode text,
+	OUT wait_start timestamptz, OUT "position" integer, OUT ahead integer,
+	OUT seen_at timestamptz,
+	OUT contender text, OUT blocker text, OUT blocker_owner text,
+	OUT holder text, OUT holder_owner text,
+	OUT holder_cluster_name text, OUT holder_host text,
+	OUT holder_port integer, OUT holder_database text,
+	OUT holder_pid integer, OUT holder_user_name text,
+	OUT holder_application_name text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zk_lock_waits() IS
+'the backends of this cluster that wait for locks, for the view zk_lock_waits';
+
+CREATE VIEW zk_lock_waits AS
+SELECT w.pid, a.datname, a.usename, w.path, w.mode, w.wait_start, w."position",
+	w.ahead, w.seen_at, w.contender, w.blocker, w.blocker_owner, w.holder, w.holder_owner,
+	w.holder_cluster_name, w.holder_host, w.holder_port, w.holder_database,
+	w.holder_pid, w.holder_user_name, w.holder_application_name
+FROM zk_lock_waits() w
+	LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid OPERATOR(pg_catalog.=) w.pid;
+
+COMMENT ON VIEW zk_lock_waits IS
+'the backends of this cluster that wait for locks others hold; details of other roles'' are for members of pg_read_all_stats';
+COMMENT ON COLUMN zk_lock_waits.pid IS 'process of the backend';
+COMMENT ON COLUMN zk_lock_waits.datname IS 'its database';
+COMMENT ON COLUMN zk_lock_waits.usename IS 'its user';
+COMMENT ON COLUMN zk_lock_waits.path IS 'the lock, of several the one that is waited for at the moment';
+COMMENT ON COLUMN zk_lock_waits.mode IS 'exclusive or shared';
+COMMENT ON COLUMN zk_lock_waits.wait_start IS 'when its call had to wait first';
+COMMENT ON COLUMN zk_lock_waits."position" IS
+'place in the queue when that was read last, from 1 on';
+COMMENT ON COLUMN zk_lock_waits.ahead IS
+'how many contenders had to go first, then';
+COMMENT ON COLUMN zk_lock_waits.seen_at IS
+'when that was: never longer ago than half of the wait, or deadlock_timeout';
+COMMENT ON COLUMN zk_lock_waits.contender IS 'its contender';
+COMMENT ON COLUMN zk_lock_waits.blocker IS
+'the contender that it watches: the nearest that must go first';
+COMMENT ON COLUMN zk_lock_waits.blocker_owner IS 'what that says about itself';
+COMMENT ON COLUMN zk_lock_waits.holder IS
+'the first contender of the queue, when that was read last';
+COMMENT ON COLUMN zk_lock_waits.holder_owner IS
+'what that says about itself; known after deadlock_timeout, or if it is the blocker';
+COMMENT ON COLUMN zk_lock_waits.holder_cluster_name IS
+'the same in detail, null if it is not a backend''s';
+COMMENT ON COLUMN zk_lock_waits.holder_host IS 'likewise';
+COMMENT ON COLUMN zk_lock_waits.holder_port IS 'likewise';
+COMMENT ON COLUMN zk_lock_waits.holder_database IS 'likewise';
+COMMENT ON COLUMN zk_lock_waits.holder_pid IS 'likewise';
+COMMENT ON COLUMN zk_lock_waits.holder_user_name IS 'likewise';
+COMMENT ON COLUMN zk_lock_waits.holder_application_name IS 'likewise';
+
+-- what it shows whom is decided by the function
+GRANT SELECT ON zk_lock_waits TO PUBLIC;
+
+CREATE FUNCTION zk_blocking_pids(pid integer)
+RETURNS integer[]
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zk_blocking_pids(integer) IS
+'the processes of this cluster that a process waits for to get a lock: those that hold it or are before it in the queue, as far as the waiters know them; empty if it waits for none of this cluster.
+pid: the process that waits';
+
+CREATE FUNCTION pg_stat_zklock(
+	OUT scope text, OUT attempts bigint, OUT granted_at_once bigint,
+	OUT granted_after_wait bigint, OUT timeouts bigint, OUT cancels bigint,
+	OUT deadlocks bigint, OUT errors bigint, OUT lost bigint,
+	OUT sessions bigint, OUT reconnects bigint, OUT expiries bigint,
+	OUT wait_time double precision, OUT wait_bounds double precision[],
+	OUT wait_counts bigint[], OUT stats_reset timestamptz)
+RETURNS record
+AS 'MODULE_PATHNAME', 'zk_stat'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION pg_stat_zklock() IS
+'statistics of locks, for the view pg_stat_zklock';
+
+CREATE VIEW pg_stat_zklock AS
+SELECT scope, attempts, granted_at_once, granted_after_wait, timeouts, cancels,
+	deadlocks, errors, lost, sessions, reconnects, expiries, wait_time,
+	wait_bounds, wait_counts, stats_reset
+FROM pg_stat_zklock();
+
+COMMENT ON VIEW pg_stat_zklock IS
+'statistics of locks, one row; attempts are the sum of the next six columns and of the calls being made';
+COMMENT ON COLUMN pg_stat_zklock.scope IS
+'what it counts for: cluster if zklock is in shared_preload_libraries, else backend';
+COMMENT ON COLUMN pg_stat_zklock.attempts IS
+'acquire calls that were begun; one for several locks counts once';
+COMMENT ON COLUMN pg_stat_zklock.granted_at_once IS
+'those that were granted without waiting for somebody else';
+COMMENT ON COLUMN pg_stat_zklock.granted_after_wait IS
+'those that were granted after they had waited for somebody else';
+COMMENT ON COLUMN pg_stat_zklock.timeouts IS
+'those whose time was up, by their timeout (zero included) or lock_timeout';
+COMMENT ON COLUMN pg_stat_zklock.cancels IS
+'those that were cancelled, or ended with their backend';
+COMMENT ON COLUMN pg_stat_zklock.deadlocks IS 'those that ended as a deadlock';
+COMMENT ON COLUMN pg_stat_zklock.errors IS 'those that ended by another error';
+COMMENT ON COLUMN pg_stat_zklock.lost IS
+'locks that turned out to be lost, when their backends noticed';
+COMMENT ON COLUMN pg_stat_zklock.sessions IS
+'ZooKeeper sessions that were begun';
+COMMENT ON COLUMN pg_stat_zklock.reconnects IS
+'connections to ZooKeeper that were lost and regained';
+COMMENT ON COLUMN pg_stat_zklock.expiries IS
+'ZooKeeper sessions that have expired';
+COMMENT ON COLUMN pg_stat_zklock.wait_time IS
+'time that calls have waited for somebody else, however they ended, in milliseconds';
+COMMENT ON COLUMN pg_stat_zklock.wait_bounds IS
+'the histogram of these waits: upper bounds in milliseconds';
+COMMENT ON COLUMN pg_stat_zklock.wait_counts IS
+'how many were shorter than each bound, and not than the one before; at last those that were longer';
+COMMENT ON COLUMN pg_stat_zklock.stats_reset IS 'since when all this is counted';
+
+GRANT SELECT ON pg_stat_zklock TO PUBLIC;
+
+CREATE FUNCTION pg_stat_zklock_reset()
+RETURNS void
+AS 'MODULE_PATHNAME', 'zk_stat_reset'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION pg_stat_zklock_reset() IS
+'begin to count anew what pg_stat_zklock shows';
+
+-- as of other statistics of a cluster
+REVOKE ALL ON FUNCTION pg_stat_zklock_reset() FROM PUBLIC;
+
 CREATE FUNCTION zk_session(
 	OUT state text, OUT session_id text, OUT server text,
 	OUT session_timeout interval, OUT state_since timestamptz,

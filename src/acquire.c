@@ -46,6 +46,7 @@ typedef struct LockWait
 	bool		logged;			/* for log_lock_waits */
 	bool		renewed;		/* a proof was asked for */
 	ZkContenderStatus status;	/* as last looked at */
+	ZkHolder	holder;			/* of the lock, as far as known */
 } LockWait;
 
 /* A call that acquires one lock or several. */
@@ -112,14 +113,13 @@ wait_purpose(const LockCall *call)
 }
 
 /*
- * Who is behind the contender that a wait is for, in its own words and in
- * parentheses; empty if that is not known or not fit to print.  The words may
- * have been cut short, in the middle of a character.
+ * Who is behind a contender, in its own words (its data) and in parentheses;
+ * empty if that is not known or not fit to print.  The words may have been cut
+ * short, in the middle of a character.
  */
 static const char *
-describe_owner(const LockWait *wait)
+describe_owner(const char *data)
 {
-	const char *data = wait->status.blocker_owner;
 	int			length = (int) strlen(data);
 	char	   *owner;
 
@@ -132,6 +132,14 @@ describe_owner(const LockWait *wait)
 	return psprintf(" (%s)", owner);
 }
 
+/* How many must go first, by what is newer of what is known. */
+static int
+ahead_of(const LockWait *wait)
+{
+	return strcmp(wait->holder.blocker, wait->status.blocker) == 0 ?
+		wait->holder.ahead : wait->status.ahead;
+}
+
 /* Whom a wait is for, or why that is not known, as a sentence; palloc'd. */
 static char *
 describe_wait(const LockCall *call, const LockWait *wait)
@@ -142,8 +150,26 @@ describe_wait(const LockCall *call, const LockWait *wait)
 	if (wait->status.state == ZK_WATCHING)
 		return psprintf("Contender \"%s\" waits for contender \"%s\"%s; %d must go first.",
 						wait->status.name, wait->status.blocker,
-						describe_owner(wait), wait->status.ahead);
+						describe_owner(wait->status.blocker_owner),
+						ahead_of(wait));
 	return pstrdup("ZooKeeper has not answered yet.");
+}
+
+/* The same for the server log: and who holds the lock; palloc'd. */
+static char *
+describe_long_wait(const LockCall *call, const LockWait *wait)
+{
+	const ZkHolder *holder = &wait->holder;
+	bool		next = strcmp(holder->name, holder->blocker) == 0;
+	char	   *text = describe_wait(call, wait);
+
+	if (call->link.down_since != 0 || wait->status.state != ZK_WATCHING)
+		return text;
+	text = psprintf("%s Position in the queue: %d.", text, holder->position);
+	if (holder->name[0] == '\0' || wait->status.deadlock)
+		return text;
+	return psprintf("%s First in the queue: \"%s\"%s.", text, holder->name,
+					next ? "" : describe_owner(holder->owner));
 }
 
 /*
@@ -154,7 +180,7 @@ log_wait(const LockCall *call, const LockWait *wait, const char *stage,
 		 bool with_detail)
 {
 	ZkTime		waited = zk_now() - wait->behind_since;
-	char	   *detail = with_detail ? describe_wait(call, wait) : NULL;
+	char	   *detail = with_detail ? describe_long_wait(call, wait) : NULL;
 
 	ereport(LOG,
 			(errmsg("process %d %s %s lock \"%s\" after %ld.%03d ms",
@@ -324,6 +350,50 @@ check_held(const LockCall *call)
 }
 
 /*
+ * Let others see what the call waits for, at the moment.
+ */
+static void
+show_wait(const LockCall *call, const LockWait *wait)
+{
+	const ZkContenderStatus *status = &wait->status;
+	ZkWait		seen;
+
+	zklock_stats_behind();
+	if (zklock_waiting_places() == 0)
+		return;
+	zklock_waiting_session(call->link.status.session_id);
+	memset(&seen, 0, sizeof(seen));
+	strlcpy(seen.path, wait->lock->node + strlen(zklock_root),
+			sizeof(seen.path));
+	seen.mode = call->mode;
+	seen.position = wait->holder.position;
+	seen.ahead = wait->holder.ahead;
+	strlcpy(seen.contender, status->name, sizeof(seen.contender));
+	strlcpy(seen.blocker, status->blocker, sizeof(seen.blocker));
+	seen.blocker_session = status->blocker_session;
+	strlcpy(seen.blocker_owner, status->blocker_owner,
+			sizeof(seen.blocker_owner));
+	strlcpy(seen.holder, wait->holder.name, sizeof(seen.holder));
+	seen.holder_session = wait->holder.session;
+	seen.seen_at = wait->holder.seen_at;
+	strlcpy(seen.holder_owner, wait->holder.owner, sizeof(seen.holder_owner));
+	zklock_waiting_show(&seen);
+}
+
+/*
+ * A wait has become a long one.  Is it known who holds the lock, if somebody wants
+ * to know?  *next is moved up to when to ask again.
+ */
+static bool
+holder_known(LockWait *wait, ZkTime *next)
+{
+	if (zklock_waiting_places() == 0 && (wait->logged || !log_lock_waits))
+		return true;
+	return zklock_holder_learn(&wait->holder, wait->lock->node, &wait->status,
+							   wait->behind_since, next);
+}
+
+/*
  * Contenders stand behind others: do what is due after deadlock_timeout.
  * Returns when to look again, at the latest.  Throws 40P01.
  */
@@ -338,7 +408,11 @@ check_long_waits(LockCall *call, ZkTime now)
 		ZkTime		due;
 
 		if (wait->status.state != ZK_WATCHING)
+		{
+			zklock_holder_forget(&wait->holder);
 			continue;
+		}
+		zklock_holder_refresh(&wait->holder, &wait->status);
 		if (wait->behind_since == 0)
 			wait->behind_since = now;
 		due = wait->behind_since + ZK_MS(DeadlockTimeout);
@@ -349,6 +423,8 @@ check_long_waits(LockCall *call, ZkTime now)
 		}
 		if (wait->status.deadlock)
 			report_deadlock(call, wait);
+		if (!holder_known(wait, &next))
+			continue;
 		if (log_lock_waits && !wait->logged)
 			log_wait(call, wait, "still waiting for", true);
 		wait->logged = true;
@@ -445,7 +521,10 @@ wait_for_grants(LockCall *call)
 			zklock_link_report(&call->link, "could not acquire lock",
 							   wait->lock->path);
 		if (behind)
+		{
 			until = Min(until, check_long_waits(call, now));
+			show_wait(call, wait);
+		}
 		zklock_session_wait_for(call->link.down_since != 0 ?
 								ZK_EVENT_CONNECT : ZK_EVENT_LOCK,
 								Min(until, patience), wait_purpose(call),
@@ -494,6 +573,14 @@ check_grants(const LockCall *call)
 	}
 }
 
+/* Nothing is waited for any more, nor asked about it.  Cannot fail. */
+static void
+leave_queue(void)
+{
+	zklock_holder_forget(NULL);
+	zklock_waiting_end();
+}
+
 /*
  * Ask for contenders and wait for their grants; then they are the lock table's.
  * Returns false if somebody else holds one of the locks; no contender is left
@@ -516,11 +603,15 @@ queue_up(LockCall *call)
 	}
 	PG_CATCH();
 	{
+		leave_queue();
 		abandon_contenders(call);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
+	leave_queue();
 
+	if (granted)
+		zklock_waiting_session(call->link.status.session_id);
 	for (int i = 0; granted && i < call->wait_count; i++)
 		zklock_lock_granted(call->waits[i].lock, call->mode, call->waits[i].id,
 							call->waits[i].status.name);
@@ -613,9 +704,9 @@ acquire_missing(LockCall *call, ZkScope scope)
  * for the next holder, who waits at the fence.)  Then throws ZKL01; else as
  * acquire_missing().
  */
-bool
-zklock_acquire(const ZkLockName *names, int count, ZkTime timeout,
-			   ZkMode mode, ZkScope scope)
+static bool
+acquire(const ZkLockName *names, int count, ZkTime timeout, ZkMode mode,
+		ZkScope scope)
 {
 	LockCall	call;
 
@@ -636,6 +727,33 @@ zklock_acquire(const ZkLockName *names, int count, ZkTime timeout,
 	for (int i = 0; i < call.wait_count; i++)
 		zklock_lock_count(call.waits[i].lock, scope, mode);
 	return true;
+}
+
+/*
+ * The same, counted: as one attempt, however many locks it is for, and one outcome.
+ */
+bool
+zklock_acquire(const ZkLockName *names, int count, ZkTime timeout,
+			   ZkMode mode, ZkScope scope)
+{
+	bool		granted;
+
+	zklock_stats_begin();
+	PG_TRY();
+	{
+		granted = acquire(names, count, timeout, mode, scope);
+	}
+	PG_CATCH();
+	{
+		zklock_stats_failed(geterrcode());
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	if (granted)
+		zklock_stats_granted();
+	else
+		zklock_stats_end(ZK_STAT_TIMEOUTS);
+	return granted;
 }
 
 /*

@@ -18,8 +18,14 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/proc.h"
 #include "utils/guc.h"
 #include "utils/wait_event.h"
+#if PG_VERSION_NUM < 150000
+#include "postmaster/autovacuum.h"
+#include "replication/walsender.h"
+#endif
 
 #if PG_VERSION_NUM < 140000 || PG_VERSION_NUM >= 190000
 #error "zklock supports PostgreSQL 14 to 18"
@@ -55,6 +61,13 @@
  */
 #if PG_VERSION_NUM < 170000
 #define WaitEventExtensionNew(name)		((void) (name), PG_WAIT_EXTENSION)
+#endif
+
+/*
+ * 17: a backend knows its number, from 0 to MaxBackends - 1, by itself.
+ */
+#if PG_VERSION_NUM < 170000
+#define MyProcNumber	(MyProc->pgprocno)
 #endif
 
 /*
@@ -95,6 +108,39 @@ json_lex_context(const char *text, int length, int encoding, bool unescape)
 #define PGDLLEXPORT		__attribute__((visibility("default")))
 extern PGDLLEXPORT void _PG_init(void);
 #endif
+
+/*
+ * 15: shared memory is asked for in a hook, when it is known how many backends
+ * there can be.  Before, that was done at module load, and it was not known.
+ */
+#if PG_VERSION_NUM < 150000
+typedef void (*shmem_request_hook_type) (void);
+#endif
+
+static inline void
+set_shmem_request_hook(shmem_request_hook_type hook,
+					   shmem_request_hook_type *previous)
+{
+#if PG_VERSION_NUM < 150000
+	*previous = NULL;
+	hook();
+#else
+	*previous = shmem_request_hook;
+	shmem_request_hook = hook;
+#endif
+}
+
+/* How many backends there can be, for such a hook. */
+static inline int
+max_backends_to_be(void)
+{
+#if PG_VERSION_NUM < 150000
+	return MaxConnections + autovacuum_max_workers + 1 + max_worker_processes +
+		max_wal_senders;
+#else
+	return MaxBackends;
+#endif
+}
 
 #if PG_VERSION_NUM < 150000
 

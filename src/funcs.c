@@ -77,6 +77,7 @@ begin_call(void)
 				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
 				 errmsg("cannot use ZooKeeper locks in a parallel worker")));
 	zklock_drain_log();
+	zklock_session_count();
 }
 
 /*
@@ -317,29 +318,10 @@ session_id_text(int64 session_id)
 	return CStringGetTextDatum(psprintf("0x%llx", (unsigned long long) session_id));
 }
 
-/*
- * Text that somebody else wrote, and that should be UTF-8: as it is if it can
- * be had in the encoding of the database, else in hexadecimal.  Palloc'd.
- */
-static char *
-foreign_string(const char *data, int length)
-{
-	char	   *converted = zklock_convert(data, length, PG_UTF8,
-										   GetDatabaseEncoding());
-	char	   *hex;
-
-	if (converted != NULL)
-		return converted;
-	hex = palloc(2 + 2 * length + 1);
-	strcpy(hex, "\\x");
-	hex[2 + hex_encode(data, length, hex + 2)] = '\0';
-	return hex;
-}
-
 static Datum
 foreign_text(const char *data, int length)
 {
-	return CStringGetTextDatum(foreign_string(data, length));
+	return CStringGetTextDatum(zklock_foreign_string(data, length));
 }
 
 /*
@@ -485,7 +467,7 @@ zk_lock_tree(PG_FUNCTION_ARGS)
 							   "%d znodes could not be looked into: locks below them are missing",
 							   forbidden, forbidden),
 				 errdetail("Not authorized to list the children of znode \"%s\": READ permission is missing.",
-						   foreign_string(znode, (int) strlen(znode)))));
+						   zklock_foreign_string(znode, (int) strlen(znode)))));
 	return (Datum) 0;
 }
 

@@ -467,6 +467,8 @@ mark_lost(ZkLock *lock, const ZkContenderStatus *status, const char *why,
 		strlcpy(lock->last_name, status->name, sizeof(lock->last_name));
 	strlcpy(lock->lost_why, why, sizeof(lock->lost_why));
 	lock->lost = true;
+	if (status->loss != ZK_NOT_LOST)
+		zklock_stats_count(ZK_STAT_LOST);
 	end_contender(lock, ZK_EXCLUSIVE, list);
 	end_contender(lock, ZK_SHARED, list);
 }

@@ -65,6 +65,25 @@ typedef struct OwnerParse
 } OwnerParse;
 
 /*
+ * Text that somebody else wrote, and that should be UTF-8: as it is if it can
+ * be had in the encoding of the database, else in hexadecimal.  Palloc'd.
+ */
+char *
+zklock_foreign_string(const char *data, int length)
+{
+	char	   *converted = zklock_convert(data, length, PG_UTF8,
+										   GetDatabaseEncoding());
+	char	   *hex;
+
+	if (converted != NULL)
+		return converted;
+	hex = palloc(2 + 2 * length + 1);
+	strcpy(hex, "\\x");
+	hex[2 + hex_encode(data, length, hex + 2)] = '\0';
+	return hex;
+}
+
+/*
  * A point in time as JSON writes it.  False if it is none.
  */
 static bool

@@ -224,6 +224,33 @@ stop_at_exit(int code, Datum arg)
 }
 
 /*
+ * Count what has become of this backend's ZooKeeper sessions so far.
+ */
+void
+zklock_session_count(void)
+{
+	ZkSessionStatus status;
+
+	if (zklock_client == NULL)
+		return;
+	zk_client_status(zklock_client, &status);
+	zklock_stats_session(&status);
+}
+
+/*
+ * Exit callback: the same for the last time.  Shared memory is ours until the
+ * callbacks of this kind are done, so this does not wait for stop_at_exit().
+ */
+static void
+count_at_exit(int code, Datum arg)
+{
+	(void) code;
+	(void) arg;
+	if (zklock_client != NULL && !zk_client_interrupted(zklock_client))
+		zklock_session_count();
+}
+
+/*
  * Do the settings differ from those the client runs with?
  */
 static bool
@@ -280,6 +307,7 @@ start_client(void)
 	if (!callbacks_registered)
 	{
 		on_proc_exit(stop_at_exit, 0);
+		on_shmem_exit(count_at_exit, 0);
 		pqsignal(LOSS_SIGNAL, zklock_loss_handler);
 		callbacks_registered = true;
 	}
@@ -303,6 +331,7 @@ start_client(void)
 	config.acl = zklock_acl;
 	zklock_client = zk_client_start(&config, &error, detail);
 	zklock_wipe(credential);
+	zklock_stats_session(NULL);
 	if (zklock_client != NULL)
 		return;
 
@@ -355,6 +384,7 @@ zklock_session_stop(void)
 
 	if (client == NULL)
 		return;
+	zklock_session_count();
 	zklock_client = NULL;
 	(void) zk_client_stop(client, STOP_PATIENCE_MS);
 	release_descriptors();
@@ -515,6 +545,7 @@ zklock_link_look(ZkLink *link)
 	int64		connections;
 
 	zk_client_status(zklock_client, &link->status);
+	zklock_stats_session(&link->status);
 	connections = link->status.sessions + link->status.reconnects;
 	if (link->status.state == ZK_SESSION_CONNECTED)
 	{

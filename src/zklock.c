@@ -33,6 +33,8 @@
 
 #include "executor/executor.h"
 #include "nodes/parsenodes.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
 #include "tcop/utility.h"
 
 #include "zklock.h"
@@ -62,6 +64,8 @@ static const struct config_enum_entry znode_style_options[] = {
 static ExecutorRun_hook_type previous_ExecutorRun = NULL;
 static ExecutorFinish_hook_type previous_ExecutorFinish = NULL;
 static ProcessUtility_hook_type previous_ProcessUtility = NULL;
+static shmem_request_hook_type previous_shmem_request = NULL;
+static shmem_startup_hook_type previous_shmem_startup = NULL;
 
 /*
  * GUC check hook: an absolute path that ZooKeeper accepts, with room for lock
@@ -187,6 +191,32 @@ zklock_ProcessUtility(PlannedStmt *pstmt, const char *query,
 }
 
 /*
+ * Hook: how much shared memory is needed is asked.
+ */
+static void
+zklock_shmem_request(void)
+{
+	if (previous_shmem_request != NULL)
+		previous_shmem_request();
+	RequestAddinShmemSpace(zklock_stats_shmem_size());
+	zklock_waiting_request_shmem();
+}
+
+/*
+ * Hook: shared memory is there, or there anew after a crash.
+ */
+static void
+zklock_shmem_startup(void)
+{
+	if (previous_shmem_startup != NULL)
+		previous_shmem_startup();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	zklock_stats_attach();
+	zklock_waiting_attach();
+	LWLockRelease(AddinShmemInitLock);
+}
+
+/*
  * Module load.  This may be the postmaster, so nothing is opened here, nor
  * started.
  */
@@ -288,6 +318,14 @@ _PG_init(void)
 
 	MarkGUCPrefixReserved("zklock");
 	zklock_access_loaded();
+
+	zklock_stats_loaded();
+	if (process_shared_preload_libraries_in_progress)
+	{
+		set_shmem_request_hook(zklock_shmem_request, &previous_shmem_request);
+		previous_shmem_startup = shmem_startup_hook;
+		shmem_startup_hook = zklock_shmem_startup;
+	}
 
 	zklock_loss_handler = zklock_handle_loss;
 

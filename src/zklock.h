@@ -3,9 +3,10 @@
  * zklock.h
  *	  What the files of the backend side share.
  *
- * Calls go down only, from zklock.c and funcs.c over fence.c, admin.c, owner.c,
- * acquire.c, release.c, locktable.c, session.c and access.c to the door
- * (zkclient.h).  All of it runs on the backend's own thread.
+ * Calls go down only, from zklock.c, funcs.c and views.c over fence.c, admin.c,
+ * owner.c, acquire.c, release.c, holder.c, locktable.c, session.c, stats.c,
+ * waiting.c and access.c to the door (zkclient.h).  All of it runs on the
+ * backend's own thread.
  *
  * IDENTIFICATION
  *	  src/zklock.h
@@ -77,6 +78,73 @@ typedef enum ZkWaitEvent
 	ZK_EVENT_PROOF,				/* a proof that locks are held */
 	ZK_EVENT_READ				/* an answer about the contenders of others */
 } ZkWaitEvent;
+
+/* What stats.c counts. */
+typedef enum ZkStat
+{
+	ZK_STAT_ATTEMPTS,			/* acquire calls */
+	ZK_STAT_AT_ONCE,			/* granted without waiting for anybody */
+	ZK_STAT_AFTER_WAIT,			/* granted after waiting for somebody */
+	ZK_STAT_TIMEOUTS,			/* somebody else held a lock when time was up */
+	ZK_STAT_CANCELS,			/* ended by a cancel, or with the backend */
+	ZK_STAT_DEADLOCKS,
+	ZK_STAT_ERRORS,				/* ended by any other error */
+	ZK_STAT_LOST,				/* locks that turned out to be lost */
+	ZK_STAT_SESSIONS,			/* ZooKeeper sessions begun */
+	ZK_STAT_RECONNECTS,			/* connections lost and regained */
+	ZK_STAT_EXPIRIES,			/* ZooKeeper sessions that have expired */
+	ZK_STAT_WAIT_TIME			/* microseconds spent waiting for somebody */
+} ZkStat;
+
+#define ZK_STAT_COUNT			(ZK_STAT_WAIT_TIME + 1)
+#define ZK_STAT_FIRST_OUTCOME	ZK_STAT_AT_ONCE
+#define ZK_STAT_LAST_OUTCOME	ZK_STAT_ERRORS
+
+/*
+ * Waits are counted by their length: up to 1, 4, 16, ... ms, and those longer than
+ * the last bound, which is 4^9 ms (four minutes).
+ */
+#define ZK_WAIT_BUCKETS			11
+
+typedef struct ZkStats
+{
+	int64		values[ZK_STAT_COUNT];
+	int64		waits[ZK_WAIT_BUCKETS];
+	TimestampTz reset_at;
+} ZkStats;
+
+/* What a backend that waits for somebody else knows of it, for others to see. */
+typedef struct ZkWait
+{
+	Oid			role;			/* who was authenticated */
+	char		path[ZK_NODE_PATH_SIZE];	/* the lock, in UTF-8 */
+	ZkMode		mode;
+	TimestampTz since;			/* when the call first had to wait */
+	int			position;		/* in the queue, from 1 on */
+	int			ahead;			/* contenders that must go first */
+	char		contender[ZK_NAME_SIZE];
+	char		blocker[ZK_NAME_SIZE];	/* the one watched */
+	int64		blocker_session;
+	char		blocker_owner[ZK_OWNER_SIZE];
+	char		holder[ZK_NAME_SIZE];	/* the first in the queue */
+	int64		holder_session; /* 0 while unknown */
+	TimestampTz seen_at;		/* when the queue was read last */
+	char		holder_owner[ZK_OWNER_SIZE];
+} ZkWait;
+
+/* Who holds a lock that is waited for, see holder.c. */
+typedef struct ZkHolder
+{
+	char		blocker[ZK_NAME_SIZE];	/* the wait is for, when this was asked */
+	ZkTime		ask_at;			/* when to read the queue again, or to give up
+								 * reading it; 0 before the first time */
+	TimestampTz seen_at;		/* when it was read last */
+	int			position;		/* of the waiter in the queue, from 1 on */
+	int			ahead;			/* contenders that must go before it */
+	char		name[ZK_NAME_SIZE]; /* the holder's contender; maybe empty */
+	int64		session;		/* its ZooKeeper session; 0 while unknown */
+	char		owner[ZK_OWNER_SIZE];	/* its data, anybody's */
+} ZkHolder;
 
 /* A lock as the caller names it, and the lock node that stands for it. */
 typedef struct ZkLockName
@@ -166,6 +234,32 @@ extern uint64 zklock_access_stamp(void);
 extern char *zklock_credential(void);
 extern void zklock_wipe(char *credential);
 
+/* in stats.c */
+extern void zklock_stats_loaded(void);
+extern size_t zklock_stats_shmem_size(void);
+extern void zklock_stats_attach(void);
+extern bool zklock_stats_shared(void);
+extern void zklock_stats_count(ZkStat stat);
+extern ZkTime zklock_stats_bucket_bound(int bucket);
+extern void zklock_stats_begin(void);
+extern void zklock_stats_behind(void);
+extern void zklock_stats_granted(void);
+extern void zklock_stats_failed(int sqlstate);
+extern void zklock_stats_end(ZkStat outcome);
+extern void zklock_stats_session(const ZkSessionStatus *status);
+extern void zklock_stats_read(ZkStats *stats);
+extern void zklock_stats_reset(void);
+
+/* in waiting.c */
+extern void zklock_waiting_request_shmem(void);
+extern void zklock_waiting_attach(void);
+extern int	zklock_waiting_places(void);
+extern void zklock_waiting_session(int64 session);
+extern void zklock_waiting_show(ZkWait *wait);
+extern void zklock_waiting_end(void);
+extern int	zklock_waiting_read(int index, ZkWait *wait);
+extern int	zklock_waiting_blockers(int pid, int *pids);
+
 /* in session.c */
 extern char *zklock_servers;
 extern int	zklock_session_timeout;
@@ -176,6 +270,7 @@ extern ZkClient *zklock_client;
 
 extern void zklock_session_open(bool idle);
 extern void zklock_session_stop(void);
+extern void zklock_session_count(void);
 extern void zklock_session_wait_for(ZkWaitEvent event, ZkTime until,
 									const char *doing, const char *path);
 extern void zklock_session_wait(ZkTime until, const char *doing,
@@ -227,6 +322,14 @@ extern ZkLease zklock_lock_assure(ZkLock *lock, ZkTime deadline,
 extern int	zklock_errdetail_lost(const ZkLock *lock);
 pg_noreturn extern void zklock_report_lost(const ZkLock *lock);
 
+/* in holder.c */
+extern void zklock_holder_refresh(ZkHolder *holder,
+								  const ZkContenderStatus *status);
+extern bool zklock_holder_learn(ZkHolder *holder, const char *node,
+								const ZkContenderStatus *status, ZkTime since,
+								ZkTime *next);
+extern void zklock_holder_forget(const ZkHolder *holder);
+
 /* in acquire.c */
 extern void zklock_name_lock(const char *path, ZkLockName *name);
 extern bool zklock_acquire(const ZkLockName *names, int count, ZkTime timeout,
@@ -250,6 +353,7 @@ extern bool zklock_break(const ZkLockName *name, const char *contender,
 extern void zklock_tell_revoked(void);
 
 /* in owner.c */
+extern char *zklock_foreign_string(const char *data, int length);
 extern void zklock_owner_columns(const char *data, int length, Datum *values,
 								 bool *nulls);
 

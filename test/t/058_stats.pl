@@ -1,0 +1,256 @@
+# What pg_stat_zklock counts: every acquire call once, by how it ends, whatever ends
+# it (S121); locks that are lost, and what becomes of ZooKeeper sessions.
+
+use strict;
+use warnings;
+
+use List::Util qw(sum);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkEnsemble;
+use ZkPsql;
+
+my $ensemble = ZkEnsemble->new('main', tick_time => 500);
+my $zk = $ensemble->zk;
+my $proxy = $ensemble->proxy;
+my $node = zk_cluster('main', $ensemble,
+	settings => {
+		shared_preload_libraries => 'zklock',
+		'zklock.session_timeout' => '8s',
+		deadlock_timeout => '50ms'
+	});
+my $other_node = zk_cluster('other', $ensemble);
+my $control = ZkPsql->new($node);
+
+my @outcomes =
+  qw(granted_at_once granted_after_wait timeouts cancels deadlocks errors);
+my @names = ('attempts', @outcomes, qw(lost sessions reconnects expiries));
+
+# The counters, as a hash; the histogram is a list in it.
+sub counters
+{
+	my ($session) = @_;
+	my ($row, $waits, $time) = split /\n/, ($session // $control)->ask(
+		'SELECT ' . join(', ', @names) . " FROM pg_stat_zklock;\n"
+		  . "SELECT array_to_string(wait_counts, '|') FROM pg_stat_zklock;\n"
+		  . 'SELECT wait_time FROM pg_stat_zklock', 'quiet');
+	my %counter;
+	@counter{@names} = split /\|/, $row;
+	$counter{waits} = [ split /\|/, $waits ];
+	$counter{time} = $time;
+	return \%counter;
+}
+
+# What has been counted since that, without what has not changed.
+sub counted_since
+{
+	my ($before) = @_;
+	my $now = counters();
+	return { map { $_ => $now->{$_} - $before->{$_} }
+		  grep { $now->{$_} != $before->{$_} } @names };
+}
+
+# How many waits there have been, of at least so many ms.
+sub waits
+{
+	my ($counters, $least) = @_;
+	my ($bucket, $bound) = (0, 1);
+	while ($bound <= ($least // 0))
+	{
+		$bucket++;
+		$bound *= 4;
+	}
+	return sum(@{ $counters->{waits} }[ $bucket .. 10 ]);
+}
+
+# Wait until a session waits for a lock.
+sub wait_until_behind
+{
+	my ($session) = @_;
+	wait_for(sub { $control->ask('SELECT count(*) FROM zk_lock_waits'
+				  . " WHERE pid = ${\$session->pid}", 'quiet') eq '1' },
+		"process ${\$session->pid} to wait");
+	return;
+}
+
+# ---- The counters are those of all backends, and each has its own without
+# preloading.
+
+is($control->ask('SELECT scope FROM pg_stat_zklock'), 'cluster',
+	'preloaded: of the cluster');
+my @session = map { ZkPsql->new($node) } 1 .. 4;
+my $start = counters();
+is($start->{attempts}, 0, 'nothing is counted at first');
+foreach my $n (0 .. $#session)
+{
+	$session[$n]->ask("SELECT zk_lock_acquire('/own/$n')");
+	$session[$n]->ask("SELECT zk_lock_acquire('/own/$n')");
+	$session[$n]->ask('SELECT zk_lock_release_all()');
+}
+is_deeply(counted_since($start),
+	{ attempts => 8, granted_at_once => 8, sessions => 4 },
+	'S121: what all backends do is counted');
+
+my ($holder, $stranger) = map { ZkPsql->new($other_node) } 1 .. 2;
+is($holder->ask("SELECT zk_lock_acquire('/busy')"), 't', 'a lock is busy');
+is(counters($holder)->{attempts}, 1, 'not preloaded: each counts its own');
+is($stranger->ask('SELECT scope, attempts FROM pg_stat_zklock'),
+	'backend|0', 'and not that of others');
+
+# ---- A storm of calls that end in every way.
+
+$start = counters();
+my %expected = map { $_ => 0 } @outcomes;
+my $waited = 0;
+
+# A call that ends by itself: what it returns, or its SQLSTATE.
+sub call
+{
+	my ($session, $outcome, $sql, $answer) = @_;
+	my $output = $session->ask($sql);
+	is($session->sqlstate || $output, $answer, "$outcome: $answer");
+	$expected{$outcome}++;
+	return;
+}
+
+foreach my $round (1 .. 3)
+{
+	my ($one, $two, $three, $four) = @session;
+
+	call($one, 'timeouts', "SELECT zk_lock_acquire('/busy', '0')", 'f');
+	call($two, 'timeouts', "SELECT zk_lock_acquire('/busy', '70 ms')", 'f');
+	call($two, 'timeouts',
+		"SELECT zk_lock_acquire(ARRAY['/busy', '/free'], '70 ms')", 'f');
+	$three->ask("SET lock_timeout = '70ms'");
+	call($three, 'timeouts', "SELECT zk_lock_acquire('/busy')", '55P03');
+	$three->ask('RESET lock_timeout');
+	$three->ask("SET statement_timeout = '200ms'");
+	call($three, 'cancels', "SELECT zk_lock_acquire('/busy')", '57014');
+	$three->ask('RESET statement_timeout');
+
+	# one caught within a subtransaction
+	call($one, 'timeouts', q(DO $$
+		BEGIN
+			SET LOCAL lock_timeout = '70ms';
+			PERFORM zk_lock_acquire('/busy', shared => true);
+		EXCEPTION WHEN lock_not_available THEN
+			NULL;
+		END $$), '');
+
+	# cancelled, and broken
+	$one->send("SELECT zk_lock_acquire('/busy')");
+	wait_until_behind($one);
+	$control->ask("SELECT pg_cancel_backend(${\$one->pid})");
+	$one->answer;
+	is($one->sqlstate, '57014', 'cancels: cancelled');
+	$expected{cancels}++;
+	$two->send("SELECT zk_lock_acquire('/busy')");
+	wait_until_behind($two);
+	$control->ask("SELECT zk_lock_break('/busy', contender) FROM zk_lock_waits");
+	$two->answer;
+	is($two->sqlstate, '57000', 'errors: broken');
+	$expected{errors}++;
+
+	# terminated: FATAL leaves through the exit callbacks
+	my $victim = ZkPsql->new($node);
+	$victim->send("SELECT zk_lock_acquire('/busy')");
+	wait_until_behind($victim);
+	$control->ask("SELECT pg_terminate_backend(${\$victim->pid})");
+	$expected{cancels}++;
+	wait_for(sub { $control->ask('SELECT count(*) FROM pg_stat_activity'
+				  . " WHERE pid = ${\$victim->pid}", 'quiet') eq '0' },
+		'the backend to be gone');
+
+	# no ensemble to be had
+	$four->ask("SET zklock.servers = '127.0.0.1:1'; SET zklock.connect_timeout = '20ms'");
+	call($four, 'errors', "SELECT zk_lock_acquire('/busy')", '08001');
+	$four->ask('RESET zklock.servers; RESET zklock.connect_timeout');
+
+	# two that upgrade
+	call($_, 'granted_at_once',
+		"SELECT zk_lock_acquire('/up', shared => true)", 't')
+	  foreach $one, $two;
+	$one->send("SELECT zk_lock_acquire('/up')");
+	wait_until_behind($one);
+	call($two, 'deadlocks', "SELECT zk_lock_acquire('/up')", '40P01');
+	$two->ask('SELECT zk_lock_release_all()');
+	is($one->answer, 't', 'granted_after_wait: the other one');
+	$expected{granted_after_wait}++;
+	$one->ask('SELECT zk_lock_release_all()');
+	$waited += 10;
+}
+$expected{attempts} = sum(@expected{@outcomes});
+my $now = counters();
+is_deeply(
+	{ map { $_ => $now->{$_} - $start->{$_} } 'attempts', @outcomes },
+	\%expected, 'S121: every call is counted once, by how it ends');
+is($now->{attempts}, sum(@{$now}{@outcomes}),
+	'S121: attempts are the sum of the outcomes');
+
+# ---- The time waited, and the histogram.
+
+is(waits($now) - waits($start), $waited,
+	'S121: each wait for somebody else is in the histogram');
+cmp_ok(waits($now, 64) - waits($start, 64), '>=', 5 * 3,
+	'among the longer ones those that had to last');
+cmp_ok($now->{time} - $start->{time}, '>=', 3 * (4 * 70 + 200 - 50),
+	'S121: the time waited');
+
+# ---- A reset, with a call in progress.
+
+$session[0]->send("SELECT zk_lock_acquire('/busy')");
+wait_until_behind($session[0]);
+$control->ask('SELECT pg_stat_zklock_reset()');
+$now = counters();
+is_deeply(
+	{ map { $_ => $now->{$_} } grep { $now->{$_} != 0 } @names },
+	{ attempts => 1 }, 'a reset leaves what has not ended');
+is(waits($now) + $now->{time}, 0, 'and no waits');
+$holder->ask("SELECT zk_lock_release('/busy')");
+is($session[0]->answer, 't', 'that is granted');
+$now = counters();
+is_deeply(
+	{ map { $_ => $now->{$_} } grep { $now->{$_} != 0 } @names },
+	{ attempts => 1, granted_after_wait => 1 }, 'the sum is right again');
+is(waits($now), 1, 'and its wait is counted');
+$session[0]->ask('SELECT zk_lock_release_all()');
+
+# ---- ZooKeeper sessions.
+
+my $far = ZkPsql->new($node, 'zklock.servers' => $proxy->address);
+$start = counters();
+$far->ask("SELECT zk_lock_acquire('/far')");
+foreach my $n (1 .. 3)
+{
+	$proxy->cut;
+	wait_for(sub { $far->zk_session->{reconnects} == $n }, 'the connection');
+}
+is_deeply(counted_since($start),
+	{ attempts => 1, granted_at_once => 1, sessions => 1, reconnects => 3 },
+	'reconnects are counted');
+$proxy->expire($zk);
+$far->wait_until_lost('/far');
+is($far->ask("SELECT zk_lock_release('/far')"), 'f', 'the lock was lost');
+$far->ask("SELECT zk_lock_acquire('/far')");
+is_deeply(
+	counted_since($start),
+	{
+		attempts => 2, granted_at_once => 2, sessions => 2,
+		reconnects => 3, expiries => 1, lost => 1
+	},
+	'an expiry and the loss are counted');
+
+# What a backend has not looked at is counted when it exits.
+$proxy->cut;
+wait_for(sub { keys %{ $proxy->sessions } == 1 }, 'the connection');
+$far->ask("SELECT 1");
+$far->quit;
+wait_for(sub { counted_since($start)->{reconnects} == 4 },
+	'the exit of the backend');
+pass('what a backend has not looked at is counted at its exit');
+
+$now = counters();
+is($now->{attempts}, sum(@{$now}{@outcomes}), 'the sum is still right');
+
+done_testing();
