@@ -235,7 +235,7 @@ request_contenders(LockCall *call)
 	for (int i = 0; i < call->wait_count; i++)
 		nodes[i] = call->waits[i].lock->node;
 	if (!zk_contenders_request(zklock_client, call->wait_count, nodes,
-							   call->mode, call->owner, strlen(call->owner),
+							   call->mode, 0, call->owner, strlen(call->owner),
 							   ids, &error))
 		zklock_report_error(error, "", "could not acquire lock",
 							call->waits[0].lock->path);

@@ -104,6 +104,7 @@ typedef struct DoorSlot
 	uint16_t	next_member;	/* REQUEST: next in the ring of its group */
 	ZkOrder		order;			/* backend writes, helper takes */
 	ZkMode		mode;
+	int			permits;		/* for ZK_PERMIT */
 	char	   *node;			/* malloc'd by the backend, freed by the helper
 								 * when the slot is */
 	char	   *owner;			/* likewise; NULL once taken */
@@ -178,6 +179,7 @@ typedef struct DoorOrder
 	uint16_t	partner;
 	uint16_t	next_member;
 	ZkMode		mode;
+	int			permits;
 	const char *node;
 	char	   *owner;
 	int			owner_len;
@@ -203,6 +205,7 @@ typedef enum RequestKind
 	REQ_PARENT,					/* a container on the way to the lock node */
 	REQ_STAT,					/* the own contender's Stat */
 	REQ_WATCH,					/* the one to wait for */
+	REQ_ANNOUNCE,				/* that it is no waiter any more, to the next */
 	REQ_DELETE,					/* the contender */
 	REQ_DOWNGRADE,				/* exclusive to shared, a multi */
 	REQ_RENEW,					/* a multi of checks */
@@ -284,6 +287,8 @@ typedef struct Contender
 	bool		changed;		/* its data was changed by somebody else */
 	bool		revoked;		/* somebody asks for the lock back */
 	bool		grouped;		/* created in one transaction with others */
+	bool		watch_all;		/* waits for any of several (permit.c) */
+	bool		announce;		/* somebody behind may take it for a waiter */
 	uint8_t		attempts;		/* creates in vain, in a row */
 	uint8_t		pending;		/* requests on their way for it */
 	uint16_t	partner;		/* exclusive one to take the place of, or to see
@@ -293,7 +298,12 @@ typedef struct Contender
 	uint16_t	parent_len;		/* bytes of the path of the container to create */
 	uint32_t	incarnation;	/* bumped with each new identity (base) */
 	uint32_t	watch_serial;	/* of the REQ_OWN on its way; 0 for none */
+	uint32_t	announce_serial;	/* likewise of the REQ_ANNOUNCE */
+	int32_t		version;		/* of its data, as last seen; -1 if that may not
+								 * be read */
+	int32_t		watched_version;	/* likewise of the one watched (permit.c) */
 	ZkMode		mode;
+	int			permits;		/* in ZK_PERMIT: how many there are */
 	ZkContenderState state;
 	ZkContenderState end;		/* ZK_LOST, ZK_FAILED, or ZK_NONE */
 	ZkError		error;
@@ -305,6 +315,10 @@ typedef struct Contender
 	char		name[ZK_NAME_SIZE]; /* its name; empty while unknown */
 	char		detail[ZK_DETAIL_SIZE];
 	char	   *watched;		/* malloc'd path of the one waited for */
+	char	   *to_watch;		/* malloc'd names of others to watch, each with a
+								 * NUL, an empty one at the end; or NULL */
+	int			watches_asked;	/* bytes of them that were asked for */
+	int			watches_answered;	/* and answered */
 	char		rival[ZK_NAME_SIZE];	/* makes an upgrade a deadlock; or empty */
 	char		blocker_owner[ZK_OWNER_SIZE];	/* data of the one watched */
 	int64_t		blocker_session;	/* whose that is */
@@ -564,6 +578,11 @@ extern void zk_contender_publish(ZkClient *client, int slot, bool wake);
 extern void zk_contender_new_name(ZkClient *client, Contender *c);
 extern void zk_contender_forget(Contender *c);
 extern void zk_contender_unwatch(Contender *c);
+extern void zk_contender_placed(Contender *c, const ZkQueueEntry *entries,
+								const ZkVerdict *verdict);
+extern void zk_contender_blocker_known(ZkClient *client, int slot,
+									   const char *value, int value_len,
+									   const struct Stat *stat);
 extern Contender *zk_contender_use(ZkClient *client, int slot,
 								   const char *node, ZkMode mode);
 extern void zk_contender_set_lease(ZkClient *client, Contender *c,
@@ -613,6 +632,13 @@ extern void zk_send_inquiry(ZkClient *client, int slot);
 extern void zk_send_children(ZkClient *client, int slot, RequestKind kind,
 							 strings_completion_t completion);
 extern void zk_place_send_list(ZkClient *client, int slot);
+
+/* in permit.c: waiting for one of several to go */
+extern void zk_permit_wait(ZkClient *client, int slot,
+						   const ZkQueueEntry *entries,
+						   const ZkVerdict *verdict);
+extern void zk_permit_watch_more(ZkClient *client, int slot);
+extern void zk_permit_announce(ZkClient *client, int slot);
 
 /* in create.c: its coming into being */
 extern void zk_create_adopt(ZkClient *client, int slot, const char *name,

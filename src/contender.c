@@ -14,7 +14,7 @@
  * WANTED     nothing sent: create and list, in one go
  * CREATING   create sent, its outcome unknown: find out
  * QUEUED     exists, its place is not known: list
- * WATCHING   waits for the deletion of the contender watched
+ * WATCHING   waits for the deletion of the contender watched, or of one of several
  * HELD       granted
  * GONE       certain to exist no more
  *
@@ -71,6 +71,7 @@ zk_contender_begin(ZkClient *client, const DoorOrder *order)
 	Contender  *c = zk_contender_use(client, order->slot, order->node,
 									 order->mode);
 
+	c->permits = order->permits;
 	c->owner = order->owner;
 	c->owner_len = order->owner_len;
 	c->next_member = order->next_member;
@@ -111,6 +112,7 @@ zk_contender_advance(ZkClient *client, int slot)
 	Contender  *c = &client->contenders[slot];
 
 	zk_own_watch(client, slot);
+	zk_permit_announce(client, slot);
 	if (!c->in_use || c->pending > 0)
 		return;
 	if (c->retry_at <= zk_now())
@@ -157,6 +159,9 @@ zk_contender_advance(ZkClient *client, int slot)
 		case ZK_QUEUED:
 			if (!c->proving)
 				zk_place_send_list(client, slot);
+			break;
+		case ZK_WATCHING:
+			zk_permit_watch_more(client, slot);
 			break;
 		case ZK_HELD:
 			if (c->partner != ZK_NO_SLOT)
@@ -228,6 +233,7 @@ zk_contenders_handle_closed(ZkClient *client)
 		if (!c->in_use)
 			continue;
 		c->pending = 0;
+		c->announce_serial = 0;
 		c->proving = false;
 		if (c->state == ZK_WATCHING)
 			c->state = ZK_QUEUED;

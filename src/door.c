@@ -133,6 +133,7 @@ slot_allocate(Door *door, const char *node, ZkError *error)
 	slot->relied_on = slot->counted = false;
 	slot->order = ZK_ORDER_NONE;
 	slot->partner = slot->next_member = ZK_NO_SLOT;
+	slot->permits = 0;
 	slot->owner = NULL;
 	slot->owner_len = 0;
 	memset(&slot->status, 0, sizeof(slot->status));
@@ -319,8 +320,8 @@ zk_contender_request(ZkClient *client, const char *node, ZkMode mode,
 {
 	ZkContenderId id;
 
-	return zk_contenders_request(client, 1, &node, mode, owner, owner_len, &id,
-								 error) ? id : 0;
+	return zk_contenders_request(client, 1, &node, mode, 0, owner, owner_len,
+								 &id, error) ? id : 0;
 }
 
 /*
@@ -358,8 +359,8 @@ slots_allocate(Door *door, int count, const char *const *nodes,
 
 bool
 zk_contenders_request(ZkClient *client, int count, const char *const *nodes,
-					  ZkMode mode, const char *owner, size_t owner_len,
-					  ZkContenderId *ids, ZkError *error)
+					  ZkMode mode, int permits, const char *owner,
+					  size_t owner_len, ZkContenderId *ids, ZkError *error)
 {
 	Door	   *door = &client->door;
 	uint16_t	slots[ZK_MAX_GROUP];
@@ -378,6 +379,7 @@ zk_contenders_request(ZkClient *client, int count, const char *const *nodes,
 		DoorSlot   *slot = &door->slots[slots[i]];
 
 		slot->mode = mode;
+		slot->permits = permits;
 		if (count > 1)
 			slot->next_member = slots[(i + 1) % count];
 		slot->status.state = ZK_WANTED;
@@ -825,6 +827,7 @@ zk_door_next_order(Door *door, DoorOrder *order)
 		order->partner = slot->partner;
 		order->next_member = slot->next_member;
 		order->mode = slot->mode;
+		order->permits = slot->permits;
 		order->node = slot->node;
 		order->owner = slot->owner;
 		order->owner_len = slot->owner_len;

@@ -187,11 +187,13 @@ zk_contender_new_name(ZkClient *client, Contender *c)
 	char		uuid[ZK_UUID_SIZE];
 
 	c->incarnation++;
-	c->own_watch = c->changed = c->revoked = false;
-	c->watch_serial = 0;
+	c->own_watch = c->changed = c->revoked = c->announce = false;
+	c->watch_serial = c->announce_serial = 0;
+	c->version = 0;
 	c->watch_at = zk_now() + ZK_WATCH_DELAY;
 	make_uuid(uuid);
-	zk_queue_base_name(c->base, sizeof(c->base), client->style, c->mode, uuid);
+	zk_queue_base_name(c->base, sizeof(c->base), client->style, c->mode,
+					   c->permits, uuid);
 }
 
 /* Nothing of it exists in ZooKeeper any more. */
@@ -206,7 +208,39 @@ void
 zk_contender_unwatch(Contender *c)
 {
 	free(c->watched);
-	c->watched = NULL;
+	free(c->to_watch);
+	c->watched = c->to_watch = NULL;
+}
+
+/*
+ * The contender must wait: remember its place in the queue that was read, whose
+ * entries these are.  Who is behind the one ahead is not known yet.
+ */
+void
+zk_contender_placed(Contender *c, const ZkQueueEntry *entries,
+					const ZkVerdict *verdict)
+{
+	c->ahead = verdict->ahead;
+	c->position = verdict->self + 1;
+	snprintf(c->holder, sizeof(c->holder), "%s", entries[verdict->first].name);
+	c->last_ahead = verdict->last_ahead;
+	c->rival[0] = c->blocker_owner[0] = '\0';
+	c->blocker_session = 0;
+}
+
+/*
+ * The contender right ahead was read: that is who is behind it.
+ */
+void
+zk_contender_blocker_known(ZkClient *client, int slot, const char *value,
+						   int value_len, const struct Stat *stat)
+{
+	Contender  *c = &client->contenders[slot];
+
+	snprintf(c->blocker_owner, sizeof(c->blocker_owner), "%.*s",
+			 value_len > 0 ? value_len : 0, value_len > 0 ? value : "");
+	c->blocker_session = stat->ephemeralOwner;
+	zk_contender_publish(client, slot, true);
 }
 
 /* Try again soon; the helper sees to it. */

@@ -105,6 +105,17 @@ not_there(ZkClient *client, int slot)
 }
 
 /*
+ * Are these the data that the contender was created with?  Then nobody else has
+ * changed it, but ourselves (zk_permit_announce).
+ */
+static bool
+has_own_data(const Contender *c, const char *data, int len)
+{
+	return len > 0 && len == c->owner_len &&
+		memcmp(data, c->owner, (size_t) len) == 0;
+}
+
+/*
  * The answer to the get that set the watch.
  */
 static void
@@ -122,14 +133,24 @@ on_own(int rc, const char *value, int value_len, const struct Stat *stat,
 	{
 		c->watch_serial = 0;
 		c->own_watch = rc == ZOK;
+		if (rc == ZOK)
+		{
+			c->version = stat->version;
+			c->changed &= !has_own_data(c, value, value_len);
+		}
 		if (!c->unwanted && rc == ZOK && stat->version != 0)
 			data_changed(client, request.which, value, value_len);
 		else if (!c->unwanted && rc == ZNONODE)
 			not_there(client, request.which);
 		else if (rc == ZNOAUTH)
+		{
 			c->watch_at = INT64_MAX;	/* the next renewal sees to that */
+			c->version = -1;
+		}
 		else if (rc != ZOK)
 			c->watch_at = zk_now() + ZK_WATCH_DELAY;
+		if (c->announce)
+			zk_contender_touch(client, request.which);
 	}
 	zk_engine_leave(client);
 }

@@ -119,13 +119,8 @@ wait_for(ZkClient *client, int slot, const ZkQueueEntry *entries,
 {
 	Contender  *c = &client->contenders[slot];
 
-	c->ahead = verdict->ahead;
-	c->position = verdict->self + 1;
-	snprintf(c->holder, sizeof(c->holder), "%s", entries[verdict->first].name);
-	c->last_ahead = verdict->last_ahead;
+	zk_contender_placed(c, entries, verdict);
 	c->next_in_line = only_holders_ahead(entries, verdict->watch, c->mode);
-	c->rival[0] = c->blocker_owner[0] = '\0';
-	c->blocker_session = 0;
 	if (upgrade && verdict->deadlock >= 0)
 		snprintf(c->rival, sizeof(c->rival), "%s",
 				 entries[verdict->deadlock].name);
@@ -146,6 +141,23 @@ warn_foreign(ZkClient *client, const Contender *c, const char *name)
 	client->warned_foreign = true;
 	zk_log(true, "ignoring \"%.60s\" below lock node \"%.80s\": not the name of a contender",
 		   name, c->node);
+}
+
+/*
+ * A contender of another kind is ahead: whatever ours waited for, it would not get
+ * what was asked for.
+ */
+static void
+mixed(ZkClient *client, int slot, const ZkQueueEntry *other)
+{
+	if (other->permits > 0)
+		zk_contender_fail(client, slot, ZK_ERR_KIND,
+						  "Contender \"%.80s\" is ahead, which is for one of %d permits of a semaphore.",
+						  other->name, other->permits);
+	else
+		zk_contender_fail(client, slot, ZK_ERR_KIND,
+						  "Contender \"%.80s\" is ahead, which is for a lock.",
+						  other->name);
 }
 
 /*
@@ -178,10 +190,14 @@ evaluate(ZkClient *client, int slot, const struct String_vector *list)
 	switch (verdict.decision)
 	{
 		case ZK_DECIDE_GRANTED:
+			c->announce = verdict.announce;
 			zk_contender_grant(client, slot);
 			break;
 		case ZK_DECIDE_WAIT:
-			wait_for(client, slot, entries, &verdict, upgrade);
+			if (c->mode == ZK_PERMIT)
+				zk_permit_wait(client, slot, entries, &verdict);
+			else
+				wait_for(client, slot, entries, &verdict, upgrade);
 			break;
 		case ZK_DECIDE_MISSING:
 			zk_contender_missing(client, slot);
@@ -190,6 +206,9 @@ evaluate(ZkClient *client, int slot, const struct String_vector *list)
 			zk_contender_fail(client, slot, ZK_ERR_TIED,
 							  "Contender \"%.80s\" has the same sequence number as \"%s\".",
 							  entries[verdict.watch].name, c->name);
+			break;
+		case ZK_DECIDE_MIXED:
+			mixed(client, slot, &entries[verdict.watch]);
 			break;
 		case ZK_DECIDE_SEQUENCE:
 			zk_contender_fail(client, slot, ZK_ERR_SEQUENCE,
@@ -251,10 +270,8 @@ on_watch(int rc, const char *value, int value_len, const struct Stat *stat,
 	{
 		if (stat->version != 0)
 			c->last_ahead = false;
-		snprintf(c->blocker_owner, sizeof(c->blocker_owner), "%.*s",
-				 value_len > 0 ? value_len : 0, value_len > 0 ? value : "");
-		c->blocker_session = stat->ephemeralOwner;
-		zk_contender_publish(client, request.which, true);
+		zk_contender_blocker_known(client, request.which, value, value_len,
+								   stat);
 	}
 	else if (c->state == ZK_WATCHING && !c->unwanted)
 	{

@@ -59,6 +59,10 @@ static const struct
 	{"__WRIT__", ZK_EXCLUSIVE, true}
 };
 
+/* What stands around the uuid and in front of the number of permits. */
+#define PERMIT_START	"_c_"
+#define PERMIT_WORD		"-sem"
+
 /*
  * The ways to read the end of a name as a number: what a server's "%010d" can
  * write for 32 bits with a sign, and no other text.  The sign counts in the
@@ -84,13 +88,19 @@ static const struct
 /*
  * Write the name of a new contender up to its sequence number, which the
  * server will append, to base (size bytes, cut off if too small).  uuid has
- * 36 characters.  Returns the length of the whole name, as snprintf() does.
+ * 36 characters; permits is for mode ZK_PERMIT, whose names are nobody else's and
+ * so have one style only.  Returns the length of the whole name, as snprintf()
+ * does.
  */
 int
 zk_queue_base_name(char *base, size_t size, ZkZnodeStyle style, ZkMode mode,
-				   const char *uuid)
+				   int permits, const char *uuid)
 {
 	const char *word;
+
+	if (mode == ZK_PERMIT)
+		return snprintf(base, size, PERMIT_START "%s" PERMIT_WORD "%d-", uuid,
+						permits);
 
 	if (style == ZK_STYLE_KAZOO)
 		return snprintf(base, size, "%.8s%.4s%.4s%.4s%.12s%s",
@@ -107,12 +117,58 @@ zk_queue_base_name(char *base, size_t size, ZkZnodeStyle style, ZkMode mode,
 }
 
 /*
+ * The value of a string of digits, at most 18 of them; -1 if a character is
+ * not a digit.
+ */
+static int64_t
+digits_value(const char *digits, size_t count)
+{
+	int64_t		value = 0;
+
+	for (size_t i = 0; i < count; i++)
+	{
+		if (digits[i] < '0' || digits[i] > '9')
+			return -1;
+		value = value * 10 + (digits[i] - '0');
+	}
+	return value;
+}
+
+/*
+ * If this is the part before the number, len bytes, of the name of a contender
+ * for a permit: how many permits there are.  Else 0.
+ */
+static int
+parse_permits(const char *name, size_t len)
+{
+	size_t		word = strlen(PERMIT_START) + ZK_UUID_SIZE - 1;
+	size_t		digits = word + strlen(PERMIT_WORD);
+	int64_t		permits;
+
+	if (len < digits + strlen("1-") || len > digits + strlen("1000-") ||
+		memcmp(name, PERMIT_START, strlen(PERMIT_START)) != 0 ||
+		memcmp(name + word, PERMIT_WORD, strlen(PERMIT_WORD)) != 0 ||
+		name[digits] == '0' || name[len - 1] != '-')
+		return 0;
+	permits = digits_value(name + digits, len - 1 - digits);
+	return permits > 0 && permits <= ZK_MAX_PERMITS ? (int) permits : 0;
+}
+
+/*
  * Is this the part before the number, len bytes, of a contender's name?  If
- * so, set the entry's mode and may_downgrade.
+ * so, set the entry's mode, permits and may_downgrade.
  */
 static bool
 parse_identity(const char *name, size_t len, ZkQueueEntry *entry)
 {
+	entry->permits = parse_permits(name, len);
+	if (entry->permits > 0)
+	{
+		entry->mode = ZK_PERMIT;
+		entry->may_downgrade = false;
+		return true;
+	}
+
 	for (size_t i = 0; i < lengthof(words); i++)
 	{
 		size_t		word_len = strlen(words[i].text);
@@ -140,24 +196,6 @@ parse_identity(const char *name, size_t len, ZkQueueEntry *entry)
 	}
 
 	return false;
-}
-
-/*
- * The value of a string of digits, at most 18 of them; -1 if a character is
- * not a digit.
- */
-static int64_t
-digits_value(const char *digits, size_t count)
-{
-	int64_t		value = 0;
-
-	for (size_t i = 0; i < count; i++)
-	{
-		if (digits[i] < '0' || digits[i] > '9')
-			return -1;
-		value = value * 10 + (digits[i] - '0');
-	}
-	return value;
 }
 
 /*
@@ -299,11 +337,67 @@ find_tied(const ZkQueueEntry *entries, int count, int which,
 	return -1;
 }
 
-/* Do two contenders of different clients exclude each other? */
+/*
+ * Do two contenders of different clients exclude each other?  One for a permit and
+ * one of a lock do; for those of one semaphore see decide_permit().
+ */
 static bool
 conflicts(const ZkQueueEntry *a, const ZkQueueEntry *b)
 {
-	return a->mode == ZK_EXCLUSIVE || b->mode == ZK_EXCLUSIVE;
+	return a->mode != ZK_SHARED || b->mode != ZK_SHARED;
+}
+
+/*
+ * The index of a stranger ahead of entry "which" that is of another kind: a
+ * lock's instead of a semaphore's, the reverse, or one of another number of
+ * permits.  -1 if there is none.
+ */
+static int
+find_mixed(const ZkQueueEntry *entries, int which, const char *const *own,
+		   int own_count)
+{
+	for (int i = 0; i < which; i++)
+	{
+		if (entries[i].permits != entries[which].permits &&
+			!is_own(entries[i].name, own, own_count))
+			return i;
+	}
+	return -1;
+}
+
+/*
+ * Decide for a permit.  Those of another kind that are ahead, if any, are our own
+ * client's, which is about to delete them, and do not count.  One of the same kind
+ * does, our own or not: those behind go by the places of all that they see, and do
+ * not know whom we would leave out of account.
+ */
+static void
+decide_permit(const ZkQueueEntry *entries, int count, int self,
+			  ZkVerdict *verdict)
+{
+	int			permits = entries[self].permits;
+	int			ahead = 0;
+	int			nearest = -1;
+
+	for (int i = 0; i < self; i++)
+	{
+		if (entries[i].permits != permits)
+			continue;
+		if (verdict->first < 0)
+			verdict->first = i;
+		ahead++;
+		nearest = i;
+	}
+	if (ahead < permits)
+	{
+		verdict->decision = ZK_DECIDE_GRANTED;
+		verdict->announce = self < count - 1;
+		return;
+	}
+	verdict->decision = ZK_DECIDE_WAIT;
+	verdict->watch = nearest;
+	verdict->ahead = ahead - permits + 1;
+	verdict->first_waiter = ahead == permits;
 }
 
 /*
@@ -358,6 +452,13 @@ look_ahead(const ZkQueueEntry *entries, int self, const char *const *own,
  *   An exclusive and a shared contender with the same number are a downgrade
  *   on its way; the one to watch is the shared one, which stays.
  * - Nobody to wait for: GRANTED.
+ * - A stranger of another kind ahead: MIXED.  So all who hold are of one kind, for
+ *   of any two the later one has found the earlier one ahead of it.
+ * - The permits of a semaphore are for the first of its queue.  The first waiter
+ *   watches all of them, each other one the contender right ahead of it.  That
+ *   one, when it comes to be among the first, announces it, so that the one that
+ *   watches it becomes the first waiter.  It has to announce it to whoever is
+ *   behind it then; those who come later find it among the first.
  *
  * last_ahead says that nothing needs to be read once the watched contender is
  * deleted: it is the only one to wait for, and nothing that could replace it
@@ -384,6 +485,7 @@ zk_queue_decide(const ZkQueueEntry *entries, int count, const char *self,
 	verdict->first = -1;
 	verdict->last_ahead = false;
 	verdict->deadlock = -1;
+	verdict->first_waiter = verdict->announce = false;
 	if (me < 0)
 		return;
 
@@ -400,6 +502,18 @@ zk_queue_decide(const ZkQueueEntry *entries, int count, const char *self,
 		return;
 	}
 
+	verdict->watch = find_mixed(entries, me, own, own_count);
+	if (verdict->watch >= 0)
+	{
+		verdict->decision = ZK_DECIDE_MIXED;
+		return;
+	}
+	if (entries[me].mode == ZK_PERMIT)
+	{
+		decide_permit(entries, count, me, verdict);
+		return;
+	}
+
 	look_ahead(entries, me, own, own_count, verdict);
 	if (verdict->ahead == 0)
 	{
@@ -412,17 +526,36 @@ zk_queue_decide(const ZkQueueEntry *entries, int count, const char *self,
 }
 
 /*
+ * Does entry "which" of a sorted queue, one for a permit, hold it?
+ */
+static bool
+permit_granted(const ZkQueueEntry *entries, int which)
+{
+	int			ahead = 0;
+
+	for (; entries[ahead].sequence != entries[which].sequence; ahead++)
+	{
+		if (entries[ahead].permits != entries[which].permits)
+			return false;
+	}
+	return ahead < entries[which].permits;
+}
+
+/*
  * Does entry "which" of a sorted queue hold the lock, as far as somebody can
  * tell who sees names and owners only?  session_ids[i] is the ephemeralOwner
  * of entries[i].  Contenders of one ZooKeeper session are taken to be one
  * client's, which do not exclude each other; a persistent one (0) is nobody's.
  * Of contenders with the same number none is behind another: either they are a
- * downgrade's, or each is free to believe that it is first.
+ * downgrade's, or each is free to believe that it is first.  For a permit it does
+ * not matter whose the others are.
  */
 bool
 zk_queue_granted(const ZkQueueEntry *entries, const int64_t *session_ids,
 				 int which)
 {
+	if (entries[which].mode == ZK_PERMIT)
+		return permit_granted(entries, which);
 	for (int i = 0; i < which; i++)
 	{
 		if (entries[i].sequence == entries[which].sequence)
@@ -461,22 +594,28 @@ zk_queue_count_granted(const ZkQueueEntry *entries, const int64_t *session_ids,
 					   int count)
 {
 	Owners		all = {0};		/* of those ahead, with other numbers */
-	Owners		exclusive = {0};
+	Owners		others = {0};	/* the same, but for shared ones */
+	bool		mixed = false;	/* they are of several kinds */
 	int			granted = 0;
 	int			ahead = 0;
 
 	for (int i = 0; i < count; i++)
 	{
-		const Owners *rivals = entries[i].mode == ZK_EXCLUSIVE ? &all : &exclusive;
+		const Owners *rivals = entries[i].mode == ZK_SHARED ? &others : &all;
 
 		for (; entries[ahead].sequence != entries[i].sequence; ahead++)
 		{
 			add_owner(&all, session_ids[ahead]);
-			if (entries[ahead].mode == ZK_EXCLUSIVE)
-				add_owner(&exclusive, session_ids[ahead]);
+			if (entries[ahead].mode != ZK_SHARED)
+				add_owner(&others, session_ids[ahead]);
+			mixed |= entries[ahead].permits != entries[0].permits;
 		}
-		if (!rivals->any ||
-			(rivals->one && rivals->session_id == session_ids[i]))
+		if (!rivals->any)
+			granted++;
+		else if (entries[i].mode == ZK_PERMIT)
+			granted += !mixed && entries[i].permits == entries[0].permits &&
+				ahead < entries[i].permits;
+		else if (rivals->one && rivals->session_id == session_ids[i])
 			granted++;
 	}
 	return granted;

@@ -25,6 +25,7 @@ typedef struct ZkQueueEntry
 	const char *name;
 	int64_t		sequence;		/* the number at its end, signed */
 	ZkMode		mode;
+	int			permits;		/* of a semaphore: how many there are; else 0 */
 	bool		may_downgrade;	/* its client may put a shared contender with
 								 * the same number in its place without a
 								 * trace (Curator's read-write lock) */
@@ -36,6 +37,7 @@ typedef enum ZkDecision
 	ZK_DECIDE_WAIT,				/* watch the contender named by watch */
 	ZK_DECIDE_MISSING,			/* own contender is not in the list */
 	ZK_DECIDE_TIED,				/* a stranger has our number: see watch */
+	ZK_DECIDE_MIXED,			/* one of another kind is ahead: see watch */
 	ZK_DECIDE_SEQUENCE			/* own number is negative or near the end */
 } ZkDecision;
 
@@ -43,7 +45,7 @@ typedef struct ZkVerdict
 {
 	ZkDecision	decision;
 	int			watch;			/* index of the entry to watch; -1 if none */
-	int			ahead;			/* conflicting contenders ahead */
+	int			ahead;			/* contenders that must go first */
 	int			self;			/* index of our own entry; -1 if MISSING */
 	int			first;			/* index of the first stranger; -1 if none is
 								 * ahead */
@@ -53,10 +55,16 @@ typedef struct ZkVerdict
 
 	/* WAIT: index of an entry that makes an upgrade a deadlock; -1 if none */
 	int			deadlock;
+
+	/* WAIT for a permit: watch all up to that entry, each of which holds one */
+	bool		first_waiter;
+
+	/* GRANTED, a permit: somebody behind may still take us for a waiter */
+	bool		announce;
 } ZkVerdict;
 
 extern int	zk_queue_base_name(char *base, size_t size, ZkZnodeStyle style,
-							   ZkMode mode, const char *uuid);
+							   ZkMode mode, int permits, const char *uuid);
 extern int	zk_queue_take_place(char *name, size_t size, const char *base,
 								const char *exclusive);
 extern bool zk_queue_parse(const char *name, ZkQueueEntry *entry);

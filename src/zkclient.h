@@ -48,6 +48,9 @@
  */
 #define ZK_MAX_GROUP		60
 
+/* The most permits that a semaphore can have. */
+#define ZK_MAX_PERMITS		1000
+
 /* Requests to the ensemble on their way at a time. */
 #define ZK_MAX_IN_FLIGHT	64
 
@@ -86,8 +89,12 @@ typedef int64_t ZkTime;
 typedef enum ZkMode
 {
 	ZK_EXCLUSIVE,
-	ZK_SHARED
+	ZK_SHARED,
+	ZK_PERMIT					/* of a semaphore, which has a number of them */
 } ZkMode;
+
+/* How many modes there are, for arrays by mode. */
+#define ZK_MODE_COUNT		3
 
 /* Whose names our contenders have; see the README on what excludes what. */
 typedef enum ZkZnodeStyle
@@ -126,6 +133,8 @@ typedef enum ZkError
 								 * ZooKeeper session; the group may be asked for
 								 * anew */
 	ZK_ERR_VANISHED,			/* of a group: deleted by a stranger; likewise */
+	ZK_ERR_KIND,				/* a lock where a semaphore is asked for, the
+								 * reverse, or another number of permits */
 	ZK_ERR_OTHER				/* anything else; the detail says what */
 } ZkError;
 
@@ -372,7 +381,7 @@ extern ZkContenderId zk_contender_request(ZkClient *client, const char *node,
 
 /*
  * Queue new contenders of at most ZK_MAX_GROUP lock nodes, no two of which are the
- * same, at once: one transaction creates all of them, so that of two groups one is
+ * same, at once, in mode ZK_PERMIT for one of so many permits (else 0) each: one transaction creates all of them, so that of two groups one is
  * ahead of the other in all queues in which they meet.  ids gets one for each.
  * Returns false when out of room or poisoned, with *error set and nothing asked
  * for.
@@ -381,11 +390,15 @@ extern ZkContenderId zk_contender_request(ZkClient *client, const char *node,
  * several does not queue anew on its own, as it would lose the place that it has
  * before others: it fails with ZK_ERR_UNQUEUED or ZK_ERR_VANISHED.  Then all are to
  * be ended, and a new group can be asked for.
+ *
+ * A contender fails with ZK_ERR_KIND if one of another kind is ahead of it: a lock's
+ * for a permit, a permit's for a lock, or one with another number of permits.
  */
 extern bool zk_contenders_request(ZkClient *client, int count,
 								  const char *const *nodes, ZkMode mode,
-								  const char *owner, size_t owner_len,
-								  ZkContenderId *ids, ZkError *error);
+								  int permits, const char *owner,
+								  size_t owner_len, ZkContenderId *ids,
+								  ZkError *error);
 
 /*
  * Make room for a shared contender in the place of a held exclusive one, so

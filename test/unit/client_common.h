@@ -221,6 +221,28 @@ session_of_client(void)
 	return id;
 }
 
+/*
+ * End the client's ZooKeeper session from outside: a second handle that resumes the
+ * session closes it, as Curator's tests do.  The client is thrown out when
+ * somebody else takes up its session, and may take it up again before that one has
+ * closed it: try until the session is gone.
+ */
+static inline void
+end_session(void)
+{
+	clientid_t	id = session_of_client();
+	ZkTime		deadline = zk_now() + DEADLINE;
+
+	while (session_of_client().client_id == id.client_id &&
+		   zk_now() < deadline)
+	{
+		zookeeper_close(open_handle(&id));
+		for (int i = 0;
+			 i < 100 && session_of_client().client_id == id.client_id; i++)
+			usleep(5000);
+	}
+}
+
 /* How many loss signals have come. */
 static volatile sig_atomic_t losses_signalled = 0;
 

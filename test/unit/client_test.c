@@ -4,9 +4,7 @@
  *	  The lock client against a real ensemble, without a PostgreSQL in sight.
  *
  * ZK_SERVERS names the ensemble.  Other clients' contenders are made through a
- * handle of the library of our own ("the stranger").  To end a ZooKeeper
- * session from outside, its id and password are read out of the client, and a
- * second handle that resumes the session closes it, as Curator's tests do.
+ * handle of the library of our own ("the stranger").
  *
  * IDENTIFICATION
  *	  test/unit/client_test.c
@@ -22,27 +20,6 @@
 #include <sys/stat.h>
 
 #include "client_common.h"
-
-/*
- * End the client's ZooKeeper session from outside.  The client is thrown out
- * when somebody else takes up its session, and may take it up again before
- * that one has closed it: try until the session is gone.
- */
-static void
-end_session(void)
-{
-	clientid_t	id = session_of_client();
-	ZkTime		deadline = zk_now() + DEADLINE;
-
-	while (session_of_client().client_id == id.client_id &&
-		   zk_now() < deadline)
-	{
-		zookeeper_close(open_handle(&id));
-		for (int i = 0;
-			 i < 100 && session_of_client().client_id == id.client_id; i++)
-			usleep(5000);
-	}
-}
 
 static void
 test_uncontended(void)
@@ -546,7 +523,7 @@ request_group(const char *node, int count, ZkContenderId *ids, ZkError *error)
 		snprintf(paths[i], sizeof(paths[i]), "%s/%d", node, i);
 		nodes[i] = paths[i];
 	}
-	return zk_contenders_request(client, count, nodes, ZK_EXCLUSIVE, OWNER,
+	return zk_contenders_request(client, count, nodes, ZK_EXCLUSIVE, 0, OWNER,
 								 strlen(OWNER), ids, error);
 }
 

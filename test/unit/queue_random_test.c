@@ -271,7 +271,7 @@ create_child(int client, ZkMode mode, ZkZnodeStyle style, int32_t number)
 			 (unsigned) (next_random() >> 32), (unsigned) (next_random() >> 48),
 			 (unsigned) (next_random() >> 48), (unsigned) (next_random() >> 48),
 			 (unsigned) (next_random() >> 48), (unsigned) (next_random() >> 32));
-	zk_queue_base_name(base, sizeof(base), style, mode, uuid);
+	zk_queue_base_name(base, sizeof(base), style, mode, 0, uuid);
 	if (mode == ZK_EXCLUSIVE && style == ZK_STYLE_CURATOR && random_below(4) == 0)
 		snprintf(base, sizeof(base), "x-%s-", uuid);
 	strcpy(c->base, base);

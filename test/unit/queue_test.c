@@ -62,7 +62,7 @@ test_base_names(void)
 		ZkQueueEntry entry;
 
 		len = zk_queue_base_name(base, sizeof(base), cases[i].style,
-								 cases[i].mode, uuid);
+								 cases[i].mode, 0, uuid);
 		is_str(base, cases[i].name, "base name %d", i);
 		is_int(len, strlen(cases[i].name), "length of base name %d", i);
 
@@ -72,7 +72,7 @@ test_base_names(void)
 		   entry.sequence == -1234567890, "base name %d is recognised", i);
 
 		is_int(zk_queue_base_name(cut, sizeof(cut), cases[i].style,
-								  cases[i].mode, uuid), len,
+								  cases[i].mode, 0, uuid), len,
 			   "length of base name %d when cut", i);
 		is_int(strlen(cut), sizeof(cut) - 1, "base name %d is cut, not overrun", i);
 	}
