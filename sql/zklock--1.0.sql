@@ -60,6 +60,35 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION zk_lock_release_all() IS
 'release every session-scope lock of this backend; returns how many contenders went';
 
+CREATE FUNCTION zk_semaphore_acquire(path text, permits integer,
+	timeout interval DEFAULT NULL)
+RETURNS boolean
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zk_semaphore_acquire(text, integer, interval) IS
+'acquire one permit of a semaphore until it is released or the backend exits; false if others hold all of them.
+path: the semaphore, as in ''/pools/export''; permits: how many there are, the same for everybody; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others';
+
+CREATE FUNCTION zk_semaphore_acquire_xact(path text, permits integer,
+	timeout interval DEFAULT NULL)
+RETURNS boolean
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zk_semaphore_acquire_xact(text, integer, interval) IS
+'acquire one permit of a semaphore until the end of the transaction; false if others hold all of them.
+path: the semaphore, as in ''/pools/export''; permits: how many there are, the same for everybody; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others';
+
+CREATE FUNCTION zk_semaphore_release(path text)
+RETURNS boolean
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zk_semaphore_release(text) IS
+'release one session-scope acquisition of a semaphore''s permit; false, with a warning, if there is none or it had been lost.
+path: the semaphore';
+
 CREATE FUNCTION zk_lock_token(path text)
 RETURNS bigint
 AS 'MODULE_PATHNAME'
@@ -212,7 +241,7 @@ FROM zk_locks();
 COMMENT ON VIEW zk_locks IS
 'the locks of this backend by mode';
 COMMENT ON COLUMN zk_locks.path IS 'the lock';
-COMMENT ON COLUMN zk_locks.mode IS 'exclusive or shared';
+COMMENT ON COLUMN zk_locks.mode IS 'exclusive, shared, or permit for a semaphore';
 COMMENT ON COLUMN zk_locks.session_count IS
 'acquisitions in session scope that were not released';
 COMMENT ON COLUMN zk_locks.transaction_count IS

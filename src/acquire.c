@@ -53,6 +53,7 @@ typedef struct LockWait
 typedef struct LockCall
 {
 	ZkMode		mode;
+	int			permits;		/* in ZK_PERMIT: how many there are; else 0 */
 	const char *owner;			/* data for the contenders */
 	bool		try_once;		/* timeout 0: do not wait for others */
 	ZkTime		deadline;		/* of the caller's timeout */
@@ -108,8 +109,34 @@ zklock_name_lock(const char *path, ZkLockName *name)
 static const char *
 wait_purpose(const LockCall *call)
 {
-	return call->mode == ZK_EXCLUSIVE ?
-		"while waiting for exclusive lock" : "while waiting for shared lock";
+	static const char *const purposes[ZK_MODE_COUNT] = {
+		[ZK_EXCLUSIVE] = "while waiting for exclusive lock",
+		[ZK_SHARED] = "while waiting for shared lock",
+		[ZK_PERMIT] = "while waiting for a permit of semaphore"
+	};
+
+	return purposes[call->mode];
+}
+
+/* The same in the log. */
+static const char *
+wanted(const LockCall *call)
+{
+	static const char *const names[ZK_MODE_COUNT] = {
+		[ZK_EXCLUSIVE] = "exclusive lock",
+		[ZK_SHARED] = "shared lock",
+		[ZK_PERMIT] = "a permit of semaphore"
+	};
+
+	return names[call->mode];
+}
+
+/* What a call has failed to do, for messages. */
+static const char *
+failure(const LockCall *call)
+{
+	return call->mode == ZK_PERMIT ?
+		"could not acquire semaphore" : "could not acquire lock";
 }
 
 /*
@@ -147,6 +174,11 @@ describe_wait(const LockCall *call, const LockWait *wait)
 	if (call->link.down_since != 0)
 		return psprintf("There is no connection to ZooKeeper. %s",
 						call->link.status.detail);
+	if (wait->status.state == ZK_WATCHING && call->mode == ZK_PERMIT)
+		return psprintf("Contender \"%s\" waits for one of the permits, of which there are %d, behind contender \"%s\"%s; %d must go first.",
+						wait->status.name, call->permits, wait->status.blocker,
+						describe_owner(wait->status.blocker_owner),
+						ahead_of(wait));
 	if (wait->status.state == ZK_WATCHING)
 		return psprintf("Contender \"%s\" waits for contender \"%s\"%s; %d must go first.",
 						wait->status.name, wait->status.blocker,
@@ -183,8 +215,8 @@ log_wait(const LockCall *call, const LockWait *wait, const char *stage,
 	char	   *detail = with_detail ? describe_long_wait(call, wait) : NULL;
 
 	ereport(LOG,
-			(errmsg("process %d %s %s lock \"%s\" after %ld.%03d ms",
-					MyProcPid, stage, zklock_mode_name(call->mode), wait->lock->path,
+			(errmsg("process %d %s %s \"%s\" after %ld.%03d ms",
+					MyProcPid, stage, wanted(call), wait->lock->path,
 					(long) (waited / 1000), (int) (waited % 1000)),
 			 detail != NULL ? errdetail_log("%s", detail) : 0));
 }
@@ -235,9 +267,9 @@ request_contenders(LockCall *call)
 	for (int i = 0; i < call->wait_count; i++)
 		nodes[i] = call->waits[i].lock->node;
 	if (!zk_contenders_request(zklock_client, call->wait_count, nodes,
-							   call->mode, 0, call->owner, strlen(call->owner),
-							   ids, &error))
-		zklock_report_error(error, "", "could not acquire lock",
+							   call->mode, call->permits, call->owner,
+							   strlen(call->owner), ids, &error))
+		zklock_report_error(error, "", failure(call),
 							call->waits[0].lock->path);
 	for (int i = 0; i < call->wait_count; i++)
 	{
@@ -269,7 +301,7 @@ check_failure(LockCall *call, const LockWait *wait)
 		 ++call->vanished <= MAX_VANISHED))
 		return;
 	zklock_report_error(wait->status.error, wait->status.detail,
-						"could not acquire lock", wait->lock->path);
+						failure(call), wait->lock->path);
 }
 
 /*
@@ -389,7 +421,7 @@ holder_known(LockWait *wait, ZkTime *next)
 {
 	if (zklock_waiting_places() == 0 && (wait->logged || !log_lock_waits))
 		return true;
-	return zklock_holder_learn(&wait->holder, wait->lock->node, &wait->status,
+	return zklock_holder_learn(&wait->holder, wait->lock, &wait->status,
 							   wait->behind_since, next);
 }
 
@@ -454,8 +486,7 @@ still_held(LockCall *call, ZkLock *lock)
 			if (call->lock_deadline < call->deadline)
 				report_lock_timeout(call, &wait);
 			call->link.was_up = true;	/* when the lock was acquired */
-			zklock_link_report(&call->link, "could not acquire lock",
-							   lock->path);
+			zklock_link_report(&call->link, failure(call), lock->path);
 	}
 	return false;
 }
@@ -512,14 +543,12 @@ wait_for_grants(LockCall *call)
 		if (behind && (call->try_once || now >= call->deadline))
 			return false;
 		if (now >= call->deadline)
-			zklock_link_report(&call->link, "could not acquire lock",
-							   wait->lock->path);
+			zklock_link_report(&call->link, failure(call), wait->lock->path);
 		if (now >= call->lock_deadline)
 			report_lock_timeout(call, wait);
 		patience = zklock_link_patience(&call->link);
 		if (now >= patience)
-			zklock_link_report(&call->link, "could not acquire lock",
-							   wait->lock->path);
+			zklock_link_report(&call->link, failure(call), wait->lock->path);
 		if (behind)
 		{
 			until = Min(until, check_long_waits(call, now));
@@ -566,7 +595,8 @@ check_grants(const LockCall *call)
 		if (wait->lock->lost)
 			ereport(WARNING,
 					(errcode(ERRCODE_ZK_LOCK_LOST),
-					 errmsg("lock \"%s\" had been lost", wait->lock->path),
+					 errmsg("%s \"%s\" had been lost",
+							zklock_lock_noun(wait->lock), wait->lock->path),
 					 zklock_errdetail_lost(wait->lock)));
 		if (wait->logged && log_lock_waits)
 			log_wait(call, wait, "acquired", false);
@@ -636,9 +666,27 @@ set_deadlines(LockCall *call, ZkTime timeout)
 }
 
 /*
+ * What the backend has of a path must be what is asked for now: a lock, or a
+ * semaphore with as many permits.  Throws 55000.
+ */
+static void
+check_kind(const LockCall *call, const ZkLock *lock)
+{
+	const char *detail = "This backend has it as a lock.";
+
+	if (lock->permits == call->permits)
+		return;
+	if (lock->permits > 0)
+		detail = psprintf(ngettext("This backend has it as a semaphore with %d permit.",
+								   "This backend has it as a semaphore with %d permits.",
+								   lock->permits), lock->permits);
+	zklock_report_error(ZK_ERR_KIND, detail, failure(call), lock->path);
+}
+
+/*
  * Sort out which locks have to be queued for, and which the backend holds already
  * and are only to be counted.  Throws ZKL01, see zklock_acquire(), and as
- * still_held().
+ * check_kind() and still_held().
  */
 static void
 sort_out(LockCall *call, const ZkLockName *names, int count, ZkScope scope)
@@ -649,6 +697,8 @@ sort_out(LockCall *call, const ZkLockName *names, int count, ZkScope scope)
 	{
 		ZkLock	   *lock = zklock_lock_find(&names[i]);
 
+		if (lock != NULL)
+			check_kind(call, lock);
 		if (lock != NULL && zklock_lock_judge(lock) != ZK_LEASE_LOST &&
 			zklock_lock_covers(lock, call->mode) && still_held(call, lock))
 		{
@@ -679,6 +729,7 @@ acquire_missing(LockCall *call, ZkScope scope)
 		LockWait   *wait = &call->waits[i];
 
 		wait->lock = zklock_lock_make(wait->name);
+		wait->lock->permits = call->permits;
 		zklock_lock_make_room(wait->lock, scope, call->mode);
 		wait->upgrade = wait->lock->contender[ZK_SHARED] != 0;
 	}
@@ -686,6 +737,58 @@ acquire_missing(LockCall *call, ZkScope scope)
 	granted = queue_up(call);
 	for (int i = 0; !granted && i < call->wait_count; i++)
 		zklock_lock_forget(call->waits[i].lock);
+	return granted;
+}
+
+/*
+ * Acquire what a call is for, which has mode and permits; the rest is as for
+ * zklock_acquire().
+ */
+static bool
+acquire(LockCall *call, const ZkLockName *names, int count, ZkTime timeout,
+		ZkScope scope)
+{
+	set_deadlines(call, timeout);
+	sort_out(call, names, count, scope);
+
+	/* of what is lost from here on nothing is acquired anew */
+	for (int i = 0; i < call->covered_count; i++)
+		zklock_lock_make_room(call->covered[i], scope, call->mode);
+	if (call->wait_count == 0)
+		check_held(call);
+	else if (!acquire_missing(call, scope))
+		return false;
+	for (int i = 0; i < call->covered_count; i++)
+		zklock_lock_count(call->covered[i], scope, call->mode);
+	for (int i = 0; i < call->wait_count; i++)
+		zklock_lock_count(call->waits[i].lock, scope, call->mode);
+	return true;
+}
+
+/*
+ * The same, counted: as one attempt, however many locks it is for, and one outcome.
+ */
+static bool
+acquire_counted(LockCall *call, const ZkLockName *names, int count,
+				ZkTime timeout, ZkScope scope)
+{
+	bool		granted;
+
+	zklock_stats_begin();
+	PG_TRY();
+	{
+		granted = acquire(call, names, count, timeout, scope);
+	}
+	PG_CATCH();
+	{
+		zklock_stats_failed(geterrcode());
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	if (granted)
+		zklock_stats_granted();
+	else
+		zklock_stats_end(ZK_STAT_TIMEOUTS);
 	return granted;
 }
 
@@ -704,56 +807,28 @@ acquire_missing(LockCall *call, ZkScope scope)
  * for the next holder, who waits at the fence.)  Then throws ZKL01; else as
  * acquire_missing().
  */
-static bool
-acquire(const ZkLockName *names, int count, ZkTime timeout, ZkMode mode,
-		ZkScope scope)
-{
-	LockCall	call;
-
-	memset(&call, 0, sizeof(call));
-	call.mode = mode;
-	set_deadlines(&call, timeout);
-	sort_out(&call, names, count, scope);
-
-	/* of what is lost from here on nothing is acquired anew */
-	for (int i = 0; i < call.covered_count; i++)
-		zklock_lock_make_room(call.covered[i], scope, mode);
-	if (call.wait_count == 0)
-		check_held(&call);
-	else if (!acquire_missing(&call, scope))
-		return false;
-	for (int i = 0; i < call.covered_count; i++)
-		zklock_lock_count(call.covered[i], scope, mode);
-	for (int i = 0; i < call.wait_count; i++)
-		zklock_lock_count(call.waits[i].lock, scope, mode);
-	return true;
-}
-
-/*
- * The same, counted: as one attempt, however many locks it is for, and one outcome.
- */
 bool
 zklock_acquire(const ZkLockName *names, int count, ZkTime timeout,
 			   ZkMode mode, ZkScope scope)
 {
-	bool		granted;
+	LockCall	call = {.mode = mode};
 
-	zklock_stats_begin();
-	PG_TRY();
-	{
-		granted = acquire(names, count, timeout, mode, scope);
-	}
-	PG_CATCH();
-	{
-		zklock_stats_failed(geterrcode());
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-	if (granted)
-		zklock_stats_granted();
-	else
-		zklock_stats_end(ZK_STAT_TIMEOUTS);
-	return granted;
+	return acquire_counted(&call, names, count, timeout, scope);
+}
+
+/*
+ * Acquire a permit of a semaphore that has so many, at most ZK_MAX_PERMITS; a
+ * backend has one at most, and acquiring it again is counted.  Throws 55000 if the
+ * path is in use for a lock, or with another number of permits; else as
+ * zklock_acquire().
+ */
+bool
+zklock_acquire_permit(const ZkLockName *name, int permits, ZkTime timeout,
+					  ZkScope scope)
+{
+	LockCall	call = {.mode = ZK_PERMIT,.permits = permits};
+
+	return acquire_counted(&call, name, 1, timeout, scope);
 }
 
 /*

@@ -147,15 +147,16 @@ check_not_own(const ZkLockName *name, const char *contender)
 	ZkLock	   *lock = zklock_lock_find(name);
 	ZkContenderStatus status;
 
-	for (int mode = ZK_EXCLUSIVE; lock != NULL && mode <= ZK_SHARED; mode++)
+	for (int mode = 0; lock != NULL && mode < ZK_MODE_COUNT; mode++)
 	{
 		zk_contender_status(zklock_client, lock->contender[mode], &status);
 		if (strcmp(status.name, contender) == 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("contender \"%s\" of lock \"%s\" belongs to this backend",
-							contender, name->path),
-					 errhint("Use zk_lock_release(), or end the transaction.")));
+					 errmsg("contender \"%s\" of %s \"%s\" belongs to this backend",
+							contender, zklock_lock_noun(lock), name->path),
+					 errhint("Use zk_%s_release(), or end the transaction.",
+							 zklock_lock_noun(lock))));
 	}
 }
 
@@ -244,7 +245,7 @@ zklock_tell_revoked(void)
 	told = asked;
 	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
 		 lock = zklock_lock_next(lock))
-		for (int mode = ZK_EXCLUSIVE; mode <= ZK_SHARED; mode++)
+		for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
 		{
 			ZkContenderStatus status;
 
@@ -256,7 +257,8 @@ zklock_tell_revoked(void)
 				continue;
 			lock->revoked[mode] = lock->contender[mode];
 			ereport(NOTICE,
-					(errmsg("lock \"%s\" is asked to be released", lock->path),
+					(errmsg("%s \"%s\" is asked to be released",
+							zklock_lock_noun(lock), lock->path),
 					 errdetail("Somebody has revoked contender \"%s\".",
 							   status.name)));
 		}

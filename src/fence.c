@@ -220,21 +220,27 @@ pass_fence(ZkLock *lock, Oid function)
 }
 
 /*
- * The lock that is to be fenced is not held, or shared only.  written is the
- * table that a trigger is for, else NULL.  Throws 55000.
+ * The lock that is to be fenced is not held (NULL), or shared only, or it is a
+ * semaphore.  written is the table that a trigger is for, else NULL.  Throws
+ * 55000.
  */
 pg_noreturn static void
-report_not_exclusive(const ZkLockName *name, bool shared, Relation written)
+report_not_exclusive(const ZkLockName *name, const ZkLock *lock,
+					 Relation written)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 written != NULL ?
 			 errmsg("cannot write to table \"%s\" without holding lock \"%s\" in exclusive mode",
 					RelationGetRelationName(written), name->path) :
+			 lock != NULL && lock->permits > 0 ?
+			 errmsg("cannot fence semaphore \"%s\"", name->path) :
 			 errmsg("lock \"%s\" is not held in exclusive mode", name->path),
-			 shared ?
-			 errdetail("It is held in shared mode, in which others may hold it at the same time.") :
-			 errdetail("This backend has not acquired it, or has released it."),
+			 lock == NULL ?
+			 errdetail("This backend has not acquired it, or has released it.") :
+			 lock->permits > 0 ?
+			 errdetail("It is a semaphore, whose permits are granted in any order and together.") :
+			 errdetail("It is held in shared mode, in which others may hold it at the same time."),
 			 written != NULL ? errtable(written) : 0));
 }
 
@@ -249,7 +255,7 @@ find_exclusive(const ZkLockName *name, Relation written)
 	ZkLock	   *lock = zklock_lock_find(name);
 
 	if (lock == NULL || !zklock_lock_used(lock, ZK_EXCLUSIVE))
-		report_not_exclusive(name, lock != NULL, written);
+		report_not_exclusive(name, lock, written);
 	if (zklock_lock_assure(lock, ZKLOCK_FOREVER, NULL) == ZK_LEASE_LOST)
 		zklock_report_lost(lock);
 	return lock;

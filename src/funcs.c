@@ -28,6 +28,9 @@ PG_FUNCTION_INFO_V1(zk_lock_acquire_several);
 PG_FUNCTION_INFO_V1(zk_lock_acquire_several_xact);
 PG_FUNCTION_INFO_V1(zk_lock_release);
 PG_FUNCTION_INFO_V1(zk_lock_release_all);
+PG_FUNCTION_INFO_V1(zk_semaphore_acquire);
+PG_FUNCTION_INFO_V1(zk_semaphore_acquire_xact);
+PG_FUNCTION_INFO_V1(zk_semaphore_release);
 PG_FUNCTION_INFO_V1(zk_lock_token);
 PG_FUNCTION_INFO_V1(zk_lock_verify);
 PG_FUNCTION_INFO_V1(zk_lock_fence);
@@ -96,19 +99,19 @@ get_lock_name(FunctionCallInfo fcinfo, ZkLockName *name)
 }
 
 /*
- * The timeout in argument 1, in microseconds; a month counts 30 days.  What
+ * The timeout in that argument, in microseconds; a month counts 30 days.  What
  * is too long to be counted is for ever.  Throws 22023 if it is negative.
  */
 static ZkTime
-get_timeout(FunctionCallInfo fcinfo)
+get_timeout(FunctionCallInfo fcinfo, int argument)
 {
 	const Interval *interval;
 	int64		days;
 	int64		timeout;
 
-	if (PG_ARGISNULL(1))
+	if (PG_ARGISNULL(argument))
 		return ZKLOCK_FOREVER;
-	interval = PG_GETARG_INTERVAL_P(1);
+	interval = PG_GETARG_INTERVAL_P(argument);
 	days = (int64) interval->month * DAYS_PER_MONTH + interval->day;
 	if (pg_mul_s64_overflow(days, USECS_PER_DAY, &timeout) ||
 		pg_add_s64_overflow(timeout, interval->time, &timeout))
@@ -128,7 +131,7 @@ acquire(FunctionCallInfo fcinfo, ZkScope scope)
 	bool		shared = !PG_ARGISNULL(2) && PG_GETARG_BOOL(2);
 
 	get_lock_name(fcinfo, &name);
-	return zklock_acquire(&name, 1, get_timeout(fcinfo),
+	return zklock_acquire(&name, 1, get_timeout(fcinfo, 1),
 						  shared ? ZK_SHARED : ZK_EXCLUSIVE, scope);
 }
 
@@ -210,7 +213,7 @@ acquire_several(FunctionCallInfo fcinfo, ZkScope scope)
 {
 	ZkLockName *names;
 	int			count = get_lock_names(fcinfo, &names);
-	ZkTime		timeout = get_timeout(fcinfo);
+	ZkTime		timeout = get_timeout(fcinfo, 1);
 	bool		shared = !PG_ARGISNULL(2) && PG_GETARG_BOOL(2);
 
 	return count == 0 ||
@@ -261,6 +264,62 @@ zk_lock_release_all(PG_FUNCTION_ARGS)
 	(void) fcinfo;
 	begin_call();
 	PG_RETURN_INT32(zklock_release_all());
+}
+
+/*
+ * Acquire a permit as arguments 0 to 2 say: path, permits, timeout.  A null number
+ * of permits is an error, as a null path is.  Throws 22004, 22023.
+ */
+static bool
+acquire_permit(FunctionCallInfo fcinfo, ZkScope scope)
+{
+	ZkLockName	name;
+	int			permits;
+
+	get_lock_name(fcinfo, &name);
+	if (PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("number of permits must not be null")));
+	permits = PG_GETARG_INT32(1);
+	if (permits < 1 || permits > ZK_MAX_PERMITS)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("number of permits must be between 1 and %d",
+						ZK_MAX_PERMITS)));
+	return zklock_acquire_permit(&name, permits, get_timeout(fcinfo, 2), scope);
+}
+
+/*
+ * zk_semaphore_acquire(path text, permits integer, timeout interval)
+ * returns boolean
+ */
+Datum
+zk_semaphore_acquire(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(acquire_permit(fcinfo, ZK_SCOPE_SESSION));
+}
+
+/*
+ * zk_semaphore_acquire_xact(path text, permits integer, timeout interval)
+ * returns boolean
+ */
+Datum
+zk_semaphore_acquire_xact(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(acquire_permit(fcinfo, ZK_SCOPE_TRANSACTION));
+}
+
+/*
+ * zk_semaphore_release(path text) returns boolean
+ */
+Datum
+zk_semaphore_release(PG_FUNCTION_ARGS)
+{
+	ZkLockName	name;
+
+	get_lock_name(fcinfo, &name);
+	PG_RETURN_BOOL(zklock_release_permit(&name));
 }
 
 /*
@@ -519,9 +578,7 @@ put_lock(ReturnSetInfo *result, const ZkLock *lock, ZkMode mode, ZkLease lease)
 
 	if (lease != ZK_LEASE_LOST)
 	{
-		/* the one that stands for it */
-		ZkMode		own = mode == ZK_SHARED && lock->contender[ZK_SHARED] != 0 &&
-			!lock->reserved ? ZK_SHARED : ZK_EXCLUSIVE;
+		ZkMode		own = zklock_lock_stands_for(lock, mode);
 
 		zk_contender_status(zklock_client, lock->contender[own], &status);
 		since = lock->since[own];
@@ -558,7 +615,7 @@ zk_locks(PG_FUNCTION_ARGS)
 	{
 		ZkLease		lease = zklock_lock_judge(lock);
 
-		for (int mode = ZK_EXCLUSIVE; mode <= ZK_SHARED; mode++)
+		for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
 			if (zklock_lock_used(lock, mode))
 				put_lock(result, lock, mode, lease);
 	}

@@ -63,10 +63,11 @@ zklock_holder_refresh(ZkHolder *holder, const ZkContenderStatus *status)
 }
 
 /*
- * Whose place in the queue is that, and how many must go first?
+ * Which place in the queue is that, and how many must go first?  Of a semaphore's
+ * holders it is enough if one does.
  */
 static void
-find_place(ZkHolder *holder, const ZkQueueListing *listing,
+find_place(ZkHolder *holder, const ZkQueueListing *listing, const ZkLock *lock,
 		   const ZkContenderStatus *status)
 {
 	const ZkQueueMember *self = NULL;
@@ -79,20 +80,22 @@ find_place(ZkHolder *holder, const ZkQueueListing *listing,
 		return;
 	for (const ZkQueueMember *other = listing->members; other < self; other++)
 		if (!other->own &&
-			(self->mode == ZK_EXCLUSIVE || other->mode == ZK_EXCLUSIVE))
+			(self->mode != ZK_SHARED || other->mode != ZK_SHARED))
 			ahead++;
+	if (lock->permits > 0)
+		ahead -= lock->permits - 1;
 	holder->position = (int) (self - listing->members) + 1;
-	holder->ahead = ahead;
+	holder->ahead = Max(ahead, 0);
 }
 
 /*
  * Take over what was read of the queue, if anything was.
  */
 static void
-take_head(ZkHolder *holder, const ZkQueueListing *listing,
+take_head(ZkHolder *holder, const ZkQueueListing *listing, const ZkLock *lock,
 		  const ZkContenderStatus *status)
 {
-	find_place(holder, listing, status);
+	find_place(holder, listing, lock, status);
 	holder->seen_at = GetCurrentTimestamp();
 	for (int i = 0; i < listing->count; i++)
 	{
@@ -117,7 +120,8 @@ take_head(ZkHolder *holder, const ZkQueueListing *listing,
  * waited for.
  */
 static bool
-take_answer(ZkHolder *holder, const ZkContenderStatus *status, ZkTime now)
+take_answer(ZkHolder *holder, const ZkLock *lock,
+			const ZkContenderStatus *status, ZkTime now)
 {
 	ZkQueueListing *listing = zk_queue_take(zklock_client);
 
@@ -125,7 +129,7 @@ take_answer(ZkHolder *holder, const ZkContenderStatus *status, ZkTime now)
 		return false;
 	zklock_holder_forget(holder);
 	if (listing != NULL)
-		take_head(holder, listing, status);
+		take_head(holder, listing, lock, status);
 	zk_queue_free(listing);
 	return true;
 }
@@ -136,7 +140,7 @@ take_answer(ZkHolder *holder, const ZkContenderStatus *status, ZkTime now)
  * moved up to when to come back at the latest.  Throws nothing.
  */
 bool
-zklock_holder_learn(ZkHolder *holder, const char *node,
+zklock_holder_learn(ZkHolder *holder, const ZkLock *lock,
 					const ZkContenderStatus *status, ZkTime since, ZkTime *next)
 {
 	ZkTime		now = zk_now();
@@ -147,7 +151,7 @@ zklock_holder_learn(ZkHolder *holder, const char *node,
 		return true;
 	if (asking == holder)
 	{
-		known = take_answer(holder, status, now);
+		known = take_answer(holder, lock, status, now);
 		if (known)
 			holder->ask_at = now + (now - since);
 	}
@@ -158,7 +162,7 @@ zklock_holder_learn(ZkHolder *holder, const char *node,
 	}
 	else if (now >= holder->ask_at)
 	{
-		zk_head_request(zklock_client, node);
+		zk_head_request(zklock_client, lock->node);
 		holder->ask_at = now + ANSWER_PATIENCE;
 		asking = holder;
 	}

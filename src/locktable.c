@@ -122,11 +122,11 @@ zklock_lock_make(const ZkLockName *name)
 void
 zklock_lock_forget(ZkLock *lock)
 {
-	if (zklock_lock_used(lock, ZK_EXCLUSIVE) ||
-		zklock_lock_used(lock, ZK_SHARED))
-		return;
-	Assert(lock->contender[ZK_EXCLUSIVE] == 0 &&
-		   lock->contender[ZK_SHARED] == 0);
+	for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
+		if (zklock_lock_used(lock, mode))
+			return;
+	for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
+		Assert(lock->contender[mode] == 0);
 	pfree(lock->path);
 	if (lock->levels != NULL)
 		pfree(lock->levels);
@@ -165,9 +165,9 @@ zklock_table_idle(void)
 {
 	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
 		 lock = zklock_lock_next(lock))
-		if (lock->contender[ZK_EXCLUSIVE] != 0 ||
-			lock->contender[ZK_SHARED] != 0)
-			return false;
+		for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
+			if (lock->contender[mode] != 0)
+				return false;
 	return true;
 }
 
@@ -175,7 +175,20 @@ zklock_table_idle(void)
 const char *
 zklock_mode_name(ZkMode mode)
 {
-	return mode == ZK_EXCLUSIVE ? "exclusive" : "shared";
+	static const char *const names[ZK_MODE_COUNT] = {
+		[ZK_EXCLUSIVE] = "exclusive",
+		[ZK_SHARED] = "shared",
+		[ZK_PERMIT] = "permit"
+	};
+
+	return names[mode];
+}
+
+/* What an entry is, for messages. */
+const char *
+zklock_lock_noun(const ZkLock *lock)
+{
+	return lock->permits > 0 ? "semaphore" : "lock";
 }
 
 /* Was a lock acquired in this mode, in whatever scope, and not given back? */
@@ -185,11 +198,30 @@ zklock_lock_used(const ZkLock *lock, ZkMode mode)
 	return lock->session_count[mode] > 0 || lock->transaction_count[mode] > 0;
 }
 
+/* Was a lock acquired in session scope, in whatever mode, and not given back? */
+bool
+zklock_lock_session_used(const ZkLock *lock)
+{
+	for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
+		if (lock->session_count[mode] > 0)
+			return true;
+	return false;
+}
+
 /* Is there a contender of its own for this mode? */
 static bool
 has_contender(const ZkLock *lock, ZkMode mode)
 {
 	return lock->contender[mode] != 0 && !(mode == ZK_SHARED && lock->reserved);
+}
+
+/*
+ * In which mode is the contender that stands for what is held in this one?
+ */
+ZkMode
+zklock_lock_stands_for(const ZkLock *lock, ZkMode mode)
+{
+	return has_contender(lock, mode) ? mode : ZK_EXCLUSIVE;
 }
 
 /*
@@ -214,8 +246,8 @@ zklock_lock_make_room(ZkLock *lock, ZkScope scope, ZkMode mode)
 		lock->transaction_count[mode] == INT_MAX)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("lock \"%s\" has been acquired too many times",
-						lock->path)));
+				 errmsg("%s \"%s\" has been acquired too many times",
+						zklock_lock_noun(lock), lock->path)));
 
 	if (scope == ZK_SCOPE_TRANSACTION && lock->levels == NULL)
 	{
@@ -287,12 +319,26 @@ zklock_lock_granted(ZkLock *lock, ZkMode mode, ZkContenderId id,
 	{
 		Assert(lock->level_count == 0);
 		lock->lost = false;
-		lock->session_count[ZK_EXCLUSIVE] = lock->session_count[ZK_SHARED] = 0;
+		memset(lock->session_count, 0, sizeof(lock->session_count));
 	}
 	lock->contender[mode] = id;
 	zk_contender_rely_on(zklock_client, id);
 	lock->since[mode] = GetCurrentTimestamp();
 	strlcpy(lock->last_name, contender_name, sizeof(lock->last_name));
+}
+
+/*
+ * The mode of the contender that says most of a lock that is held: the exclusive
+ * one, if it has one.
+ */
+static ZkMode
+main_mode(const ZkLock *lock)
+{
+	int			mode = ZK_EXCLUSIVE;
+
+	while (mode < ZK_MODE_COUNT - 1 && !has_contender(lock, mode))
+		mode++;
+	return mode;
 }
 
 /*
@@ -303,10 +349,9 @@ int64
 zklock_lock_token(const ZkLock *lock)
 {
 	ZkContenderStatus status;
-	ZkMode		mode;
 
-	mode = lock->contender[ZK_EXCLUSIVE] != 0 ? ZK_EXCLUSIVE : ZK_SHARED;
-	zk_contender_status(zklock_client, lock->contender[mode], &status);
+	zk_contender_status(zklock_client, lock->contender[main_mode(lock)],
+						&status);
 	return status.token;
 }
 
@@ -401,6 +446,8 @@ settle(ZkLock *lock, ZkReleaseList *list)
 	}
 	if (!zklock_lock_used(lock, ZK_SHARED))
 		end_contender(lock, ZK_SHARED, list);
+	if (!zklock_lock_used(lock, ZK_PERMIT))
+		end_contender(lock, ZK_PERMIT, list);
 }
 
 /*
@@ -426,7 +473,7 @@ zklock_lock_uncount(ZkLock *lock, ZkMode mode, ZkReleaseList *list)
 void
 zklock_lock_uncount_all(ZkLock *lock, ZkReleaseList *list)
 {
-	lock->session_count[ZK_EXCLUSIVE] = lock->session_count[ZK_SHARED] = 0;
+	memset(lock->session_count, 0, sizeof(lock->session_count));
 	settle(lock, list);
 }
 
@@ -469,8 +516,8 @@ mark_lost(ZkLock *lock, const ZkContenderStatus *status, const char *why,
 	lock->lost = true;
 	if (status->loss != ZK_NOT_LOST)
 		zklock_stats_count(ZK_STAT_LOST);
-	end_contender(lock, ZK_EXCLUSIVE, list);
-	end_contender(lock, ZK_SHARED, list);
+	for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
+		end_contender(lock, mode, list);
 }
 
 /*
@@ -483,11 +530,11 @@ void
 zklock_lock_close(ZkLock *lock, ZkReleaseList *list)
 {
 	ZkContenderStatus status;
-	ZkMode		mode = has_contender(lock, ZK_EXCLUSIVE) ? ZK_EXCLUSIVE : ZK_SHARED;
 
 	if (lock->level_count > 0 && !lock->lost)
 	{
-		zk_contender_status(zklock_client, lock->contender[mode], &status);
+		zk_contender_status(zklock_client, lock->contender[main_mode(lock)],
+							&status);
 		mark_lost(lock, &status, "The ZooKeeper session was closed on request.",
 				  list);
 	}
@@ -506,7 +553,7 @@ zklock_lock_judge(ZkLock *lock)
 
 	if (lock->lost)
 		return ZK_LEASE_LOST;
-	for (int mode = ZK_EXCLUSIVE; mode <= ZK_SHARED; mode++)
+	for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
 	{
 		if (!has_contender(lock, mode) ||
 			zk_contender_lease_runs(zklock_client, lock->contender[mode]))
@@ -541,7 +588,7 @@ zklock_lock_assure(ZkLock *lock, ZkTime deadline, ZkTime *asked)
 		asked = &now;
 	if (*asked == 0)
 		*asked = zklock_lease_ask();
-	for (int mode = ZK_EXCLUSIVE; mode <= ZK_SHARED; mode++)
+	for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
 	{
 		if (!has_contender(lock, mode))
 			continue;
@@ -575,11 +622,12 @@ zklock_report_lost(const ZkLock *lock)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_ZK_LOCK_LOST),
-			 errmsg("lock \"%s\" was lost", lock->path),
+			 errmsg("%s \"%s\" was lost", zklock_lock_noun(lock), lock->path),
 			 zklock_errdetail_lost(lock),
 			 zklock_lock_binds(lock) ?
 			 errhint("Roll back the transaction.") :
-			 errhint("Every commit fails until the lock is released with zk_lock_release() or zk_lock_release_all(), or acquired anew.")));
+			 errhint("Every commit fails until the %s is released with zk_%s_release() or zk_lock_release_all(), or acquired anew.",
+					 zklock_lock_noun(lock), zklock_lock_noun(lock))));
 }
 
 /*
@@ -616,7 +664,8 @@ refuse_prepare(void)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("cannot PREPARE a transaction that holds ZooKeeper locks"),
-					 errdetail("Lock \"%s\" was acquired in transaction scope.",
+					 errdetail("%s \"%s\" was acquired in transaction scope.",
+							   lock->permits > 0 ? "Semaphore" : "Lock",
 							   lock->path)));
 }
 
@@ -638,8 +687,8 @@ drop_levels(int nesting)
 		{
 			ZkLevel    *level = &lock->levels[--lock->level_count];
 
-			lock->transaction_count[ZK_EXCLUSIVE] -= level->count[ZK_EXCLUSIVE];
-			lock->transaction_count[ZK_SHARED] -= level->count[ZK_SHARED];
+			for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
+				lock->transaction_count[mode] -= level->count[mode];
 		}
 		if (lock->fence_nesting >= nesting)
 			lock->fence_nesting = 0;
@@ -670,8 +719,8 @@ pass_level_up(int nesting)
 			continue;
 		if (lock->level_count > 1 && level[-1].nesting == nesting - 1)
 		{
-			level[-1].count[ZK_EXCLUSIVE] += level->count[ZK_EXCLUSIVE];
-			level[-1].count[ZK_SHARED] += level->count[ZK_SHARED];
+			for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
+				level[-1].count[mode] += level->count[mode];
 			lock->level_count--;
 		}
 		else

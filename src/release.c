@@ -81,23 +81,26 @@ await_ends(ZkReleaseList *list)
 	{
 		for (int i = 0; i < list->count; i++)
 		{
-			const char *path = list->items[i].lock->path;
+			const ZkLock *lock = list->items[i].lock;
+			const char *doing = lock->permits > 0 ?
+				"while releasing semaphore" : "while releasing lock";
 			ZkContenderStatus status;
 
-			if (!zklock_await_end(list->items[i].id, "while releasing lock",
-								  path, &deadline, &status))
+			if (!zklock_await_end(list->items[i].id, doing, lock->path,
+								  &deadline, &status))
 			{
 				ereport(WARNING,
-						(errmsg("release of lock \"%s\" is pending", path),
+						(errmsg("release of %s \"%s\" is pending",
+								zklock_lock_noun(lock), lock->path),
 						 errdetail_plural("%d contender will be deleted when ZooKeeper answers, or with the ZooKeeper session.",
-										  "%d contenders, the first of them of this lock, will be deleted when ZooKeeper answers, or with the ZooKeeper session.",
+										  "%d contenders, the first of them of this one, will be deleted when ZooKeeper answers, or with the ZooKeeper session.",
 										  list->count - i, list->count - i)));
 				break;
 			}
 			if (status.state == ZK_FAILED)
 				ereport(WARNING,
-						(errmsg("could not delete the contender of lock \"%s\"",
-								path),
+						(errmsg("could not delete the contender of %s \"%s\"",
+								zklock_lock_noun(lock), lock->path),
 						 errdetail("Contender \"%s\" stays as long as the ZooKeeper session. %s",
 								   status.name, status.detail)));
 		}
@@ -118,8 +121,26 @@ warn_lost(const ZkLock *lock)
 {
 	ereport(WARNING,
 			(errcode(ERRCODE_ZK_LOCK_LOST),
-			 errmsg("lock \"%s\" had been lost", lock->path),
+			 errmsg("%s \"%s\" had been lost", zklock_lock_noun(lock),
+					lock->path),
 			 zklock_errdetail_lost(lock)));
+}
+
+/*
+ * For ereport: the DETAIL about what cannot be released, if there is anything to
+ * say; lock is the entry of that path, or NULL.
+ */
+static int
+errdetail_not_held(const ZkLock *lock, bool permit)
+{
+	if (lock == NULL)
+		return 0;
+	if ((lock->permits > 0) != permit)
+		return errdetail("This backend holds it as a %s: use zk_%s_release().",
+						 zklock_lock_noun(lock), zklock_lock_noun(lock));
+	if (lock->level_count > 0)
+		return errdetail("It was acquired in transaction scope, and is released at the end of the transaction.");
+	return 0;
 }
 
 /*
@@ -134,8 +155,24 @@ warn_not_held(const ZkLockName *name, const ZkLock *lock, bool exclusive,
 			 errmsg("you don't own lock \"%s\"", name->path) :
 			 errmsg("you don't own lock \"%s\" in %s mode", name->path,
 					zklock_mode_name(exclusive ? ZK_EXCLUSIVE : ZK_SHARED)),
-			 lock != NULL && lock->level_count > 0 ?
-			 errdetail("It was acquired in transaction scope, and is released at the end of the transaction.") : 0));
+			 errdetail_not_held(lock, false)));
+}
+
+/*
+ * If what the session holds of a lock, or of a semaphore if a permit is to be
+ * released, was lost: tell so, forget it, and return true.
+ */
+static bool
+release_lost(ZkLock *lock, bool permit)
+{
+	if (lock == NULL || (lock->permits > 0) != permit ||
+		zklock_lock_judge(lock) != ZK_LEASE_LOST ||
+		!zklock_lock_session_used(lock))
+		return false;
+	warn_lost(lock);
+	zklock_lock_uncount_all(lock, NULL);
+	zklock_lock_forget(lock);
+	return true;
 }
 
 /*
@@ -151,20 +188,37 @@ zklock_release(const ZkLockName *name, bool exclusive, bool shared)
 	ZkLock	   *lock = zklock_lock_find(name);
 	ZkReleaseList list = make_release_list(1);
 
-	if (lock != NULL && zklock_lock_judge(lock) == ZK_LEASE_LOST &&
-		(lock->session_count[ZK_EXCLUSIVE] > 0 ||
-		 lock->session_count[ZK_SHARED] > 0))
-	{
-		warn_lost(lock);
-		zklock_lock_uncount_all(lock, NULL);
-		zklock_lock_forget(lock);
+	if (release_lost(lock, false))
 		return false;
-	}
 	if (lock == NULL ||
 		(!(exclusive && zklock_lock_uncount(lock, ZK_EXCLUSIVE, &list)) &&
 		 !(shared && zklock_lock_uncount(lock, ZK_SHARED, &list))))
 	{
 		warn_not_held(name, lock, exclusive, shared);
+		return false;
+	}
+	await_ends(&list);
+	zklock_lock_forget(lock);
+	return true;
+}
+
+/*
+ * Release one session-scope acquisition of a semaphore's permit; as
+ * zklock_release().
+ */
+bool
+zklock_release_permit(const ZkLockName *name)
+{
+	ZkLock	   *lock = zklock_lock_find(name);
+	ZkReleaseList list = make_release_list(1);
+
+	if (release_lost(lock, true))
+		return false;
+	if (lock == NULL || !zklock_lock_uncount(lock, ZK_PERMIT, &list))
+	{
+		ereport(WARNING,
+				(errmsg("you don't own a permit of semaphore \"%s\"", name->path),
+				 errdetail_not_held(lock, true)));
 		return false;
 	}
 	await_ends(&list);
@@ -205,8 +259,7 @@ zklock_release_all(void)
 {
 	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
 		 lock = zklock_lock_next(lock))
-		if ((lock->session_count[ZK_EXCLUSIVE] > 0 ||
-			 lock->session_count[ZK_SHARED] > 0) &&
+		if (zklock_lock_session_used(lock) &&
 			zklock_lock_judge(lock) == ZK_LEASE_LOST)
 			warn_lost(lock);
 	return end_all(zklock_lock_uncount_all);

@@ -199,6 +199,11 @@ static const ErrorMeaning error_meanings[] = {
 		ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
 		"its contender, or that of a lock acquired with it, is being deleted time and again", NULL
 	},
+	[ZK_ERR_KIND] = {
+		ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+		"the path is in use for something else",
+		"A path is for a lock, or for a semaphore with one number of permits, as long as it is in use."
+	},
 	[ZK_ERR_OTHER] = {
 		ERRCODE_SYSTEM_ERROR, "unexpected answer from ZooKeeper", NULL
 	}

@@ -157,7 +157,7 @@ typedef struct ZkLockName
 typedef struct ZkLevel
 {
 	int			nesting;
-	int			count[2];		/* by ZkMode */
+	int			count[ZK_MODE_COUNT];	/* by ZkMode */
 } ZkLevel;
 
 /*
@@ -165,22 +165,28 @@ typedef struct ZkLevel
  *
  * Counts say what the caller acquired, contenders what stands for it in the
  * queue.  An exclusive contender stands for shared acquisitions too; then the
- * shared one is absent, or only reserved for the day the exclusive one goes.
+ * shared one is absent, or only reserved for the day the exclusive one goes.  Of a
+ * semaphore there is nothing but what is in mode ZK_PERMIT, of a lock everything
+ * else.
  */
 typedef struct ZkLock
 {
 	char		node[ZK_NODE_PATH_SIZE];	/* hash key */
 	dlist_node	link;			/* in order of creation */
 	char	   *path;			/* as named when the entry was made */
+	int			permits;		/* of a semaphore: how many there are; else 0 */
 
-	ZkContenderId contender[2]; /* by ZkMode, 0 for none; all 0 when lost */
+	/* by ZkMode, 0 for none; all 0 when lost */
+	ZkContenderId contender[ZK_MODE_COUNT];
 	bool		reserved;		/* contender[ZK_SHARED] is only reserved */
-	ZkContenderId revoked[2];	/* those the client was told are asked for */
-	TimestampTz since[2];		/* of the grant of contender[], for display */
+	ZkContenderId revoked[ZK_MODE_COUNT];	/* those the client was told are
+											 * asked for */
+	TimestampTz since[ZK_MODE_COUNT];	/* of the grant of contender[], for
+										 * display */
 	char		last_name[ZK_NAME_SIZE];	/* of a contender, for messages */
 
-	int			session_count[2];
-	int			transaction_count[2];	/* sum over levels */
+	int			session_count[ZK_MODE_COUNT];
+	int			transaction_count[ZK_MODE_COUNT];	/* sum over levels */
 	int			level_count;	/* levels in use, by rising nesting */
 	int			level_room;
 	ZkLevel    *levels;
@@ -302,7 +308,10 @@ extern ZkLock *zklock_lock_next(ZkLock *lock);
 extern int	zklock_lock_total(void);
 extern bool zklock_table_idle(void);
 extern const char *zklock_mode_name(ZkMode mode);
+extern const char *zklock_lock_noun(const ZkLock *lock);
 extern bool zklock_lock_used(const ZkLock *lock, ZkMode mode);
+extern bool zklock_lock_session_used(const ZkLock *lock);
+extern ZkMode zklock_lock_stands_for(const ZkLock *lock, ZkMode mode);
 extern bool zklock_lock_covers(const ZkLock *lock, ZkMode mode);
 extern void zklock_lock_make_room(ZkLock *lock, ZkScope scope, ZkMode mode);
 extern void zklock_lock_count(ZkLock *lock, ZkScope scope, ZkMode mode);
@@ -325,7 +334,7 @@ pg_noreturn extern void zklock_report_lost(const ZkLock *lock);
 /* in holder.c */
 extern void zklock_holder_refresh(ZkHolder *holder,
 								  const ZkContenderStatus *status);
-extern bool zklock_holder_learn(ZkHolder *holder, const char *node,
+extern bool zklock_holder_learn(ZkHolder *holder, const ZkLock *lock,
 								const ZkContenderStatus *status, ZkTime since,
 								ZkTime *next);
 extern void zklock_holder_forget(const ZkHolder *holder);
@@ -334,6 +343,8 @@ extern void zklock_holder_forget(const ZkHolder *holder);
 extern void zklock_name_lock(const char *path, ZkLockName *name);
 extern bool zklock_acquire(const ZkLockName *names, int count, ZkTime timeout,
 						   ZkMode mode, ZkScope scope);
+extern bool zklock_acquire_permit(const ZkLockName *name, int permits,
+								  ZkTime timeout, ZkScope scope);
 extern int64 zklock_token(const ZkLockName *name, bool prove);
 
 /* in release.c */
@@ -341,6 +352,7 @@ extern bool zklock_await_end(ZkContenderId id, const char *doing,
 							 const char *path, ZkTime *deadline,
 							 ZkContenderStatus *status);
 extern bool zklock_release(const ZkLockName *name, bool exclusive, bool shared);
+extern bool zklock_release_permit(const ZkLockName *name);
 extern int	zklock_release_all(void);
 extern void zklock_discard_all(void);
 extern void zklock_close(void);
