@@ -40,6 +40,7 @@
 #include <zookeeper/zookeeper.h>
 
 #include "queue.h"
+#include "record.h"
 
 /* Stack of each client thread; 16 kB were seen used, by the resolver. */
 #define ZK_THREAD_STACK		(256 * 1024)
@@ -90,6 +91,41 @@ typedef enum ZkOrder
 	ZK_ORDER_ABANDON			/* delete it, nobody watches */
 } ZkOrder;
 
+/* What comes next for a record that is to be written (recorder.c). */
+typedef enum RecordStep
+{
+	RECORD_WRITE,				/* with the multi-op that ends the contender */
+	RECORD_READ,				/* it was changed since */
+	RECORD_PARENT,				/* the znode above it is missing */
+	RECORD_VERIFY				/* the contender is gone: was it by our multi-op? */
+} RecordStep;
+
+/*
+ * What a contender with a record needs for it: made when it is asked for, so that
+ * nothing has to be when it is released.
+ */
+typedef struct RecordRoom
+{
+	/* constant */
+	size_t		root_len;		/* bytes of the lock node's path that are the root */
+
+	/* door.lock */
+	bool		known;			/* found is what the grant came with */
+	bool		noted;			/* the backend has noted something */
+	ZkRecord	found;
+	ZkRecord	note;
+
+	/* engine_lock */
+	RecordStep	step;
+	bool		uncertain;		/* a multi-op was not answered */
+	bool		given_up;		/* it cannot be written */
+	int			attempts;		/* in vain */
+	int			version;		/* of the znode as last read; -1 for none */
+	ZkRecord	base;			/* what was read then */
+	ZkRecord	written;		/* what the multi-op on its way writes */
+	size_t		parent_len;		/* bytes of the path of the znode to create */
+} RecordRoom;
+
 /* One contender as it lies in the mailbox.  All under door.lock. */
 typedef struct DoorSlot
 {
@@ -109,6 +145,8 @@ typedef struct DoorSlot
 								 * when the slot is */
 	char	   *owner;			/* likewise; NULL once taken */
 	int			owner_len;
+	RecordRoom *room;			/* likewise malloc'd and freed; NULL without a
+								 * record */
 	ZkContenderStatus status;	/* client writes, backend reads */
 } DoorSlot;
 
@@ -118,6 +156,7 @@ typedef enum ErrandKind
 	ERRAND_READ,				/* the queue of a lock node */
 	ERRAND_HEAD,				/* the same, but only who is first */
 	ERRAND_TREE,				/* the locks at and below a znode */
+	ERRAND_RECORD,				/* the record of a lock; node is its path */
 	ERRAND_REVOKE,				/* leave word for a contender's owner */
 	ERRAND_BREAK				/* break a contender */
 } ErrandKind;
@@ -183,6 +222,7 @@ typedef struct DoorOrder
 	const char *node;
 	char	   *owner;
 	int			owner_len;
+	RecordRoom *room;
 	ZkContenderStatus status;
 } DoorOrder;
 
@@ -204,6 +244,8 @@ typedef enum RequestKind
 	REQ_FIND,					/* the queue, to find a lost create's name */
 	REQ_PARENT,					/* a container on the way to the lock node */
 	REQ_STAT,					/* the own contender's Stat */
+	REQ_RECORD,					/* the lock's record */
+	REQ_RECORD_PARENT,			/* a znode on the way to it */
 	REQ_WATCH,					/* the one to wait for */
 	REQ_ANNOUNCE,				/* that it is no waiter any more, to the next */
 	REQ_DELETE,					/* the contender */
@@ -289,6 +331,10 @@ typedef struct Contender
 	bool		grouped;		/* created in one transaction with others */
 	bool		watch_all;		/* waits for any of several (permit.c) */
 	bool		announce;		/* somebody behind may take it for a waiter */
+	bool		reading;		/* granted, but the record is to be read first */
+	bool		record_known;	/* it was, since the queue was listed */
+	bool		recording;		/* the multi-op on its way writes the record */
+	bool		recorded;		/* what was noted is in the record */
 	uint8_t		attempts;		/* creates in vain, in a row */
 	uint8_t		pending;		/* requests on their way for it */
 	uint16_t	partner;		/* exclusive one to take the place of, or to see
@@ -336,7 +382,9 @@ typedef struct Contender
 								 * try again */
 	ZkTime		watch_at;		/* not before then is its own znode watched */
 	Refusal		refusal;		/* to be explained; then it fails */
-	zoo_op_result_t results[3]; /* of REQ_DOWNGRADE; written by the library */
+	RecordRoom *room;			/* DoorSlot.room; NULL without a record */
+	zoo_op_result_t results[4]; /* of a multi-op of its own; written by the
+								 * library */
 } Contender;
 
 /*
@@ -537,6 +585,12 @@ extern void zk_door_publish_listing(Door *door, uint32_t serial,
 									ZkQueueListing *listing);
 extern void zk_errand_clear(Errand *errand);
 
+/* in door.c, too: seen from the backend thread */
+extern void zk_door_enter(Door *door);
+extern void zk_door_leave(Door *door);
+extern DoorSlot *zk_door_find(Door *door, ZkContenderId id);
+extern void zk_door_give_errand(Door *door, const Errand *errand);
+
 /* in request.c: requests on their way */
 extern bool zk_client_may_claim(void);
 extern bool zk_client_claim(ZkClient *client);
@@ -639,6 +693,18 @@ extern void zk_permit_wait(ZkClient *client, int slot,
 						   const ZkVerdict *verdict);
 extern void zk_permit_watch_more(ZkClient *client, int slot);
 extern void zk_permit_announce(ZkClient *client, int slot);
+
+/* in recorder.c: the record of its lock */
+extern bool zk_record_due(ZkClient *client, const Contender *contender);
+extern bool zk_record_ready(ZkClient *client, int slot);
+extern void zk_record_op(ZkClient *client, Contender *contender, zoo_op_t *op,
+						 char *path, char *text);
+extern void zk_record_written(Contender *contender);
+extern void zk_record_conflict(ZkClient *client, int slot, int err);
+extern void zk_record_verify(Contender *contender);
+extern void zk_record_move(Contender *to, Contender *from);
+extern void zk_send_record(ZkClient *client, int slot);
+extern void zk_record_errand_advance(ZkClient *client);
 
 /* in create.c: its coming into being */
 extern void zk_create_adopt(ZkClient *client, int slot, const char *name,

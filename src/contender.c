@@ -74,6 +74,7 @@ zk_contender_begin(ZkClient *client, const DoorOrder *order)
 	c->permits = order->permits;
 	c->owner = order->owner;
 	c->owner_len = order->owner_len;
+	c->room = order->room;
 	c->next_member = order->next_member;
 	c->grouped = c->next_member != ZK_NO_SLOT;
 }
@@ -90,6 +91,7 @@ zk_contender_begin_downgrade(ZkClient *client, const DoorOrder *order)
 
 	c->partner = order->partner;
 	from->successor = (uint16_t) order->slot;
+	zk_record_move(c, from);
 	c->token = from->token;
 	c->proved_at = from->proved_at;
 	c->lease_end = from->lease_end;
@@ -117,6 +119,8 @@ zk_contender_advance(ZkClient *client, int slot)
 		return;
 	if (c->retry_at <= zk_now())
 		c->retry_at = 0;		/* or its timer would fire for ever */
+	if (c->unwanted)
+		zk_contender_give_up_partner(client, c);	/* if it was not sent, or failed */
 	if (c->unwanted && c->name[0] == '\0' && !c->maybe_exists)
 	{
 		if (c->partner == ZK_NO_SLOT)
@@ -157,7 +161,9 @@ zk_contender_advance(ZkClient *client, int slot)
 				zk_send_find(client, slot);
 			break;
 		case ZK_QUEUED:
-			if (!c->proving)
+			if (c->reading)
+				zk_send_record(client, slot);
+			else if (!c->proving)
 				zk_place_send_list(client, slot);
 			break;
 		case ZK_WATCHING:
@@ -234,7 +240,7 @@ zk_contenders_handle_closed(ZkClient *client)
 			continue;
 		c->pending = 0;
 		c->announce_serial = 0;
-		c->proving = false;
+		c->proving = c->reading = false;
 		if (c->state == ZK_WATCHING)
 			c->state = ZK_QUEUED;
 		if (c->unwanted)

@@ -40,15 +40,15 @@
  * callback that interrupted us (a background worker's default SIGTERM handler
  * runs exit callbacks from the handler) that the mutex will never come free.
  */
-static void
-door_enter(Door *door)
+void
+zk_door_enter(Door *door)
 {
 	door->backend_inside = 1;
 	pthread_mutex_lock(&door->lock);
 }
 
-static void
-door_leave(Door *door)
+void
+zk_door_leave(Door *door)
 {
 	pthread_mutex_unlock(&door->lock);
 	door->backend_inside = 0;
@@ -87,6 +87,7 @@ zk_door_destroy(Door *door)
 	{
 		free(door->slots[i].node);
 		free(door->slots[i].owner);
+		free(door->slots[i].room);
 	}
 	zk_errand_clear(&door->errand);
 	zk_queue_free(door->listing);
@@ -136,6 +137,7 @@ slot_allocate(Door *door, const char *node, ZkError *error)
 	slot->permits = 0;
 	slot->owner = NULL;
 	slot->owner_len = 0;
+	slot->room = NULL;
 	memset(&slot->status, 0, sizeof(slot->status));
 	door->path_bytes += bytes;
 	door->contenders++;
@@ -151,7 +153,9 @@ slot_free(Door *door, DoorSlot *slot)
 	door->contenders--;
 	free(slot->node);
 	free(slot->owner);
+	free(slot->room);
 	slot->node = slot->owner = NULL;
+	slot->room = NULL;
 	slot->in_use = false;
 	slot->generation++;
 	slot->next = door->first_free;
@@ -161,8 +165,8 @@ slot_free(Door *door, DoorSlot *slot)
 /*
  * The slot of an id, or NULL if the contender is no more.  The lock is held.
  */
-static DoorSlot *
-slot_find(Door *door, ZkContenderId id)
+DoorSlot *
+zk_door_find(Door *door, ZkContenderId id)
 {
 	DoorSlot   *slot;
 
@@ -278,9 +282,9 @@ zk_client_status(ZkClient *client, ZkSessionStatus *status)
 {
 	Door	   *door = &client->door;
 
-	door_enter(door);
+	zk_door_enter(door);
 	*status = door->session;
-	door_leave(door);
+	zk_door_leave(door);
 	if (atomic_load(&zk_poisoned))
 	{
 		status->state = ZK_SESSION_CLOSED;
@@ -300,10 +304,10 @@ zk_client_renew(ZkClient *client)
 {
 	Door	   *door = &client->door;
 
-	door_enter(door);
+	zk_door_enter(door);
 	door->renew = true;
 	wake_helper(door);
-	door_leave(door);
+	zk_door_leave(door);
 }
 
 bool
@@ -325,13 +329,35 @@ zk_contender_request(ZkClient *client, const char *node, ZkMode mode,
 }
 
 /*
+ * Fill a slot that was allocated with a copy of the owner's data, and with room for
+ * a record if there is a root for it.  False if out of memory.
+ */
+static bool
+slot_fill(DoorSlot *slot, const char *root, const char *owner, size_t owner_len)
+{
+	slot->owner = malloc(owner_len + 1);
+	if (slot->owner == NULL)
+		return false;
+	memcpy(slot->owner, owner, owner_len);
+	slot->owner_len = (int) owner_len;
+	if (root == NULL)
+		return true;
+	slot->room = calloc(1, sizeof(RecordRoom));
+	if (slot->room == NULL)
+		return false;
+	slot->room->root_len = strlen(root);
+	slot->room->version = -1;
+	return true;
+}
+
+/*
  * Allocate a slot with data for each of these lock nodes, and put their numbers
  * into slots; all or none.  The lock is held.
  */
 static bool
 slots_allocate(Door *door, int count, const char *const *nodes,
-			   const char *owner, size_t owner_len, uint16_t *slots,
-			   ZkError *error)
+			   const char *root, const char *owner, size_t owner_len,
+			   uint16_t *slots, ZkError *error)
 {
 	int			done = 0;
 
@@ -342,15 +368,12 @@ slots_allocate(Door *door, int count, const char *const *nodes,
 		if (slot == NULL)
 			break;
 		slots[done] = (uint16_t) (slot - door->slots);
-		slot->owner = malloc(owner_len + 1);
-		if (slot->owner == NULL)
+		if (!slot_fill(slot, root, owner, owner_len))
 		{
 			*error = ZK_ERR_NO_MEMORY;
 			slot_free(door, slot);
 			break;
 		}
-		memcpy(slot->owner, owner, owner_len);
-		slot->owner_len = (int) owner_len;
 	}
 	for (int i = 0; done < count && i < done; i++)
 		slot_free(door, &door->slots[slots[i]]);
@@ -362,6 +385,18 @@ zk_contenders_request(ZkClient *client, int count, const char *const *nodes,
 					  ZkMode mode, int permits, const char *owner,
 					  size_t owner_len, ZkContenderId *ids, ZkError *error)
 {
+	return zk_contenders_request_recorded(client, count, nodes, NULL, mode,
+										  owner, owner_len, ids, error);
+}
+
+/* Without a root there is no record. */
+bool
+zk_contenders_request_recorded(ZkClient *client, int count,
+							   const char *const *nodes, const char *root,
+							   ZkMode mode, const char *owner,
+							   size_t owner_len, ZkContenderId *ids,
+							   ZkError *error)
+{
 	Door	   *door = &client->door;
 	uint16_t	slots[ZK_MAX_GROUP];
 	bool		asked;
@@ -372,8 +407,9 @@ zk_contenders_request(ZkClient *client, int count, const char *const *nodes,
 	*error = ZK_ERR_LIMIT;
 	if (count > ZK_MAX_GROUP)
 		return false;
-	door_enter(door);
-	asked = slots_allocate(door, count, nodes, owner, owner_len, slots, error);
+	zk_door_enter(door);
+	asked = slots_allocate(door, count, nodes, root, owner, owner_len, slots,
+						   error);
 	for (int i = 0; asked && i < count; i++)
 	{
 		DoorSlot   *slot = &door->slots[slots[i]];
@@ -388,7 +424,7 @@ zk_contenders_request(ZkClient *client, int count, const char *const *nodes,
 	}
 	if (asked)
 		forget_error(door);
-	door_leave(door);
+	zk_door_leave(door);
 	return asked;
 }
 
@@ -400,8 +436,8 @@ zk_contender_reserve(ZkClient *client, ZkContenderId exclusive, ZkError *error)
 	DoorSlot   *held;
 	DoorSlot   *slot = NULL;
 
-	door_enter(door);
-	held = slot_find(door, exclusive);
+	zk_door_enter(door);
+	held = zk_door_find(door, exclusive);
 	*error = ZK_ERR_OTHER;
 	if (held != NULL)
 		slot = slot_allocate(door, held->node, error);
@@ -411,7 +447,7 @@ zk_contender_reserve(ZkClient *client, ZkContenderId exclusive, ZkError *error)
 		slot->status.state = ZK_RESERVED;
 		id = slot_id(door, slot);
 	}
-	door_leave(door);
+	zk_door_leave(door);
 	return id;
 }
 
@@ -423,20 +459,22 @@ zk_contender_downgrade(ZkClient *client, ZkContenderId exclusive,
 	DoorSlot   *from;
 	DoorSlot   *to;
 
-	door_enter(door);
-	from = slot_find(door, exclusive);
-	to = slot_find(door, shared);
+	zk_door_enter(door);
+	from = zk_door_find(door, exclusive);
+	to = zk_door_find(door, shared);
 	if (from != NULL && to != NULL)
 	{
 		to->status = from->status;
 		to->partner = (uint16_t) SLOT_OF(exclusive);
 		to->relied_on = from->relied_on;
+		to->room = from->room;	/* which is not freed before from is gone */
+		from->room = NULL;
 		from->dead = true;
 		count_loss(door, from);
 		count_loss(door, to);
 		give_order(door, to, ZK_ORDER_DOWNGRADE);
 	}
-	door_leave(door);
+	zk_door_leave(door);
 }
 
 void
@@ -445,15 +483,15 @@ zk_contender_release(ZkClient *client, ZkContenderId id)
 	Door	   *door = &client->door;
 	DoorSlot   *slot;
 
-	door_enter(door);
-	slot = slot_find(door, id);
+	zk_door_enter(door);
+	slot = zk_door_find(door, id);
 	if (slot != NULL)
 	{
 		give_order(door, slot, ZK_ORDER_RELEASE);
 		slot->status.state = shown_state(slot, slot->status.state);
 		count_loss(door, slot);
 	}
-	door_leave(door);
+	zk_door_leave(door);
 }
 
 void
@@ -462,8 +500,8 @@ zk_contender_abandon(ZkClient *client, ZkContenderId id)
 	Door	   *door = &client->door;
 	DoorSlot   *slot;
 
-	door_enter(door);
-	slot = slot_find(door, id);
+	zk_door_enter(door);
+	slot = zk_door_find(door, id);
 	if (slot != NULL)
 	{
 		slot->dead = true;
@@ -473,7 +511,7 @@ zk_contender_abandon(ZkClient *client, ZkContenderId id)
 		else
 			give_order(door, slot, ZK_ORDER_ABANDON);
 	}
-	door_leave(door);
+	zk_door_leave(door);
 }
 
 void
@@ -483,14 +521,14 @@ zk_contender_rely_on(ZkClient *client, ZkContenderId id)
 	DoorSlot   *slot;
 	bool		lost = false;
 
-	door_enter(door);
-	slot = slot_find(door, id);
+	zk_door_enter(door);
+	slot = zk_door_find(door, id);
 	if (slot != NULL)
 	{
 		slot->relied_on = true;
 		lost = count_loss(door, slot);
 	}
-	door_leave(door);
+	zk_door_leave(door);
 	if (lost)
 		zk_signal_loss();
 }
@@ -514,13 +552,13 @@ zk_contender_status(ZkClient *client, ZkContenderId id,
 	Door	   *door = &client->door;
 	DoorSlot   *slot;
 
-	door_enter(door);
-	slot = slot_find(door, id);
+	zk_door_enter(door);
+	slot = zk_door_find(door, id);
 	if (slot != NULL)
 		*status = slot->status;
 	else
 		memset(status, 0, sizeof(*status));
-	door_leave(door);
+	zk_door_leave(door);
 
 	if (!atomic_load(&zk_poisoned))
 		return;
@@ -544,11 +582,11 @@ zk_contender_lease_runs(ZkClient *client, ZkContenderId id)
 	DoorSlot   *slot;
 	bool		runs;
 
-	door_enter(door);
-	slot = slot_find(door, id);
+	zk_door_enter(door);
+	slot = zk_door_find(door, id);
 	runs = slot != NULL && slot->status.state == ZK_HELD &&
 		zk_now() < slot->status.lease_end;
-	door_leave(door);
+	zk_door_leave(door);
 	return runs && !atomic_load(&zk_poisoned);
 }
 
@@ -566,13 +604,13 @@ zk_errand_clear(Errand *errand)
  * Give an errand, which is taken over, in place of the last one; an empty one
  * just ends that.
  */
-static void
-give_errand(Door *door, const Errand *errand)
+void
+zk_door_give_errand(Door *door, const Errand *errand)
 {
 	Errand		old;
 	ZkQueueListing *old_listing;
 
-	door_enter(door);
+	zk_door_enter(door);
 	old = door->errand;
 	old_listing = door->listing;
 	door->errand = *errand;
@@ -583,7 +621,7 @@ give_errand(Door *door, const Errand *errand)
 	if (errand->node != NULL)
 		forget_error(door);
 	wake_helper(door);
-	door_leave(door);
+	zk_door_leave(door);
 	zk_errand_clear(&old);
 	zk_queue_free(old_listing);
 }
@@ -593,7 +631,7 @@ zk_queue_request(ZkClient *client, const char *node)
 {
 	Errand		errand = {.kind = ERRAND_READ,.node = strdup(node)};
 
-	give_errand(&client->door, &errand);
+	zk_door_give_errand(&client->door, &errand);
 }
 
 void
@@ -601,7 +639,7 @@ zk_head_request(ZkClient *client, const char *node)
 {
 	Errand		errand = {.kind = ERRAND_HEAD,.node = strdup(node)};
 
-	give_errand(&client->door, &errand);
+	zk_door_give_errand(&client->door, &errand);
 }
 
 void
@@ -615,7 +653,7 @@ zk_tree_request(ZkClient *client, const char *node, const char *except)
 		if (errand.name == NULL)
 			zk_errand_clear(&errand);
 	}
-	give_errand(&client->door, &errand);
+	zk_door_give_errand(&client->door, &errand);
 }
 
 void
@@ -633,7 +671,7 @@ zk_queue_break(ZkClient *client, const char *node, const char *name,
 		zk_errand_clear(&errand);
 	else
 		snprintf(errand.note, size, ZK_BREAK_PREFIX "%s}", who);
-	give_errand(&client->door, &errand);
+	zk_door_give_errand(&client->door, &errand);
 }
 
 ZkQueueListing *
@@ -642,10 +680,10 @@ zk_queue_take(ZkClient *client)
 	Door	   *door = &client->door;
 	ZkQueueListing *listing;
 
-	door_enter(door);
+	zk_door_enter(door);
 	listing = door->listing;
 	door->listing = NULL;
-	door_leave(door);
+	zk_door_leave(door);
 	return listing;
 }
 
@@ -654,7 +692,7 @@ zk_queue_cancel(ZkClient *client)
 {
 	Errand		none = {0};
 
-	give_errand(&client->door, &none);
+	zk_door_give_errand(&client->door, &none);
 }
 
 void
@@ -831,6 +869,7 @@ zk_door_next_order(Door *door, DoorOrder *order)
 		order->node = slot->node;
 		order->owner = slot->owner;
 		order->owner_len = slot->owner_len;
+		order->room = slot->room;
 		order->status = slot->status;
 		slot->owner = NULL;
 		slot->ordered = false;

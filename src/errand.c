@@ -333,6 +333,8 @@ zk_errand_advance(ZkClient *client)
 		zk_read_advance(client);
 	else if (client->errand.kind == ERRAND_TREE)
 		zk_tree_advance(client);
+	else if (client->errand.kind == ERRAND_RECORD)
+		zk_record_errand_advance(client);
 	else
 		break_advance(client);
 }

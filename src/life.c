@@ -134,6 +134,7 @@ zk_contender_publish(ZkClient *client, int slot, bool wake)
 	status.presumed_lost = c->presumed_lost;
 	status.granted_at = c->granted_at;
 	status.revoked = c->revoked;
+	status.recorded = c->recorded;
 	if (c->state == ZK_WATCHING && c->watched != NULL)
 	{
 		status.deadlock = c->rival[0] != '\0';
@@ -275,13 +276,17 @@ zk_contender_use(ZkClient *client, int slot, const char *node, ZkMode mode)
 /*
  * The contender is unwanted: so is the exclusive one whose place it was to
  * take.  It remains the partner until it is gone, for this one is not gone
- * before: somebody may be waiting to hear that the lock is free.
+ * before: somebody may be waiting to hear that the lock is free.  What was to be
+ * written into the record is the exclusive one's to write again.
  */
 void
 zk_contender_give_up_partner(ZkClient *client, Contender *c)
 {
-	if (c->partner != ZK_NO_SLOT)
-		zk_contender_end(client, c->partner, true);
+	if (c->partner == ZK_NO_SLOT)
+		return;
+	if (c->room != NULL && c->end == ZK_NONE)
+		zk_record_move(&client->contenders[c->partner], c);
+	zk_contender_end(client, c->partner, true);
 }
 
 /*
@@ -385,7 +390,7 @@ zk_contender_vanished(ZkClient *client, int slot)
 	else if (may_try_again(client, slot))
 	{
 		c->state = ZK_WANTED;
-		c->proving = false;
+		c->proving = c->reading = false;
 	}
 	zk_contender_touch(client, slot);
 }
@@ -403,6 +408,7 @@ zk_contender_missing(ZkClient *client, int slot)
 
 	c->name[0] = '\0';
 	c->maybe_exists = true;
+	c->reading = false;
 	if (may_try_again(client, slot))
 		c->state = ZK_CREATING;
 }
@@ -434,7 +440,8 @@ zk_contender_stuck(ZkClient *client, int slot, const char *what)
  * The lock is ours: nobody conflicting is ahead.  It is reported only with a
  * lease that is running; who waited for longer than that proves first that
  * its ZooKeeper session is still alive, for an event or a list may be as old
- * as the process slept.
+ * as the process slept.  And it is reported with the lock's record, if that was
+ * asked for: what was read before the grant is not to be relied on.
  */
 void
 zk_contender_grant(ZkClient *client, int slot)
@@ -443,6 +450,13 @@ zk_contender_grant(ZkClient *client, int slot)
 	ZkTime		now = zk_now();
 
 	zk_contender_unwatch(c);
+	if (c->room != NULL && !c->record_known)
+	{
+		c->state = ZK_QUEUED;
+		c->reading = true;
+		zk_contender_touch(client, slot);
+		return;
+	}
 	if (now >= c->lease_end)
 	{
 		c->state = ZK_QUEUED;

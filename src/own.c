@@ -88,7 +88,7 @@ not_there(ZkClient *client, int slot)
 
 	if (c->state == ZK_QUEUED || c->state == ZK_WATCHING)
 	{
-		c->proving = false;
+		c->proving = c->reading = false;
 		zk_contender_missing(client, slot);
 	}
 	else if (c->state != ZK_HELD)

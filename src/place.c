@@ -329,10 +329,16 @@ on_list(int rc, const struct String_vector *list, const void *context)
 }
 
 /*
- * List the queue, to find the contender's place in it.
+ * List the queue, to find the contender's place in it; and read the record that it
+ * wants behind that, in the same go.
  */
 void
 zk_place_send_list(ZkClient *client, int slot)
 {
+	Contender  *c = &client->contenders[slot];
+
+	c->reading = c->record_known = false;
 	zk_send_children(client, slot, REQ_LIST, on_list);
+	if (c->room != NULL && zk_requests_available(client, 1))
+		zk_send_record(client, slot);
 }

@@ -40,7 +40,67 @@ on_delete(int rc, const void *context)
 }
 
 /*
- * Delete the contender.
+ * The answer to a multi-op that deletes the contender and writes the record.
+ */
+static void
+on_farewell(int rc, const void *context)
+{
+	Request		request;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
+
+	if (c == NULL)
+		return;
+	if (rc == ZOK)
+	{
+		zk_record_written(c);
+		zk_contender_forget(c);
+	}
+	else if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
+	{
+		c->room->uncertain |= rc != ZTHROTTLEDOP;
+		zk_contender_retry(client, c);
+	}
+	else if (c->results[0].err == ZNONODE)
+		zk_record_verify(c);
+	else if (c->results[0].err == ZNOAUTH)
+		zk_contender_stuck(client, request.which, "delete children of");
+	else
+		zk_record_conflict(client, request.which, rc);
+	zk_contender_leave(client, request.which);
+}
+
+/*
+ * Delete the contender and write the record, in one transaction: who is granted
+ * the lock next finds it.
+ */
+static void
+send_farewell(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+	zoo_op_t	ops[2];
+	void	   *context;
+	char		path[ZK_CONTENDER_PATH_SIZE];
+	char		record_path[ZK_RECORD_PATH_SIZE];
+	char		record[ZK_RECORD_SIZE];
+	int			rc;
+
+	if (!zk_multi_possible(client))
+	{
+		zk_contender_retry(client, c);
+		return;
+	}
+	zk_contender_path(c, c->name, path);
+	zoo_delete_op_init(&ops[0], path, -1);
+	zk_record_op(client, c, &ops[1], record_path, record);
+	memset(c->results, 0, sizeof(c->results));
+	context = zk_request_begin(client, REQ_DELETE, slot);
+	rc = zoo_amulti(client->handle, 2, ops, c->results, on_farewell, context);
+	zk_contender_sent(client, slot, context, rc);
+}
+
+/*
+ * Delete the contender, with what is to be written into the lock's record.
  */
 void
 zk_send_delete(ZkClient *client, int slot)
@@ -50,6 +110,12 @@ zk_send_delete(ZkClient *client, int slot)
 	char		path[ZK_CONTENDER_PATH_SIZE];
 	int			rc;
 
+	if (zk_record_due(client, c))
+	{
+		if (zk_record_ready(client, slot))
+			send_farewell(client, slot);
+		return;
+	}
 	zk_contender_path(c, c->name, path);
 	context = zk_request_begin(client, REQ_DELETE, slot);
 	rc = zoo_adelete(client->handle, path, -1, on_delete, context);
@@ -97,6 +163,17 @@ downgrade_done(ZkClient *client, Contender *c)
 	zk_door_wake_helper(&client->door); /* its lease can be renewed now */
 }
 
+/*
+ * The downgrade was answered with an error: was it because of the record?
+ */
+static bool
+record_to_blame(const Contender *c, int rc)
+{
+	return c->recording && !zk_is_connection_error(rc) && rc != ZTHROTTLEDOP &&
+		c->results[0].err == ZOK && c->results[1].err == ZOK &&
+		c->results[2].err == ZOK;
+}
+
 static void
 on_downgrade(int rc, const void *context)
 {
@@ -110,12 +187,16 @@ on_downgrade(int rc, const void *context)
 	/* all or nothing: if the shared one was there, so was all the rest done */
 	if (rc == ZOK || c->results[0].err == ZNODEEXISTS)
 	{
+		if (rc == ZOK && c->recording)
+			zk_record_written(c);
 		downgrade_done(client, c);
 		if (rc == ZOK)
 			zk_contender_proved(client, request.which, request.sent_at);
 	}
-	else
+	else if (!record_to_blame(c, rc))
 		downgrade_failed(client, request.which, rc);
+	else
+		zk_record_conflict(client, request.which, rc);
 	zk_contender_leave(client, request.which);
 }
 
@@ -125,19 +206,25 @@ on_downgrade(int rc, const void *context)
  * in.  One atomic multi-op.  Changing the exclusive one's data before deleting
  * it is for a waiter that watches it: its watch fires as "changed", or it sees
  * a version other than 0, and it reads the queue again instead of taking the
- * deletion for its grant.
+ * deletion for its grant.  For others that share it is a release: so the record
+ * is written.
  */
 void
 zk_send_downgrade(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
 	Contender  *from = &client->contenders[c->partner];
-	zoo_op_t	ops[3];
+	zoo_op_t	ops[4];
 	void	   *context;
 	char		to_path[ZK_CONTENDER_PATH_SIZE];
 	char		from_path[ZK_CONTENDER_PATH_SIZE];
+	char		record_path[ZK_RECORD_PATH_SIZE];
+	char		record[ZK_RECORD_SIZE];
 	int			rc;
 
+	c->recording = zk_record_due(client, c);
+	if (c->recording && !zk_record_ready(client, slot))
+		return;
 	if (!zk_multi_possible(client))
 	{
 		zk_contender_retry(client, c);
@@ -150,9 +237,11 @@ zk_send_downgrade(ZkClient *client, int slot)
 					   &client->identity.acl, ZOO_EPHEMERAL, NULL, 0);
 	zoo_set_op_init(&ops[1], from_path, from->owner, from->owner_len, -1, NULL);
 	zoo_delete_op_init(&ops[2], from_path, -1);
+	if (c->recording)
+		zk_record_op(client, c, &ops[3], record_path, record);
 	memset(c->results, 0, sizeof(c->results));
 	context = zk_request_begin(client, REQ_DOWNGRADE, slot);
-	rc = zoo_amulti(client->handle, 3, ops, c->results, on_downgrade,
-					context);
+	rc = zoo_amulti(client->handle, c->recording ? 4 : 3, ops, c->results,
+					on_downgrade, context);
 	zk_contender_sent(client, slot, context, rc);
 }

@@ -168,6 +168,39 @@ typedef enum ZkContenderState
 	ZK_LOST						/* was granted; loss says why */
 } ZkContenderState;
 
+/* Clusters of which a record has a position. */
+#define ZK_RECORD_POSITIONS	8
+
+/* Longest text that says who ended a run, terminating NUL included. */
+#define ZK_RUNNER_SIZE		128
+
+/* How far a cluster's WAL went when a lock was released. */
+typedef struct ZkPosition
+{
+	uint64_t	system;			/* the cluster's system identifier */
+	uint32_t	timeline;
+	uint64_t	lsn;
+} ZkPosition;
+
+/*
+ * What the holders of a lock leave for the next ones: its record.  An empty one is
+ * all zeroes.
+ */
+typedef struct ZkRecord
+{
+	int64_t		token;			/* of the last release that was recorded */
+	char		contender[ZK_NAME_SIZE];	/* and its contender; or empty */
+	int			position_count;
+	ZkPosition	positions[ZK_RECORD_POSITIONS]; /* one for a cluster, the most
+												 * recent one first */
+
+	/* The run of a job that was ended last: times are microseconds since 2000. */
+	bool		has_run;
+	int64_t		fire_time;
+	int64_t		ended_at;
+	char		ended_by[ZK_RUNNER_SIZE];	/* UTF-8, no control characters */
+} ZkRecord;
+
 /*
  * A contender as the backend side knows it: slot and generation in one
  * number.  An id is never reused; 0 is none.
@@ -195,6 +228,12 @@ typedef struct ZkContenderStatus
 	ZkTime		granted_at;		/* since when it is held */
 
 	bool		revoked;		/* somebody asks for the lock to be given back */
+
+	/*
+	 * In GONE: what was noted is in the lock's record.  If not, though the
+	 * contender was held until it was released, error says why.
+	 */
+	bool		recorded;
 
 	/* In WATCHING, from the queue as last read. */
 	int			ahead;			/* contenders that must go first */
@@ -279,6 +318,7 @@ typedef struct ZkQueueListing
 	int			ignored;		/* children that are no contenders */
 	int			forbidden;		/* in a tree: znodes that may not be listed; the
 								 * detail is the path of one, maybe cut short */
+	ZkRecord	record;			/* if that was read; then count is 0 */
 	ZkQueueMember *members;
 } ZkQueueListing;
 
@@ -401,6 +441,34 @@ extern bool zk_contenders_request(ZkClient *client, int count,
 								  ZkError *error);
 
 /*
+ * The same for contenders that read the record of their lock and write to it; root
+ * is the znode below which the lock nodes lie, and the records, too.  The record is
+ * read before the contender is granted, and with it.
+ */
+extern bool zk_contenders_request_recorded(ZkClient *client, int count,
+										   const char *const *nodes,
+										   const char *root, ZkMode mode,
+										   const char *owner, size_t owner_len,
+										   ZkContenderId *ids, ZkError *error);
+
+/*
+ * The record of the lock as it was when the contender was granted.  False, and an
+ * empty one, if that is not known.
+ */
+extern bool zk_contender_record(ZkClient *client, ZkContenderId id,
+								ZkRecord *record);
+
+/*
+ * Note what is to be added to the record, in the transaction that deletes the
+ * contender, or that puts a shared one in its place: positions and a run; the
+ * client knows the release itself.  Takes the place of what was noted before.
+ * Nothing is written for a contender that is not held when it is ended, nor for one
+ * that was not asked for with a record.  Allocates nothing and cannot fail.
+ */
+extern void zk_contender_note(ZkClient *client, ZkContenderId id,
+							  const ZkRecord *note);
+
+/*
  * Make room for a shared contender in the place of a held exclusive one, so
  * that zk_contender_downgrade() cannot fail.  Returns 0 as above.
  */
@@ -486,6 +554,13 @@ extern void zk_tree_request(ZkClient *client, const char *node,
 							const char *except);
 
 /*
+ * Read the record of a lock node; for root see zk_contenders_request_recorded().
+ * Counts as a read of a queue; it is empty if there is none.
+ */
+extern void zk_record_request(ZkClient *client, const char *node,
+							  const char *root);
+
+/*
  * Break a contender of somebody else's (name, passed zk_contender_check()) below
  * a lock node: have its owner give it up, and delete it if that is not done in a
  * moment.  "who", one line of JSON, tells its owner on whose behalf.  Or, if only
@@ -501,7 +576,7 @@ extern void zk_queue_break(ZkClient *client, const char *node,
 						   const char *name, const char *who,
 						   bool only_revoke);
 
-/* in address.c, identity.c, queue.c: pure checks, any thread, no client needed */
+/* in address.c, identity.c, queue.c, record.c: pure, any thread, no client needed */
 
 /*
  * Is this a list of servers, "host:port" or "[v6]:port" separated by commas?
@@ -533,5 +608,9 @@ extern const char *zk_path_check(const char *path, size_t len);
 
 /* Is this the name of a contender, of any client that is known? */
 extern bool zk_contender_check(const char *name);
+
+/* The position of a cluster in a record, or NULL. */
+extern const ZkPosition *zk_record_position(const ZkRecord *record,
+											uint64_t system);
 
 #endif							/* ZKCLIENT_H */

@@ -1,0 +1,317 @@
+/*-------------------------------------------------------------------------
+ *
+ * record.c
+ *	  The record of a lock as text, and two of them made one.
+ *
+ * What the last holders of a lock leave for the next is one znode apart from the
+ * queue, the lines of which are
+ *
+ *	zklock record 1
+ *	release <token> <contender>
+ *	position <system identifier> <timeline> <LSN>
+ *	run <fire time> <ended at> <ended by>
+ *
+ * with up to ZK_RECORD_POSITIONS positions, and all but the first line may be
+ * missing.  Times are microseconds since 2000, as in PostgreSQL; the LSN is
+ * hexadecimal.  Lines that begin with another word are left to later versions.
+ *
+ * Whoever may write to the ensemble can have written anything: what is no record is
+ * taken for an empty one.  All functions are pure: no I/O, no state, any thread.
+ *
+ * IDENTIFICATION
+ *	  src/record.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "record.h"
+
+#define FIRST_LINE	"zklock record 1"
+
+/*
+ * Write the path of the record of a lock node, the first root_len bytes of which
+ * are the root, into ZK_RECORD_PATH_SIZE bytes.
+ */
+void
+zk_record_path(const char *node, size_t root_len, char *path)
+{
+	snprintf(path, ZK_RECORD_PATH_SIZE, "%.*s" ZK_RECORDS_NODE "%s",
+			 (int) root_len, node, node + root_len);
+}
+
+/*
+ * Take a word, which a space or the end of the line follows, off the line.
+ * NULL if there is none.
+ */
+static char *
+take_word(char **line)
+{
+	char	   *word = *line;
+	char	   *end;
+
+	if (word == NULL || *word == '\0' || *word == ' ')
+		return NULL;
+	end = strchr(word, ' ');
+	if (end != NULL)
+		*end++ = '\0';
+	*line = end;
+	return word;
+}
+
+/*
+ * The same for a number without a sign, not greater than that.  False if it is
+ * none.
+ */
+static bool
+take_number(char **line, int base, uint64_t greatest, uint64_t *number)
+{
+	const char *digits = base == 16 ? "0123456789ABCDEF" : "0123456789";
+	const char *word = take_word(line);
+	unsigned long long value;
+
+	if (word == NULL || word[strspn(word, digits)] != '\0')
+		return false;
+	errno = 0;
+	value = strtoull(word, NULL, base);
+	*number = value;
+	return errno == 0 && value <= greatest;
+}
+
+/* The same for a number that may be negative. */
+static bool
+take_signed(char **line, int64_t *number)
+{
+	bool		negative = *line != NULL && **line == '-';
+	uint64_t	value;
+
+	if (negative)
+		(*line)++;
+	if (!take_number(line, 10, INT64_MAX, &value))
+		return false;
+	*number = negative ? -(int64_t) value : (int64_t) value;
+	return true;
+}
+
+/* What follows "release". */
+static bool
+parse_release(char *line, ZkRecord *record)
+{
+	const char *name;
+
+	if (!take_signed(&line, &record->token))
+		return false;
+	name = take_word(&line);
+	if (name == NULL || line != NULL || strlen(name) >= ZK_NAME_SIZE)
+		return false;
+	strcpy(record->contender, name);
+	return true;
+}
+
+/* What follows "position". */
+static bool
+parse_position(char *line, ZkRecord *record)
+{
+	ZkPosition *position = &record->positions[record->position_count];
+	uint64_t	timeline;
+
+	if (record->position_count == ZK_RECORD_POSITIONS ||
+		!take_number(&line, 10, UINT64_MAX, &position->system) ||
+		!take_number(&line, 10, UINT32_MAX, &timeline) ||
+		!take_number(&line, 16, UINT64_MAX, &position->lsn) || line != NULL)
+		return false;
+	position->timeline = (uint32_t) timeline;
+	for (int i = 0; i < record->position_count; i++)
+		if (record->positions[i].system == position->system)
+			return false;
+	record->position_count++;
+	return true;
+}
+
+/* What follows "run".  Who ended it is the rest of the line, and may be empty. */
+static bool
+parse_run(char *line, ZkRecord *record)
+{
+	if (record->has_run || !take_signed(&line, &record->fire_time) ||
+		!take_signed(&line, &record->ended_at) ||
+		line == NULL || strlen(line) >= ZK_RUNNER_SIZE)
+		return false;
+	for (const char *c = line; *c != '\0'; c++)
+		if ((unsigned char) *c < ' ' || *c == 0x7F)
+			return false;
+	strcpy(record->ended_by, line);
+	record->has_run = true;
+	return true;
+}
+
+/* One line after the first.  False if it is none of a record. */
+static bool
+parse_line(char *line, ZkRecord *record)
+{
+	const char *word = take_word(&line);
+
+	if (word == NULL)
+		return false;
+	if (strcmp(word, "release") == 0)
+		return parse_release(line, record);
+	if (strcmp(word, "position") == 0)
+		return parse_position(line, record);
+	if (strcmp(word, "run") == 0)
+		return parse_run(line, record);
+	return true;
+}
+
+/* All lines of a text that ends with the end of a line.  False as above. */
+static bool
+parse_lines(char *text, ZkRecord *record)
+{
+	bool		first = true;
+	bool		good = true;
+
+	for (char *end; good && *text != '\0'; text = end + 1)
+	{
+		end = strchr(text, '\n');
+		if (end == NULL)
+			return false;
+		*end = '\0';
+		good = first ? strcmp(text, FIRST_LINE) == 0 :
+			parse_line(text, record);
+		first = false;
+	}
+	return good;
+}
+
+/*
+ * Read a record from the data of a znode, of len bytes.  It is empty if they are
+ * none.
+ */
+void
+zk_record_parse(const char *data, int len, ZkRecord *record)
+{
+	char		text[ZK_RECORD_MAX_DATA + 1];
+
+	memset(record, 0, sizeof(*record));
+	if (data == NULL || len <= 0 || len > ZK_RECORD_MAX_DATA ||
+		memchr(data, '\0', (size_t) len) != NULL)
+		return;
+	memcpy(text, data, (size_t) len);
+	text[len] = '\0';
+	if (!parse_lines(text, record))
+		memset(record, 0, sizeof(*record));
+}
+
+/*
+ * Write a record as text into ZK_RECORD_SIZE bytes.  Returns its length.
+ */
+int
+zk_record_format(const ZkRecord *record, char *text)
+{
+	int			len = snprintf(text, ZK_RECORD_SIZE, FIRST_LINE "\n");
+
+	if (record->contender[0] != '\0')
+		len += snprintf(text + len, ZK_RECORD_SIZE - (size_t) len,
+						"release %" PRId64 " %s\n", record->token,
+						record->contender);
+	for (int i = 0; i < record->position_count; i++)
+		len += snprintf(text + len, ZK_RECORD_SIZE - (size_t) len,
+						"position %" PRIu64 " %" PRIu32 " %" PRIX64 "\n",
+						record->positions[i].system,
+						record->positions[i].timeline,
+						record->positions[i].lsn);
+	if (record->has_run)
+		len += snprintf(text + len, ZK_RECORD_SIZE - (size_t) len,
+						"run %" PRId64 " %" PRId64 " %s\n", record->fire_time,
+						record->ended_at, record->ended_by);
+	return len;
+}
+
+/* The position of a cluster in a record, or NULL. */
+const ZkPosition *
+zk_record_position(const ZkRecord *record, uint64_t system)
+{
+	for (int i = 0; i < record->position_count; i++)
+		if (record->positions[i].system == system)
+			return &record->positions[i];
+	return NULL;
+}
+
+/*
+ * Is a position of a cluster later than another one of it?  What a timeline has
+ * that another one forked off may be lost; so the higher one counts, whatever the
+ * LSNs are.
+ */
+static bool
+is_later(const ZkPosition *position, const ZkPosition *other)
+{
+	if (position->timeline != other->timeline)
+		return position->timeline > other->timeline;
+	return position->lsn > other->lsn;
+}
+
+/*
+ * Put a position first into a record, unless that has a later one of the cluster.
+ * If there is no room, the last one goes.
+ */
+static void
+add_position(ZkRecord *record, const ZkPosition *position)
+{
+	ZkPosition *positions = record->positions;
+	int			place = 0;
+
+	while (place < record->position_count &&
+		   positions[place].system != position->system)
+		place++;
+	if (place < record->position_count &&
+		!is_later(position, &positions[place]))
+		return;
+	if (place == ZK_RECORD_POSITIONS)
+		place--;
+	else if (place == record->position_count)
+		record->position_count++;
+	memmove(&positions[1], &positions[0], (size_t) place * sizeof(ZkPosition));
+	positions[0] = *position;
+}
+
+/*
+ * Add to a record what a later release says: of each cluster the later position,
+ * of runs the one with the later fire time, of releases the one with the higher
+ * token.
+ */
+void
+zk_record_merge(ZkRecord *record, const ZkRecord *later)
+{
+	for (int i = later->position_count - 1; i >= 0; i--)
+		add_position(record, &later->positions[i]);
+	if (later->has_run &&
+		(!record->has_run || later->fire_time > record->fire_time))
+	{
+		record->has_run = true;
+		record->fire_time = later->fire_time;
+		record->ended_at = later->ended_at;
+		memcpy(record->ended_by, later->ended_by, sizeof(record->ended_by));
+	}
+	if (later->contender[0] != '\0' && later->token >= record->token)
+	{
+		record->token = later->token;
+		memcpy(record->contender, later->contender, sizeof(record->contender));
+	}
+}
+
+/*
+ * Does a record show that this was written into it: the release, or the run?
+ */
+bool
+zk_record_shows(const ZkRecord *record, const ZkRecord *written)
+{
+	if (written->contender[0] != '\0' && record->token == written->token &&
+		strcmp(record->contender, written->contender) == 0)
+		return true;
+	return written->has_run && record->has_run &&
+		record->fire_time == written->fire_time &&
+		record->ended_at == written->ended_at &&
+		strcmp(record->ended_by, written->ended_by) == 0;
+}

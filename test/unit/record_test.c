@@ -1,0 +1,293 @@
+/*-------------------------------------------------------------------------
+ *
+ * record_test.c
+ *	  The record of a lock as text, and two of them made one.
+ *
+ * IDENTIFICATION
+ *	  test/unit/record_test.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "record.h"
+#include "tap.h"
+
+#define FIRST	"zklock record 1\n"
+
+/* What is a record, and as which text it comes back. */
+static const struct
+{
+	const char *what;
+	const char *text;
+	const char *back;			/* NULL if it is the same */
+}			good[] =
+{
+	{"an empty one", FIRST, NULL},
+	{"a release", FIRST "release 4294967298 _c_aaa-lock-0000000007\n", NULL},
+	{"a position", FIRST "position 18446744073709551615 4294967295 FFFFFFFFFFFFFFFF\n", NULL},
+	{"a run", FIRST "run -1 9223372036854775807 main on db1\n", NULL},
+	{"a run by nobody", FIRST "run 0 -9223372036854775807 \n", NULL},
+	{"all of it",
+		FIRST "release 1 a\nposition 7 1 1A2B\nposition 8 2 0\nrun 5 6 x y\n",
+	NULL},
+	{"in another order",
+		FIRST "run 5 6 x\nposition 7 1 F\nrelease 1 a\n",
+	FIRST "release 1 a\nposition 7 1 F\nrun 5 6 x\n"},
+	{"with a line of a later version",
+		FIRST "colour blue\nrun 5 6 x\ncolour\n", FIRST "run 5 6 x\n"}
+};
+
+/* What is none, and so an empty one. */
+static const struct
+{
+	const char *what;
+	const char *text;
+}			bad[] =
+{
+	{"nothing", ""},
+	{"a line without an end", "zklock record 1"},
+	{"another version", "zklock record 2\nrun 1 2 x\n"},
+	{"no first line", "run 1 2 x\n"},
+	{"JSON", "{\"run\":1}\n"},
+	{"an empty line", FIRST "run 1 2 x\n\n"},
+	{"a last line without an end", FIRST "run 1 2 x\nrelease 1 a"},
+	{"a token that is no number", FIRST "run 1 2 x\nrelease 1x a\n"},
+	{"a token that is too large", FIRST "release 9223372036854775808 a\n"},
+	{"a release without a contender", FIRST "release 1\n"},
+	{"a release with an empty contender", FIRST "release 1 \n"},
+	{"a release with more", FIRST "release 1 a b\n"},
+	{"a contender that is too long",
+		FIRST "release 1 "
+		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n"},
+	{"a negative LSN", FIRST "position 7 1 -1\n"},
+	{"an LSN in small letters", FIRST "position 7 1 ff\n"},
+	{"an LSN that is too large", FIRST "position 7 1 1FFFFFFFFFFFFFFFF\n"},
+	{"a timeline that is too large", FIRST "position 7 4294967296 1\n"},
+	{"a position with two spaces", FIRST "position 7  1 1\n"},
+	{"a position without an LSN", FIRST "position 7 1\n"},
+	{"a position without anything", FIRST "position\n"},
+	{"two positions of one cluster", FIRST "position 7 1 1\nposition 7 1 2\n"},
+	{"too many positions",
+		FIRST "position 1 1 1\nposition 2 1 1\nposition 3 1 1\n"
+		"position 4 1 1\nposition 5 1 1\nposition 6 1 1\nposition 7 1 1\n"
+	"position 8 1 1\nposition 9 1 1\n"},
+	{"two runs", FIRST "run 1 2 x\nrun 3 4 x\n"},
+	{"a run with one time", FIRST "run 1\n"},
+	{"a run with a sign alone", FIRST "run - 2 x\n"},
+	{"a control character", FIRST "run 1 2 a\tb\n"},
+	{"somebody who is too long",
+		FIRST "run 1 2 "
+		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	"aaaaaaaa\n"}
+};
+
+/* Read a record from a text. */
+static ZkRecord
+parse(const char *text)
+{
+	ZkRecord	record;
+
+	zk_record_parse(text, (int) strlen(text), &record);
+	return record;
+}
+
+/* Does it read as that text? */
+static void
+is_record(const ZkRecord *record, const char *text, const char *what)
+{
+	char		got[ZK_RECORD_SIZE];
+	int			len = zk_record_format(record, got);
+
+	is_str(got, text, "%s", what);
+	is_int(len, (int) strlen(got), "%s: the length", what);
+}
+
+static bool
+is_empty(const ZkRecord *record)
+{
+	static const ZkRecord none;
+
+	return memcmp(record, &none, sizeof(none)) == 0;
+}
+
+static void
+test_text(void)
+{
+	ZkRecord	record;
+	char		large[ZK_RECORD_MAX_DATA + 1];
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+	{
+		record = parse(good[i].text);
+		is_record(&record, good[i].back ? good[i].back : good[i].text,
+				  good[i].what);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	{
+		record = parse(bad[i].text);
+		ok(is_empty(&record), "%s is no record", bad[i].what);
+	}
+	zk_record_parse(NULL, -1, &record);
+	ok(is_empty(&record), "nor is no data at all");
+	zk_record_parse(FIRST "run 1 2 a\0b\n", (int) sizeof(FIRST "run 1 2 a\0b\n") - 1,
+					&record);
+	ok(is_empty(&record), "nor is what has a zero byte");
+	memset(large, 'x', sizeof(large));
+	memcpy(large, FIRST, strlen(FIRST));
+	large[sizeof(large) - 1] = '\n';
+	zk_record_parse(large, sizeof(large), &record);
+	ok(is_empty(&record), "nor is what is too long");
+}
+
+/* The largest record there can be fits. */
+static void
+test_largest(void)
+{
+	ZkRecord	record;
+	ZkRecord	back;
+	char		text[ZK_RECORD_SIZE];
+	int			len;
+
+	memset(&record, 0, sizeof(record));
+	record.token = INT64_MAX;
+	memset(record.contender, 'c', ZK_NAME_SIZE - 1);
+	record.has_run = true;
+	record.fire_time = record.ended_at = -INT64_MAX;
+	memset(record.ended_by, 'w', ZK_RUNNER_SIZE - 1);
+	record.position_count = ZK_RECORD_POSITIONS;
+	for (int i = 0; i < ZK_RECORD_POSITIONS; i++)
+	{
+		record.positions[i].system = UINT64_MAX - (uint64_t) i;
+		record.positions[i].timeline = UINT32_MAX;
+		record.positions[i].lsn = UINT64_MAX;
+	}
+	len = zk_record_format(&record, text);
+	ok(len < ZK_RECORD_SIZE && text[len - 1] == '\n', "the largest record fits");
+	zk_record_parse(text, len, &back);
+	ok(memcmp(&record, &back, sizeof(record)) == 0, "and comes back");
+}
+
+/* Merge two texts, and compare. */
+static void
+is_merged(const char *text, const char *later, const char *result,
+		  const char *what)
+{
+	ZkRecord	record = parse(text);
+	ZkRecord	second = parse(later);
+
+	zk_record_merge(&record, &second);
+	is_record(&record, result, what);
+}
+
+static void
+test_merge(void)
+{
+	is_merged(FIRST, FIRST "release 1 a\nposition 7 1 F\nrun 1 2 x\n",
+			  FIRST "release 1 a\nposition 7 1 F\nrun 1 2 x\n",
+			  "an empty record takes all");
+	is_merged(FIRST "release 1 a\nposition 7 1 F\nrun 1 2 x\n", FIRST,
+			  FIRST "release 1 a\nposition 7 1 F\nrun 1 2 x\n",
+			  "an empty one takes nothing away");
+	is_merged(FIRST "position 7 1 F\n", FIRST "position 7 1 10\n",
+			  FIRST "position 7 1 10\n", "a higher LSN is later");
+	is_merged(FIRST "position 7 1 F\n", FIRST "position 7 1 E\n",
+			  FIRST "position 7 1 F\n", "a lower one is not");
+	is_merged(FIRST "position 7 1 F\n", FIRST "position 7 2 E\n",
+			  FIRST "position 7 2 E\n",
+			  "a higher timeline is later, whatever the LSN");
+	is_merged(FIRST "position 7 2 E\n", FIRST "position 7 1 F\n",
+			  FIRST "position 7 2 E\n", "a lower one is not");
+	is_merged(FIRST "position 7 1 F\nposition 8 1 F\n",
+			  FIRST "position 8 1 10\n",
+			  FIRST "position 8 1 10\nposition 7 1 F\n",
+			  "the cluster that wrote last comes first");
+	is_merged(FIRST "position 1 1 F\nposition 2 1 F\n",
+			  FIRST "position 3 1 F\nposition 4 1 F\n",
+			  FIRST "position 3 1 F\nposition 4 1 F\nposition 1 1 F\nposition 2 1 F\n",
+			  "in the order that they had");
+	is_merged(FIRST "position 1 1 1\nposition 2 1 1\nposition 3 1 1\n"
+			  "position 4 1 1\nposition 5 1 1\nposition 6 1 1\n"
+			  "position 7 1 1\nposition 8 1 1\n",
+			  FIRST "position 9 1 1\n",
+			  FIRST "position 9 1 1\nposition 1 1 1\nposition 2 1 1\n"
+			  "position 3 1 1\nposition 4 1 1\nposition 5 1 1\n"
+			  "position 6 1 1\nposition 7 1 1\n",
+			  "the one that wrote least recently makes room");
+	is_merged(FIRST "run 5 6 x\n", FIRST "run 6 1 y\n", FIRST "run 6 1 y\n",
+			  "a later fire time counts, whenever the run ended");
+	is_merged(FIRST "run 5 6 x\n", FIRST "run 4 9 y\n", FIRST "run 5 6 x\n",
+			  "an earlier one does not");
+	is_merged(FIRST "run 5 6 x\n", FIRST "run 5 9 y\n", FIRST "run 5 6 x\n",
+			  "who ended a run first has ended it");
+	is_merged(FIRST "release 5 a\n", FIRST "release 4 b\n",
+			  FIRST "release 5 a\n", "the higher token counts");
+}
+
+static void
+test_others(void)
+{
+	ZkRecord	record = parse(FIRST "release 5 a\nposition 7 1 F\nposition 8 2 E\nrun 1 2 x\n");
+	ZkRecord	written = parse(FIRST "release 5 a\n");
+	char		path[ZK_RECORD_PATH_SIZE];
+
+	is_int((int) zk_record_position(&record, 8)->lsn, 0xE,
+		   "the position of a cluster is found");
+	ok(zk_record_position(&record, 9) == NULL, "or not");
+	ok(zk_record_shows(&record, &written), "a release can be seen");
+	written = parse(FIRST "release 5 b\nrun 1 2 x\n");
+	ok(zk_record_shows(&record, &written), "or a run");
+	written = parse(FIRST "release 4 a\nrun 1 3 x\n");
+	ok(!zk_record_shows(&record, &written), "or neither");
+	written = parse(FIRST);
+	ok(!zk_record_shows(&record, &written), "nothing cannot be seen");
+	zk_record_path("/zklock/jobs/nightly", strlen("/zklock"), path);
+	is_str(path, "/zklock/.zklock/records/jobs/nightly", "the path of a record");
+}
+
+/* Whatever the text is, it is read without harm, and what was read comes back. */
+static void
+test_random(void)
+{
+	static const char pieces[][24] = {
+		FIRST, "run ", "position ", "release ", "1", " ", "\n", "-", "F",
+		"9223372036854775807", "\t", "\xFF", "x", "position 7 1 1\n",
+		"run 1 2 x\n", "release 3 c\n"
+	};
+	int			wrong = 0;
+	int			filled = 0;
+
+	for (int round = 0; round < 20000; round++)
+	{
+		char		text[ZK_RECORD_SIZE] = FIRST;
+		char		once[ZK_RECORD_SIZE];
+		char		twice[ZK_RECORD_SIZE];
+		ZkRecord	record;
+
+		for (int i = rand() % 12; i > 0; i--)
+			strcat(text, pieces[rand() % (int) (sizeof(pieces) / sizeof(pieces[0]))]);
+		record = parse(text);
+		filled += !is_empty(&record);
+		zk_record_format(&record, once);
+		record = parse(once);
+		zk_record_format(&record, twice);
+		wrong += strcmp(once, twice) != 0;
+	}
+	is_int(wrong, 0, "any text is a record or none");
+	ok(filled > 100, "%d of them had something", filled);
+}
+
+int
+main(void)
+{
+	test_text();
+	test_largest();
+	test_merge();
+	test_others();
+	test_random();
+	return done_testing();
+}
