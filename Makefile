@@ -37,6 +37,7 @@ BACKEND_OBJS = \
 	src/holder.o \
 	src/release.o \
 	src/locktable.o \
+	src/handover.o \
 	src/session.o \
 	src/stats.o \
 	src/waiting.o \

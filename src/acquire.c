@@ -32,6 +32,10 @@
 /* Bytes of what a contender says about itself that a message shows. */
 #define SHOWN_OWNER_BYTES	255
 
+/* How long to wait before looking how far replay is, at first and later. */
+#define REPLAY_POLL_FIRST	ZK_MS(2)
+#define REPLAY_POLL			ZK_MS(20)
+
 /* How often contenders of several locks may be deleted by strangers. */
 #define MAX_VANISHED	10
 
@@ -45,6 +49,10 @@ typedef struct LockWait
 	ZkTime		behind_since;	/* first seen behind another; 0 for not yet */
 	bool		logged;			/* for log_lock_waits */
 	bool		renewed;		/* a proof was asked for */
+	ZkTime		replay_since;	/* first seen waiting for replay; or 0 */
+	bool		replay_never;	/* which will not come, as was said */
+	ZkPosition	wanted;			/* up to where, when last looked at */
+	ZkPosition	have;
 	ZkContenderStatus status;	/* as last looked at */
 	ZkHolder	holder;			/* of the lock, as far as known */
 } LockWait;
@@ -55,6 +63,8 @@ typedef struct LockCall
 	ZkMode		mode;
 	int			permits;		/* in ZK_PERMIT: how many there are; else 0 */
 	const char *owner;			/* data for the contenders */
+	bool		handover;		/* what was committed is waited for and left */
+	const LockWait *replaying;	/* all are granted, this one is not replayed */
 	bool		try_once;		/* timeout 0: do not wait for others */
 	ZkTime		deadline;		/* of the caller's timeout */
 	ZkTime		lock_deadline;	/* of lock_timeout */
@@ -115,6 +125,8 @@ wait_purpose(const LockCall *call)
 		[ZK_PERMIT] = "while waiting for a permit of semaphore"
 	};
 
+	if (call->replaying != NULL)
+		return "while waiting for replay of what was committed under lock";
 	return purposes[call->mode];
 }
 
@@ -171,6 +183,8 @@ ahead_of(const LockWait *wait)
 static char *
 describe_wait(const LockCall *call, const LockWait *wait)
 {
+	if (call->replaying != NULL)
+		return zklock_handover_describe(&wait->wanted, &wait->have);
 	if (call->link.down_since != 0)
 		return psprintf("There is no connection to ZooKeeper. %s",
 						call->link.status.detail);
@@ -260,21 +274,28 @@ report_deadlock(const LockCall *call, const LockWait *wait)
 static void
 request_contenders(LockCall *call)
 {
+	ZkContenderWish wish = {
+		.mode = call->mode,
+		.permits = call->permits,
+		.owner = call->owner,
+		.owner_len = strlen(call->owner),
+		.record_root = call->handover ? zklock_root : NULL
+	};
 	const char *nodes[ZK_MAX_GROUP];
 	ZkContenderId ids[ZK_MAX_GROUP];
 	ZkError		error;
 
 	for (int i = 0; i < call->wait_count; i++)
 		nodes[i] = call->waits[i].lock->node;
-	if (!zk_contenders_request(zklock_client, call->wait_count, nodes,
-							   call->mode, call->permits, call->owner,
-							   strlen(call->owner), ids, &error))
+	if (!zk_contenders_request(zklock_client, &wish, call->wait_count, nodes,
+							   ids, &error))
 		zklock_report_error(error, "", failure(call),
 							call->waits[0].lock->path);
 	for (int i = 0; i < call->wait_count; i++)
 	{
 		call->waits[i].id = ids[i];
 		call->waits[i].renewed = false;
+		call->waits[i].replay_since = 0;
 	}
 }
 
@@ -511,8 +532,48 @@ covered_hold(LockCall *call)
 }
 
 /*
+ * All contenders are granted.  Has this server replayed what their last holders have
+ * left?  Returns a contender of which it has not; NULL if all is there, or never
+ * will be, which is a WARNING.  *until is moved up to when to look again.
+ */
+static LockWait *
+find_unreplayed(LockCall *call, ZkTime now, ZkTime *until)
+{
+	for (int i = 0; call->handover && i < call->wait_count; i++)
+	{
+		LockWait   *wait = &call->waits[i];
+		ZkRecord	record;
+		ZkReplay	replay;
+
+		(void) zk_contender_record(zklock_client, wait->id, &record);
+		replay = zklock_handover_judge(&record, &wait->wanted, &wait->have);
+		if (replay == ZK_REPLAY_NEVER && !wait->replay_never)
+			zklock_handover_warn(wait->lock->path, &wait->wanted, &wait->have);
+		wait->replay_never |= replay == ZK_REPLAY_NEVER;
+		if (replay != ZK_REPLAY_PENDING)
+			continue;
+		if (wait->replay_since == 0)
+			wait->replay_since = now;
+		*until = Min(*until, now + Min(REPLAY_POLL_FIRST +
+									   (now - wait->replay_since) / 8,
+									   REPLAY_POLL));
+		return wait;
+	}
+	return NULL;
+}
+
+/* Nobody else is waited for any more, nor asked about.  Cannot fail. */
+static void
+leave_queue(void)
+{
+	zklock_holder_forget(NULL);
+	zklock_waiting_end();
+}
+
+/*
  * Wait until all contenders are granted: true; or until it is certain that
- * somebody else holds one of the locks when time is up: false.
+ * somebody else holds one of the locks when time is up: false.  With hand-over a
+ * lock counts as somebody else's until what that one has committed is here.
  *
  * Throws 55P03 at lock_timeout, 40P01 for a deadlock, 08001 or 08006 when
  * ZooKeeper cannot be asked, ZKL01 when a lock is to be upgraded and was
@@ -531,15 +592,18 @@ wait_for_grants(LockCall *call)
 
 		zklock_link_look(&call->link);
 		wait = look_around(call, &until);
-		now = zk_now();
-		if (wait == NULL && covered_hold(call))
-			return true;
-		if (wait == NULL)
+		call->replaying = NULL;
+		if (wait == NULL && !covered_hold(call))
 			continue;
+		now = zk_now();
+		if (wait == NULL)
+			call->replaying = wait = find_unreplayed(call, now, &until);
+		if (wait == NULL)
+			return true;
 		check_held(call);
 
-		behind = wait->status.state == ZK_WATCHING &&
-			call->link.down_since == 0;
+		behind = call->replaying != NULL ||
+			(wait->status.state == ZK_WATCHING && call->link.down_since == 0);
 		if (behind && (call->try_once || now >= call->deadline))
 			return false;
 		if (now >= call->deadline)
@@ -549,11 +613,13 @@ wait_for_grants(LockCall *call)
 		patience = zklock_link_patience(&call->link);
 		if (now >= patience)
 			zklock_link_report(&call->link, failure(call), wait->lock->path);
-		if (behind)
+		if (behind && call->replaying == NULL)
 		{
 			until = Min(until, check_long_waits(call, now));
 			show_wait(call, wait);
 		}
+		else if (call->replaying != NULL)
+			leave_queue();
 		zklock_session_wait_for(call->link.down_since != 0 ?
 								ZK_EVENT_CONNECT : ZK_EVENT_LOCK,
 								Min(until, patience), wait_purpose(call),
@@ -603,14 +669,6 @@ check_grants(const LockCall *call)
 	}
 }
 
-/* Nothing is waited for any more, nor asked about it.  Cannot fail. */
-static void
-leave_queue(void)
-{
-	zklock_holder_forget(NULL);
-	zklock_waiting_end();
-}
-
 /*
  * Ask for contenders and wait for their grants; then they are the lock table's.
  * Returns false if somebody else holds one of the locks; no contender is left
@@ -643,8 +701,11 @@ queue_up(LockCall *call)
 	if (granted)
 		zklock_waiting_session(call->link.status.session_id);
 	for (int i = 0; granted && i < call->wait_count; i++)
+	{
 		zklock_lock_granted(call->waits[i].lock, call->mode, call->waits[i].id,
 							call->waits[i].status.name);
+		call->waits[i].lock->handover[call->mode] = call->handover;
+	}
 	return granted;
 }
 
@@ -748,6 +809,7 @@ static bool
 acquire(LockCall *call, const ZkLockName *names, int count, ZkTime timeout,
 		ZkScope scope)
 {
+	call->handover = zklock_handover && call->mode != ZK_PERMIT;
 	set_deadlines(call, timeout);
 	sort_out(call, names, count, scope);
 

@@ -199,6 +199,7 @@ typedef struct Door
 	bool		wake;			/* something below or in the list is new */
 	bool		renew;
 	bool		stop;
+	ZkTime		stop_by;		/* then leave what is not done */
 	bool		orphaned;		/* zk_client_stop() did not wait for the end */
 	bool		finished;		/* the helper is done, but for its return */
 	Errand		errand;			/* its strings are NULL once taken */
@@ -230,6 +231,7 @@ typedef struct DoorOrder
 typedef struct DoorNews
 {
 	bool		stop;
+	ZkTime		stop_by;
 	bool		renew;
 	Errand		errand;
 } DoorNews;
@@ -704,6 +706,8 @@ extern void zk_record_conflict(ZkClient *client, int slot, int err);
 extern void zk_record_verify(Contender *contender);
 extern void zk_record_move(Contender *to, Contender *from);
 extern void zk_send_record(ZkClient *client, int slot);
+extern void zk_records_end(ZkClient *client);
+extern bool zk_records_left(ZkClient *client);
 extern void zk_record_errand_advance(ZkClient *client);
 
 /* in create.c: its coming into being */

@@ -142,6 +142,20 @@ max_backends_to_be(void)
 #endif
 }
 
+/*
+ * 15: positions come with their timeline, and recovery has a header of its own.
+ */
+#if PG_VERSION_NUM >= 150000
+#include "access/xlogrecovery.h"
+#define zklock_flushed_position(timeline)	GetFlushRecPtr(timeline)
+#define zklock_insertion_timeline()		GetWALInsertionTimeLine()
+#else
+#include "access/xlog.h"
+#define zklock_flushed_position(timeline) \
+	(*(timeline) = ThisTimeLineID, GetFlushRecPtr())
+#define zklock_insertion_timeline()		ThisTimeLineID
+#endif
+
 #if PG_VERSION_NUM < 150000
 
 /*

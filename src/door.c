@@ -322,30 +322,34 @@ ZkContenderId
 zk_contender_request(ZkClient *client, const char *node, ZkMode mode,
 					 const char *owner, size_t owner_len, ZkError *error)
 {
+	ZkContenderWish wish = {
+		.mode = mode,.owner = owner,.owner_len = owner_len
+	};
 	ZkContenderId id;
 
-	return zk_contenders_request(client, 1, &node, mode, 0, owner, owner_len,
-								 &id, error) ? id : 0;
+	return zk_contenders_request(client, &wish, 1, &node, &id, error) ? id : 0;
 }
 
 /*
- * Fill a slot that was allocated with a copy of the owner's data, and with room for
- * a record if there is a root for it.  False if out of memory.
+ * Fill a slot that was allocated with what its contender is to be: a copy of the
+ * data, and room for a record if it is to have one.  False if out of memory.
  */
 static bool
-slot_fill(DoorSlot *slot, const char *root, const char *owner, size_t owner_len)
+slot_fill(DoorSlot *slot, const ZkContenderWish *wish)
 {
-	slot->owner = malloc(owner_len + 1);
+	slot->mode = wish->mode;
+	slot->permits = wish->permits;
+	slot->owner = malloc(wish->owner_len + 1);
 	if (slot->owner == NULL)
 		return false;
-	memcpy(slot->owner, owner, owner_len);
-	slot->owner_len = (int) owner_len;
-	if (root == NULL)
+	memcpy(slot->owner, wish->owner, wish->owner_len);
+	slot->owner_len = (int) wish->owner_len;
+	if (wish->record_root == NULL)
 		return true;
 	slot->room = calloc(1, sizeof(RecordRoom));
 	if (slot->room == NULL)
 		return false;
-	slot->room->root_len = strlen(root);
+	slot->room->root_len = strlen(wish->record_root);
 	slot->room->version = -1;
 	return true;
 }
@@ -355,9 +359,8 @@ slot_fill(DoorSlot *slot, const char *root, const char *owner, size_t owner_len)
  * into slots; all or none.  The lock is held.
  */
 static bool
-slots_allocate(Door *door, int count, const char *const *nodes,
-			   const char *root, const char *owner, size_t owner_len,
-			   uint16_t *slots, ZkError *error)
+slots_allocate(Door *door, const ZkContenderWish *wish, int count,
+			   const char *const *nodes, uint16_t *slots, ZkError *error)
 {
 	int			done = 0;
 
@@ -368,7 +371,7 @@ slots_allocate(Door *door, int count, const char *const *nodes,
 		if (slot == NULL)
 			break;
 		slots[done] = (uint16_t) (slot - door->slots);
-		if (!slot_fill(slot, root, owner, owner_len))
+		if (!slot_fill(slot, wish))
 		{
 			*error = ZK_ERR_NO_MEMORY;
 			slot_free(door, slot);
@@ -381,21 +384,9 @@ slots_allocate(Door *door, int count, const char *const *nodes,
 }
 
 bool
-zk_contenders_request(ZkClient *client, int count, const char *const *nodes,
-					  ZkMode mode, int permits, const char *owner,
-					  size_t owner_len, ZkContenderId *ids, ZkError *error)
-{
-	return zk_contenders_request_recorded(client, count, nodes, NULL, mode,
-										  owner, owner_len, ids, error);
-}
-
-/* Without a root there is no record. */
-bool
-zk_contenders_request_recorded(ZkClient *client, int count,
-							   const char *const *nodes, const char *root,
-							   ZkMode mode, const char *owner,
-							   size_t owner_len, ZkContenderId *ids,
-							   ZkError *error)
+zk_contenders_request(ZkClient *client, const ZkContenderWish *wish, int count,
+					  const char *const *nodes, ZkContenderId *ids,
+					  ZkError *error)
 {
 	Door	   *door = &client->door;
 	uint16_t	slots[ZK_MAX_GROUP];
@@ -408,14 +399,11 @@ zk_contenders_request_recorded(ZkClient *client, int count,
 	if (count > ZK_MAX_GROUP)
 		return false;
 	zk_door_enter(door);
-	asked = slots_allocate(door, count, nodes, root, owner, owner_len, slots,
-						   error);
+	asked = slots_allocate(door, wish, count, nodes, slots, error);
 	for (int i = 0; asked && i < count; i++)
 	{
 		DoorSlot   *slot = &door->slots[slots[i]];
 
-		slot->mode = mode;
-		slot->permits = permits;
 		if (count > 1)
 			slot->next_member = slots[(i + 1) % count];
 		slot->status.state = ZK_WANTED;
@@ -827,6 +815,7 @@ zk_door_wait(Door *door, ZkTime until, DoorNews *news)
 			break;
 	door->wake = false;
 	news->stop = door->stop;
+	news->stop_by = door->stop_by;
 	news->renew = door->renew;
 	news->errand = door->errand;
 	door->renew = false;

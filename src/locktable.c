@@ -396,6 +396,34 @@ zklock_lock_binds(const ZkLock *lock)
 }
 
 /*
+ * Note what the holder of a contender leaves in the lock's record when that goes.
+ * After a loss that is nothing.  Cannot fail.
+ */
+static void
+leave_record(const ZkLock *lock, ZkMode mode)
+{
+	ZkRecord	note;
+
+	if (lock->lost || !lock->handover[mode])
+		return;
+	memset(&note, 0, sizeof(note));
+	zklock_handover_note(&note);
+	zk_contender_note(zklock_client, lock->contender[mode], &note);
+}
+
+/*
+ * The contender of a mode has gone, with all that belongs to it.  Cannot fail.
+ */
+static void
+forget_contender(ZkLock *lock, ZkMode mode)
+{
+	lock->contender[mode] = 0;
+	lock->handover[mode] = false;
+	if (mode == ZK_SHARED)
+		lock->reserved = false;
+}
+
+/*
  * End the life of a contender: with somebody who waits for it, who finds it in
  * the list, or without.  Cannot fail.
  */
@@ -406,6 +434,7 @@ end_contender(ZkLock *lock, ZkMode mode, ZkReleaseList *list)
 
 	if (id == 0)
 		return;
+	leave_record(lock, mode);
 	if (list == NULL || !has_contender(lock, mode))
 		zk_contender_abandon(zklock_client, id);
 	else
@@ -415,9 +444,7 @@ end_contender(ZkLock *lock, ZkMode mode, ZkReleaseList *list)
 		list->items[list->count].lock = lock;
 		list->count++;
 	}
-	lock->contender[mode] = 0;
-	if (mode == ZK_SHARED)
-		lock->reserved = false;
+	forget_contender(lock, mode);
 }
 
 /*
@@ -434,10 +461,12 @@ settle(ZkLock *lock, ZkReleaseList *list)
 	{
 		if (zklock_lock_used(lock, ZK_SHARED) && lock->reserved)
 		{
+			leave_record(lock, ZK_EXCLUSIVE);
 			zk_contender_downgrade(zklock_client,
 								   lock->contender[ZK_EXCLUSIVE],
 								   lock->contender[ZK_SHARED]);
-			lock->contender[ZK_EXCLUSIVE] = 0;
+			lock->handover[ZK_SHARED] = lock->handover[ZK_EXCLUSIVE];
+			forget_contender(lock, ZK_EXCLUSIVE);
 			lock->reserved = false;
 			lock->since[ZK_SHARED] = lock->since[ZK_EXCLUSIVE];
 		}
@@ -670,6 +699,20 @@ refuse_prepare(void)
 }
 
 /*
+ * The transaction has committed: note that for the records of the locks that the
+ * session goes on to hold.  So it is left as well by a backend that just exits.
+ */
+static void
+renew_notes(void)
+{
+	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+		 lock = zklock_lock_next(lock))
+		for (int mode = ZK_EXCLUSIVE; mode <= ZK_SHARED; mode++)
+			if (has_contender(lock, mode))
+				leave_record(lock, mode);
+}
+
+/*
  * Give back what was acquired at this nesting level or deeper, and forget what
  * was fenced there.
  */
@@ -763,6 +806,9 @@ xact_callback(XactEvent event, void *arg)
 			guard_commit();
 			break;
 		case XACT_EVENT_COMMIT:
+			drop_levels(1);
+			renew_notes();
+			break;
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
 			drop_levels(1);

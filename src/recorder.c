@@ -103,10 +103,11 @@ give_up(Contender *c, int rc)
 	record_path(c, path);
 	c->room->given_up = true;
 	c->error = rc == ZNOAUTH ? ZK_ERR_FORBIDDEN : zk_answer_error(rc);
-	snprintf(c->detail, sizeof(c->detail), "Znode \"%.150s\": %s.", path,
-			 zk_answer_text(rc));
-	zk_log(true, "could not write to the record of a lock: znode \"%.150s\": %s",
-		   path, zk_answer_text(rc));
+	snprintf(c->detail, sizeof(c->detail),
+			 "Could not write to znode \"%.150s\": %s.", path,
+			 rc == ZNOAUTH ? "an ACL forbids it" : zk_answer_text(rc));
+	zk_log(true, "could not write to the record of a lock, znode \"%.150s\": %s",
+		   path, rc == ZNOAUTH ? "an ACL forbids it" : zk_answer_text(rc));
 }
 
 /*
@@ -380,6 +381,39 @@ zk_record_move(Contender *to, Contender *from)
 {
 	to->room = from->room;
 	from->room = NULL;
+}
+
+/*
+ * The client is about to be stopped: end the contenders for which something has been
+ * noted, as their ZooKeeper session would end them without a record.
+ */
+void
+zk_records_end(ZkClient *client)
+{
+	for (int i = 0; i < client->used; i++)
+	{
+		const Contender *c = &client->contenders[i];
+
+		if (c->in_use && !c->abandoned && zk_record_due(client, c))
+			zk_contender_end(client, i, true);
+	}
+}
+
+/*
+ * Is there a record that is to be written, and a connection?
+ */
+bool
+zk_records_left(ZkClient *client)
+{
+	for (int i = 0; client->connected && i < client->used; i++)
+	{
+		const Contender *c = &client->contenders[i];
+
+		if (c->in_use && c->unwanted && c->name[0] != '\0' &&
+			zk_record_due(client, c))
+			return true;
+	}
+	return false;
 }
 
 static void

@@ -97,6 +97,11 @@ await_ends(ZkReleaseList *list)
 										  list->count - i, list->count - i)));
 				break;
 			}
+			if (status.state == ZK_GONE && status.error != ZK_OK)
+				ereport(WARNING,
+						(errmsg("could not write to the record of lock \"%s\"",
+								path),
+						 errdetail_internal("%s", status.detail)));
 			if (status.state == ZK_FAILED)
 				ereport(WARNING,
 						(errmsg("could not delete the contender of %s \"%s\"",

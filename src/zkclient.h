@@ -363,7 +363,8 @@ extern ZkClient *zk_client_start(const ZkConfig *config, ZkError *error,
 
 /*
  * End the client: close its ZooKeeper session, which deletes every contender
- * of it, and end its threads.  Waits at most timeout_ms (0: not at all) and
+ * of it, and end its threads.  What was noted for records is written before, if that
+ * can be done in half the time.  Waits at most timeout_ms (0: not at all) and
  * returns whether all is done; if not, the threads finish by themselves and
  * free the memory.  Either way the pointer is dead.  Safe to call from an exit
  * callback that interrupted another of these functions: it then gives up at
@@ -419,9 +420,25 @@ extern ZkContenderId zk_contender_request(ZkClient *client, const char *node,
 										  ZkMode mode, const char *owner,
 										  size_t owner_len, ZkError *error);
 
+/* What contenders are to be. */
+typedef struct ZkContenderWish
+{
+	ZkMode		mode;
+	int			permits;		/* in ZK_PERMIT: of how many one is wanted; else 0 */
+	const char *owner;			/* their data, see zk_contender_request() */
+	size_t		owner_len;
+
+	/*
+	 * If not NULL they read the record of their lock and write to it.  It is the
+	 * znode below which the lock nodes lie, and the records, too.  The record is
+	 * read before the contender is granted, and with it.
+	 */
+	const char *record_root;
+} ZkContenderWish;
+
 /*
  * Queue new contenders of at most ZK_MAX_GROUP lock nodes, no two of which are the
- * same, at once, in mode ZK_PERMIT for one of so many permits (else 0) each: one transaction creates all of them, so that of two groups one is
+ * same, at once: one transaction creates all of them, so that of two groups one is
  * ahead of the other in all queues in which they meet.  ids gets one for each.
  * Returns false when out of room or poisoned, with *error set and nothing asked
  * for.
@@ -434,22 +451,9 @@ extern ZkContenderId zk_contender_request(ZkClient *client, const char *node,
  * A contender fails with ZK_ERR_KIND if one of another kind is ahead of it: a lock's
  * for a permit, a permit's for a lock, or one with another number of permits.
  */
-extern bool zk_contenders_request(ZkClient *client, int count,
-								  const char *const *nodes, ZkMode mode,
-								  int permits, const char *owner,
-								  size_t owner_len, ZkContenderId *ids,
-								  ZkError *error);
-
-/*
- * The same for contenders that read the record of their lock and write to it; root
- * is the znode below which the lock nodes lie, and the records, too.  The record is
- * read before the contender is granted, and with it.
- */
-extern bool zk_contenders_request_recorded(ZkClient *client, int count,
-										   const char *const *nodes,
-										   const char *root, ZkMode mode,
-										   const char *owner, size_t owner_len,
-										   ZkContenderId *ids, ZkError *error);
+extern bool zk_contenders_request(ZkClient *client, const ZkContenderWish *wish,
+								  int count, const char *const *nodes,
+								  ZkContenderId *ids, ZkError *error);
 
 /*
  * The record of the lock as it was when the contender was granted.  False, and an
@@ -554,7 +558,7 @@ extern void zk_tree_request(ZkClient *client, const char *node,
 							const char *except);
 
 /*
- * Read the record of a lock node; for root see zk_contenders_request_recorded().
+ * Read the record of a lock node; root is ZkContenderWish.record_root.
  * Counts as a read of a queue; it is empty if there is none.
  */
 extern void zk_record_request(ZkClient *client, const char *node,

@@ -56,6 +56,9 @@
 /* How long to wait for an earlier client of this process to be closed. */
 #define CLAIM_DELAY					ZK_MS(10)
 
+/* How often to look whether the last records are written. */
+#define STOP_POLL					ZK_MS(1)
+
 /* Half of what a server takes in one packet, by default. */
 #define MAX_WATCH_BYTES				(512 * 1024)
 
@@ -673,6 +676,29 @@ finish(ZkClient *client)
 	}
 }
 
+/*
+ * The backend has said its last word: write the records that are to be written.
+ */
+static void
+write_records(ZkClient *client, DoorNews *news)
+{
+	bool		left;
+
+	take_news(client, news);
+	pthread_mutex_lock(&client->engine_lock);
+	zk_records_end(client);
+	zk_engine_leave(client);
+	do
+	{
+		pthread_mutex_lock(&client->engine_lock);
+		left = zk_records_left(client);
+		zk_engine_leave(client);
+		if (left)
+			zk_door_wait(&client->door, zk_now() + STOP_POLL, news);
+		zk_errand_clear(&news->errand);
+	} while (left && zk_now() < news->stop_by && !atomic_load(&zk_poisoned));
+}
+
 static void *
 helper_main(void *arg)
 {
@@ -687,6 +713,8 @@ helper_main(void *arg)
 		take_news(client, &news);
 		manage_handle(client);
 	}
+	if (client->zh != NULL && !atomic_load(&zk_poisoned))
+		write_records(client, &news);
 	zk_errand_clear(&news.errand);
 	if (client->zh != NULL && !atomic_load(&zk_poisoned))
 		close_handle(client);
@@ -832,6 +860,7 @@ zk_client_stop(ZkClient *client, int timeout_ms)
 		return false;
 	pthread_mutex_lock(&door->lock);
 	door->stop = true;
+	door->stop_by = zk_now() + ZK_MS(timeout_ms) / 2;
 	door->wake = true;
 	pthread_cond_signal(&door->wake_helper);
 	pthread_mutex_unlock(&door->lock);

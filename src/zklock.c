@@ -269,6 +269,15 @@ _PG_init(void)
 							GUC_UNIT_MS,
 							NULL, NULL, NULL);
 
+	DefineCustomBoolVariable("zklock.handover",
+							 "Waits on a standby for what the last holder of a lock has committed.",
+							 "Who releases a lock leaves how far the WAL went with its last commit; who acquires it on a standby of the same cluster waits for the replay of that.",
+							 &zklock_handover,
+							 false,
+							 PGC_USERSET,
+							 0,
+							 NULL, NULL, NULL);
+
 	DefineCustomEnumVariable("zklock.on_lock_loss",
 							 "What becomes of the statement that runs when a lock is lost.",
 							 "\"cancel\" ends it, \"report\" lets it go on until the commit.",

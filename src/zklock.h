@@ -146,6 +146,14 @@ typedef struct ZkHolder
 	char		owner[ZK_OWNER_SIZE];	/* its data, anybody's */
 } ZkHolder;
 
+/* How far is a server, as to what the record of a lock asks for? */
+typedef enum ZkReplay
+{
+	ZK_REPLAY_DONE,
+	ZK_REPLAY_PENDING,
+	ZK_REPLAY_NEVER				/* it is not in the history of this server */
+} ZkReplay;
+
 /* A lock as the caller names it, and the lock node that stands for it. */
 typedef struct ZkLockName
 {
@@ -190,6 +198,8 @@ typedef struct ZkLock
 	int			level_count;	/* levels in use, by rising nesting */
 	int			level_room;
 	ZkLevel    *levels;
+
+	bool		handover[2];	/* its release leaves how far the WAL went */
 
 	int64		fence_token;	/* last taken past the fence, and at which */
 	int			fence_nesting;	/* level of this transaction; 0 for at none */
@@ -296,6 +306,17 @@ extern ZkLease zklock_lease_prove(ZkContenderId id, ZkTime asked,
 								  ZkContenderStatus *status);
 extern char *zklock_convert(const char *text, int length, int from, int to);
 extern char *zklock_owner_data(void);
+
+/* in handover.c */
+extern bool zklock_handover;
+
+extern void zklock_handover_note(ZkRecord *note);
+extern ZkReplay zklock_handover_judge(const ZkRecord *record,
+									  ZkPosition *wanted, ZkPosition *have);
+extern char *zklock_handover_describe(const ZkPosition *wanted,
+									  const ZkPosition *have);
+extern void zklock_handover_warn(const char *path, const ZkPosition *wanted,
+								 const ZkPosition *have);
 
 /* in locktable.c */
 extern int	zklock_commit_guard;

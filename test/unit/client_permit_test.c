@@ -24,11 +24,14 @@
 static ZkContenderId
 request_permit(const char *node, int permits)
 {
+	ZkContenderWish wish = {
+		.mode = ZK_PERMIT,.permits = permits,.owner = OWNER,
+		.owner_len = strlen(OWNER)
+	};
 	ZkContenderId id = 0;
 	ZkError		error;
 
-	zk_contenders_request(client, 1, &node, ZK_PERMIT, permits, OWNER,
-						  strlen(OWNER), &id, &error);
+	zk_contenders_request(client, &wish, 1, &node, &id, &error);
 	return id;
 }
 

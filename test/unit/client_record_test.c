@@ -49,6 +49,18 @@ record_of(const char *node, ZkRecord *record)
 	return stat.version;
 }
 
+/* A contender with a record. */
+static ZkContenderWish
+recorded(ZkMode mode)
+{
+	ZkContenderWish wish = {
+		.mode = mode,.owner = OWNER,.owner_len = strlen(OWNER),
+		.record_root = root
+	};
+
+	return wish;
+}
+
 /* Ask for locks with their records, and wait for them. */
 static bool
 acquire_all(int count, const char *const *nodes, ZkMode mode,
@@ -57,8 +69,9 @@ acquire_all(int count, const char *const *nodes, ZkMode mode,
 	ZkError		error;
 	ZkContenderStatus status;
 
-	if (!zk_contenders_request_recorded(client, count, nodes, root, mode, OWNER,
-										strlen(OWNER), ids, &error))
+	ZkContenderWish wish = recorded(mode);
+
+	if (!zk_contenders_request(client, &wish, count, nodes, ids, &error))
 		return false;
 	for (int i = 0; i < count; i++)
 		if (!wait_state(ids[i], ZK_HELD, &status))
@@ -80,11 +93,11 @@ acquire_recorded(const char *node, ZkMode mode)
 static ZkContenderId
 request_recorded(const char *node, ZkMode mode)
 {
+	ZkContenderWish wish = recorded(mode);
 	ZkContenderId id = 0;
 	ZkError		error;
 
-	zk_contenders_request_recorded(client, 1, &node, root, mode, OWNER,
-								   strlen(OWNER), &id, &error);
+	zk_contenders_request(client, &wish, 1, &node, &id, &error);
 	return id;
 }
 
@@ -346,6 +359,7 @@ test_granted_by_event(void)
 	ZkContenderId id;
 	ZkContenderStatus status;
 	ZkRecord	record;
+	int			told = 0;
 
 	make_node(node, "event");
 	leave_record(node, 1);
@@ -359,17 +373,12 @@ test_granted_by_event(void)
 		zoo_delete_op_init(&ops[0], first, -1);
 		zoo_set_op_init(&ops[1], path, text, (int) strlen(text), -1, NULL);
 		zoo_multi(stranger, 2, ops, results);
-		if (!wait_state(id, ZK_HELD, &status) ||
-			!zk_contender_record(client, id, &record) || record.fire_time != 9)
-		{
-			diag("round %d: fire time %lld", i, (long long) record.fire_time);
-			release(id);
-			break;
-		}
+		told += wait_state(id, ZK_HELD, &status) &&
+			zk_contender_record(client, id, &record) &&
+			record.fire_time == 9;
 		release(id);
-		if (i == 19)
-			ok(true, "who waits is told what the holder has left at the end");
 	}
+	is_int(told, 20, "who waits is told what the holder has left at the end");
 }
 
 static void
@@ -574,6 +583,22 @@ test_cutting(ProxyMoment moment, int rounds)
 	ok(cuts > rounds / 5, "%d connections were cut", cuts);
 }
 
+/* Who stops with a lock in hand leaves the record, too. */
+static void
+test_stop(void)
+{
+	char		node[128];
+	ZkContenderId id;
+
+	make_node(node, "stop");
+	leave_record(node, 1);
+	id = acquire_recorded(node, ZK_EXCLUSIVE);
+	note(id, 2);
+	ok(zk_client_stop(client, 5000), "the client stops");
+	is_int(run_of(node), 2, "and has written the record of what it held");
+	ok(wait_children(node, 0), "no contender is left");
+}
+
 int
 main(void)
 {
@@ -595,7 +620,7 @@ main(void)
 	test_errand();
 	test_cutting(PROXY_BEFORE_REPLY, 60);
 	test_cutting(PROXY_BEFORE_REQUEST, 60);
-	ok(zk_client_stop(client, 5000), "the client stops");
+	test_stop();
 	zookeeper_close(stranger);
 	proxy_stop();
 	return done_testing();

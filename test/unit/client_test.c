@@ -517,14 +517,16 @@ request_group(const char *node, int count, ZkContenderId *ids, ZkError *error)
 {
 	char		paths[ZK_MAX_GROUP + 1][140];
 	const char *nodes[ZK_MAX_GROUP + 1];
+	ZkContenderWish wish = {
+		.mode = ZK_EXCLUSIVE,.owner = OWNER,.owner_len = strlen(OWNER)
+	};
 
 	for (int i = 0; i < count; i++)
 	{
 		snprintf(paths[i], sizeof(paths[i]), "%s/%d", node, i);
 		nodes[i] = paths[i];
 	}
-	return zk_contenders_request(client, count, nodes, ZK_EXCLUSIVE, 0, OWNER,
-								 strlen(OWNER), ids, error);
+	return zk_contenders_request(client, &wish, count, nodes, ids, error);
 }
 
 /* Give up a group, and wait until nothing is left of it. */

@@ -1,0 +1,142 @@
+/*-------------------------------------------------------------------------
+ *
+ * handover.c
+ *	  Causal hand-over: what the last holder of a lock has committed is there
+ *	  for the next one, on whichever server of a cluster that is.
+ *
+ * Who releases a lock leaves in its record how far the WAL of the cluster went with
+ * the last commit of the backend.  Who acquires it on a standby of that cluster
+ * waits until so much has been replayed.  Positions of other clusters are passed on
+ * as they are, so that what was committed reaches its own cluster again by way of
+ * others.
+ *
+ * What is said of a position is always said of a timeline, too.  After a failover
+ * the new timeline has what the old one had up to some point; what was committed
+ * past that is lost, and is not waited for.
+ *
+ * IDENTIFICATION
+ *	  src/handover.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/timeline.h"
+#include "access/xlog.h"
+
+#include "zklock.h"
+
+/* Setting; see zklock.c for what it means. */
+bool		zklock_handover = false;
+
+/*
+ * Add to a note for the record how far the WAL went with the last commit of this
+ * backend, if it has made one.  With synchronous_commit = off that may not have been
+ * flushed, and what is not may be lost in a crash: then only so much as is.  Takes
+ * no memory and cannot fail: it may be called after a commit, and when the process
+ * exits.
+ */
+void
+zklock_handover_note(ZkRecord *note)
+{
+	TimeLineID	timeline;
+	XLogRecPtr	flushed;
+
+	if (XactLastCommitEnd == InvalidXLogRecPtr)
+		return;					/* nor may this be a server in recovery */
+	flushed = zklock_flushed_position(&timeline);
+	note->position_count = 1;
+	note->positions[0].system = GetSystemIdentifier();
+	note->positions[0].timeline = timeline;
+	note->positions[0].lsn = Min(XactLastCommitEnd, flushed);
+}
+
+/*
+ * Does a timeline, other than that of the position itself and higher, have what the
+ * position stands for?  If its history is not at hand that is believed: a server
+ * that has got there by replication has the file.
+ */
+static bool
+history_includes(TimeLineID timeline, const ZkPosition *position)
+{
+	List	   *history;
+	bool		found = false;
+	ListCell   *cell;
+
+	if (!existsTimeLineHistory(timeline))
+		return true;
+	history = readTimeLineHistory(timeline);
+	foreach(cell, history)
+	{
+		TimeLineHistoryEntry *entry = lfirst(cell);
+
+		/* the position is the end of a record, so the end is included */
+		if (entry->tli == position->timeline)
+			found = entry->end == InvalidXLogRecPtr ||
+				position->lsn <= entry->end;
+	}
+	list_free_deep(history);
+	return found;
+}
+
+/*
+ * How far is this server, as to what the record of a lock asks for?  If it has not
+ * come so far, or never will, *wanted and *have say what is asked for and what is
+ * there.
+ */
+ZkReplay
+zklock_handover_judge(const ZkRecord *record, ZkPosition *wanted,
+					  ZkPosition *have)
+{
+	const ZkPosition *position = zk_record_position(record,
+													GetSystemIdentifier());
+	bool		recovery = RecoveryInProgress();
+	TimeLineID	timeline;
+	bool		replayed = true;
+
+	if (position == NULL)
+		return ZK_REPLAY_DONE;
+	*wanted = *position;
+	*have = *position;
+	if (recovery)
+	{
+		have->lsn = GetXLogReplayRecPtr(&timeline);
+		replayed = have->lsn >= position->lsn;
+	}
+	else
+		timeline = zklock_insertion_timeline();
+	have->timeline = timeline;
+
+	if (timeline < position->timeline)
+		return recovery ? ZK_REPLAY_PENDING : ZK_REPLAY_NEVER;
+	if (timeline > position->timeline && !history_includes(timeline, position))
+		return ZK_REPLAY_NEVER;
+	return replayed ? ZK_REPLAY_DONE : ZK_REPLAY_PENDING;
+}
+
+/*
+ * What a wait for replay is for, as a sentence; palloc'd.
+ */
+char *
+zklock_handover_describe(const ZkPosition *wanted, const ZkPosition *have)
+{
+	return psprintf("The last holder had committed up to %X/%X on timeline %u, and this server has replayed up to %X/%X on timeline %u.",
+					LSN_FORMAT_ARGS(wanted->lsn), wanted->timeline,
+					LSN_FORMAT_ARGS(have->lsn), have->timeline);
+}
+
+/*
+ * Tell that what was committed under a lock will never be there.
+ */
+void
+zklock_handover_warn(const char *path, const ZkPosition *wanted,
+					 const ZkPosition *have)
+{
+	ereport(WARNING,
+			(errmsg("what was last committed under lock \"%s\" is missing from this cluster",
+					path),
+			 errdetail("The last holder had committed up to %X/%X on timeline %u, which timeline %u of this server does not include.",
+					   LSN_FORMAT_ARGS(wanted->lsn), wanted->timeline,
+					   have->timeline),
+			 errhint("It was lost in a failover, or this server was left behind by one.")));
+}

@@ -1,0 +1,266 @@
+# Causal hand-over (S28): who is granted a lock on a standby has replayed what the
+# holder before has committed, come promotions and other clusters.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkEnsemble;
+use ZkPsql;
+
+my $ensemble = ZkEnsemble->new('main');
+my $primary = zk_cluster(
+	'primary',
+	$ensemble,
+	allows_streaming => 1,
+	settings => { 'zklock.handover' => 'on', autovacuum => 'off' });
+$primary->safe_psql('postgres', 'CREATE TABLE work (step text)');
+$primary->backup('base');
+my %node = (primary => $primary);
+foreach my $name ('near', 'far')
+{
+	$node{$name} = PostgreSQL::Test::Cluster->new($name);
+	$node{$name}->init_from_backup($primary, 'base', has_streaming => 1);
+	$node{$name}->append_conf('postgresql.conf', "cluster_name = '$name'");
+	$node{$name}->start;
+}
+$node{other} =
+  zk_cluster('other', $ensemble, settings => { 'zklock.handover' => 'on' });
+my %session = map { $_ => ZkPsql->new($node{$_}) } keys %node;
+
+# Hold a lock for the time of a commit, on that server.
+sub work
+{
+	my ($name, $path) = @_;
+	my $session = $session{$name};
+	$session->ask("SELECT zk_lock_acquire('$path')");
+	$session->ask("INSERT INTO work VALUES ('$path')");
+	$session->ask("SELECT zk_lock_release('$path')");
+	return;
+}
+
+# How often the work under a lock is seen.
+sub seen
+{
+	my ($name, $path) = @_;
+	return $session{$name}->ask("SELECT count(*) FROM work WHERE step = '$path'");
+}
+
+# Have a standby replay nothing more, or go on.
+sub pause_replay
+{
+	my ($name) = @_;
+	$primary->wait_for_catchup($node{$name});
+	$session{$name}->ask('SELECT pg_wal_replay_pause()');
+	$node{$name}->poll_query_until('postgres',
+		"SELECT pg_get_wal_replay_pause_state() = 'paused'");
+	return;
+}
+
+sub resume_replay
+{
+	my ($name) = @_;
+	$node{$name}->safe_psql('postgres', 'SELECT pg_wal_replay_resume()');
+	return;
+}
+
+# Ask for a lock on a standby, and see it wait, though nobody else is in the queue.
+sub wait_for_replay
+{
+	my ($name, $path, $statement) = @_;
+	$session{$name}->send($statement // "SELECT zk_lock_acquire('$path')");
+	$ensemble->wait_for_queue($path, 1);
+	wait_for(sub { $ensemble->own_watch_count > 0 }, 'it to be held for a moment');
+	ok(!$session{$name}->answered, "$path: the acquire on $name waits for replay");
+	return;
+}
+
+# ---- The lock is had when the work is there.
+
+work('primary', '/caught-up');
+$primary->wait_for_catchup($node{near});
+is($session{near}->ask("SELECT zk_lock_acquire('/caught-up', '0')"),
+	't', 'S28: what has been replayed is not waited for');
+$session{near}->ask("SELECT zk_lock_release('/caught-up')");
+
+pause_replay('near');
+work('primary', '/a');
+is(seen('near', '/a'), 0, 'the standby is behind');
+is($session{near}->ask("SELECT zk_lock_acquire('/a', '0')"),
+	'f', 'S28: a try fails');
+is($session{near}->errors, '', 'without an error');
+is(scalar(my @queue = $ensemble->queue('/a')), 0, 'and leaves no contender');
+is($session{near}->ask("SELECT zk_lock_acquire('/a', '300 ms')"),
+	'f', 'S28: so does a timeout');
+is(scalar(@queue = $ensemble->queue('/a')), 0, 'which leaves none, either');
+is($session{primary}->ask("SELECT zk_lock_acquire('/a', '0')"),
+	't', 'the primary has the lock at once');
+$session{primary}->ask("SELECT zk_lock_release('/a')");
+is($session{other}->ask("SELECT zk_lock_acquire('/a', '0')"),
+	't', 'S28: so has another cluster');
+$session{other}->ask("SELECT zk_lock_release('/a')");
+
+$session{near}->ask('BEGIN');
+$session{near}->ask("SET LOCAL lock_timeout = '200 ms'");
+$session{near}->ask("SELECT zk_lock_acquire('/a')");
+is($session{near}->sqlstate, '55P03', 'lock_timeout is an error');
+like(
+	$session{near}->errors,
+	qr/DETAIL:  The last holder had committed up to \w+\/\w+ on timeline 1, and this server has replayed up to \w+\/\w+ on timeline 1\./,
+	'which says how far replay is');
+$session{near}->ask('ROLLBACK');
+$ensemble->wait_for_queue('/a', 0);
+
+wait_for_replay('near', '/a');
+$node{near}->safe_psql('postgres', "SELECT pg_cancel_backend($session{near}{pid})");
+$session{near}->answer;
+is($session{near}->sqlstate, '57014', 'a cancel ends the wait');
+like($session{near}->errors,
+	qr/while waiting for replay of what was committed under lock "\/a"/,
+	'and says what it was for');
+$ensemble->wait_for_queue('/a', 0);
+
+is( $session{near}->ask("SELECT zk_lock_acquire('{/free,/a}'::text[], '200 ms')"),
+	'f', 'of several locks all wait');
+is(@queue = $ensemble->queue('/free'), 0, 'none is left');
+is($session{near}->ask("SELECT zk_lock_acquire('/free', '0')"),
+	't', 'one alone is had');
+$session{near}->ask("SELECT zk_lock_release('/free')");
+
+$session{near}->ask('SET zklock.handover = off');
+is($session{near}->ask("SELECT zk_lock_acquire('/a', '0')"),
+	't', 'without hand-over nothing is waited for');
+is(seen('near', '/a'), 0, 'and nothing is there');
+$session{near}->ask("SELECT zk_lock_release('/a')");
+$session{near}->ask('RESET zklock.handover');
+
+wait_for_replay('near', '/a');
+resume_replay('near');
+is($session{near}->answer, 't', 'S28: with the replay the lock is had');
+is(seen('near', '/a'), 1, 'S28: and the work is there');
+is($session{near}->errors, '', 'without a word');
+$session{near}->ask("SELECT zk_lock_release('/a')");
+
+# ---- Transaction scope; by way of a standby and another cluster.
+
+pause_replay('near');
+$session{primary}->ask('BEGIN');
+$session{primary}->ask("SELECT zk_lock_acquire_xact('/xact')");
+$session{primary}->ask("INSERT INTO work VALUES ('/xact')");
+$session{primary}->ask('COMMIT');
+foreach my $name ('other', 'far')
+{
+	is($session{$name}->ask("SELECT zk_lock_acquire('/xact', '10 s')"),
+		't', "the lock goes by way of $name");
+	$session{$name}->ask("SELECT zk_lock_release('/xact')");
+}
+wait_for_replay('near', '/xact');
+resume_replay('near');
+is($session{near}->answer, 't', 'transaction scope: the lock is had');
+is(seen('near', '/xact'), 1, 'S28: what the first of three holders did is there');
+$session{near}->ask("SELECT zk_lock_release('/xact')");
+
+# ---- The lock is a lock while its holder waits for replay.
+
+$session{near}->ask('SELECT zk_session_close()');
+$session{near}->ask("SET zklock.session_timeout = '2 s'");
+pause_replay('near');
+work('primary', '/long');
+wait_for_replay('near', '/long');
+my ($contender) = $ensemble->queue('/long');
+is($session{primary}->ask("SELECT zk_lock_acquire('/long', '4 s')"),
+	'f', 'nobody else has it for longer than a session timeout');
+is(($ensemble->queue('/long'))[0], $contender, 'the contender is the same');
+$ensemble->zk->deleteall("/zklock/long/$contender");
+wait_for(
+	sub {
+		my ($now) = $ensemble->queue('/long');
+		return defined $now && $now ne $contender;
+	},
+	'it to queue anew');
+ok(!$session{near}->answered, 'one that was broken meanwhile queues anew');
+resume_replay('near');
+is($session{near}->answer, 't', 'and gets the lock in the end');
+is(seen('near', '/long'), 1, 'with the work');
+$session{near}->ask('SELECT zk_lock_release_all()');
+
+# ---- What is not flushed is not handed over.
+
+$primary->wait_for_catchup($node{near});
+my $writer = $session{primary}->ask(
+	"SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'");
+$session{primary}->ask('SET synchronous_commit = off');
+$session{primary}->ask("SELECT zk_lock_acquire('/async')");
+kill 'STOP', $writer;
+$session{primary}->ask("INSERT INTO work VALUES ('/async')");
+my $unflushed = $session{primary}->ask(
+	'SELECT pg_current_wal_insert_lsn() > pg_current_wal_flush_lsn()');
+$session{primary}->ask("SELECT zk_lock_release('/async')");
+is($session{near}->ask("SELECT zk_lock_acquire('/async', '10 s')"),
+	't', 'S29: a commit that is not flushed is not waited for');
+is($unflushed . seen('near', '/async'), 't0', 'S29: nor is it there');
+kill 'CONT', $writer;
+$session{near}->ask("SELECT zk_lock_release('/async')");
+$session{primary}->ask('RESET synchronous_commit');
+
+# ---- Promotion ends the wait.
+
+$primary->wait_for_catchup($node{far});
+pause_replay('near');
+work('primary', '/promoted');
+$primary->wait_for_catchup($_, 'write') foreach $node{near}, $node{far};
+wait_for_replay('near', '/promoted');
+$node{near}->safe_psql('postgres', 'SELECT pg_promote(false)');
+is($session{near}->answer, 't', 'S120: a promotion ends the wait');
+is($session{near}->errors, '', 'S120: without a word');
+is(seen('near', '/promoted'), 1, 'S120: with the work there');
+$session{near}->ask("SELECT zk_lock_release('/promoted')");
+is($session{near}->ask('SELECT pg_is_in_recovery()'),
+	'f', 'the server is a primary');
+
+# ---- A change of timeline.
+
+$primary->wait_for_catchup($node{far});
+work('near', '/timeline');
+is($session{far}->ask("SELECT zk_lock_acquire('/timeline', '500 ms')"),
+	'f', 'a standby on the old timeline waits for the new one');
+$session{far}->quit;
+$node{far}->enable_streaming($node{near});
+$node{far}->restart;
+$session{far} = ZkPsql->new($node{far});
+is($session{far}->ask("SELECT zk_lock_acquire('/timeline', '30 s')"),
+	't', 'and has the lock when it follows that');
+is($session{far}->errors, '', 'without a word');
+is(seen('far', '/timeline'), 1, 'with the work');
+is($session{far}->ask("SELECT zk_lock_acquire('/promoted', '30 s')"),
+	't', 'what was committed on the old timeline is on the new one');
+is($session{far}->errors, '', 'which is known');
+$session{far}->ask('SELECT zk_lock_release_all()');
+
+# ---- What was lost in the failover is not waited for.
+
+foreach my $name ('near', 'far')
+{
+	work('primary', "/branch/$name") for 1 .. 3;
+	is($session{$name}->ask("SELECT zk_lock_acquire('/branch/$name', '10 s')"),
+		't', "$name: what was committed on a branch that was left is not waited for");
+	like(
+		$session{$name}->errors,
+		qr/WARNING: .*what was last committed under lock "\/branch\/$name" is missing from this cluster\n.*DETAIL:  The last holder had committed up to \w+\/\w+ on timeline 1, which timeline 2 of this server does not include\./s,
+		"$name: but that is told");
+	is(seen($name, "/branch/$name"), 0, "$name: for it is not there");
+	$session{$name}->ask("SELECT zk_lock_release('/branch/$name')");
+}
+is($session{primary}->ask("SELECT zk_lock_acquire('/timeline', '10 s')"),
+	't', 'nor is it where the others have left');
+like($session{primary}->errors, qr/which timeline 1 of this server does not include/,
+	'which is told, too');
+$session{primary}->ask("SELECT zk_lock_release('/timeline')");
+work('near', '/branch/near');
+is($session{far}->ask("SELECT zk_lock_acquire('/branch/near', '30 s')"),
+	't', 'a later commit on the new timeline takes its place');
+is($session{far}->errors . seen('far', '/branch/near'), '1', 'and is waited for');
+
+done_testing();
