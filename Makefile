@@ -32,6 +32,7 @@ BACKEND_OBJS = \
 	src/views.o \
 	src/owner.o \
 	src/fence.o \
+	src/job.o \
 	src/admin.o \
 	src/acquire.o \
 	src/holder.o \

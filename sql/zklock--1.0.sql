@@ -180,6 +180,43 @@ path: the lock. Columns: session_id: its ZooKeeper session; token: valid once gr
 REVOKE ALL ON FUNCTION zk_lock_queue(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION zk_lock_queue(text) TO pg_monitor;
 
+CREATE FUNCTION zk_job_begin(path text, fire_time timestamptz,
+	timeout interval DEFAULT NULL)
+RETURNS boolean
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zk_job_begin(text, timestamptz, interval) IS
+'begin the run of a job that was due at a time, under a lock of the session; false if another backend runs it, or this run or a later one was ended.
+path: the job, which is a lock; fire_time: when the run was due, the same wherever it may be begun; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others';
+
+CREATE FUNCTION zk_job_end(path text)
+RETURNS boolean
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zk_job_end(text) IS
+'mark the run of a job that this backend has begun as done, and release its lock: when the transaction commits, or at once if it has written nothing. An error if the lock was lost.
+path: the job';
+
+CREATE FUNCTION zk_job_status(path text,
+	OUT last_fire_time timestamptz, OUT ended_at timestamptz,
+	OUT ended_by text, OUT running_fire_time timestamptz,
+	OUT cluster_name text, OUT host text, OUT port integer,
+	OUT database text, OUT pid integer, OUT user_name text,
+	OUT application_name text, OUT wait_start timestamptz)
+RETURNS record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zk_job_status(text) IS
+'the last run of a job that was ended, and the one under way; null where there is none.
+path: the job. Columns: last_fire_time, ended_at, ended_by: of the run with the latest fire time that was ended, by the clock and in the words of who has; running_fire_time: of the run under way; the others: who runs it, as in zk_lock_queue()';
+
+-- it shows what others do
+REVOKE ALL ON FUNCTION zk_job_status(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION zk_job_status(text) TO pg_monitor;
+
 CREATE FUNCTION zk_lock_tree(INOUT path text DEFAULT NULL,
 	OUT mode text, OUT holders integer, OUT waiters integer,
 	OUT contender text, OUT session_id text,

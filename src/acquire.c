@@ -63,6 +63,7 @@ typedef struct LockCall
 	ZkMode		mode;
 	int			permits;		/* in ZK_PERMIT: how many there are; else 0 */
 	const char *owner;			/* data for the contenders */
+	bool		job;			/* the caller wants the lock's record */
 	bool		handover;		/* what was committed is waited for and left */
 	const LockWait *replaying;	/* all are granted, this one is not replayed */
 	bool		try_once;		/* timeout 0: do not wait for others */
@@ -279,7 +280,7 @@ request_contenders(LockCall *call)
 		.permits = call->permits,
 		.owner = call->owner,
 		.owner_len = strlen(call->owner),
-		.record_root = call->handover ? zklock_root : NULL
+		.record_root = call->job || call->handover ? zklock_root : NULL
 	};
 	const char *nodes[ZK_MAX_GROUP];
 	ZkContenderId ids[ZK_MAX_GROUP];
@@ -794,7 +795,8 @@ acquire_missing(LockCall *call, ZkScope scope)
 		zklock_lock_make_room(wait->lock, scope, call->mode);
 		wait->upgrade = wait->lock->contender[ZK_SHARED] != 0;
 	}
-	call->owner = zklock_owner_data();
+	if (call->owner == NULL)
+		call->owner = zklock_owner_data();
 	granted = queue_up(call);
 	for (int i = 0; !granted && i < call->wait_count; i++)
 		zklock_lock_forget(call->waits[i].lock);
@@ -891,6 +893,19 @@ zklock_acquire_permit(const ZkLockName *name, int permits, ZkTime timeout,
 	LockCall	call = {.mode = ZK_PERMIT,.permits = permits};
 
 	return acquire_counted(&call, name, 1, timeout, scope);
+}
+
+/*
+ * Acquire the lock of a job, exclusive and for the session, with the record, which
+ * tells about its last run.  The contender's data is owner.  timeout and result are
+ * those of zklock_acquire(), and so is what it throws.
+ */
+bool
+zklock_acquire_job(const ZkLockName *name, const char *owner, ZkTime timeout)
+{
+	LockCall	call = {.mode = ZK_EXCLUSIVE,.owner = owner,.job = true};
+
+	return acquire_counted(&call, name, 1, timeout, ZK_SCOPE_SESSION);
 }
 
 /*

@@ -29,6 +29,9 @@ typedef struct Errand
 static const Errand reading = {
 	"while reading the queue of lock", "could not read the queue of lock"
 };
+static const Errand consulting = {
+	"while reading the record of lock", "could not read the record of lock"
+};
 static const Errand surveying = {
 	"while reading the locks below", "could not read the locks below"
 };
@@ -93,6 +96,24 @@ zklock_read_queue(const ZkLockName *name)
 	zklock_link_begin(&link);
 	zk_queue_request(zklock_client, name->node);
 	return await_answer(&reading, &link, name->path);
+}
+
+/*
+ * Read the record of a lock, an empty one if there is none.  Throws as
+ * await_answer().
+ */
+void
+zklock_read_record(const ZkLockName *name, ZkRecord *record)
+{
+	ZkQueueListing *listing;
+	ZkLink		link;
+
+	zklock_session_open(zklock_table_idle());
+	zklock_link_begin(&link);
+	zk_record_request(zklock_client, name->node, zklock_root);
+	listing = await_answer(&consulting, &link, name->path);
+	*record = listing->record;
+	zk_queue_free(listing);
 }
 
 /*

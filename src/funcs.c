@@ -39,6 +39,9 @@ PG_FUNCTION_INFO_V1(zk_lock_queue);
 PG_FUNCTION_INFO_V1(zk_lock_tree);
 PG_FUNCTION_INFO_V1(zk_lock_revoke);
 PG_FUNCTION_INFO_V1(zk_lock_break);
+PG_FUNCTION_INFO_V1(zk_job_begin);
+PG_FUNCTION_INFO_V1(zk_job_end);
+PG_FUNCTION_INFO_V1(zk_job_status);
 PG_FUNCTION_INFO_V1(zk_locks);
 PG_FUNCTION_INFO_V1(zk_session);
 PG_FUNCTION_INFO_V1(zk_session_close);
@@ -561,6 +564,55 @@ Datum
 zk_lock_break(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(break_contender(fcinfo, false));
+}
+
+/*
+ * zk_job_begin(path text, fire_time timestamptz, timeout interval)
+ * returns boolean
+ */
+Datum
+zk_job_begin(PG_FUNCTION_ARGS)
+{
+	ZkLockName	name;
+
+	get_lock_name(fcinfo, &name);
+	if (PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("fire time must not be null")));
+	PG_RETURN_BOOL(zklock_job_begin(&name, PG_GETARG_TIMESTAMPTZ(1),
+									get_timeout(fcinfo, 2)));
+}
+
+/*
+ * zk_job_end(path text) returns boolean
+ */
+Datum
+zk_job_end(PG_FUNCTION_ARGS)
+{
+	ZkLockName	name;
+
+	get_lock_name(fcinfo, &name);
+	PG_RETURN_BOOL(zklock_job_end(&name));
+}
+
+/*
+ * zk_job_status(path text) returns record
+ */
+Datum
+zk_job_status(PG_FUNCTION_ARGS)
+{
+	Datum		values[ZK_JOB_COLS] = {0};
+	bool		nulls[ZK_JOB_COLS];
+	ZkLockName	name;
+	TupleDesc	desc;
+
+	get_lock_name(fcinfo, &name);
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	zklock_job_columns(&name, values, nulls);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, nulls)));
 }
 
 /* Add what is held of a lock in one mode as a row. */

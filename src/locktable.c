@@ -402,12 +402,21 @@ zklock_lock_binds(const ZkLock *lock)
 static void
 leave_record(const ZkLock *lock, ZkMode mode)
 {
+	bool		run = mode == ZK_EXCLUSIVE && lock->job.state == ZK_JOB_ENDED;
 	ZkRecord	note;
 
-	if (lock->lost || !lock->handover[mode])
+	if (lock->lost || !(lock->handover[mode] || run))
 		return;
 	memset(&note, 0, sizeof(note));
-	zklock_handover_note(&note);
+	if (lock->handover[mode])
+		zklock_handover_note(&note);
+	if (run)
+	{
+		note.has_run = true;
+		note.fire_time = lock->job.fire_time;
+		note.ended_at = lock->job.ended_at;
+		memcpy(note.ended_by, lock->job.runner, sizeof(note.ended_by));
+	}
 	zk_contender_note(zklock_client, lock->contender[mode], &note);
 }
 
@@ -421,6 +430,8 @@ forget_contender(ZkLock *lock, ZkMode mode)
 	lock->handover[mode] = false;
 	if (mode == ZK_SHARED)
 		lock->reserved = false;
+	else
+		lock->job.state = ZK_JOB_NONE;
 }
 
 /*
@@ -682,7 +693,7 @@ guard_commit(void)
 
 /*
  * A prepared transaction outlives the backend, whose locks cannot: throws
- * 0A000 if the transaction holds any.
+ * 0A000 if the transaction holds any, or is to end a job.
  */
 static void
 refuse_prepare(void)
@@ -696,6 +707,29 @@ refuse_prepare(void)
 					 errdetail("%s \"%s\" was acquired in transaction scope.",
 							   lock->permits > 0 ? "Semaphore" : "Lock",
 							   lock->path)));
+		else if (lock->job.state == ZK_JOB_ENDING)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot PREPARE a transaction that ends a job"),
+					 errdetail("Job \"%s\" was to end with it.", lock->path)));
+}
+
+/*
+ * The transaction has committed: so the jobs have ended that were to end with it,
+ * and their locks are given back.
+ */
+static void
+end_jobs(void)
+{
+	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+		 lock = zklock_lock_next(lock))
+	{
+		if (lock->job.state != ZK_JOB_ENDING)
+			continue;
+		lock->job.state = ZK_JOB_ENDED;
+		lock->job.ended_at = GetCurrentTimestamp();
+		(void) zklock_lock_uncount(lock, ZK_EXCLUSIVE, NULL);
+	}
 }
 
 /*
@@ -714,7 +748,7 @@ renew_notes(void)
 
 /*
  * Give back what was acquired at this nesting level or deeper, and forget what
- * was fenced there.
+ * was fenced there, or was to end a job.
  */
 static void
 drop_levels(int nesting)
@@ -735,13 +769,16 @@ drop_levels(int nesting)
 		}
 		if (lock->fence_nesting >= nesting)
 			lock->fence_nesting = 0;
+		if (lock->job.state == ZK_JOB_ENDING && lock->job.nesting >= nesting)
+			lock->job.state = ZK_JOB_BEGUN;
 		settle(lock, NULL);
 		zklock_lock_forget(lock);
 	}
 }
 
 /*
- * Hand what was acquired and fenced at this nesting level to the one above.
+ * Hand what was acquired and fenced, and what is to end a job, at this nesting level
+ * to the one above.
  */
 static void
 pass_level_up(int nesting)
@@ -755,6 +792,8 @@ pass_level_up(int nesting)
 
 		if (lock->fence_nesting == nesting)
 			lock->fence_nesting = nesting - 1;
+		if (lock->job.nesting == nesting)
+			lock->job.nesting = nesting - 1;
 		if (lock->level_count == 0)
 			continue;
 		level = &lock->levels[lock->level_count - 1];
@@ -778,8 +817,9 @@ pass_level_up(int nesting)
  * PRE_COMMIT		commit guard							yes: this is the veto
  * PRE_PREPARE		refuse with transaction-scope locks,	yes
  *					else commit guard
- * COMMIT			give back transaction scope, orders		no: it would be PANIC
- *					only; others see our commit by now
+ * COMMIT			end jobs, give back transaction scope,	no: it would be PANIC
+ *					orders only; others see our commit by
+ *					now
  * ABORT			the same								no
  * PREPARE			the same, though only fences are left	no
  * PARALLEL_*		nothing: workers cannot lock
@@ -806,6 +846,7 @@ xact_callback(XactEvent event, void *arg)
 			guard_commit();
 			break;
 		case XACT_EVENT_COMMIT:
+			end_jobs();
 			drop_levels(1);
 			renew_notes();
 			break;

@@ -39,12 +39,16 @@ typedef enum FieldType
 	FIELD_TIME
 } FieldType;
 
-/* The members of the object, in the order of the columns that show them. */
+/* Members of the object: those with columns, and the fire time of a job. */
+#define OWNER_FIELDS	(ZK_OWNER_COLS + 1)
+#define FIRE_TIME		ZK_OWNER_COLS
+
+/* All of them, in the order of the columns. */
 static const struct
 {
 	const char *key;
 	FieldType	type;
-}			fields[ZK_OWNER_COLS] = {
+}			fields[OWNER_FIELDS] = {
 	{"cluster", FIELD_TEXT},
 	{"host", FIELD_TEXT},
 	{"port", FIELD_PORT},
@@ -52,7 +56,8 @@ static const struct
 	{"pid", FIELD_PID},
 	{"user", FIELD_TEXT},
 	{"application_name", FIELD_TEXT},
-	{"start", FIELD_TIME}
+	{"start", FIELD_TIME},
+	{"fire_time", FIELD_TIME}
 };
 
 /* How far the parser has come. */
@@ -140,7 +145,7 @@ field_start(void *state, char *name, bool isnull)
 
 	(void) isnull;
 	parse->field = -1;
-	for (int i = 0; parse->lex->lex_level == 1 && i < ZK_OWNER_COLS; i++)
+	for (int i = 0; parse->lex->lex_level == 1 && i < OWNER_FIELDS; i++)
 		if (strcmp(name, fields[i].key) == 0)
 		{
 			parse->field = i;
@@ -224,13 +229,13 @@ escapes_foreign(const char *text)
 }
 
 /*
- * Fill in the ZK_OWNER_COLS columns for some data, of so many bytes.  What it
- * does not say, or not as ours do, is null; all of it is if it is of another
+ * Find out what some data, of so many bytes, say in the OWNER_FIELDS members.  What
+ * it does not say, or not as ours do, is null; all of it is if it is of another
  * program, or no JSON.  Allocates in the current memory context, and throws
  * nothing but for want of memory.
  */
-void
-zklock_owner_columns(const char *data, int length, Datum *values, bool *nulls)
+static void
+parse_owner(const char *data, int length, Datum *values, bool *nulls)
 {
 	OwnerParse	parse = {.field = -1,.values = values,.nulls = nulls};
 
@@ -241,8 +246,8 @@ zklock_owner_columns(const char *data, int length, Datum *values, bool *nulls)
 	};
 	char	   *text;
 
-	memset(nulls, true, sizeof(bool) * ZK_OWNER_COLS);
-	memset(values, 0, sizeof(Datum) * ZK_OWNER_COLS);
+	memset(nulls, true, sizeof(bool) * OWNER_FIELDS);
+	memset(values, 0, sizeof(Datum) * OWNER_FIELDS);
 	if (length > MAX_OWNER_DATA || length < (int) strlen(ZK_OWNER_PREFIX) ||
 		memcmp(data, ZK_OWNER_PREFIX, strlen(ZK_OWNER_PREFIX)) != 0)
 		return;
@@ -253,5 +258,34 @@ zklock_owner_columns(const char *data, int length, Datum *values, bool *nulls)
 	parse.lex = json_lex_context(text, (int) strlen(text), GetDatabaseEncoding(),
 								 true);
 	if (pg_parse_json(parse.lex, &actions) != JSON_SUCCESS)
-		memset(nulls, true, sizeof(bool) * ZK_OWNER_COLS);
+		memset(nulls, true, sizeof(bool) * OWNER_FIELDS);
+}
+
+/*
+ * Fill in the ZK_OWNER_COLS columns for some data; see parse_owner().
+ */
+void
+zklock_owner_columns(const char *data, int length, Datum *values, bool *nulls)
+{
+	Datum		all[OWNER_FIELDS];
+	bool		missing[OWNER_FIELDS];
+
+	parse_owner(data, length, all, missing);
+	memcpy(values, all, sizeof(Datum) * ZK_OWNER_COLS);
+	memcpy(nulls, missing, sizeof(bool) * ZK_OWNER_COLS);
+}
+
+/*
+ * The fire time of the job that the owner of a contender runs, as its data says.
+ * False if it does not run any.  Throws nothing but for want of memory.
+ */
+bool
+zklock_owner_fire_time(const char *data, int length, TimestampTz *fire_time)
+{
+	Datum		all[OWNER_FIELDS];
+	bool		missing[OWNER_FIELDS];
+
+	parse_owner(data, length, all, missing);
+	*fire_time = missing[FIRE_TIME] ? 0 : DatumGetTimestampTz(all[FIRE_TIME]);
+	return !missing[FIRE_TIME];
 }

@@ -33,8 +33,8 @@ make_release_list(int lock_count)
  * Read the state of a contender that was released.  Is that the end of it?
  * Until then it may read anything, LOST too, as its znode may still be there.
  */
-static bool
-has_ended(ZkContenderId id, ZkContenderStatus *status)
+bool
+zklock_has_ended(ZkContenderId id, ZkContenderStatus *status)
 {
 	zk_contender_status(zklock_client, id, status);
 	return status->state == ZK_GONE || status->state == ZK_NONE ||
@@ -53,7 +53,7 @@ zklock_await_end(ZkContenderId id, const char *doing, const char *path,
 {
 	ZkSessionStatus session;
 
-	while (!has_ended(id, status))
+	while (!zklock_has_ended(id, status))
 	{
 		zk_client_status(zklock_client, &session);
 		if (session.state != ZK_SESSION_CONNECTED)
@@ -100,7 +100,7 @@ await_ends(ZkReleaseList *list)
 			if (status.state == ZK_GONE && status.error != ZK_OK)
 				ereport(WARNING,
 						(errmsg("could not write to the record of lock \"%s\"",
-								path),
+								lock->path),
 						 errdetail_internal("%s", status.detail)));
 			if (status.state == ZK_FAILED)
 				ereport(WARNING,

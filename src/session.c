@@ -744,8 +744,8 @@ zklock_convert(const char *text, int length, int from, int to)
  * may be in another encoding than this database's; if so, all that is not
  * ASCII becomes '?'.  Palloc'd.
  */
-static char *
-clean_name(const char *name)
+char *
+zklock_clean_name(const char *name)
 {
 	char	   *result = zklock_convert(name, (int) strlen(name),
 										GetDatabaseEncoding(), PG_UTF8);
@@ -764,7 +764,7 @@ static void
 append_name(StringInfo buf, const char *key, const char *name)
 {
 	appendStringInfo(buf, "%c\"%s\":", buf->len == 0 ? '{' : ',', key);
-	escape_json(buf, clean_name(name));
+	escape_json(buf, zklock_clean_name(name));
 }
 
 /*

@@ -30,6 +30,9 @@
 /* Columns that show what the data of a contender says about its owner. */
 #define ZK_OWNER_COLS			8
 
+/* Columns of a job: its last run, the fire time of this one, and who runs it. */
+#define ZK_JOB_COLS				(4 + ZK_OWNER_COLS)
+
 /*
  * How long a call whose time is up, or that has no connection, waits for its
  * contender to be gone.  It is deleted in any case; the caller should just not
@@ -154,6 +157,25 @@ typedef enum ZkReplay
 	ZK_REPLAY_NEVER				/* it is not in the history of this server */
 } ZkReplay;
 
+/* How far a job is that was begun under a lock. */
+typedef enum ZkJobState
+{
+	ZK_JOB_NONE,
+	ZK_JOB_BEGUN,
+	ZK_JOB_ENDING,				/* when the transaction commits */
+	ZK_JOB_ENDED				/* to be recorded with the release */
+} ZkJobState;
+
+/* A job; see job.c. */
+typedef struct ZkJob
+{
+	ZkJobState	state;
+	int			nesting;		/* ENDING: level of this transaction */
+	TimestampTz fire_time;
+	TimestampTz ended_at;
+	char		runner[ZK_RUNNER_SIZE]; /* who runs it */
+} ZkJob;
+
 /* A lock as the caller names it, and the lock node that stands for it. */
 typedef struct ZkLockName
 {
@@ -200,6 +222,7 @@ typedef struct ZkLock
 	ZkLevel    *levels;
 
 	bool		handover[2];	/* its release leaves how far the WAL went */
+	ZkJob		job;			/* of the exclusive contender */
 
 	int64		fence_token;	/* last taken past the fence, and at which */
 	int			fence_nesting;	/* level of this transaction; 0 for at none */
@@ -304,6 +327,7 @@ extern ZkTime zklock_lease_ask(void);
 extern ZkLease zklock_lease_prove(ZkContenderId id, ZkTime asked,
 								  ZkTime deadline, const char *path,
 								  ZkContenderStatus *status);
+extern char *zklock_clean_name(const char *name);
 extern char *zklock_convert(const char *text, int length, int from, int to);
 extern char *zklock_owner_data(void);
 
@@ -366,9 +390,12 @@ extern bool zklock_acquire(const ZkLockName *names, int count, ZkTime timeout,
 						   ZkMode mode, ZkScope scope);
 extern bool zklock_acquire_permit(const ZkLockName *name, int permits,
 								  ZkTime timeout, ZkScope scope);
+extern bool zklock_acquire_job(const ZkLockName *name, const char *owner,
+							   ZkTime timeout);
 extern int64 zklock_token(const ZkLockName *name, bool prove);
 
 /* in release.c */
+extern bool zklock_has_ended(ZkContenderId id, ZkContenderStatus *status);
 extern bool zklock_await_end(ZkContenderId id, const char *doing,
 							 const char *path, ZkTime *deadline,
 							 ZkContenderStatus *status);
@@ -381,6 +408,7 @@ extern void zklock_close(void);
 /* in admin.c */
 extern ZkQueueListing *zklock_read_queue(const ZkLockName *name);
 extern ZkQueueListing *zklock_read_tree(const char *path);
+extern void zklock_read_record(const ZkLockName *name, ZkRecord *record);
 extern bool zklock_break(const ZkLockName *name, const char *contender,
 						 bool only_revoke);
 extern void zklock_tell_revoked(void);
@@ -389,6 +417,15 @@ extern void zklock_tell_revoked(void);
 extern char *zklock_foreign_string(const char *data, int length);
 extern void zklock_owner_columns(const char *data, int length, Datum *values,
 								 bool *nulls);
+extern bool zklock_owner_fire_time(const char *data, int length,
+								   TimestampTz *fire_time);
+
+/* in job.c */
+extern bool zklock_job_begin(const ZkLockName *name, TimestampTz fire_time,
+							 ZkTime timeout);
+extern bool zklock_job_end(const ZkLockName *name);
+extern void zklock_job_columns(const ZkLockName *name, Datum *values,
+							   bool *nulls);
 
 /* in loss.c */
 extern int	zklock_on_lock_loss;

@@ -162,6 +162,26 @@ is($session{near}->answer, 't', 'transaction scope: the lock is had');
 is(seen('near', '/xact'), 1, 'S28: what the first of three holders did is there');
 $session{near}->ask("SELECT zk_lock_release('/xact')");
 
+# ---- A job is one's own when the run before can be seen.
+
+pause_replay('near');
+$session{primary}->ask("SELECT zk_job_begin('/job', '2026-01-01')");
+$session{primary}->ask('BEGIN');
+$session{primary}->ask("INSERT INTO work VALUES ('/job')");
+$session{primary}->ask("SELECT zk_job_end('/job')");
+$session{primary}->ask('COMMIT');
+$ensemble->wait_for_queue('/job', 0);
+is($session{near}->ask("SELECT zk_job_begin('/job', '2026-01-02', '300 ms')"),
+	'f', 'a run of a job waits for what the one before has committed');
+wait_for_replay('near', '/job', "SELECT zk_job_begin('/job', '2026-01-02')");
+resume_replay('near');
+is($session{near}->answer, 't', 'and is begun when that is there');
+is(seen('near', '/job'), 1, 'with the work');
+is($session{near}->ask("SELECT zk_job_end('/job')"),
+	't', 'it can be ended on a standby');
+is( $session{other}->ask("SELECT zk_job_begin('/job', '2026-01-02', '10 s')"),
+	'f', 'and is known to be done elsewhere');
+
 # ---- The lock is a lock while its holder waits for replay.
 
 $session{near}->ask('SELECT zk_session_close()');
