@@ -517,6 +517,7 @@ request_group(const char *node, int count, ZkContenderId *ids, ZkError *error)
 {
 	char		paths[ZK_MAX_GROUP + 1][140];
 	const char *nodes[ZK_MAX_GROUP + 1];
+
 	ZkContenderWish wish = {
 		.mode = ZK_EXCLUSIVE,.owner = OWNER,.owner_len = strlen(OWNER)
 	};
