@@ -39,16 +39,12 @@ typedef enum FieldType
 	FIELD_TIME
 } FieldType;
 
-/* Members of the object: those with columns, and the fire time of a job. */
-#define OWNER_FIELDS	(ZK_OWNER_COLS + 1)
-#define FIRE_TIME		ZK_OWNER_COLS
-
-/* All of them, in the order of the columns. */
+/* The members of the object, as ZkOwnerField has them. */
 static const struct
 {
 	const char *key;
 	FieldType	type;
-}			fields[OWNER_FIELDS] = {
+}			fields[ZK_OWNER_FIELDS] = {
 	{"cluster", FIELD_TEXT},
 	{"host", FIELD_TEXT},
 	{"port", FIELD_PORT},
@@ -57,6 +53,7 @@ static const struct
 	{"user", FIELD_TEXT},
 	{"application_name", FIELD_TEXT},
 	{"start", FIELD_TIME},
+	{"instance", FIELD_TEXT},
 	{"fire_time", FIELD_TIME}
 };
 
@@ -145,7 +142,7 @@ field_start(void *state, char *name, bool isnull)
 
 	(void) isnull;
 	parse->field = -1;
-	for (int i = 0; parse->lex->lex_level == 1 && i < OWNER_FIELDS; i++)
+	for (int i = 0; parse->lex->lex_level == 1 && i < ZK_OWNER_FIELDS; i++)
 		if (strcmp(name, fields[i].key) == 0)
 		{
 			parse->field = i;
@@ -229,13 +226,13 @@ escapes_foreign(const char *text)
 }
 
 /*
- * Find out what some data, of so many bytes, say in the OWNER_FIELDS members.  What
- * it does not say, or not as ours do, is null; all of it is if it is of another
+ * Fill in the ZK_OWNER_FIELDS members of some data, of so many bytes.  What it
+ * does not say, or not as ours do, is null; all of it is if it is of another
  * program, or no JSON.  Allocates in the current memory context, and throws
  * nothing but for want of memory.
  */
-static void
-parse_owner(const char *data, int length, Datum *values, bool *nulls)
+void
+zklock_owner_fields(const char *data, int length, Datum *values, bool *nulls)
 {
 	OwnerParse	parse = {.field = -1,.values = values,.nulls = nulls};
 
@@ -246,8 +243,8 @@ parse_owner(const char *data, int length, Datum *values, bool *nulls)
 	};
 	char	   *text;
 
-	memset(nulls, true, sizeof(bool) * OWNER_FIELDS);
-	memset(values, 0, sizeof(Datum) * OWNER_FIELDS);
+	memset(nulls, true, sizeof(bool) * ZK_OWNER_FIELDS);
+	memset(values, 0, sizeof(Datum) * ZK_OWNER_FIELDS);
 	if (length > MAX_OWNER_DATA || length < (int) strlen(ZK_OWNER_PREFIX) ||
 		memcmp(data, ZK_OWNER_PREFIX, strlen(ZK_OWNER_PREFIX)) != 0)
 		return;
@@ -258,21 +255,21 @@ parse_owner(const char *data, int length, Datum *values, bool *nulls)
 	parse.lex = json_lex_context(text, (int) strlen(text), GetDatabaseEncoding(),
 								 true);
 	if (pg_parse_json(parse.lex, &actions) != JSON_SUCCESS)
-		memset(nulls, true, sizeof(bool) * OWNER_FIELDS);
+		memset(nulls, true, sizeof(bool) * ZK_OWNER_FIELDS);
 }
 
 /*
- * Fill in the ZK_OWNER_COLS columns for some data; see parse_owner().
+ * The same for the ZK_OWNER_COLS columns that are shown, which are the first ones.
  */
 void
 zklock_owner_columns(const char *data, int length, Datum *values, bool *nulls)
 {
-	Datum		all[OWNER_FIELDS];
-	bool		missing[OWNER_FIELDS];
+	Datum		all_values[ZK_OWNER_FIELDS];
+	bool		all_nulls[ZK_OWNER_FIELDS];
 
-	parse_owner(data, length, all, missing);
-	memcpy(values, all, sizeof(Datum) * ZK_OWNER_COLS);
-	memcpy(nulls, missing, sizeof(bool) * ZK_OWNER_COLS);
+	zklock_owner_fields(data, length, all_values, all_nulls);
+	memcpy(values, all_values, sizeof(Datum) * ZK_OWNER_COLS);
+	memcpy(nulls, all_nulls, sizeof(bool) * ZK_OWNER_COLS);
 }
 
 /*
@@ -282,10 +279,10 @@ zklock_owner_columns(const char *data, int length, Datum *values, bool *nulls)
 bool
 zklock_owner_fire_time(const char *data, int length, TimestampTz *fire_time)
 {
-	Datum		all[OWNER_FIELDS];
-	bool		missing[OWNER_FIELDS];
+	Datum		all[ZK_OWNER_FIELDS];
+	bool		missing[ZK_OWNER_FIELDS];
 
-	parse_owner(data, length, all, missing);
-	*fire_time = missing[FIRE_TIME] ? 0 : DatumGetTimestampTz(all[FIRE_TIME]);
-	return !missing[FIRE_TIME];
+	zklock_owner_fields(data, length, all, missing);
+	*fire_time = missing[ZK_OWNER_FIRE_TIME] ? 0 : DatumGetTimestampTz(all[ZK_OWNER_FIRE_TIME]);
+	return !missing[ZK_OWNER_FIRE_TIME];
 }

@@ -20,6 +20,7 @@
 
 #include <unistd.h>
 
+#include "access/xlog.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_type_d.h"
 #include "commands/dbcommands.h"
@@ -767,6 +768,35 @@ append_name(StringInfo buf, const char *key, const char *name)
 	escape_json(buf, zklock_clean_name(name));
 }
 
+/* The name of this host; static. */
+const char *
+zklock_host(void)
+{
+	static char host[64 + 1];
+
+	if (gethostname(host, sizeof(host)) != 0)
+		host[0] = '\0';
+	host[sizeof(host) - 1] = '\0';
+	return host;
+}
+
+/*
+ * What tells this running server from all others: a process id means something
+ * only together with it.  A standby has its primary's system identifier, hence
+ * when the postmaster was started, and its process id.  Static.
+ */
+const char *
+zklock_instance(void)
+{
+	static char instance[64];
+
+	if (instance[0] == '\0')
+		snprintf(instance, sizeof(instance), "%016llx-%llx-%x",
+				 (unsigned long long) GetSystemIdentifier(),
+				 (unsigned long long) PgStartTime, (unsigned) PostmasterPid);
+	return instance;
+}
+
 /*
  * The data of a contender: who asks for the lock, as one line of JSON in
  * UTF-8 (which begins with ZK_OWNER_PREFIX).  Names are at most NAMEDATALEN - 1 bytes and the host's name 64, so
@@ -776,17 +806,12 @@ char *
 zklock_owner_data(void)
 {
 	StringInfoData buf;
-	char		host[64 + 1];
 	char		start[MAXDATELEN + 1];
 	int			utc = 0;
 
-	if (gethostname(host, sizeof(host)) != 0)
-		host[0] = '\0';
-	host[sizeof(host) - 1] = '\0';
-
 	initStringInfo(&buf);
 	append_name(&buf, "cluster", cluster_name);
-	append_name(&buf, "host", host);
+	append_name(&buf, "host", zklock_host());
 	appendStringInfo(&buf, ",\"port\":%d", PostPortNumber);
 	if (OidIsValid(MyDatabaseId))
 	{
@@ -805,6 +830,7 @@ zklock_owner_data(void)
 				application_name != NULL ? application_name : "");
 	JsonEncodeDateTime(start, TimestampTzGetDatum(GetCurrentTimestamp()),
 					   TIMESTAMPTZOID, &utc);
-	appendStringInfo(&buf, ",\"start\":\"%s\"}", start);
+	appendStringInfo(&buf, ",\"start\":\"%s\",\"instance\":\"%s\"}", start,
+					 zklock_instance());
 	return buf.data;
 }

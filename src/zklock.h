@@ -27,8 +27,26 @@
 /* A lock is lost; the class is outside the range reserved by the standard. */
 #define ERRCODE_ZK_LOCK_LOST	MAKE_SQLSTATE('Z', 'K', 'L', '0', '1')
 
-/* Columns that show what the data of a contender says about its owner. */
+/*
+ * What the data of a contender says about its owner; the columns that show that,
+ * in this order, are the first ones.
+ */
+typedef enum ZkOwnerField
+{
+	ZK_OWNER_CLUSTER,
+	ZK_OWNER_HOST,
+	ZK_OWNER_PORT,
+	ZK_OWNER_DATABASE,
+	ZK_OWNER_PID,
+	ZK_OWNER_USER,
+	ZK_OWNER_APPLICATION,
+	ZK_OWNER_START,
+	ZK_OWNER_INSTANCE,			/* see zklock_instance() */
+	ZK_OWNER_FIRE_TIME			/* of the job it runs */
+} ZkOwnerField;
+
 #define ZK_OWNER_COLS			8
+#define ZK_OWNER_FIELDS			10
 
 /* Columns of a job: its last run, the fire time of this one, and who runs it. */
 #define ZK_JOB_COLS				(4 + ZK_OWNER_COLS)
@@ -330,6 +348,8 @@ extern ZkLease zklock_lease_prove(ZkContenderId id, ZkTime asked,
 extern char *zklock_clean_name(const char *name);
 extern char *zklock_convert(const char *text, int length, int from, int to);
 extern char *zklock_owner_data(void);
+extern const char *zklock_host(void);
+extern const char *zklock_instance(void);
 
 /* in handover.c */
 extern bool zklock_handover;
@@ -415,6 +435,8 @@ extern void zklock_tell_revoked(void);
 
 /* in owner.c */
 extern char *zklock_foreign_string(const char *data, int length);
+extern void zklock_owner_fields(const char *data, int length, Datum *values,
+								bool *nulls);
 extern void zklock_owner_columns(const char *data, int length, Datum *values,
 								 bool *nulls);
 extern bool zklock_owner_fire_time(const char *data, int length,
