@@ -622,6 +622,46 @@ zk_queue_count_granted(const ZkQueueEntry *entries, const int64_t *session_ids,
 }
 
 /*
+ * For whom does entry "which" of a sorted queue wait?  Returns how many entries
+ * that are: the first ones.  What is behind the nearest exclusive one ahead of a
+ * shared one waits with it, not for it; what is ahead of that is waited for by
+ * both.  So it makes no difference whether those in between say that they wait.
+ * Those of its own ZooKeeper session, which it never waits for, are for the
+ * caller to leave out.
+ */
+int
+zk_queue_blockers(const ZkQueueEntry *entries, int which)
+{
+	int			blockers = 0;
+
+	for (int i = 0; i < which; i++)
+	{
+		if (entries[i].sequence == entries[which].sequence)
+			break;
+		if (conflicts(&entries[i], &entries[which]))
+			blockers = i + 1;
+	}
+	return blockers;
+}
+
+/*
+ * How many entries of a sorted queue wait for nobody, as their names alone tell?
+ * These are the first ones, and they hold the lock.  Behind them there may be more
+ * that do, but only of ZooKeeper sessions that are among the first ones.
+ */
+int
+zk_queue_front(const ZkQueueEntry *entries, int count)
+{
+	int			front = 0;
+
+	while (front < count &&
+		   (entries[front].sequence == entries[0].sequence ||
+			(entries[0].mode == ZK_SHARED && entries[front].mode == ZK_SHARED)))
+		front++;
+	return front;
+}
+
+/*
  * Read one character of UTF-8 from len (at least 1) bytes.  Returns its length
  * and sets *character, or returns 0 if the bytes are none.
  */

@@ -78,4 +78,7 @@ extern bool zk_queue_granted(const ZkQueueEntry *entries,
 extern int	zk_queue_count_granted(const ZkQueueEntry *entries,
 								   const int64_t *session_ids, int count);
 
+extern int	zk_queue_blockers(const ZkQueueEntry *entries, int which);
+extern int	zk_queue_front(const ZkQueueEntry *entries, int count);
+
 #endif							/* ZKLOCK_QUEUE_H */

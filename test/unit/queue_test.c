@@ -867,6 +867,62 @@ test_paths(void)
 	is_int(wrong, 0, "S102: every character of Unicode as ZooKeeper has it");
 }
 
+typedef struct WaitCase
+{
+	const char *what;
+	const char *queue;			/* X exclusive, s shared; first of the queue first */
+	int			which;
+	int			blockers;
+	int			front;
+} WaitCase;
+
+static const WaitCase wait_cases[] = {
+	{"alone", "X", 0, 0, 1},
+	{"readers only", "sss", 2, 0, 3},
+	{"behind a holder", "XX", 1, 1, 1},
+	{"behind everybody", "XsX", 2, 2, 1},
+	{"a writer behind readers", "ssX", 2, 2, 2},
+	{"a reader behind readers and a writer", "ssXs", 3, 3, 2},
+	{"a reader behind readers behind a writer", "XsssS", 4, 1, 1},
+	{"a reader behind the second writer", "XsXss", 4, 3, 1},
+	{"a reader ahead of it", "XsXss", 1, 1, 1},
+	{"the first writer", "XsXss", 0, 0, 1},
+	{"a reader in a writer's place", "X=", 1, 0, 2},
+	{"one behind a downgrade", "X=X", 2, 2, 2},
+	{"a reader behind a downgrade", "X=s", 2, 1, 2}
+};
+
+/*
+ * Who waits for whom: '=' is a reader with the number of the writer before it.
+ */
+static void
+test_blockers(void)
+{
+	for (int i = 0; i < lengthof(wait_cases); i++)
+	{
+		const WaitCase *test = &wait_cases[i];
+		int			count = (int) strlen(test->queue);
+		char		names[MAX_LIST][80];
+		const char *list[MAX_LIST];
+		ZkQueueEntry entries[MAX_LIST];
+
+		for (int j = 0; j < count; j++)
+		{
+			snprintf(names[j], sizeof(names[j]), "%s%s%010d",
+					 j % 2 ? ALICE : DAVE,
+					 test->queue[j] == 'X' ? "lock-" : "__READ__",
+					 test->queue[j] == '=' ? j - 1 : j);
+			list[j] = names[j];
+		}
+		is_int(zk_queue_sort(list, count, entries, NULL), count, "a queue");
+		is_int(zk_queue_blockers(entries, test->which), test->blockers,
+			   "S72: who is waited for: %s", test->what);
+		is_int(zk_queue_front(entries, count), test->front,
+			   "S72: who holds: %s", test->what);
+	}
+	is_int(zk_queue_front(NULL, 0), 0, "S72: nobody in an empty queue");
+}
+
 int
 main(void)
 {
@@ -878,6 +934,7 @@ main(void)
 	test_decide();
 	test_granted();
 	test_count_granted();
+	test_blockers();
 	test_paths();
 	return done_testing();
 }
