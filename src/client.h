@@ -41,6 +41,7 @@
 
 #include "queue.h"
 #include "record.h"
+#include "waitgraph.h"
 
 /* Stack of each client thread; 16 kB were seen used, by the resolver. */
 #define ZK_THREAD_STACK		(256 * 1024)
@@ -157,6 +158,7 @@ typedef enum ErrandKind
 	ERRAND_HEAD,				/* the same, but only who is first */
 	ERRAND_TREE,				/* the locks at and below a znode */
 	ERRAND_RECORD,				/* the record of a lock; node is its path */
+	ERRAND_WAITS,				/* published waits, and the queues they are in */
 	ERRAND_REVOKE,				/* leave word for a contender's owner */
 	ERRAND_BREAK				/* break a contender */
 } ErrandKind;
@@ -171,6 +173,18 @@ typedef struct Errand
 								 * TREE the child of node to leave out, or NULL */
 	char	   *note;			/* what to write into it; likewise */
 } Errand;
+
+/*
+ * A wait to be published; the strings are malloc'd.  There is none if text is
+ * NULL.
+ */
+typedef struct WaitText
+{
+	uint32_t	serial;
+	char	   *parent;			/* znode below which it is to be */
+	char	   *text;
+	int			len;
+} WaitText;
 
 /*
  * The mailbox.  Everything is under lock but the descriptor, which is set
@@ -203,13 +217,42 @@ typedef struct Door
 	bool		orphaned;		/* zk_client_stop() did not wait for the end */
 	bool		finished;		/* the helper is done, but for its return */
 	Errand		errand;			/* its strings are NULL once taken */
+	WaitText	wait;			/* likewise */
 
 	/* answers for the backend */
+	int64_t		wait_zxid;		/* since when the wait is published; 0 if not */
 	ZkQueueListing *listing;
 	ZkSessionStatus session;
 
 	DoorSlot	slots[ZK_MAX_CONTENDERS];
 } Door;
+
+/*
+ * Enter and leave, on the backend thread.  backend_inside tells an exit
+ * callback that interrupted us (a background worker's default SIGTERM handler
+ * runs exit callbacks from the handler) that the mutex will never come free.
+ */
+static inline void
+door_enter(Door *door)
+{
+	door->backend_inside = 1;
+	pthread_mutex_lock(&door->lock);
+}
+
+static inline void
+door_leave(Door *door)
+{
+	pthread_mutex_unlock(&door->lock);
+	door->backend_inside = 0;
+}
+
+/* Wake the helper for something new.  The lock is held. */
+static inline void
+wake_helper(Door *door)
+{
+	door->wake = true;
+	pthread_cond_signal(&door->wake_helper);
+}
 
 /* An order as the helper takes it; owner is malloc'd and now the taker's. */
 typedef struct DoorOrder
@@ -234,6 +277,7 @@ typedef struct DoorNews
 	ZkTime		stop_by;
 	bool		renew;
 	Errand		errand;
+	WaitText	wait;
 } DoorNews;
 
 /* What a request on its way is for. */
@@ -260,7 +304,8 @@ typedef enum RequestKind
 	REQ_OWN,					/* the own contender's data, and a watch */
 	REQ_BREAK,					/* a step of breaking a contender */
 	REQ_READ_INQUIRY,			/* an ACL, likewise */
-	REQ_TREE					/* a step of reading a tree */
+	REQ_TREE,					/* a step of reading a tree, or published waits */
+	REQ_PUBLISH					/* a step of publishing a wait */
 } RequestKind;
 
 /* A request on its way.  engine_lock. */
@@ -472,6 +517,33 @@ typedef struct TreeRead
 	char		detail[ZK_DETAIL_SIZE]; /* path of the first of them */
 } TreeRead;
 
+/* Is the znode of a published wait there? */
+typedef enum WaitZnode
+{
+	WAIT_ABSENT,
+	WAIT_UNKNOWN,				/* something was sent, and not answered */
+	WAIT_THERE
+} WaitZnode;
+
+/*
+ * The published wait of this client (publish.c).  A znode of ours can exist only
+ * while znode is not WAIT_ABSENT; then it is wanted or being reaped.  engine_lock.
+ */
+typedef struct Publication
+{
+	WaitText	wanted;
+	WaitZnode	znode;
+	bool		current;		/* it says what is wanted */
+	bool		given_up;		/* it cannot be made to */
+	bool		stuck;			/* it cannot be deleted */
+	bool		pending;		/* an answer is to come */
+	bool		need_parents;
+	uint8_t		attempts;		/* creates in vain, in a row */
+	uint32_t	sent;			/* serial of what was sent last */
+	ZkTime		retry_at;		/* nothing is sent before then */
+	char		path[ZK_NODE_PATH_SIZE + 32];
+} Publication;
+
 /* How far the breaking of a contender has come. */
 typedef enum BreakStep
 {
@@ -553,6 +625,7 @@ struct ZkClient
 	QueueRead	read;
 	Breaking	breaking;
 	TreeRead	tree;
+	Publication publication;
 	uint16_t	used;			/* contenders in use lie below */
 	Contender	contenders[ZK_MAX_CONTENDERS];
 };
@@ -588,8 +661,6 @@ extern void zk_door_publish_listing(Door *door, uint32_t serial,
 extern void zk_errand_clear(Errand *errand);
 
 /* in door.c, too: seen from the backend thread */
-extern void zk_door_enter(Door *door);
-extern void zk_door_leave(Door *door);
 extern DoorSlot *zk_door_find(Door *door, ZkContenderId id);
 extern void zk_door_give_errand(Door *door, const Errand *errand);
 
@@ -608,6 +679,7 @@ extern ZkTime zk_requests_unanswered_since(const ZkClient *client);
 extern void zk_requests_forget(ZkClient *client);
 extern void zk_requests_forget_errand(ZkClient *client);
 extern int	zk_send_sync(ZkClient *client, const char *path);
+extern void zk_requests_forget_publish(ZkClient *client);
 extern bool zk_multi_possible(const ZkClient *client);
 extern bool zk_is_connection_error(int rc);
 extern ZkError zk_answer_error(int rc);
@@ -767,6 +839,33 @@ extern void zk_errand_failed(ZkClient *client, ZkError error,
 extern void zk_tree_advance(ZkClient *client);
 extern void zk_tree_restart(ZkClient *client);
 extern void zk_tree_forget(ZkClient *client);
+extern void zk_tree_failed(ZkClient *client, ZkError error, const char *detail);
+extern bool zk_tree_reserve(ZkClient *client, size_t bytes);
+extern bool zk_tree_make_room(ZkClient *client, int more);
+extern bool zk_tree_add(ZkClient *client, char *path, char *name, int lock);
+extern char *zk_tree_child_path(const char *parent, const char *name);
+extern bool zk_tree_add_contenders(ZkClient *client, int lock,
+								   const struct String_vector *children);
+extern void zk_tree_forbidden(ZkClient *client, int which);
+extern TreeItem *zk_tree_answered(const void *context, ZkClient **client,
+								  int *which);
+extern void zk_tree_refused(ZkClient *client, int which, int rc);
+extern bool zk_tree_all_answered(ZkClient *client,
+								 bool (*send) (ZkClient *client, int which));
+extern bool zk_tree_ready(ZkClient *client);
+
+/* in waits.c: reading published waits for the backend */
+extern void zk_waits_advance(ZkClient *client);
+
+/* in publish.c: publishing one's own */
+extern void zk_wait_clear(WaitText *wait);
+extern void zk_publish_begin(ZkClient *client, WaitText *wait);
+extern void zk_publish_advance(ZkClient *client);
+extern void zk_publish_interrupted(ZkClient *client);
+extern void zk_publish_session_over(ZkClient *client);
+extern bool zk_publish_needs_ensemble(const ZkClient *client);
+extern bool zk_publish_settled(const ZkClient *client);
+extern ZkTime zk_publish_due(const ZkClient *client);
 
 /* in errand.c: what the backend wants of the contenders of others */
 extern void zk_errand_begin(ZkClient *client, Errand *errand);

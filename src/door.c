@@ -36,25 +36,6 @@
 	(((ZkContenderId) (generation) << 16) | (ZkContenderId) (slot))
 
 /*
- * Enter and leave, on the backend thread.  backend_inside tells an exit
- * callback that interrupted us (a background worker's default SIGTERM handler
- * runs exit callbacks from the handler) that the mutex will never come free.
- */
-void
-zk_door_enter(Door *door)
-{
-	door->backend_inside = 1;
-	pthread_mutex_lock(&door->lock);
-}
-
-void
-zk_door_leave(Door *door)
-{
-	pthread_mutex_unlock(&door->lock);
-	door->backend_inside = 0;
-}
-
-/*
  * Make an empty mailbox in zeroed memory.  False with the reason in detail.
  */
 bool
@@ -90,6 +71,7 @@ zk_door_destroy(Door *door)
 		free(door->slots[i].room);
 	}
 	zk_errand_clear(&door->errand);
+	zk_wait_clear(&door->wait);
 	zk_queue_free(door->listing);
 	pthread_cond_destroy(&door->wake_helper);
 	pthread_mutex_destroy(&door->lock);
@@ -212,14 +194,6 @@ slot_id(Door *door, DoorSlot *slot)
 	return MAKE_ID(slot - door->slots, slot->generation);
 }
 
-/* Wake the helper for something new.  The lock is held. */
-static void
-wake_helper(Door *door)
-{
-	door->wake = true;
-	pthread_cond_signal(&door->wake_helper);
-}
-
 /* Give an order: the latest one counts.  The lock is held. */
 static void
 give_order(Door *door, DoorSlot *slot, ZkOrder order)
@@ -282,9 +256,9 @@ zk_client_status(ZkClient *client, ZkSessionStatus *status)
 {
 	Door	   *door = &client->door;
 
-	zk_door_enter(door);
+	door_enter(door);
 	*status = door->session;
-	zk_door_leave(door);
+	door_leave(door);
 	if (atomic_load(&zk_poisoned))
 	{
 		status->state = ZK_SESSION_CLOSED;
@@ -304,10 +278,10 @@ zk_client_renew(ZkClient *client)
 {
 	Door	   *door = &client->door;
 
-	zk_door_enter(door);
+	door_enter(door);
 	door->renew = true;
 	wake_helper(door);
-	zk_door_leave(door);
+	door_leave(door);
 }
 
 bool
@@ -398,7 +372,7 @@ zk_contenders_request(ZkClient *client, const ZkContenderWish *wish, int count,
 	*error = ZK_ERR_LIMIT;
 	if (count > ZK_MAX_GROUP)
 		return false;
-	zk_door_enter(door);
+	door_enter(door);
 	asked = slots_allocate(door, wish, count, nodes, slots, error);
 	for (int i = 0; asked && i < count; i++)
 	{
@@ -412,7 +386,7 @@ zk_contenders_request(ZkClient *client, const ZkContenderWish *wish, int count,
 	}
 	if (asked)
 		forget_error(door);
-	zk_door_leave(door);
+	door_leave(door);
 	return asked;
 }
 
@@ -424,7 +398,7 @@ zk_contender_reserve(ZkClient *client, ZkContenderId exclusive, ZkError *error)
 	DoorSlot   *held;
 	DoorSlot   *slot = NULL;
 
-	zk_door_enter(door);
+	door_enter(door);
 	held = zk_door_find(door, exclusive);
 	*error = ZK_ERR_OTHER;
 	if (held != NULL)
@@ -435,7 +409,7 @@ zk_contender_reserve(ZkClient *client, ZkContenderId exclusive, ZkError *error)
 		slot->status.state = ZK_RESERVED;
 		id = slot_id(door, slot);
 	}
-	zk_door_leave(door);
+	door_leave(door);
 	return id;
 }
 
@@ -447,7 +421,7 @@ zk_contender_downgrade(ZkClient *client, ZkContenderId exclusive,
 	DoorSlot   *from;
 	DoorSlot   *to;
 
-	zk_door_enter(door);
+	door_enter(door);
 	from = zk_door_find(door, exclusive);
 	to = zk_door_find(door, shared);
 	if (from != NULL && to != NULL)
@@ -462,7 +436,7 @@ zk_contender_downgrade(ZkClient *client, ZkContenderId exclusive,
 		count_loss(door, to);
 		give_order(door, to, ZK_ORDER_DOWNGRADE);
 	}
-	zk_door_leave(door);
+	door_leave(door);
 }
 
 void
@@ -471,7 +445,7 @@ zk_contender_release(ZkClient *client, ZkContenderId id)
 	Door	   *door = &client->door;
 	DoorSlot   *slot;
 
-	zk_door_enter(door);
+	door_enter(door);
 	slot = zk_door_find(door, id);
 	if (slot != NULL)
 	{
@@ -479,7 +453,7 @@ zk_contender_release(ZkClient *client, ZkContenderId id)
 		slot->status.state = shown_state(slot, slot->status.state);
 		count_loss(door, slot);
 	}
-	zk_door_leave(door);
+	door_leave(door);
 }
 
 void
@@ -488,7 +462,7 @@ zk_contender_abandon(ZkClient *client, ZkContenderId id)
 	Door	   *door = &client->door;
 	DoorSlot   *slot;
 
-	zk_door_enter(door);
+	door_enter(door);
 	slot = zk_door_find(door, id);
 	if (slot != NULL)
 	{
@@ -499,7 +473,7 @@ zk_contender_abandon(ZkClient *client, ZkContenderId id)
 		else
 			give_order(door, slot, ZK_ORDER_ABANDON);
 	}
-	zk_door_leave(door);
+	door_leave(door);
 }
 
 void
@@ -509,14 +483,14 @@ zk_contender_rely_on(ZkClient *client, ZkContenderId id)
 	DoorSlot   *slot;
 	bool		lost = false;
 
-	zk_door_enter(door);
+	door_enter(door);
 	slot = zk_door_find(door, id);
 	if (slot != NULL)
 	{
 		slot->relied_on = true;
 		lost = count_loss(door, slot);
 	}
-	zk_door_leave(door);
+	door_leave(door);
 	if (lost)
 		zk_signal_loss();
 }
@@ -540,13 +514,13 @@ zk_contender_status(ZkClient *client, ZkContenderId id,
 	Door	   *door = &client->door;
 	DoorSlot   *slot;
 
-	zk_door_enter(door);
+	door_enter(door);
 	slot = zk_door_find(door, id);
 	if (slot != NULL)
 		*status = slot->status;
 	else
 		memset(status, 0, sizeof(*status));
-	zk_door_leave(door);
+	door_leave(door);
 
 	if (!atomic_load(&zk_poisoned))
 		return;
@@ -570,11 +544,11 @@ zk_contender_lease_runs(ZkClient *client, ZkContenderId id)
 	DoorSlot   *slot;
 	bool		runs;
 
-	zk_door_enter(door);
+	door_enter(door);
 	slot = zk_door_find(door, id);
 	runs = slot != NULL && slot->status.state == ZK_HELD &&
 		zk_now() < slot->status.lease_end;
-	zk_door_leave(door);
+	door_leave(door);
 	return runs && !atomic_load(&zk_poisoned);
 }
 
@@ -598,7 +572,7 @@ zk_door_give_errand(Door *door, const Errand *errand)
 	Errand		old;
 	ZkQueueListing *old_listing;
 
-	zk_door_enter(door);
+	door_enter(door);
 	old = door->errand;
 	old_listing = door->listing;
 	door->errand = *errand;
@@ -609,7 +583,7 @@ zk_door_give_errand(Door *door, const Errand *errand)
 	if (errand->node != NULL)
 		forget_error(door);
 	wake_helper(door);
-	zk_door_leave(door);
+	door_leave(door);
 	zk_errand_clear(&old);
 	zk_queue_free(old_listing);
 }
@@ -645,6 +619,14 @@ zk_tree_request(ZkClient *client, const char *node, const char *except)
 }
 
 void
+zk_waits_request(ZkClient *client, const char *parent)
+{
+	Errand		errand = {.kind = ERRAND_WAITS,.node = strdup(parent)};
+
+	zk_door_give_errand(&client->door, &errand);
+}
+
+void
 zk_queue_break(ZkClient *client, const char *node, const char *name,
 			   const char *who, bool only_revoke)
 {
@@ -668,10 +650,10 @@ zk_queue_take(ZkClient *client)
 	Door	   *door = &client->door;
 	ZkQueueListing *listing;
 
-	zk_door_enter(door);
+	door_enter(door);
 	listing = door->listing;
 	door->listing = NULL;
-	zk_door_leave(door);
+	door_leave(door);
 	return listing;
 }
 
@@ -818,8 +800,10 @@ zk_door_wait(Door *door, ZkTime until, DoorNews *news)
 	news->stop_by = door->stop_by;
 	news->renew = door->renew;
 	news->errand = door->errand;
+	news->wait = door->wait;
 	door->renew = false;
 	door->errand.node = door->errand.name = door->errand.note = NULL;
+	door->wait.parent = door->wait.text = NULL;
 	pthread_mutex_unlock(&door->lock);
 }
 

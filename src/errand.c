@@ -5,7 +5,7 @@
  *	  for a lock back, to break one.
  *
  * There is one errand at a time; the next one takes its place.  Reading a queue
- * is in listing.c, reading a tree of them in tree.c.  The others go like this:
+ * is in listing.c, reading a tree of them in tree.c, published waits in waits.c.  The others go like this:
  *
  * LOOK		get the contender, to see whose it is
  * MARK		write a note into it: "__REVOKE__" (that is all of a revocation), or
@@ -335,6 +335,8 @@ zk_errand_advance(ZkClient *client)
 		zk_tree_advance(client);
 	else if (client->errand.kind == ERRAND_RECORD)
 		zk_record_errand_advance(client);
+	else if (client->errand.kind == ERRAND_WAITS)
+		zk_waits_advance(client);
 	else
 		break_advance(client);
 }
@@ -342,7 +344,8 @@ zk_errand_advance(ZkClient *client)
 /*
  * The connection was lost, or the handle closed: begin again.  What was found
  * before something was changed is kept, for the contender may be gone by now;
- * and what was found of a tree, for there may be much of it.
+ * and what was found of a tree, for there may be much of it.  Waits are read within
+ * one connection, as one server sees them.
  */
 void
 zk_errand_restart(ZkClient *client)
@@ -351,7 +354,10 @@ zk_errand_restart(ZkClient *client)
 
 	zk_requests_forget_errand(client);
 	zk_read_restart(client);
-	zk_tree_restart(client);
+	if (client->errand.kind == ERRAND_WAITS)
+		zk_tree_forget(client);
+	else
+		zk_tree_restart(client);
 	breaking->pending = false;
 	breaking->step = BREAK_LOOK;
 }

@@ -173,6 +173,7 @@ zk_member_fill(ZkQueueMember *member, const char *value, int value_len,
 			   const struct Stat *stat)
 {
 	member->czxid = stat->czxid;
+	member->mzxid = stat->mzxid;
 	member->session_id = stat->ephemeralOwner;
 	member->ctime_ms = stat->ctime;
 	if (value_len > 0)

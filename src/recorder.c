@@ -483,12 +483,12 @@ zk_contender_record(ZkClient *client, ZkContenderId id, ZkRecord *record)
 	bool		known;
 
 	memset(record, 0, sizeof(*record));
-	zk_door_enter(door);
+	door_enter(door);
 	slot = zk_door_find(door, id);
 	known = slot != NULL && slot->room != NULL && slot->room->known;
 	if (known)
 		*record = slot->room->found;
-	zk_door_leave(door);
+	door_leave(door);
 	return known;
 }
 
@@ -498,14 +498,14 @@ zk_contender_note(ZkClient *client, ZkContenderId id, const ZkRecord *note)
 	Door	   *door = &client->door;
 	DoorSlot   *slot;
 
-	zk_door_enter(door);
+	door_enter(door);
 	slot = zk_door_find(door, id);
 	if (slot != NULL && slot->room != NULL)
 	{
 		slot->room->note = *note;
 		slot->room->noted = true;
 	}
-	zk_door_leave(door);
+	door_leave(door);
 }
 
 void

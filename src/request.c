@@ -255,6 +255,21 @@ zk_requests_forget_errand(ZkClient *client)
 }
 
 /*
+ * The same for what was sent to publish a wait.  engine_lock.
+ */
+void
+zk_requests_forget_publish(ZkClient *client)
+{
+	for (int i = 0; i < ZK_MAX_IN_FLIGHT; i++)
+	{
+		if (client->requests[i].kind != REQ_PUBLISH)
+			continue;
+		client->requests[i].kind = REQ_FREE;
+		client->free_requests++;
+	}
+}
+
+/*
  * May a multi-op be sent?  To be asked right before each, as zoo_amulti() frees
  * what is not its own when it is given several operations and finds the handle
  * dead: the process would end.  The library knows of a loss before we are told

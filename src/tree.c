@@ -22,6 +22,8 @@
  * has been there at some time during the walk, give or take what the server
  * that answers is behind.
  *
+ * Published waits (waits.c) are read as another kind of walk, with the same array.
+ *
  * All functions run on client threads under engine_lock.
  *
  * IDENTIFICATION
@@ -61,8 +63,8 @@ zk_tree_forget(ZkClient *client)
 }
 
 /* The walk has failed: say why, and end it. */
-static void
-failed(ZkClient *client, ZkError error, const char *detail)
+void
+zk_tree_failed(ZkClient *client, ZkError error, const char *detail)
 {
 	zk_tree_forget(client);
 	zk_errand_failed(client, error, detail);
@@ -72,18 +74,20 @@ failed(ZkClient *client, ZkError error, const char *detail)
  * Something that takes so many bytes is to be kept.  False, and the walk has
  * failed, if that is too much.
  */
-static bool
-reserve_bytes(ZkClient *client, size_t bytes)
+bool
+zk_tree_reserve(ZkClient *client, size_t bytes)
 {
 	char		detail[ZK_DETAIL_SIZE];
+	size_t		limit = client->errand.kind == ERRAND_WAITS ?
+		ZK_WAITS_MAX_BYTES : ZK_TREE_MAX_BYTES;
 
 	client->tree.bytes += bytes;
-	if (client->tree.bytes <= ZK_TREE_MAX_BYTES)
+	if (client->tree.bytes <= limit)
 		return true;
 	snprintf(detail, sizeof(detail),
 			 "The paths and the data of the contenders take more than %d MB.",
-			 ZK_TREE_MAX_BYTES / (1024 * 1024));
-	failed(client, ZK_ERR_TREE, detail);
+			 (int) (limit / (1024 * 1024)));
+	zk_tree_failed(client, ZK_ERR_TREE, detail);
 	return false;
 }
 
@@ -91,19 +95,21 @@ reserve_bytes(ZkClient *client, size_t bytes)
  * Make room for so many more items.  False, and the walk has failed, if there
  * is none.
  */
-static bool
-make_room(ZkClient *client, int more)
+bool
+zk_tree_make_room(ZkClient *client, int more)
 {
 	TreeRead   *tree = &client->tree;
 	char		detail[ZK_DETAIL_SIZE];
 	int			room = tree->room > 0 ? tree->room : FIRST_ROOM;
+	int			limit = client->errand.kind == ERRAND_WAITS ?
+		ZK_WAITS_MAX_ZNODES : ZK_TREE_MAX_ZNODES;
 	TreeItem   *items;
 
-	if (more > ZK_TREE_MAX_ZNODES - tree->count)
+	if (more > limit - tree->count)
 	{
 		snprintf(detail, sizeof(detail), "There are more than %d znodes.",
-				 ZK_TREE_MAX_ZNODES);
-		failed(client, ZK_ERR_TREE, detail);
+				 limit);
+		zk_tree_failed(client, ZK_ERR_TREE, detail);
 		return false;
 	}
 	while (room < tree->count + more)
@@ -113,7 +119,7 @@ make_room(ZkClient *client, int more)
 	items = realloc(tree->items, sizeof(TreeItem) * (size_t) room);
 	if (items == NULL)
 	{
-		failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
+		zk_tree_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
 		return false;
 	}
 	tree->items = items;
@@ -126,8 +132,8 @@ make_room(ZkClient *client, int more)
  * its name and the index of its lock node.  The string, malloc'd, is taken over.
  * False, and the walk has failed, if it is NULL or too long.
  */
-static bool
-add_item(ZkClient *client, char *path, char *name, int lock)
+bool
+zk_tree_add(ZkClient *client, char *path, char *name, int lock)
 {
 	TreeRead   *tree = &client->tree;
 	TreeItem   *item = &tree->items[tree->count];
@@ -135,7 +141,7 @@ add_item(ZkClient *client, char *path, char *name, int lock)
 
 	if (string == NULL)
 	{
-		failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
+		zk_tree_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
 		return false;
 	}
 	memset(item, 0, sizeof(*item));
@@ -143,12 +149,12 @@ add_item(ZkClient *client, char *path, char *name, int lock)
 	item->member.name = name;
 	item->lock = lock;
 	tree->count++;
-	return reserve_bytes(client, sizeof(TreeItem) + strlen(string) + 1);
+	return zk_tree_reserve(client, sizeof(TreeItem) + strlen(string) + 1);
 }
 
 /* The path of a child; malloc'd, NULL if out of memory. */
-static char *
-child_path(const char *parent, const char *name)
+char *
+zk_tree_child_path(const char *parent, const char *name)
 {
 	char	   *path;
 
@@ -159,8 +165,8 @@ child_path(const char *parent, const char *name)
  * Add those children of a znode that are contenders, in queue order.  There is
  * room for them.  False if the walk has failed.
  */
-static bool
-add_contenders(ZkClient *client, int lock, const struct String_vector *children)
+bool
+zk_tree_add_contenders(ZkClient *client, int lock, const struct String_vector *children)
 {
 	size_t		room = (size_t) children->count + 1;
 	ZkQueueEntry *entries = malloc(sizeof(ZkQueueEntry) * room);
@@ -169,7 +175,7 @@ add_contenders(ZkClient *client, int lock, const struct String_vector *children)
 
 	if (entries == NULL)
 	{
-		failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
+		zk_tree_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
 		return false;
 	}
 	count = zk_queue_sort((const char *const *) children->data,
@@ -177,7 +183,7 @@ add_contenders(ZkClient *client, int lock, const struct String_vector *children)
 	client->tree.items[lock].first = client->tree.count;
 	client->tree.items[lock].contenders = count;
 	for (int i = 0; good && i < count; i++)
-		good = add_item(client, NULL, strdup(entries[i].name), lock);
+		good = zk_tree_add(client, NULL, strdup(entries[i].name), lock);
 	free(entries);
 	return good;
 }
@@ -200,9 +206,9 @@ add_znodes(ZkClient *client, int parent, const struct String_vector *children)
 		if (zk_queue_parse(name, &entry) ||
 			(reserved != NULL && strcmp(name, reserved) == 0))
 			continue;
-		good = add_item(client,
-						child_path(client->tree.items[parent].path, name),
-						NULL, -1);
+		good = zk_tree_add(client,
+						   zk_tree_child_path(client->tree.items[parent].path, name),
+						   NULL, -1);
 	}
 	return good;
 }
@@ -211,8 +217,8 @@ add_znodes(ZkClient *client, int parent, const struct String_vector *children)
  * The children of a znode may not be listed: go on without, if it is not the one
  * that was asked for.
  */
-static void
-forbidden(ZkClient *client, int which)
+void
+zk_tree_forbidden(ZkClient *client, int which)
 {
 	TreeRead   *tree = &client->tree;
 	const char *path = tree->items[which].path;
@@ -227,8 +233,8 @@ forbidden(ZkClient *client, int which)
 	snprintf(detail, sizeof(detail),
 			 "Not authorized to list the children of znode \"%.120s\": READ permission is missing.",
 			 path);
-	failed(client, client->identity.credential != NULL ? ZK_ERR_REFUSED :
-		   ZK_ERR_FORBIDDEN, detail);
+	zk_tree_failed(client, client->identity.credential != NULL ? ZK_ERR_REFUSED :
+				   ZK_ERR_FORBIDDEN, detail);
 }
 
 /* An item is to be asked for once more. */
@@ -244,8 +250,8 @@ ask_again(TreeRead *tree, int which)
  * The item that a completion is about, the lock taken; NULL, without the lock,
  * if nobody waits for the answer any more.
  */
-static TreeItem *
-answered(const void *context, ZkClient **client, int *which)
+TreeItem *
+zk_tree_answered(const void *context, ZkClient **client, int *which)
 {
 	Request		request;
 	TreeRead   *tree;
@@ -263,13 +269,13 @@ answered(const void *context, ZkClient **client, int *which)
 /*
  * Deal with an answer that is neither ZOK nor ZNONODE.
  */
-static void
-refused(ZkClient *client, int which, int rc)
+void
+zk_tree_refused(ZkClient *client, int which, int rc)
 {
 	TreeRead   *tree = &client->tree;
 
 	if (zk_identity_wanted(&client->identity, rc))
-		failed(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
+		zk_tree_failed(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
 	else if (zk_is_connection_error(rc))
 	{
 		tree->lost = true;
@@ -278,7 +284,7 @@ refused(ZkClient *client, int which, int rc)
 	else if (rc == ZTHROTTLEDOP)
 		ask_again(tree, which);
 	else
-		failed(client, zk_answer_error(rc), zk_answer_text(rc));
+		zk_tree_failed(client, zk_answer_error(rc), zk_answer_text(rc));
 }
 
 /* The completion ends: do what comes next. */
@@ -295,19 +301,19 @@ on_children(int rc, const struct String_vector *children, const void *context)
 	ZkClient   *client;
 	int			which;
 
-	if (answered(context, &client, &which) == NULL)
+	if (zk_tree_answered(context, &client, &which) == NULL)
 		return;
 	if (rc == ZOK)
 	{
 		client->tree.progress = true;
-		if (make_room(client, children->count) &&
-			add_contenders(client, which, children))
+		if (zk_tree_make_room(client, children->count) &&
+			zk_tree_add_contenders(client, which, children))
 			(void) add_znodes(client, which, children);
 	}
 	else if (rc == ZNOAUTH)
-		forbidden(client, which);
+		zk_tree_forbidden(client, which);
 	else if (rc != ZNONODE)
-		refused(client, which, rc);
+		zk_tree_refused(client, which, rc);
 	leave(client);
 }
 
@@ -316,7 +322,7 @@ on_stat(int rc, const struct Stat *stat, const void *context)
 {
 	ZkClient   *client;
 	int			which;
-	TreeItem   *item = answered(context, &client, &which);
+	TreeItem   *item = zk_tree_answered(context, &client, &which);
 
 	if (item == NULL)
 		return;
@@ -327,7 +333,7 @@ on_stat(int rc, const struct Stat *stat, const void *context)
 		item->size = stat->dataLength;
 	}
 	else if (rc != ZNONODE)
-		refused(client, which, rc);
+		zk_tree_refused(client, which, rc);
 	leave(client);
 }
 
@@ -341,7 +347,7 @@ on_data(int rc, const char *value, int value_len, const struct Stat *stat,
 {
 	ZkClient   *client;
 	int			which;
-	TreeItem   *item = answered(context, &client, &which);
+	TreeItem   *item = zk_tree_answered(context, &client, &which);
 
 	if (item == NULL)
 		return;
@@ -350,13 +356,13 @@ on_data(int rc, const char *value, int value_len, const struct Stat *stat,
 		client->tree.progress = true;
 		item->data_known = true;
 		if (rc == ZOK && value_len <= ZK_TREE_MAX_DATA &&
-			reserve_bytes(client, (size_t) (value_len > 0 ? value_len : 0)))
+			zk_tree_reserve(client, (size_t) (value_len > 0 ? value_len : 0)))
 			zk_member_fill(&item->member, value, value_len, stat);
 	}
 	else if (rc == ZNONODE)
 		item->member.czxid = 0;
 	else
-		refused(client, which, rc);
+		zk_tree_refused(client, which, rc);
 	leave(client);
 }
 
@@ -370,14 +376,14 @@ send_item(ZkClient *client, int which)
 	TreeRead   *tree = &client->tree;
 	TreeItem   *item = &tree->items[which];
 	char	   *path = item->lock < 0 ? item->path :
-		child_path(tree->items[item->lock].path, item->member.name);
+		zk_tree_child_path(tree->items[item->lock].path, item->member.name);
 	void	   *context = zk_request_begin(client, REQ_TREE, which);
 	int			rc;
 
 	if (path == NULL)
 	{
 		zk_request_undo(client, context);
-		failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
+		zk_tree_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
 		return false;
 	}
 	if (item->lock < 0)
@@ -513,7 +519,7 @@ complete(ZkClient *client)
 		owners == NULL)
 	{
 		zk_queue_free(listing);
-		failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
+		zk_tree_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
 	}
 	else
 	{
@@ -528,11 +534,11 @@ complete(ZkClient *client)
 }
 
 /*
- * Send what is to be asked for, as far as there is room.  Returns whether
- * everything was asked for and answered.
+ * Ask for what is to be asked for, with "send", as far as there is room.  Returns
+ * whether everything was asked for and answered.
  */
-static bool
-all_answered(ZkClient *client)
+bool
+zk_tree_all_answered(ZkClient *client, bool (*send) (ZkClient *client, int which))
 {
 	TreeRead   *tree = &client->tree;
 
@@ -540,11 +546,32 @@ all_answered(ZkClient *client)
 	{
 		if (tree->items[tree->next].step == TREE_TODO &&
 			(!zk_requests_available(client, ZK_READ_RESERVE) ||
-			 !send_item(client, tree->next)))
+			 !send(client, tree->next)))
 			return false;
 		tree->next++;
 	}
 	return tree->pending == 0;
+}
+
+/*
+ * Is there a walk that can be gone on with now?  It has its first item then.
+ */
+bool
+zk_tree_ready(ZkClient *client)
+{
+	TreeRead   *tree = &client->tree;
+
+	if (client->errand.node == NULL || !client->connected ||
+		atomic_load(&zk_poisoned))
+		return false;
+	if (tree->failures >= MAX_FAILURES)
+	{
+		zk_tree_failed(client, ZK_ERR_UNSTEADY, "Nothing was answered in between.");
+		return false;
+	}
+	return tree->count > 0 ||
+		(zk_tree_make_room(client, 1) &&
+		 zk_tree_add(client, strdup(client->errand.node), NULL, -1));
 }
 
 /*
@@ -555,21 +582,11 @@ zk_tree_advance(ZkClient *client)
 {
 	TreeRead   *tree = &client->tree;
 
-	if (client->errand.node == NULL || !client->connected ||
-		atomic_load(&zk_poisoned))
-		return;
-	if (tree->failures >= MAX_FAILURES)
-	{
-		failed(client, ZK_ERR_UNSTEADY, "Nothing was answered in between.");
-		return;
-	}
-	if (tree->count == 0 &&
-		(!make_room(client, 1) ||
-		 !add_item(client, strdup(client->errand.node), NULL, -1)))
+	if (!zk_tree_ready(client))
 		return;
 	if (!tree->synced && zk_requests_available(client, ZK_READ_RESERVE))
 		tree->synced = zk_send_sync(client, client->errand.node) == ZOK;
-	while (all_answered(client))
+	while (zk_tree_all_answered(client, send_item))
 		if (!want_data(tree))
 		{
 			complete(client);

@@ -62,6 +62,15 @@
 #define ZK_TREE_MAX_BYTES	(32 * 1024 * 1024)
 #define ZK_TREE_MAX_DATA	4096
 
+/*
+ * What one read of published waits visits and keeps: waits; znodes, their locks'
+ * contenders included; bytes; and bytes of one wait.
+ */
+#define ZK_WAITS_MAX		2000
+#define ZK_WAITS_MAX_ZNODES	20000
+#define ZK_WAITS_MAX_BYTES	(8 * 1024 * 1024)
+#define ZK_WAIT_MAX_TEXT	(96 * 1024)
+
 /* Longest name of a contender of our own, terminating NUL included. */
 #define ZK_NAME_SIZE		80
 
@@ -300,11 +309,15 @@ typedef struct ZkQueueMember
 	int64_t		sequence;
 	int64_t		session_id;		/* ephemeralOwner; 0 for a persistent node */
 	int64_t		czxid;
+	int64_t		mzxid;
 	int64_t		ctime_ms;		/* server's wall clock, since 1970 */
 	char	   *data;			/* not NUL-terminated, untrusted; NULL if empty */
 	int			data_len;
 
-	/* In a tree only: the lock node, and the contenders below it. */
+	/*
+	 * In a tree only: the lock node, and the contenders below it.  Among waits:
+	 * the lock node, of its first contender only.
+	 */
 	char	   *node;
 	int			holders;
 	int			waiters;
@@ -319,6 +332,8 @@ typedef struct ZkQueueListing
 	int			forbidden;		/* in a tree: znodes that may not be listed; the
 								 * detail is the path of one, maybe cut short */
 	ZkRecord	record;			/* if that was read; then count is 0 */
+	int			waits;			/* among waits: so many members are such, and
+								 * behind them are contenders */
 	ZkQueueMember *members;
 } ZkQueueListing;
 
@@ -563,6 +578,38 @@ extern void zk_tree_request(ZkClient *client, const char *node,
  */
 extern void zk_record_request(ZkClient *client, const char *node,
 							  const char *root);
+
+/*
+ * Publish what this client waits for: text, of less than ZK_WAIT_MAX_TEXT bytes,
+ * copied, as data of an ephemeral child of a znode (parent), which is made if it
+ * is missing.  The text is as waitgraph.c has it.  It takes the place of what was
+ * published before.  If it cannot be published that is logged, and nothing else
+ * comes of it.
+ */
+extern void zk_wait_publish(ZkClient *client, const char *parent,
+							const char *text, size_t len);
+
+/*
+ * Have it deleted, if there is something; as with a contender that was abandoned,
+ * the client sees to it.  Allocates nothing, and cannot fail.
+ */
+extern void zk_wait_withdraw(ZkClient *client);
+
+/*
+ * The zxid at which what is to be published was, 0 if it is not yet.  It changes
+ * when that was done anew, as after the loss of a connection.
+ */
+extern int64_t zk_wait_zxid(ZkClient *client);
+
+/*
+ * Read the waits that are published below a znode, and the queues that they are
+ * in.  The members are the waits first, each with the ZooKeeper session and the
+ * mzxid of its znode; then the contenders of each lock, in queue order, the first
+ * with the lock node.  Only of those that hold the lock (zk_queue_front) are owner
+ * and data known.  Counts as a read of a queue; it begins when what this
+ * client publishes is there.  ZK_ERR_TREE when there is too much to be read.
+ */
+extern void zk_waits_request(ZkClient *client, const char *parent);
 
 /*
  * Break a contender of somebody else's (name, passed zk_contender_check()) below

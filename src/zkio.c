@@ -128,6 +128,7 @@ session_over(ZkClient *client, bool expired)
 	zk_requests_forget(client);
 	zk_leases_handle_closed(client);
 	zk_errand_restart(client);
+	zk_publish_session_over(client);
 	zk_contenders_session_over(client, expired);
 }
 
@@ -183,6 +184,7 @@ session_connected(ZkClient *client, zhandle_t *zh)
 	publish_session(client, ZK_SESSION_CONNECTED);
 
 	zk_contenders_connected(client);
+	zk_publish_advance(client);
 	zk_errand_advance(client);
 	zk_leases_connected(client);
 	zk_door_wake_helper(&client->door);
@@ -228,6 +230,7 @@ session_suspended(ZkClient *client)
 	if (client->disconnected_at == 0)
 		client->disconnected_at = zk_now();
 	zk_contenders_disconnected(client);
+	zk_publish_interrupted(client);
 	zk_errand_restart(client);
 	publish_session(client, unconnected_state(client));
 	zk_door_wake_helper(&client->door);
@@ -304,6 +307,7 @@ close_handle(ZkClient *client)
 	zk_requests_forget(client);
 	zk_leases_handle_closed(client);
 	zk_contenders_handle_closed(client);
+	zk_publish_interrupted(client);
 	zk_errand_restart(client);
 	pthread_mutex_unlock(&client->engine_lock);
 
@@ -426,6 +430,7 @@ ensemble_needed(const ZkClient *client, bool *wanted)
 	bool		needed = client->errand.node != NULL;
 
 	*wanted = needed;
+	needed |= zk_publish_needs_ensemble(client);
 	for (int i = 0; i < client->used; i++)
 	{
 		if (!zk_contender_needs_ensemble(&client->contenders[i]))
@@ -569,6 +574,8 @@ take_news(ZkClient *client, DoorNews *news)
 		carry_out(client, &order);
 	if (news->renew)
 		client->prove_since = zk_now();
+	if (news->wait.serial != client->publication.wanted.serial)
+		zk_publish_begin(client, &news->wait);
 	if (news->errand.serial != client->errand.serial)
 	{
 		zk_errand_begin(client, &news->errand);
@@ -578,6 +585,7 @@ take_news(ZkClient *client, DoorNews *news)
 	zk_lease_renew(client);
 	zk_heard_speak(client);
 	zk_errand_advance(client);
+	zk_publish_advance(client);
 	zk_patience_check(client);
 	zk_contenders_touch_all(client);
 	zk_engine_leave(client);
@@ -591,6 +599,7 @@ resume(ZkClient *client)
 {
 	zk_lease_renew(client);
 	zk_contenders_touch_all(client);
+	zk_publish_advance(client);
 	zk_errand_advance(client);
 }
 
@@ -618,6 +627,7 @@ next_timer(ZkClient *client)
 	next = earlier(zk_lease_next_timer(client), zk_heard_due(client));
 	next = earlier(next, zk_own_watch_due(client));
 	next = earlier(next, zk_errand_due(client));
+	next = earlier(next, zk_publish_due(client));
 	next = earlier(next, zk_patience_due(client));
 	if (client->zh == NULL && ensemble_needed(client, &wanted) &&
 		client->next_open < next)
@@ -640,6 +650,7 @@ free_client(ZkClient *client)
 
 	zk_guard_forget_event_fd(client->door.event_fd);
 	zk_errand_begin(client, &none);
+	zk_wait_clear(&client->publication.wanted);
 	for (int i = 0; i < client->used; i++)
 	{
 		free(client->contenders[i].owner);
@@ -716,6 +727,7 @@ helper_main(void *arg)
 	if (client->zh != NULL && !atomic_load(&zk_poisoned))
 		write_records(client, &news);
 	zk_errand_clear(&news.errand);
+	zk_wait_clear(&news.wait);
 	if (client->zh != NULL && !atomic_load(&zk_poisoned))
 		close_handle(client);
 	finish(client);
