@@ -36,6 +36,8 @@ BACKEND_OBJS = \
 	src/admin.o \
 	src/acquire.o \
 	src/holder.o \
+	src/deadlock.o \
+	src/waiters.o \
 	src/release.o \
 	src/locktable.o \
 	src/handover.o \

@@ -73,6 +73,8 @@ typedef struct LockCall
 	int			vanished;		/* contenders deleted by strangers */
 	int			wait_count;		/* locks that are to be queued for */
 	LockWait   *waits;
+	ZkAwaited  *awaited;		/* the same, for who looks for deadlocks */
+	ZkDeadlockCheck *check;		/* NULL before there is reason to */
 	int			covered_count;	/* locks that are only to be counted */
 	ZkLock	  **covered;
 } LockCall;
@@ -448,6 +450,22 @@ holder_known(LockWait *wait, ZkTime *next)
 }
 
 /*
+ * Contenders have stood behind others for deadlock_timeout: look for a deadlock, as
+ * far as that can be done now.  Returns and throws as check_long_waits().
+ */
+static ZkTime
+check_deadlock(LockCall *call, ZkTime now)
+{
+	for (int i = 0; i < call->wait_count; i++)
+	{
+		call->awaited[i].node = call->waits[i].lock->node;
+		call->awaited[i].name = call->waits[i].status.name;
+	}
+	return zklock_deadlock_check(&call->check, call->awaited, call->wait_count,
+								 now);
+}
+
+/*
  * Contenders stand behind others: do what is due after deadlock_timeout.
  * Returns when to look again, at the latest.  Throws 40P01.
  */
@@ -455,6 +473,7 @@ static ZkTime
 check_long_waits(LockCall *call, ZkTime now)
 {
 	ZkTime		next = ZKLOCK_FOREVER;
+	bool		overdue = false;
 
 	for (int i = 0; i < call->wait_count; i++)
 	{
@@ -477,13 +496,14 @@ check_long_waits(LockCall *call, ZkTime now)
 		}
 		if (wait->status.deadlock)
 			report_deadlock(call, wait);
+		overdue = true;
 		if (!holder_known(wait, &next))
 			continue;
 		if (log_lock_waits && !wait->logged)
 			log_wait(call, wait, "still waiting for", true);
 		wait->logged = true;
 	}
-	return next;
+	return overdue ? Min(next, check_deadlock(call, now)) : next;
 }
 
 /*
@@ -685,6 +705,7 @@ queue_up(LockCall *call)
 	PG_TRY();
 	{
 		granted = wait_for_grants(call);
+		zklock_deadlock_end(&call->check);
 		if (granted)
 			check_grants(call);
 		else
@@ -693,6 +714,7 @@ queue_up(LockCall *call)
 	PG_CATCH();
 	{
 		leave_queue();
+		zklock_deadlock_end(&call->check);
 		abandon_contenders(call);
 		PG_RE_THROW();
 	}
@@ -754,6 +776,7 @@ static void
 sort_out(LockCall *call, const ZkLockName *names, int count, ZkScope scope)
 {
 	call->waits = palloc0(count * sizeof(LockWait));
+	call->awaited = palloc(count * sizeof(ZkAwaited));
 	call->covered = palloc(count * sizeof(ZkLock *));
 	for (int i = 0; i < count; i++)
 	{

@@ -19,6 +19,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
+#include "storage/lock.h"
 #include "storage/proc.h"
 #include "utils/guc.h"
 #include "utils/wait_event.h"
@@ -155,6 +156,41 @@ max_backends_to_be(void)
 	(*(timeline) = ThisTimeLineID, GetFlushRecPtr())
 #define zklock_insertion_timeline()		ThisTimeLineID
 #endif
+
+/*
+ * 16: shared lists are those of lib/ilist.h.  The locks that a process has to do
+ * with in one partition of the lock table: the first, and the next, NULL at last.
+ */
+static inline PROCLOCK *
+proc_first_lock(PGPROC * proc, int partition)
+{
+#if PG_VERSION_NUM < 160000
+	return (PROCLOCK *) SHMQueueNext(&proc->myProcLocks[partition],
+									 &proc->myProcLocks[partition],
+									 offsetof(PROCLOCK, procLink));
+#else
+	dlist_head *list = &proc->myProcLocks[partition];
+
+	return dlist_is_empty(list) ? NULL :
+		dlist_head_element(PROCLOCK, procLink, list);
+#endif
+}
+
+static inline PROCLOCK *
+proc_next_lock(PGPROC * proc, int partition, PROCLOCK * lock)
+{
+#if PG_VERSION_NUM < 160000
+	return (PROCLOCK *) SHMQueueNext(&proc->myProcLocks[partition],
+									 &lock->procLink,
+									 offsetof(PROCLOCK, procLink));
+#else
+	dlist_head *list = &proc->myProcLocks[partition];
+
+	return dlist_has_next(list, &lock->procLink) ?
+		dlist_container(PROCLOCK, procLink,
+						dlist_next_node(list, &lock->procLink)) : NULL;
+#endif
+}
 
 #if PG_VERSION_NUM < 150000
 

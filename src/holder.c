@@ -12,7 +12,7 @@
  * an hour, where a watch on the holder would have all waiters woken by each release.
  *
  * There is one errand of the lock client at a time, so several locks of a call are
- * asked for one after the other.
+ * asked for one after the other.  Who looks for deadlocks waits for a turn as well.
  *
  * IDENTIFICATION
  *	  src/holder.c
@@ -33,6 +33,9 @@
 
 /* For whom the head of a queue is being read; NULL if none is. */
 static ZkHolder *asking = NULL;
+
+/* Is it somebody else's turn? */
+static bool lent = false;
 
 /*
  * Take over what the state of a waiting contender says.  What was read of the queue
@@ -155,7 +158,7 @@ zklock_holder_learn(ZkHolder *holder, const ZkLock *lock,
 		if (known)
 			holder->ask_at = now + (now - since);
 	}
-	else if (asking != NULL)
+	else if (asking != NULL || (lent && now >= holder->ask_at))
 	{
 		*next = Min(*next, Max(holder->ask_at, now + TURN));
 		return known;
@@ -181,4 +184,22 @@ zklock_holder_forget(const ZkHolder *holder)
 		return;
 	zk_queue_cancel(zklock_client);
 	asking = NULL;
+}
+
+/*
+ * May somebody else have an errand of the lock client run?  If so it is his turn
+ * until zklock_holder_resume().
+ */
+bool
+zklock_holder_pause(void)
+{
+	lent = asking == NULL;
+	return lent;
+}
+
+/* That one is over, or dropped. */
+void
+zklock_holder_resume(void)
+{
+	lent = false;
 }

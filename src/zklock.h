@@ -4,9 +4,9 @@
  *	  What the files of the backend side share.
  *
  * Calls go down only, from zklock.c, funcs.c and views.c over fence.c, admin.c,
- * owner.c, acquire.c, release.c, holder.c, locktable.c, session.c, stats.c,
- * waiting.c and access.c to the door (zkclient.h).  All of it runs on the
- * backend's own thread.
+ * acquire.c, deadlock.c, waiters.c, owner.c, release.c, holder.c, locktable.c,
+ * session.c, stats.c, waiting.c and access.c to the door (zkclient.h).  All of it
+ * runs on the backend's own thread.
  *
  * IDENTIFICATION
  *	  src/zklock.h
@@ -276,6 +276,16 @@ typedef struct ZkLink
 	int64		connections;	/* ever made, as last looked at */
 } ZkLink;
 
+/* A contender of a call that waits. */
+typedef struct ZkAwaited
+{
+	const char *node;
+	const char *name;			/* of the contender; empty while unknown */
+} ZkAwaited;
+
+/* What a call that waits knows of deadlocks; see deadlock.c. */
+typedef struct ZkDeadlockCheck ZkDeadlockCheck;
+
 /* in access.c */
 extern char *zklock_root;
 extern char *zklock_acl;
@@ -403,6 +413,8 @@ extern bool zklock_holder_learn(ZkHolder *holder, const ZkLock *lock,
 								const ZkContenderStatus *status, ZkTime since,
 								ZkTime *next);
 extern void zklock_holder_forget(const ZkHolder *holder);
+extern bool zklock_holder_pause(void);
+extern void zklock_holder_resume(void);
 
 /* in acquire.c */
 extern void zklock_name_lock(const char *path, ZkLockName *name);
@@ -432,6 +444,12 @@ extern void zklock_read_record(const ZkLockName *name, ZkRecord *record);
 extern bool zklock_break(const ZkLockName *name, const char *contender,
 						 bool only_revoke);
 extern void zklock_tell_revoked(void);
+
+/* in deadlock.c */
+extern ZkTime zklock_deadlock_check(ZkDeadlockCheck **check,
+									const ZkAwaited *awaited, int count,
+									ZkTime now);
+extern void zklock_deadlock_end(ZkDeadlockCheck **check);
 
 /* in owner.c */
 extern char *zklock_foreign_string(const char *data, int length);

@@ -209,6 +209,10 @@ sub start_crowd
 	append_to_file($script, "$acquire\nSELECT pg_advisory_lock_shared(1);\n");
 	$gate->ask('SELECT pg_advisory_lock(1)');
 	my ($output, $errors) = ('', '');
+
+	# Every deadlock_timeout who waits looks whether it is waited for in PostgreSQL.
+	# That asks nothing of ZooKeeper, but it is a wake-up.
+	local $ENV{PGOPTIONS} = '-c deadlock_timeout=1h';
 	my $crowd = IPC::Run::start(
 		[
 			'pgbench', '--no-vacuum', '--file', $script, '--client', $count,
@@ -250,7 +254,7 @@ wait_for(
 	},
 	'the watches of each');
 
-# By now deadlock_timeout is over for all; so nothing is due but a wake-up.
+# Nothing is due but a wake-up.
 wait_for(sub { backends_in_wait('Extension') == $many }, 'all to wait');
 my %before;
 wait_for(
