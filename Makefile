@@ -35,6 +35,7 @@ BACKEND_OBJS = \
 	src/job.o \
 	src/admin.o \
 	src/acquire.o \
+	src/longwait.o \
 	src/holder.o \
 	src/deadlock.o \
 	src/waiters.o \

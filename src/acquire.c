@@ -24,13 +24,10 @@
 #include "mb/pg_wchar.h"
 #include "storage/proc.h"
 
-#include "zklock.h"
+#include "acquire.h"
 
 /* Bytes of an invalid path that a message shows. */
 #define SHOWN_PATH_BYTES	200
-
-/* Bytes of what a contender says about itself that a message shows. */
-#define SHOWN_OWNER_BYTES	255
 
 /* How long to wait before looking how far replay is, at first and later. */
 #define REPLAY_POLL_FIRST	ZK_MS(2)
@@ -38,46 +35,6 @@
 
 /* How often contenders of several locks may be deleted by strangers. */
 #define MAX_VANISHED	10
-
-/* A contender on its way to being granted. */
-typedef struct LockWait
-{
-	const ZkLockName *name;
-	ZkLock	   *lock;
-	ZkContenderId id;
-	bool		upgrade;		/* the same lock is held shared */
-	ZkTime		behind_since;	/* first seen behind another; 0 for not yet */
-	bool		logged;			/* for log_lock_waits */
-	bool		renewed;		/* a proof was asked for */
-	ZkTime		replay_since;	/* first seen waiting for replay; or 0 */
-	bool		replay_never;	/* which will not come, as was said */
-	ZkPosition	wanted;			/* up to where, when last looked at */
-	ZkPosition	have;
-	ZkContenderStatus status;	/* as last looked at */
-	ZkHolder	holder;			/* of the lock, as far as known */
-} LockWait;
-
-/* A call that acquires one lock or several. */
-typedef struct LockCall
-{
-	ZkMode		mode;
-	int			permits;		/* in ZK_PERMIT: how many there are; else 0 */
-	const char *owner;			/* data for the contenders */
-	bool		job;			/* the caller wants the lock's record */
-	bool		handover;		/* what was committed is waited for and left */
-	const LockWait *replaying;	/* all are granted, this one is not replayed */
-	bool		try_once;		/* timeout 0: do not wait for others */
-	ZkTime		deadline;		/* of the caller's timeout */
-	ZkTime		lock_deadline;	/* of lock_timeout */
-	ZkLink		link;
-	int			vanished;		/* contenders deleted by strangers */
-	int			wait_count;		/* locks that are to be queued for */
-	LockWait   *waits;
-	ZkAwaited  *awaited;		/* the same, for who looks for deadlocks */
-	ZkDeadlockCheck *check;		/* NULL before there is reason to */
-	int			covered_count;	/* locks that are only to be counted */
-	ZkLock	  **covered;
-} LockCall;
 
 /*
  * Check a lock path as the caller wrote it, in the server encoding, and work
@@ -118,158 +75,6 @@ zklock_name_lock(const char *path, ZkLockName *name)
 	pfree(utf8);
 }
 
-/* What a call waits for, for messages. */
-static const char *
-wait_purpose(const LockCall *call)
-{
-	static const char *const purposes[ZK_MODE_COUNT] = {
-		[ZK_EXCLUSIVE] = "while waiting for exclusive lock",
-		[ZK_SHARED] = "while waiting for shared lock",
-		[ZK_PERMIT] = "while waiting for a permit of semaphore"
-	};
-
-	if (call->replaying != NULL)
-		return "while waiting for replay of what was committed under lock";
-	return purposes[call->mode];
-}
-
-/* The same in the log. */
-static const char *
-wanted(const LockCall *call)
-{
-	static const char *const names[ZK_MODE_COUNT] = {
-		[ZK_EXCLUSIVE] = "exclusive lock",
-		[ZK_SHARED] = "shared lock",
-		[ZK_PERMIT] = "a permit of semaphore"
-	};
-
-	return names[call->mode];
-}
-
-/* What a call has failed to do, for messages. */
-static const char *
-failure(const LockCall *call)
-{
-	return call->mode == ZK_PERMIT ?
-		"could not acquire semaphore" : "could not acquire lock";
-}
-
-/*
- * Who is behind a contender, in its own words (its data) and in parentheses;
- * empty if that is not known or not fit to print.  The words may have been cut
- * short, in the middle of a character.
- */
-static const char *
-describe_owner(const char *data)
-{
-	int			length = (int) strlen(data);
-	char	   *owner;
-
-	length = pg_encoding_mbcliplen(PG_UTF8, data, length,
-								   Min(length, SHOWN_OWNER_BYTES));
-	owner = zklock_convert(data, length, PG_UTF8, GetDatabaseEncoding());
-
-	if (owner == NULL || owner[0] == '\0' || strpbrk(owner, "\r\n") != NULL)
-		return "";
-	return psprintf(" (%s)", owner);
-}
-
-/* How many must go first, by what is newer of what is known. */
-static int
-ahead_of(const LockWait *wait)
-{
-	return strcmp(wait->holder.blocker, wait->status.blocker) == 0 ?
-		wait->holder.ahead : wait->status.ahead;
-}
-
-/* Whom a wait is for, or why that is not known, as a sentence; palloc'd. */
-static char *
-describe_wait(const LockCall *call, const LockWait *wait)
-{
-	if (call->replaying != NULL)
-		return zklock_handover_describe(&wait->wanted, &wait->have);
-	if (call->link.down_since != 0)
-		return psprintf("There is no connection to ZooKeeper. %s",
-						call->link.status.detail);
-	if (wait->status.state == ZK_WATCHING && call->mode == ZK_PERMIT)
-		return psprintf("Contender \"%s\" waits for one of the permits, of which there are %d, behind contender \"%s\"%s; %d must go first.",
-						wait->status.name, call->permits, wait->status.blocker,
-						describe_owner(wait->status.blocker_owner),
-						ahead_of(wait));
-	if (wait->status.state == ZK_WATCHING)
-		return psprintf("Contender \"%s\" waits for contender \"%s\"%s; %d must go first.",
-						wait->status.name, wait->status.blocker,
-						describe_owner(wait->status.blocker_owner),
-						ahead_of(wait));
-	return pstrdup("ZooKeeper has not answered yet.");
-}
-
-/* The same for the server log: and who holds the lock; palloc'd. */
-static char *
-describe_long_wait(const LockCall *call, const LockWait *wait)
-{
-	const ZkHolder *holder = &wait->holder;
-	bool		next = strcmp(holder->name, holder->blocker) == 0;
-	char	   *text = describe_wait(call, wait);
-
-	if (call->link.down_since != 0 || wait->status.state != ZK_WATCHING)
-		return text;
-	text = psprintf("%s Position in the queue: %d.", text, holder->position);
-	if (holder->name[0] == '\0' || wait->status.deadlock)
-		return text;
-	return psprintf("%s First in the queue: \"%s\"%s.", text, holder->name,
-					next ? "" : describe_owner(holder->owner));
-}
-
-/*
- * As log_lock_waits asks for: log that a wait has been, or was, a long one.
- */
-static void
-log_wait(const LockCall *call, const LockWait *wait, const char *stage,
-		 bool with_detail)
-{
-	ZkTime		waited = zk_now() - wait->behind_since;
-	char	   *detail = with_detail ? describe_long_wait(call, wait) : NULL;
-
-	ereport(LOG,
-			(errmsg("process %d %s %s \"%s\" after %ld.%03d ms",
-					MyProcPid, stage, wanted(call), wait->lock->path,
-					(long) (waited / 1000), (int) (waited % 1000)),
-			 detail != NULL ? errdetail_log("%s", detail) : 0));
-}
-
-/*
- * lock_timeout has passed.  Throws 55P03.
- */
-pg_noreturn static void
-report_lock_timeout(const LockCall *call, const LockWait *wait)
-{
-	char	   *detail = describe_wait(call, wait);
-
-	ereport(ERROR,
-			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-			 errmsg("canceling statement due to lock timeout"),
-			 errdetail("%s", detail),
-			 errcontext("%s \"%s\"", wait_purpose(call), wait->lock->path)));
-}
-
-/*
- * Two that hold a lock shared both want it exclusive, and the other one came
- * first (S25).  Throws 40P01.
- */
-pg_noreturn static void
-report_deadlock(const LockCall *call, const LockWait *wait)
-{
-	if (log_lock_waits)
-		log_wait(call, wait, "detected deadlock while waiting for", true);
-	ereport(ERROR,
-			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
-			 errmsg("deadlock detected"),
-			 errdetail("Process %d holds lock \"%s\" shared and waits for contender \"%s\" to have it exclusive, which waits for the shared lock to go.",
-					   MyProcPid, wait->lock->path, wait->status.blocker),
-			 errhint("Release the shared lock, or acquire the lock exclusive from the start.")));
-}
-
 /*
  * Ask for the contenders, of several locks for all at once.  Throws 54000,
  * 53200, 08006.
@@ -292,7 +97,7 @@ request_contenders(LockCall *call)
 		nodes[i] = call->waits[i].lock->node;
 	if (!zk_contenders_request(zklock_client, &wish, call->wait_count, nodes,
 							   ids, &error))
-		zklock_report_error(error, "", failure(call),
+		zklock_report_error(error, "", zklock_wait_failure(call),
 							call->waits[0].lock->path);
 	for (int i = 0; i < call->wait_count; i++)
 	{
@@ -325,7 +130,7 @@ check_failure(LockCall *call, const LockWait *wait)
 		 ++call->vanished <= MAX_VANISHED))
 		return;
 	zklock_report_error(wait->status.error, wait->status.detail,
-						failure(call), wait->lock->path);
+						zklock_wait_failure(call), wait->lock->path);
 }
 
 /*
@@ -406,107 +211,6 @@ check_held(const LockCall *call)
 }
 
 /*
- * Let others see what the call waits for, at the moment.
- */
-static void
-show_wait(const LockCall *call, const LockWait *wait)
-{
-	const ZkContenderStatus *status = &wait->status;
-	ZkWait		seen;
-
-	zklock_stats_behind();
-	if (zklock_waiting_places() == 0)
-		return;
-	zklock_waiting_session(call->link.status.session_id);
-	memset(&seen, 0, sizeof(seen));
-	strlcpy(seen.path, wait->lock->node + strlen(zklock_root),
-			sizeof(seen.path));
-	seen.mode = call->mode;
-	seen.position = wait->holder.position;
-	seen.ahead = wait->holder.ahead;
-	strlcpy(seen.contender, status->name, sizeof(seen.contender));
-	strlcpy(seen.blocker, status->blocker, sizeof(seen.blocker));
-	seen.blocker_session = status->blocker_session;
-	strlcpy(seen.blocker_owner, status->blocker_owner,
-			sizeof(seen.blocker_owner));
-	strlcpy(seen.holder, wait->holder.name, sizeof(seen.holder));
-	seen.holder_session = wait->holder.session;
-	seen.seen_at = wait->holder.seen_at;
-	strlcpy(seen.holder_owner, wait->holder.owner, sizeof(seen.holder_owner));
-	zklock_waiting_show(&seen);
-}
-
-/*
- * A wait has become a long one.  Is it known who holds the lock, if somebody wants
- * to know?  *next is moved up to when to ask again.
- */
-static bool
-holder_known(LockWait *wait, ZkTime *next)
-{
-	if (zklock_waiting_places() == 0 && (wait->logged || !log_lock_waits))
-		return true;
-	return zklock_holder_learn(&wait->holder, wait->lock, &wait->status,
-							   wait->behind_since, next);
-}
-
-/*
- * Contenders have stood behind others for deadlock_timeout: look for a deadlock, as
- * far as that can be done now.  Returns and throws as check_long_waits().
- */
-static ZkTime
-check_deadlock(LockCall *call, ZkTime now)
-{
-	for (int i = 0; i < call->wait_count; i++)
-	{
-		call->awaited[i].node = call->waits[i].lock->node;
-		call->awaited[i].name = call->waits[i].status.name;
-	}
-	return zklock_deadlock_check(&call->check, call->awaited, call->wait_count,
-								 now);
-}
-
-/*
- * Contenders stand behind others: do what is due after deadlock_timeout.
- * Returns when to look again, at the latest.  Throws 40P01.
- */
-static ZkTime
-check_long_waits(LockCall *call, ZkTime now)
-{
-	ZkTime		next = ZKLOCK_FOREVER;
-	bool		overdue = false;
-
-	for (int i = 0; i < call->wait_count; i++)
-	{
-		LockWait   *wait = &call->waits[i];
-		ZkTime		due;
-
-		if (wait->status.state != ZK_WATCHING)
-		{
-			zklock_holder_forget(&wait->holder);
-			continue;
-		}
-		zklock_holder_refresh(&wait->holder, &wait->status);
-		if (wait->behind_since == 0)
-			wait->behind_since = now;
-		due = wait->behind_since + ZK_MS(DeadlockTimeout);
-		if (now < due)
-		{
-			next = Min(next, due);
-			continue;
-		}
-		if (wait->status.deadlock)
-			report_deadlock(call, wait);
-		overdue = true;
-		if (!holder_known(wait, &next))
-			continue;
-		if (log_lock_waits && !wait->logged)
-			log_wait(call, wait, "still waiting for", true);
-		wait->logged = true;
-	}
-	return overdue ? Min(next, check_deadlock(call, now)) : next;
-}
-
-/*
  * Make sure that a lock that the table says is held really is, before it is
  * counted once more (S4).  Returns false if it was lost.  Throws 55P03, or
  * 08006 when that could not be told in time.
@@ -526,9 +230,9 @@ still_held(LockCall *call, ZkLock *lock)
 		case ZK_LEASE_LAPSED:
 			zklock_link_begin(&call->link);
 			if (call->lock_deadline < call->deadline)
-				report_lock_timeout(call, &wait);
+				zklock_wait_timed_out(call, &wait);
 			call->link.was_up = true;	/* when the lock was acquired */
-			zklock_link_report(&call->link, failure(call), lock->path);
+			zklock_link_report(&call->link, zklock_wait_failure(call), lock->path);
 	}
 	return false;
 }
@@ -583,14 +287,6 @@ find_unreplayed(LockCall *call, ZkTime now, ZkTime *until)
 	return NULL;
 }
 
-/* Nobody else is waited for any more, nor asked about.  Cannot fail. */
-static void
-leave_queue(void)
-{
-	zklock_holder_forget(NULL);
-	zklock_waiting_end();
-}
-
 /*
  * Wait until all contenders are granted: true; or until it is certain that
  * somebody else holds one of the locks when time is up: false.  With hand-over a
@@ -628,22 +324,22 @@ wait_for_grants(LockCall *call)
 		if (behind && (call->try_once || now >= call->deadline))
 			return false;
 		if (now >= call->deadline)
-			zklock_link_report(&call->link, failure(call), wait->lock->path);
+			zklock_link_report(&call->link, zklock_wait_failure(call), wait->lock->path);
 		if (now >= call->lock_deadline)
-			report_lock_timeout(call, wait);
+			zklock_wait_timed_out(call, wait);
 		patience = zklock_link_patience(&call->link);
 		if (now >= patience)
-			zklock_link_report(&call->link, failure(call), wait->lock->path);
+			zklock_link_report(&call->link, zklock_wait_failure(call), wait->lock->path);
 		if (behind && call->replaying == NULL)
 		{
-			until = Min(until, check_long_waits(call, now));
-			show_wait(call, wait);
+			until = Min(until, zklock_wait_long(call, now));
+			zklock_wait_show(call, wait);
 		}
 		else if (call->replaying != NULL)
-			leave_queue();
+			zklock_wait_end();
 		zklock_session_wait_for(call->link.down_since != 0 ?
 								ZK_EVENT_CONNECT : ZK_EVENT_LOCK,
-								Min(until, patience), wait_purpose(call),
+								Min(until, patience), zklock_wait_purpose(call),
 								wait->lock->path);
 	}
 }
@@ -660,7 +356,7 @@ withdraw(LockCall *call)
 	for (int i = 0; i < call->wait_count; i++)
 		zk_contender_release(zklock_client, call->waits[i].id);
 	for (int i = 0; i < call->wait_count; i++)
-		(void) zklock_await_end(call->waits[i].id, wait_purpose(call),
+		(void) zklock_await_end(call->waits[i].id, zklock_wait_purpose(call),
 								call->waits[i].lock->path, &deadline,
 								&call->waits[i].status);
 	abandon_contenders(call);
@@ -686,7 +382,7 @@ check_grants(const LockCall *call)
 							zklock_lock_noun(wait->lock), wait->lock->path),
 					 zklock_errdetail_lost(wait->lock)));
 		if (wait->logged && log_lock_waits)
-			log_wait(call, wait, "acquired", false);
+			zklock_wait_log(call, wait, "acquired", false);
 	}
 }
 
@@ -713,13 +409,13 @@ queue_up(LockCall *call)
 	}
 	PG_CATCH();
 	{
-		leave_queue();
+		zklock_wait_end();
 		zklock_deadlock_end(&call->check);
 		abandon_contenders(call);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	leave_queue();
+	zklock_wait_end();
 
 	if (granted)
 		zklock_waiting_session(call->link.status.session_id);
@@ -764,7 +460,7 @@ check_kind(const LockCall *call, const ZkLock *lock)
 		detail = psprintf(ngettext("This backend has it as a semaphore with %d permit.",
 								   "This backend has it as a semaphore with %d permits.",
 								   lock->permits), lock->permits);
-	zklock_report_error(ZK_ERR_KIND, detail, failure(call), lock->path);
+	zklock_report_error(ZK_ERR_KIND, detail, zklock_wait_failure(call), lock->path);
 }
 
 /*

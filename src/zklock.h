@@ -3,10 +3,8 @@
  * zklock.h
  *	  What the files of the backend side share.
  *
- * Calls go down only, from zklock.c, funcs.c and views.c over fence.c, admin.c,
- * acquire.c, deadlock.c, waiters.c, owner.c, release.c, holder.c, locktable.c,
- * session.c, stats.c, waiting.c and access.c to the door (zkclient.h).  All of it
- * runs on the backend's own thread.
+ * Calls go down only, from zklock.c and funcs.c to the door (zkclient.h); src/README
+ * has the order of the files.  All of it runs on the backend's own thread.
  *
  * IDENTIFICATION
  *	  src/zklock.h

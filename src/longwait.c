@@ -1,0 +1,285 @@
+/*-------------------------------------------------------------------------
+ *
+ * longwait.c
+ *	  While a lock call waits for others: what it says about that, in messages, in
+ *	  the log, and to the rest of the cluster, and what it does after
+ *	  deadlock_timeout.
+ *
+ * IDENTIFICATION
+ *	  src/longwait.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "mb/pg_wchar.h"
+#include "storage/proc.h"
+
+#include "acquire.h"
+
+/* Bytes of what a contender says about itself that a message shows. */
+#define SHOWN_OWNER_BYTES	255
+
+/* What a call waits for, for messages. */
+const char *
+zklock_wait_purpose(const LockCall *call)
+{
+	static const char *const purposes[ZK_MODE_COUNT] = {
+		[ZK_EXCLUSIVE] = "while waiting for exclusive lock",
+		[ZK_SHARED] = "while waiting for shared lock",
+		[ZK_PERMIT] = "while waiting for a permit of semaphore"
+	};
+
+	if (call->replaying != NULL)
+		return "while waiting for replay of what was committed under lock";
+	return purposes[call->mode];
+}
+
+/* The same in the log. */
+static const char *
+wanted(const LockCall *call)
+{
+	static const char *const names[ZK_MODE_COUNT] = {
+		[ZK_EXCLUSIVE] = "exclusive lock",
+		[ZK_SHARED] = "shared lock",
+		[ZK_PERMIT] = "a permit of semaphore"
+	};
+
+	return names[call->mode];
+}
+
+/* What a call has failed to do, for messages. */
+const char *
+zklock_wait_failure(const LockCall *call)
+{
+	return call->mode == ZK_PERMIT ?
+		"could not acquire semaphore" : "could not acquire lock";
+}
+
+/*
+ * Who is behind a contender, in its own words (its data) and in parentheses;
+ * empty if that is not known or not fit to print.  The words may have been cut
+ * short, in the middle of a character.
+ */
+static const char *
+describe_owner(const char *data)
+{
+	int			length = (int) strlen(data);
+	char	   *owner;
+
+	length = pg_encoding_mbcliplen(PG_UTF8, data, length,
+								   Min(length, SHOWN_OWNER_BYTES));
+	owner = zklock_convert(data, length, PG_UTF8, GetDatabaseEncoding());
+
+	if (owner == NULL || owner[0] == '\0' || strpbrk(owner, "\r\n") != NULL)
+		return "";
+	return psprintf(" (%s)", owner);
+}
+
+/* How many must go first, by what is newer of what is known. */
+static int
+ahead_of(const LockWait *wait)
+{
+	return strcmp(wait->holder.blocker, wait->status.blocker) == 0 ?
+		wait->holder.ahead : wait->status.ahead;
+}
+
+/* Whom a wait is for, or why that is not known, as a sentence; palloc'd. */
+static char *
+describe_wait(const LockCall *call, const LockWait *wait)
+{
+	if (call->replaying != NULL)
+		return zklock_handover_describe(&wait->wanted, &wait->have);
+	if (call->link.down_since != 0)
+		return psprintf("There is no connection to ZooKeeper. %s",
+						call->link.status.detail);
+	if (wait->status.state == ZK_WATCHING && call->mode == ZK_PERMIT)
+		return psprintf("Contender \"%s\" waits for one of the permits, of which there are %d, behind contender \"%s\"%s; %d must go first.",
+						wait->status.name, call->permits, wait->status.blocker,
+						describe_owner(wait->status.blocker_owner),
+						ahead_of(wait));
+	if (wait->status.state == ZK_WATCHING)
+		return psprintf("Contender \"%s\" waits for contender \"%s\"%s; %d must go first.",
+						wait->status.name, wait->status.blocker,
+						describe_owner(wait->status.blocker_owner),
+						ahead_of(wait));
+	return pstrdup("ZooKeeper has not answered yet.");
+}
+
+/* The same for the server log: and who holds the lock; palloc'd. */
+static char *
+describe_long_wait(const LockCall *call, const LockWait *wait)
+{
+	const ZkHolder *holder = &wait->holder;
+	bool		next = strcmp(holder->name, holder->blocker) == 0;
+	char	   *text = describe_wait(call, wait);
+
+	if (call->link.down_since != 0 || wait->status.state != ZK_WATCHING)
+		return text;
+	text = psprintf("%s Position in the queue: %d.", text, holder->position);
+	if (holder->name[0] == '\0' || wait->status.deadlock)
+		return text;
+	return psprintf("%s First in the queue: \"%s\"%s.", text, holder->name,
+					next ? "" : describe_owner(holder->owner));
+}
+
+/*
+ * As log_lock_waits asks for: log that a wait has been, or was, a long one.
+ */
+void
+zklock_wait_log(const LockCall *call, const LockWait *wait, const char *stage,
+				bool with_detail)
+{
+	ZkTime		waited = zk_now() - wait->behind_since;
+	char	   *detail = with_detail ? describe_long_wait(call, wait) : NULL;
+
+	ereport(LOG,
+			(errmsg("process %d %s %s \"%s\" after %ld.%03d ms",
+					MyProcPid, stage, wanted(call), wait->lock->path,
+					(long) (waited / 1000), (int) (waited % 1000)),
+			 detail != NULL ? errdetail_log("%s", detail) : 0));
+}
+
+/*
+ * lock_timeout has passed.  Throws 55P03.
+ */
+void
+zklock_wait_timed_out(const LockCall *call, const LockWait *wait)
+{
+	char	   *detail = describe_wait(call, wait);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 errmsg("canceling statement due to lock timeout"),
+			 errdetail("%s", detail),
+			 errcontext("%s \"%s\"", zklock_wait_purpose(call), wait->lock->path)));
+}
+
+/*
+ * Two that hold a lock shared both want it exclusive, and the other one came
+ * first (S25).  Throws 40P01.
+ */
+pg_noreturn static void
+report_deadlock(const LockCall *call, const LockWait *wait)
+{
+	if (log_lock_waits)
+		zklock_wait_log(call, wait, "detected deadlock while waiting for", true);
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
+			 errmsg("deadlock detected"),
+			 errdetail("Process %d holds lock \"%s\" shared and waits for contender \"%s\" to have it exclusive, which waits for the shared lock to go.",
+					   MyProcPid, wait->lock->path, wait->status.blocker),
+			 errhint("Release the shared lock, or acquire the lock exclusive from the start.")));
+}
+
+/*
+ * Let others see what the call waits for, at the moment.
+ */
+void
+zklock_wait_show(const LockCall *call, const LockWait *wait)
+{
+	const ZkContenderStatus *status = &wait->status;
+	ZkWait		seen;
+
+	zklock_stats_behind();
+	if (zklock_waiting_places() == 0)
+		return;
+	zklock_waiting_session(call->link.status.session_id);
+	memset(&seen, 0, sizeof(seen));
+	strlcpy(seen.path, wait->lock->node + strlen(zklock_root),
+			sizeof(seen.path));
+	seen.mode = call->mode;
+	seen.position = wait->holder.position;
+	seen.ahead = wait->holder.ahead;
+	strlcpy(seen.contender, status->name, sizeof(seen.contender));
+	strlcpy(seen.blocker, status->blocker, sizeof(seen.blocker));
+	seen.blocker_session = status->blocker_session;
+	strlcpy(seen.blocker_owner, status->blocker_owner,
+			sizeof(seen.blocker_owner));
+	strlcpy(seen.holder, wait->holder.name, sizeof(seen.holder));
+	seen.holder_session = wait->holder.session;
+	seen.seen_at = wait->holder.seen_at;
+	strlcpy(seen.holder_owner, wait->holder.owner, sizeof(seen.holder_owner));
+	zklock_waiting_show(&seen);
+}
+
+/*
+ * A wait has become a long one.  Is it known who holds the lock, if somebody wants
+ * to know?  *next is moved up to when to ask again.
+ */
+static bool
+holder_known(LockWait *wait, ZkTime *next)
+{
+	if (zklock_waiting_places() == 0 && (wait->logged || !log_lock_waits))
+		return true;
+	return zklock_holder_learn(&wait->holder, wait->lock, &wait->status,
+							   wait->behind_since, next);
+}
+
+/*
+ * Contenders have stood behind others for deadlock_timeout: look for a deadlock, as
+ * far as that can be done now.  Not for a permit, which any of several may give
+ * back, so that no cycle proves that none will.  Returns and throws as zklock_wait_long().
+ */
+static ZkTime
+check_deadlock(LockCall *call, ZkTime now)
+{
+	for (int i = 0; i < call->wait_count; i++)
+	{
+		call->awaited[i].node = call->waits[i].lock->node;
+		call->awaited[i].name = call->waits[i].status.name;
+	}
+	return zklock_deadlock_check(&call->check, call->awaited, call->wait_count,
+								 now);
+}
+
+/*
+ * Contenders stand behind others: do what is due after deadlock_timeout.
+ * Returns when to look again, at the latest.  Throws 40P01.
+ */
+ZkTime
+zklock_wait_long(LockCall *call, ZkTime now)
+{
+	ZkTime		next = ZKLOCK_FOREVER;
+	bool		overdue = false;
+
+	for (int i = 0; i < call->wait_count; i++)
+	{
+		LockWait   *wait = &call->waits[i];
+		ZkTime		due;
+
+		if (wait->status.state != ZK_WATCHING)
+		{
+			zklock_holder_forget(&wait->holder);
+			continue;
+		}
+		zklock_holder_refresh(&wait->holder, &wait->status);
+		if (wait->behind_since == 0)
+			wait->behind_since = now;
+		due = wait->behind_since + ZK_MS(DeadlockTimeout);
+		if (now < due)
+		{
+			next = Min(next, due);
+			continue;
+		}
+		if (wait->status.deadlock)
+			report_deadlock(call, wait);
+		overdue = true;
+		if (!holder_known(wait, &next))
+			continue;
+		if (log_lock_waits && !wait->logged)
+			zklock_wait_log(call, wait, "still waiting for", true);
+		wait->logged = true;
+	}
+	if (overdue && call->mode != ZK_PERMIT)
+		next = Min(next, check_deadlock(call, now));
+	return next;
+}
+
+/* Nobody else is waited for any more, nor asked about.  Cannot fail. */
+void
+zklock_wait_end(void)
+{
+	zklock_holder_forget(NULL);
+	zklock_waiting_end();
+}
