@@ -1,0 +1,241 @@
+/*-------------------------------------------------------------------------
+ *
+ * door.h
+ *	  The mailbox between the backend thread and the client threads, from the
+ *	  inside.
+ *
+ * Part of client.h, which says what threads and locks there are.
+ *
+ * IDENTIFICATION
+ *	  src/door.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_DOOR_H
+#define ZKLOCK_DOOR_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "record.h"
+#include "zkclient.h"
+
+/* What the backend wants of a slot; later ones overrule earlier ones. */
+typedef enum ZkOrder
+{
+	ZK_ORDER_NONE,
+	ZK_ORDER_REQUEST,			/* queue it */
+	ZK_ORDER_DOWNGRADE,			/* put it in the place of partner */
+	ZK_ORDER_RELEASE,			/* delete it, somebody watches */
+	ZK_ORDER_ABANDON			/* delete it, nobody watches */
+} ZkOrder;
+
+/* What comes next for a record that is to be written (recorder.c). */
+typedef enum RecordStep
+{
+	RECORD_WRITE,				/* with the multi-op that ends the contender */
+	RECORD_READ,				/* it was changed since */
+	RECORD_PARENT,				/* the znode above it is missing */
+	RECORD_VERIFY				/* the contender is gone: was it by our multi-op? */
+} RecordStep;
+
+/*
+ * What a contender with a record needs for it: made when it is asked for, so that
+ * nothing has to be when it is released.
+ */
+typedef struct RecordRoom
+{
+	/* constant */
+	size_t		root_len;		/* bytes of the lock node's path that are the root */
+
+	/* door.lock */
+	bool		known;			/* found is what the grant came with */
+	bool		noted;			/* the backend has noted something */
+	ZkRecord	found;
+	ZkRecord	note;
+
+	/* engine_lock */
+	RecordStep	step;
+	bool		uncertain;		/* a multi-op was not answered */
+	bool		given_up;		/* it cannot be written */
+	int			attempts;		/* in vain */
+	int			version;		/* of the znode as last read; -1 for none */
+	ZkRecord	base;			/* what was read then */
+	ZkRecord	written;		/* what the multi-op on its way writes */
+	size_t		parent_len;		/* bytes of the path of the znode to create */
+} RecordRoom;
+
+/* One contender as it lies in the mailbox.  All under door.lock. */
+typedef struct DoorSlot
+{
+	uint32_t	generation;		/* bumped when the slot is freed */
+	bool		in_use;
+	bool		dead;			/* abandoned: the backend's id is void */
+	bool		ordered;		/* in the list of orders */
+	bool		relied_on;		/* the backend took it for granted */
+	bool		counted;		/* is one of Door.losses */
+	uint16_t	next;			/* next in the list of orders, or free list */
+	uint16_t	partner;		/* DOWNGRADE: slot of the exclusive one */
+	uint16_t	next_member;	/* REQUEST: next in the ring of its group */
+	ZkOrder		order;			/* backend writes, helper takes */
+	ZkMode		mode;
+	int			permits;		/* for ZK_PERMIT */
+	char	   *node;			/* malloc'd by the backend, freed by the helper
+								 * when the slot is */
+	char	   *owner;			/* likewise; NULL once taken */
+	int			owner_len;
+	RecordRoom *room;			/* likewise malloc'd and freed; NULL without a
+								 * record */
+	ZkContenderStatus status;	/* client writes, backend reads */
+} DoorSlot;
+
+/* What the backend wants to know of, or of, the contenders of others. */
+typedef enum ErrandKind
+{
+	ERRAND_READ,				/* the queue of a lock node */
+	ERRAND_HEAD,				/* the same, but only who is first */
+	ERRAND_TREE,				/* the locks at and below a znode */
+	ERRAND_RECORD,				/* the record of a lock; node is its path */
+	ERRAND_WAITS,				/* published waits, and the queues they are in */
+	ERRAND_REVOKE,				/* leave word for a contender's owner */
+	ERRAND_BREAK				/* break a contender */
+} ErrandKind;
+
+/* An errand; the strings are malloc'd.  There is none if node is NULL. */
+typedef struct Errand
+{
+	ErrandKind	kind;
+	uint32_t	serial;
+	char	   *node;
+	char	   *name;			/* of the contender; NULL for READ and HEAD; for
+								 * TREE the child of node to leave out, or NULL */
+	char	   *note;			/* what to write into it; likewise */
+} Errand;
+
+/*
+ * A wait to be published; the strings are malloc'd.  There is none if text is
+ * NULL.
+ */
+typedef struct WaitText
+{
+	uint32_t	serial;
+	char	   *parent;			/* znode below which it is to be */
+	char	   *text;
+	int			len;
+} WaitText;
+
+/*
+ * The mailbox.  Everything is under lock but the descriptor, which is set
+ * once, and the atomics.
+ */
+typedef struct Door
+{
+	pthread_mutex_t lock;
+	pthread_cond_t wake_helper; /* on CLOCK_MONOTONIC */
+	int			event_fd;		/* wakes the backend */
+
+	/* Backend thread only: it is between lock and unlock (exit callbacks) */
+	volatile int backend_inside;
+
+	/* slots counted as lost; written under lock, read by a signal handler */
+	atomic_int	losses;
+	atomic_int	revocations;	/* of held contenders, ever; written under lock */
+
+	/* orders for the helper */
+	uint16_t	first_order;
+	uint16_t	last_order;
+	uint16_t	first_free;
+	uint16_t	used;			/* slots ever in use lie below */
+	int			contenders;		/* slots in use */
+	int			path_bytes;		/* of their nodes and names */
+	bool		wake;			/* something below or in the list is new */
+	bool		renew;
+	bool		stop;
+	ZkTime		stop_by;		/* then leave what is not done */
+	bool		orphaned;		/* zk_client_stop() did not wait for the end */
+	bool		finished;		/* the helper is done, but for its return */
+	Errand		errand;			/* its strings are NULL once taken */
+	WaitText	wait;			/* likewise */
+
+	/* answers for the backend */
+	int64_t		wait_zxid;		/* since when the wait is published; 0 if not */
+	ZkQueueListing *listing;
+	ZkSessionStatus session;
+
+	DoorSlot	slots[ZK_MAX_CONTENDERS];
+} Door;
+
+/*
+ * Enter and leave, on the backend thread.  backend_inside tells an exit
+ * callback that interrupted us (a background worker's default SIGTERM handler
+ * runs exit callbacks from the handler) that the mutex will never come free.
+ */
+static inline void
+door_enter(Door *door)
+{
+	door->backend_inside = 1;
+	pthread_mutex_lock(&door->lock);
+}
+
+static inline void
+door_leave(Door *door)
+{
+	pthread_mutex_unlock(&door->lock);
+	door->backend_inside = 0;
+}
+
+/* Wake the helper for something new.  The lock is held. */
+static inline void
+wake_helper(Door *door)
+{
+	door->wake = true;
+	pthread_cond_signal(&door->wake_helper);
+}
+
+/* An order as the helper takes it; owner is malloc'd and now the taker's. */
+typedef struct DoorOrder
+{
+	int			slot;
+	ZkOrder		order;
+	uint16_t	partner;
+	uint16_t	next_member;
+	ZkMode		mode;
+	int			permits;
+	const char *node;
+	char	   *owner;
+	int			owner_len;
+	RecordRoom *room;
+	ZkContenderStatus status;
+} DoorOrder;
+
+/* What else is new; the errand's strings are the taker's. */
+typedef struct DoorNews
+{
+	bool		stop;
+	ZkTime		stop_by;
+	bool		renew;
+	Errand		errand;
+	WaitText	wait;
+} DoorNews;
+
+/* in door.c: the mailbox, seen from the client threads */
+extern bool zk_door_init(Door *door, char *detail);
+extern void zk_door_destroy(Door *door);
+extern void zk_door_wake_backend(Door *door);
+extern void zk_door_publish(Door *door, int slot,
+							const ZkContenderStatus *status, bool wake);
+extern void zk_door_publish_session(Door *door, const ZkSessionStatus *session);
+extern void zk_door_free_slot(Door *door, int slot);
+extern int	zk_door_take_slot(Door *door, const char *node);
+extern void zk_door_wait(Door *door, ZkTime until, DoorNews *news);
+extern void zk_door_wake_helper(Door *door);
+extern bool zk_door_next_order(Door *door, DoorOrder *order);
+extern void zk_door_publish_listing(Door *door, uint32_t serial,
+									ZkQueueListing *listing);
+extern void zk_errand_clear(Errand *errand);
+
+/* in door.c, too: seen from the backend thread */
+extern DoorSlot *zk_door_find(Door *door, ZkContenderId id);
+extern void zk_door_give_errand(Door *door, const Errand *errand);
+
+#endif							/* ZKLOCK_DOOR_H */
