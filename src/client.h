@@ -548,6 +548,8 @@ extern void zk_place_send_list(ZkClient *client, int slot);
 extern void zk_permit_wait(ZkClient *client, int slot,
 						   const ZkQueueEntry *entries,
 						   const ZkVerdict *verdict);
+extern void zk_watch_failed(ZkClient *client, int slot, int rc,
+							const char *path);
 extern void zk_permit_watch_more(ZkClient *client, int slot);
 extern void zk_permit_announce(ZkClient *client, int slot);
 

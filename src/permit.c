@@ -80,8 +80,8 @@ watcher(zhandle_t *zh, int type, int state, const char *path, void *context)
  * A contender could not be watched, for the reason rc: it is gone, so see who is
  * ahead now; or that is tried again, or cannot be done.  path is the contender's.
  */
-static void
-watch_failed(ZkClient *client, int slot, int rc, const char *path)
+void
+zk_watch_failed(ZkClient *client, int slot, int rc, const char *path)
 {
 	Contender  *c = &client->contenders[slot];
 
@@ -137,7 +137,7 @@ on_nearest(int rc, const char *value, int value_len, const struct Stat *stat,
 	if (c->unwanted || c->state != ZK_WATCHING)
 		;						/* something has happened since */
 	else if (rc != ZOK)
-		watch_failed(client, request.which, rc, c->watched);
+		zk_watch_failed(client, request.which, rc, c->watched);
 	else if (!c->watch_all && stat->version != c->watched_version)
 	{
 		c->watched_version = stat->version;
@@ -174,7 +174,7 @@ on_other(int rc, const char *value, int value_len, const struct Stat *stat,
 		if (rc != ZOK)
 		{
 			zk_contender_path(c, name, path);
-			watch_failed(client, request.which, rc, path);
+			zk_watch_failed(client, request.which, rc, path);
 		}
 	}
 	zk_contender_leave(client, request.which);

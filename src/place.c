@@ -274,14 +274,7 @@ on_watch(int rc, const char *value, int value_len, const struct Stat *stat,
 								   stat);
 	}
 	else if (c->state == ZK_WATCHING && !c->unwanted)
-	{
-		c->state = ZK_QUEUED;
-		if (rc == ZNOAUTH)
-			zk_contender_refused(client, request.which, ZOO_PERM_READ, "read",
-								 c->watched, strlen(c->watched));
-		else if (rc != ZNONODE)
-			zk_contender_retry(client, c);
-	}
+		zk_watch_failed(client, request.which, rc, c->watched);
 	zk_contender_leave(client, request.which);
 }
 

@@ -70,6 +70,22 @@ wait_event(void)
 	zk_client_clear_event(client);
 }
 
+/* Wait for what was asked for to be read; NULL if it does not come. */
+static inline ZkQueueListing *
+await_listing(void)
+{
+	ZkQueueListing *listing = NULL;
+
+	for (ZkTime deadline = zk_now() + DEADLINE;
+		 listing == NULL && zk_now() < deadline;)
+	{
+		listing = zk_queue_take(client);
+		if (listing == NULL)
+			wait_event();
+	}
+	return listing;
+}
+
 /*
  * Wait until a contender is in a state, in vain if it is lost or has failed by
  * then; its status is left in *status.

@@ -275,22 +275,6 @@ test_expiry(void)
 	is_int(status.state, ZK_LOST, "expiry again and again is survived (S76)");
 }
 
-/* Wait for what was asked for to be read; NULL if it does not come. */
-static ZkQueueListing *
-await_listing(void)
-{
-	ZkQueueListing *listing = NULL;
-
-	for (ZkTime deadline = zk_now() + DEADLINE;
-		 listing == NULL && zk_now() < deadline;)
-	{
-		listing = zk_queue_take(client);
-		if (listing == NULL)
-			wait_event();
-	}
-	return listing;
-}
-
 static void
 test_listing(void)
 {

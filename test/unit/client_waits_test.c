@@ -138,22 +138,6 @@ test_away(void)
 	ok(wait_children(waits, 0), "until there is one");
 }
 
-/* Wait for what was asked for to be read; NULL if it does not come. */
-static ZkQueueListing *
-await_listing(void)
-{
-	ZkQueueListing *listing = NULL;
-
-	for (ZkTime deadline = zk_now() + DEADLINE;
-		 listing == NULL && zk_now() < deadline;)
-	{
-		listing = zk_queue_take(client);
-		if (listing == NULL)
-			wait_event();
-	}
-	return listing;
-}
-
 static void
 test_reading(void)
 {
