@@ -14,7 +14,7 @@ use Test::More;
 use ZkEnsemble;
 use ZkPsql;
 
-my $seconds = 20;
+my $seconds = 10;
 my $backends = 10;		# of each cluster
 my $ensemble = ZkEnsemble->new('main', maxClientCnxns => 0);
 my $zk = $ensemble->zk;
