@@ -25,7 +25,7 @@ sub find_something
 {
 	my ($world, $wanted, %params) = @_;
 	my ($found, $faults) = ('', 0);
-	foreach my $round (1 .. 6)
+	foreach my $round (1 .. 12)
 	{
 		my $facts = run_chaos($world, %params, seed => "$seed $round");
 		$found .= join "\n", violations(check_chaos($facts)), '';
@@ -48,6 +48,7 @@ my ($found, $faults) = find_something(
 	counters => ['fenced'],
 	fence => 0,
 	mix => { xact => 80, session => 20 },
+	several_chance => 0,
 	long_chance => 0.1,
 	faults => { mean => 0.4, weights => { pause_long => 1 } });
 cmp_ok($faults, '>', 0, 'backends were stopped');
