@@ -87,7 +87,8 @@ request_contenders(LockCall *call)
 		.permits = call->permits,
 		.owner = call->owner,
 		.owner_len = strlen(call->owner),
-		.record_root = call->job || call->handover ? zklock_root : NULL
+		.root = zklock_root,
+		.record = call->job || call->handover
 	};
 	const char *nodes[ZK_MAX_GROUP];
 	ZkContenderId ids[ZK_MAX_GROUP];

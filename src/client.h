@@ -70,6 +70,13 @@
 /* Room left for those who want locks while a queue or a tree is being read. */
 #define ZK_READ_RESERVE		16
 
+/*
+ * Marks of others that one multi-op deletes, and the operations of a multi-op of a
+ * contender's own: it may check itself, and make its mark, besides.
+ */
+#define ZK_MARK_BATCH	8
+#define ZK_OWN_OPS		(ZK_MARK_BATCH + 2)
+
 /* Operations of a group's multi-op besides its creates (group.c). */
 #define ZK_STAMP_OPS		3
 
@@ -95,6 +102,8 @@ typedef enum RequestKind
 	REQ_STAT,					/* the own contender's Stat */
 	REQ_RECORD,					/* the lock's record */
 	REQ_RECORD_PARENT,			/* a znode on the way to it */
+	REQ_MARKS,					/* the marks of its holders */
+	REQ_MARK,					/* the own mark, made or deleted */
 	REQ_WATCH,					/* the one to wait for */
 	REQ_ANNOUNCE,				/* that it is no waiter any more, to the next */
 	REQ_DELETE,					/* the contender */
@@ -149,6 +158,38 @@ typedef struct Refusal
 	int			permission;		/* ZOO_PERM_... */
 	int			asking;			/* whose ACL is to be read next */
 } Refusal;
+
+/* Is a contender's mark there? */
+typedef enum MarkState
+{
+	MARK_ABSENT,
+	MARK_UNKNOWN,				/* something was sent, and not answered */
+	MARK_THERE
+} MarkState;
+
+/*
+ * What a contender with a lock delay has to do with marks (mark.c).  Lists of names
+ * are malloc'd, each name with a NUL and an empty one at the end.  engine_lock.
+ */
+typedef struct Marking
+{
+	ZkTime		delay;			/* 0: nothing at all */
+	size_t		root_len;		/* bytes of the lock node's path that are the root */
+	size_t		parent_len;		/* bytes of the path of the znode to create; or 0 */
+	MarkState	own;
+	bool		widowed;		/* the contender is gone, its mark may not be */
+	int			ops;			/* about its mark, in the multi-op on its way */
+	int			create_at;		/* the one that makes it; or 0 */
+	bool		due;			/* granted but for the marks */
+	bool		looked;			/* they were read since the queue was listed */
+	bool		doubtful;		/* of one it is not known what it means */
+	char	   *queue;			/* who was in the queue when that was listed */
+	char	   *seen;			/* the marks of others when last read */
+	char	   *unclean;		/* those of who has gone without a release */
+	ZkTime		looked_at;		/* when they were read */
+	ZkTime		until;			/* not granted before then if there are such */
+	ZkTime		shown;			/* until, as the backend was told; or 0 */
+} Marking;
 
 /*
  * A contender as the engine knows it.  The slot number is its index in
@@ -233,8 +274,9 @@ typedef struct Contender
 	ZkTime		watch_at;		/* not before then is its own znode watched */
 	Refusal		refusal;		/* to be explained; then it fails */
 	RecordRoom *room;			/* DoorSlot.room; NULL without a record */
-	zoo_op_result_t results[4]; /* of a multi-op of its own; written by the
-								 * library */
+	Marking		marking;
+	zoo_op_result_t results[ZK_OWN_OPS];	/* of a multi-op of its own; written by
+											 * the library */
 } Contender;
 
 /*
@@ -440,6 +482,16 @@ zk_timeout(const ZkClient *client)
 	return ZK_MS(client->timeout_ms);
 }
 
+/*
+ * Is there a mark that has to go with the contender?  Not that of a lock that was
+ * lost.  engine_lock.
+ */
+static inline bool
+zk_mark_to_go(const Contender *contender)
+{
+	return contender->marking.own != MARK_ABSENT && contender->end != ZK_LOST;
+}
+
 /* Do the data of a znode, len bytes, begin with that text?  Any thread. */
 static inline bool
 zk_begins_with(const char *data, int len, const char *text)
@@ -566,6 +618,21 @@ extern void zk_send_record(ZkClient *client, int slot);
 extern void zk_records_end(ZkClient *client);
 extern bool zk_records_left(ZkClient *client);
 extern void zk_record_errand_advance(ZkClient *client);
+extern void zk_record_send_above(ZkClient *client, int slot, char *path,
+								 size_t len, string_completion_t completion);
+
+/* in mark.c: the marks of its lock's holders */
+extern bool zk_marks_queue_listed(Contender *contender,
+								  const struct String_vector *list);
+extern void zk_send_marks(ZkClient *client, int slot);
+extern bool zk_marks_advance(ZkClient *client, int slot);
+extern void zk_marks_forget(Contender *contender);
+extern ZkTime zk_marks_due(const ZkClient *client, const Contender *contender);
+extern int	zk_mark_ops(const ZkClient *client, const Contender *contender,
+						const char *to, zoo_op_t *ops,
+						char paths[2][ZK_MARK_PATH_SIZE]);
+extern bool zk_mark_to_blame(const Contender *contender, int before);
+extern void zk_send_mark_delete(ZkClient *client, int slot);
 
 /* in create.c: its coming into being */
 extern void zk_create_adopt(ZkClient *client, int slot, const char *name,

@@ -39,6 +39,7 @@ gone(ZkClient *client, int slot)
 	Contender  *c = &client->contenders[slot];
 
 	zk_contender_unwatch(c);
+	zk_marks_forget(c);
 	zk_group_dissolve(client, slot);
 	if (c->successor != ZK_NO_SLOT)
 	{
@@ -75,6 +76,8 @@ zk_contender_begin(ZkClient *client, const DoorOrder *order)
 	c->owner = order->owner;
 	c->owner_len = order->owner_len;
 	c->room = order->room;
+	c->marking.delay = order->lock_delay;
+	c->marking.root_len = order->root_len;
 	c->next_member = order->next_member;
 	c->grouped = c->next_member != ZK_NO_SLOT;
 }
@@ -92,6 +95,8 @@ zk_contender_begin_downgrade(ZkClient *client, const DoorOrder *order)
 	c->partner = order->partner;
 	from->successor = (uint16_t) order->slot;
 	zk_record_move(c, from);
+	c->marking.delay = from->marking.delay;
+	c->marking.root_len = from->marking.root_len;
 	c->token = from->token;
 	c->proved_at = from->proved_at;
 	c->lease_end = from->lease_end;
@@ -163,7 +168,8 @@ zk_contender_advance(ZkClient *client, int slot)
 		case ZK_QUEUED:
 			if (c->reading)
 				zk_send_record(client, slot);
-			else if (!c->proving)
+			else if (c->marking.due ? !zk_marks_advance(client, slot) :
+					 !c->proving)
 				zk_place_send_list(client, slot);
 			break;
 		case ZK_WATCHING:
@@ -241,6 +247,7 @@ zk_contenders_handle_closed(ZkClient *client)
 		c->pending = 0;
 		c->announce_serial = 0;
 		c->proving = c->reading = false;
+		zk_marks_forget(c);
 		if (c->state == ZK_WATCHING)
 			c->state = ZK_QUEUED;
 		if (c->unwanted)

@@ -120,6 +120,7 @@ slot_allocate(Door *door, const char *node, ZkError *error)
 	slot->owner = NULL;
 	slot->owner_len = 0;
 	slot->room = NULL;
+	slot->lock_delay = 0;
 	memset(&slot->status, 0, sizeof(slot->status));
 	door->path_bytes += bytes;
 	door->contenders++;
@@ -318,12 +319,14 @@ slot_fill(DoorSlot *slot, const ZkContenderWish *wish)
 		return false;
 	memcpy(slot->owner, wish->owner, wish->owner_len);
 	slot->owner_len = (int) wish->owner_len;
-	if (wish->record_root == NULL)
+	slot->lock_delay = wish->lock_delay;
+	slot->root_len = wish->root != NULL ? strlen(wish->root) : 0;
+	if (!wish->record)
 		return true;
 	slot->room = calloc(1, sizeof(RecordRoom));
 	if (slot->room == NULL)
 		return false;
-	slot->room->root_len = strlen(wish->record_root);
+	slot->room->root_len = slot->root_len;
 	slot->room->version = -1;
 	return true;
 }
@@ -843,6 +846,8 @@ zk_door_next_order(Door *door, DoorOrder *order)
 		order->owner = slot->owner;
 		order->owner_len = slot->owner_len;
 		order->room = slot->room;
+		order->lock_delay = slot->lock_delay;
+		order->root_len = slot->root_len;
 		order->status = slot->status;
 		slot->owner = NULL;
 		slot->ordered = false;

@@ -86,6 +86,8 @@ typedef struct DoorSlot
 	int			owner_len;
 	RecordRoom *room;			/* likewise malloc'd and freed; NULL without a
 								 * record */
+	ZkTime		lock_delay;		/* 0 for none */
+	size_t		root_len;		/* bytes of node that are the root, if there is */
 	ZkContenderStatus status;	/* client writes, backend reads */
 } DoorSlot;
 
@@ -205,6 +207,8 @@ typedef struct DoorOrder
 	char	   *owner;
 	int			owner_len;
 	RecordRoom *room;
+	ZkTime		lock_delay;
+	size_t		root_len;
 	ZkContenderStatus status;
 } DoorOrder;
 

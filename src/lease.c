@@ -35,7 +35,8 @@
 
 /*
  * Is the contender's lease to be kept running?  Waiters far behind need none;
- * the next in line does, so that an event is its grant.  While a downgrade is
+ * the next in line does, so that an event is its grant, and so does who is granted
+ * but for the lock delay.  While a downgrade is
  * on its way nobody knows which of the two contenders exists; its success is a
  * proof.
  */
@@ -46,6 +47,7 @@ keep_lease(const Contender *c)
 		c->partner != ZK_NO_SLOT || c->successor != ZK_NO_SLOT)
 		return false;
 	return c->state == ZK_HELD || c->proving ||
+		(c->state == ZK_QUEUED && c->marking.due) ||
 		(c->state == ZK_WATCHING && c->next_in_line);
 }
 
@@ -349,6 +351,8 @@ contender_timer(const ZkClient *client, const Contender *c, bool can_renew)
 	if (client->connected && c->retry_at != 0 && c->retry_at < timer &&
 		c->pending == 0)
 		timer = c->retry_at;
+	if (zk_marks_due(client, c) < timer)
+		timer = zk_marks_due(client, c);
 	return timer;
 }
 

@@ -135,6 +135,7 @@ zk_contender_publish(ZkClient *client, int slot, bool wake)
 	status.granted_at = c->granted_at;
 	status.revoked = c->revoked;
 	status.recorded = c->recorded;
+	status.delayed = c->state == ZK_QUEUED && c->marking.shown != 0;
 	if (c->state == ZK_WATCHING && c->watched != NULL)
 	{
 		status.deadlock = c->rival[0] != '\0';
@@ -197,12 +198,17 @@ zk_contender_new_name(ZkClient *client, Contender *c)
 					   c->permits, uuid);
 }
 
-/* Nothing of it exists in ZooKeeper any more. */
+/*
+ * Nothing of it exists in ZooKeeper any more, but the mark that it may have left on
+ * purpose.
+ */
 void
 zk_contender_forget(Contender *c)
 {
 	c->maybe_exists = false;
 	c->name[0] = '\0';
+	c->marking.own = MARK_ABSENT;
+	c->marking.widowed = false;
 }
 
 void
@@ -224,7 +230,9 @@ zk_contender_placed(Contender *c, const ZkQueueEntry *entries,
 	c->ahead = verdict->ahead;
 	c->position = verdict->self + 1;
 	snprintf(c->holder, sizeof(c->holder), "%s", entries[verdict->first].name);
-	c->last_ahead = verdict->last_ahead;
+
+	/* who has to know the marks reads them, and the queue once more */
+	c->last_ahead = verdict->last_ahead && c->marking.delay == 0;
 	c->rival[0] = c->blocker_owner[0] = '\0';
 	c->blocker_session = 0;
 }
@@ -286,6 +294,8 @@ zk_contender_give_up_partner(ZkClient *client, Contender *c)
 		return;
 	if (c->room != NULL && c->end == ZK_NONE)
 		zk_record_move(&client->contenders[c->partner], c);
+	if (c->end == ZK_LOST)		/* its mark stays */
+		client->contenders[c->partner].marking.own = MARK_ABSENT;
 	zk_contender_end(client, c->partner, true);
 }
 
@@ -371,6 +381,19 @@ may_try_again(ZkClient *client, int slot)
 }
 
 /*
+ * A contender that was not held, or not yet, is not there, or seems not to be.  So is
+ * its mark to go.
+ */
+static void
+reap_mark(ZkClient *client, Contender *c)
+{
+	if (zk_mark_to_go(c))
+		zk_contender_reap_elsewhere(client, c);
+	c->marking.own = MARK_ABSENT;
+	c->marking.due = false;
+}
+
+/*
  * The contender's znode is gone, and nobody here deleted it.  A holder has
  * lost its lock; a waiter queues anew, as long as that makes sense.
  */
@@ -379,6 +402,8 @@ zk_contender_vanished(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
 
+	if (c->state != ZK_HELD)
+		reap_mark(client, c);
 	zk_contender_forget(c);
 	if (c->unwanted)
 		;
@@ -406,6 +431,7 @@ zk_contender_missing(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
 
+	reap_mark(client, c);
 	c->name[0] = '\0';
 	c->maybe_exists = true;
 	c->reading = false;
@@ -441,7 +467,8 @@ zk_contender_stuck(ZkClient *client, int slot, const char *what)
  * lease that is running; who waited for longer than that proves first that
  * its ZooKeeper session is still alive, for an event or a list may be as old
  * as the process slept.  And it is reported with the lock's record, if that was
- * asked for: what was read before the grant is not to be relied on.
+ * asked for: what was read before the grant is not to be relied on.  And not before
+ * the lock delay is over, and the contender has its mark.
  */
 void
 zk_contender_grant(ZkClient *client, int slot)
@@ -454,6 +481,13 @@ zk_contender_grant(ZkClient *client, int slot)
 	{
 		c->state = ZK_QUEUED;
 		c->reading = true;
+		zk_contender_touch(client, slot);
+		return;
+	}
+	if (c->marking.delay > 0 && c->marking.own != MARK_THERE)
+	{
+		c->state = ZK_QUEUED;
+		c->marking.due = true;
 		zk_contender_touch(client, slot);
 		return;
 	}
@@ -522,6 +556,9 @@ zk_contender_reap_elsewhere(ZkClient *client, const Contender *c)
 	memcpy(reaper->base, c->base, sizeof(reaper->base));
 	memcpy(reaper->name, c->name, sizeof(reaper->name));
 	reaper->maybe_exists = c->maybe_exists;
+	reaper->marking.delay = c->marking.delay;
+	reaper->marking.root_len = c->marking.root_len;
+	reaper->marking.own = c->marking.own;
 	reaper->state = ZK_CREATING;
 	reaper->unwanted = reaper->abandoned = true;
 	zk_contender_touch(client, slot);

@@ -309,6 +309,9 @@ on_list(int rc, const struct String_vector *list, const void *context)
 		zk_parent_missing(c);	/* the group could not be created */
 	else if (c->unwanted || c->state != ZK_QUEUED)
 		;						/* the create that went with it failed */
+	else if (rc == ZOK && !zk_marks_queue_listed(c, list))
+		zk_contender_fail(client, request.which, ZK_ERR_NO_MEMORY,
+						  "Out of memory.");
 	else if (rc == ZOK)
 		evaluate(client, request.which, list);
 	else if (rc == ZNONODE)
@@ -322,8 +325,8 @@ on_list(int rc, const struct String_vector *list, const void *context)
 }
 
 /*
- * List the queue, to find the contender's place in it; and read the record that it
- * wants behind that, in the same go.
+ * List the queue, to find the contender's place in it; and read the record and the
+ * marks that it wants behind that, in the same go.
  */
 void
 zk_place_send_list(ZkClient *client, int slot)
@@ -331,7 +334,10 @@ zk_place_send_list(ZkClient *client, int slot)
 	Contender  *c = &client->contenders[slot];
 
 	c->reading = c->record_known = false;
+	c->marking.due = c->marking.looked = false;
 	zk_send_children(client, slot, REQ_LIST, on_list);
 	if (c->room != NULL && zk_requests_available(client, 1))
 		zk_send_record(client, slot);
+	if (c->marking.delay > 0 && zk_requests_available(client, 1))
+		zk_send_marks(client, slot);
 }

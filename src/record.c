@@ -44,6 +44,33 @@ zk_record_path(const char *node, size_t root_len, char *path)
 			 (int) root_len, node, node + root_len);
 }
 
+/* The length of the path above a path of so many bytes. */
+size_t
+zk_record_above(const char *path, size_t len)
+{
+	while (len > 0 && path[--len] != '/')
+		;
+	return len;
+}
+
+/*
+ * The znodes above a path are being created; the one with the first *len bytes is
+ * there now, or is not, as the one above it is missing: go on with the next one
+ * down or up.  False when there is none, so that all are there; or when the root is
+ * missing, and so the lock node, too, which is not created here.
+ */
+bool
+zk_record_next_above(const char *path, size_t root_len, size_t *len, bool there)
+{
+	if (!there)
+		*len = zk_record_above(path, *len);
+	else if (*len == zk_record_above(path, strlen(path)))
+		return false;
+	else
+		*len += 1 + strcspn(path + *len + 1, "/");
+	return *len > root_len;
+}
+
 /*
  * Take a word, which a space or the end of the line follows, off the line.
  * NULL if there is none.

@@ -209,18 +209,9 @@ zk_send_record(ZkClient *client, int slot)
 	zk_contender_sent(client, slot, context, rc);
 }
 
-/* The length of the path above a path of so many bytes. */
-static size_t
-length_above(const char *path, size_t len)
-{
-	while (len > 0 && path[--len] != '/')
-		;
-	return len;
-}
-
 /*
  * The znode on the way to the record is there, or is not, as the one above it is
- * missing: go on with the next one down or up.
+ * missing.
  */
 static void
 go_on(Contender *c, bool there)
@@ -229,15 +220,7 @@ go_on(Contender *c, bool there)
 	char		path[ZK_RECORD_PATH_SIZE];
 
 	record_path(c, path);
-	if (!there)
-		room->parent_len = length_above(path, room->parent_len);
-	else if (room->parent_len == length_above(path, strlen(path)))
-		room->step = RECORD_WRITE;
-	else
-		room->parent_len += 1 + strcspn(path + room->parent_len + 1, "/");
-
-	/* without the root there is no contender, either: the multi-op will tell */
-	if (room->parent_len <= room->root_len)
+	if (!zk_record_next_above(path, room->root_len, &room->parent_len, there))
 		room->step = RECORD_WRITE;
 }
 
@@ -261,21 +244,29 @@ on_parent(int rc, const char *path, const void *context)
 }
 
 /*
- * Create a znode on the way to the record.
+ * Create a znode on the way to a path, which is cut off there.
  */
+void
+zk_record_send_above(ZkClient *client, int slot, char *path, size_t len,
+					 string_completion_t completion)
+{
+	void	   *context = zk_request_begin(client, REQ_RECORD_PARENT, slot);
+	int			rc;
+
+	path[len] = '\0';
+	rc = zoo_acreate(client->handle, path, "", 0, &client->identity.acl,
+					 ZOO_PERSISTENT, completion, context);
+	zk_contender_sent(client, slot, context, rc);
+}
+
 static void
 send_parent(ZkClient *client, int slot)
 {
-	Contender  *c = &client->contenders[slot];
-	void	   *context = zk_request_begin(client, REQ_RECORD_PARENT, slot);
+	const Contender *c = &client->contenders[slot];
 	char		path[ZK_RECORD_PATH_SIZE];
-	int			rc;
 
 	record_path(c, path);
-	path[c->room->parent_len] = '\0';
-	rc = zoo_acreate(client->handle, path, "", 0, &client->identity.acl,
-					 ZOO_PERSISTENT, on_parent, context);
-	zk_contender_sent(client, slot, context, rc);
+	zk_record_send_above(client, slot, path, c->room->parent_len, on_parent);
 }
 
 /*
@@ -355,7 +346,7 @@ zk_record_conflict(ZkClient *client, int slot, int err)
 	else
 	{
 		record_path(c, path);
-		room->parent_len = length_above(path, strlen(path));
+		room->parent_len = zk_record_above(path, strlen(path));
 		room->step = RECORD_PARENT;
 	}
 }
@@ -384,8 +375,20 @@ zk_record_move(Contender *to, Contender *from)
 }
 
 /*
- * The client is about to be stopped: end the contenders for which something has been
- * noted, as their ZooKeeper session would end them without a record.
+ * Is there more to a contender's end than the end of its ZooKeeper session: a record
+ * to be written, or a mark to be deleted, its own or that of the one whose place it
+ * is to take?
+ */
+static bool
+needs_farewell(ZkClient *client, const Contender *c)
+{
+	return zk_record_due(client, c) || zk_mark_to_go(c) ||
+		(c->partner != ZK_NO_SLOT && c->end == ZK_NONE &&
+		 zk_mark_to_go(&client->contenders[c->partner]));
+}
+
+/*
+ * The client is about to be stopped: end the contenders of which that is so.
  */
 void
 zk_records_end(ZkClient *client)
@@ -394,13 +397,14 @@ zk_records_end(ZkClient *client)
 	{
 		const Contender *c = &client->contenders[i];
 
-		if (c->in_use && !c->abandoned && zk_record_due(client, c))
+		if (c->in_use && !c->abandoned && c->successor == ZK_NO_SLOT &&
+			needs_farewell(client, c))
 			zk_contender_end(client, i, true);
 	}
 }
 
 /*
- * Is there a record that is to be written, and a connection?
+ * Is there one left that is to be ended so, and a connection?
  */
 bool
 zk_records_left(ZkClient *client)
@@ -410,7 +414,7 @@ zk_records_left(ZkClient *client)
 		const Contender *c = &client->contenders[i];
 
 		if (c->in_use && c->unwanted && c->name[0] != '\0' &&
-			zk_record_due(client, c))
+			needs_farewell(client, c))
 			return true;
 	}
 	return false;

@@ -40,7 +40,23 @@ on_delete(int rc, const void *context)
 }
 
 /*
- * The answer to a multi-op that deletes the contender and writes the record.
+ * The contender, that was to be deleted with its mark or its record, is gone.  If by a
+ * multi-op that was not answered they are done, too; if by somebody else, not.
+ */
+static void
+already_gone(Contender *c)
+{
+	if (zk_mark_to_go(c))
+		c->marking.widowed = true;
+	else if (c->recording)
+		zk_record_verify(c);
+	else
+		zk_contender_forget(c);
+}
+
+/*
+ * The answer to a multi-op that deletes the contender and its mark, and writes the
+ * record.
  */
 static void
 on_farewell(int rc, const void *context)
@@ -53,34 +69,42 @@ on_farewell(int rc, const void *context)
 		return;
 	if (rc == ZOK)
 	{
-		zk_record_written(c);
+		if (c->recording)
+			zk_record_written(c);
 		zk_contender_forget(c);
 	}
 	else if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
 	{
-		c->room->uncertain |= rc != ZTHROTTLEDOP;
+		if (c->recording)
+			c->room->uncertain |= rc != ZTHROTTLEDOP;
 		zk_contender_retry(client, c);
 	}
 	else if (c->results[0].err == ZNONODE)
-		zk_record_verify(c);
+		already_gone(c);
 	else if (c->results[0].err == ZNOAUTH)
 		zk_contender_stuck(client, request.which, "delete children of");
-	else
+	else if (zk_mark_to_blame(c, 1))
+		c->marking.own = MARK_ABSENT;
+	else if (c->recording)
 		zk_record_conflict(client, request.which, rc);
+	else
+		zk_contender_retry(client, c);
 	zk_contender_leave(client, request.which);
 }
 
 /*
- * Delete the contender and write the record, in one transaction: who is granted
- * the lock next finds it.
+ * Delete the contender and its mark, and write the record, in one transaction: who is
+ * granted the lock next finds all that done.
  */
 static void
 send_farewell(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
-	zoo_op_t	ops[2];
+	zoo_op_t	ops[3];
+	int			count = 1;
 	void	   *context;
 	char		path[ZK_CONTENDER_PATH_SIZE];
+	char		mark_paths[2][ZK_MARK_PATH_SIZE];
 	char		record_path[ZK_RECORD_PATH_SIZE];
 	char		record[ZK_RECORD_SIZE];
 	int			rc;
@@ -92,15 +116,19 @@ send_farewell(ZkClient *client, int slot)
 	}
 	zk_contender_path(c, c->name, path);
 	zoo_delete_op_init(&ops[0], path, -1);
-	zk_record_op(client, c, &ops[1], record_path, record);
+	c->marking.ops = zk_mark_ops(client, c, NULL, &ops[count], mark_paths);
+	count += c->marking.ops;
+	if (c->recording)
+		zk_record_op(client, c, &ops[count++], record_path, record);
 	memset(c->results, 0, sizeof(c->results));
 	context = zk_request_begin(client, REQ_DELETE, slot);
-	rc = zoo_amulti(client->handle, 2, ops, c->results, on_farewell, context);
+	rc = zoo_amulti(client->handle, count, ops, c->results, on_farewell, context);
 	zk_contender_sent(client, slot, context, rc);
 }
 
 /*
- * Delete the contender, with what is to be written into the lock's record.
+ * Delete the contender, with its mark, and with what is to be written into the lock's
+ * record.
  */
 void
 zk_send_delete(ZkClient *client, int slot)
@@ -110,10 +138,17 @@ zk_send_delete(ZkClient *client, int slot)
 	char		path[ZK_CONTENDER_PATH_SIZE];
 	int			rc;
 
-	if (zk_record_due(client, c))
+	if (c->marking.widowed && zk_mark_to_go(c))
 	{
-		if (zk_record_ready(client, slot))
-			send_farewell(client, slot);
+		zk_send_mark_delete(client, slot);
+		return;
+	}
+	c->recording = zk_record_due(client, c);
+	if (c->recording && !zk_record_ready(client, slot))
+		return;
+	if (c->recording || zk_mark_to_go(c))
+	{
+		send_farewell(client, slot);
 		return;
 	}
 	zk_contender_path(c, c->name, path);
@@ -157,6 +192,8 @@ downgrade_done(ZkClient *client, Contender *c)
 	if (partner == ZK_NO_SLOT)
 		return;					/* it was deleted in the meantime, too */
 	c->partner = ZK_NO_SLOT;
+	if (c->marking.own == MARK_UNKNOWN)
+		c->marking.own = MARK_THERE;
 	client->contenders[partner].successor = ZK_NO_SLOT;
 	zk_contender_forget(&client->contenders[partner]);
 	zk_contender_end(client, partner, true);
@@ -172,6 +209,20 @@ record_to_blame(const Contender *c, int rc)
 	return c->recording && !zk_is_connection_error(rc) && rc != ZTHROTTLEDOP &&
 		c->results[0].err == ZOK && c->results[1].err == ZOK &&
 		c->results[2].err == ZOK;
+}
+
+/*
+ * The same because of the mark: then there is none from now on.
+ */
+static bool
+mark_to_blame(ZkClient *client, Contender *c, int rc)
+{
+	if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP ||
+		c->partner == ZK_NO_SLOT || !zk_mark_to_blame(c, 3))
+		return false;
+	c->marking.own = MARK_ABSENT;
+	client->contenders[c->partner].marking.own = MARK_ABSENT;
+	return true;
 }
 
 static void
@@ -193,6 +244,8 @@ on_downgrade(int rc, const void *context)
 		if (rc == ZOK)
 			zk_contender_proved(client, request.which, request.sent_at);
 	}
+	else if (mark_to_blame(client, c, rc))
+		c->name[0] = '\0';
 	else if (!record_to_blame(c, rc))
 		downgrade_failed(client, request.which, rc);
 	else
@@ -207,17 +260,19 @@ on_downgrade(int rc, const void *context)
  * it is for a waiter that watches it: its watch fires as "changed", or it sees
  * a version other than 0, and it reads the queue again instead of taking the
  * deletion for its grant.  For others that share it is a release: so the record
- * is written.
+ * is written.  A mark gets another name.
  */
 void
 zk_send_downgrade(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
 	Contender  *from = &client->contenders[c->partner];
-	zoo_op_t	ops[4];
+	zoo_op_t	ops[6];
+	int			count = 3;
 	void	   *context;
 	char		to_path[ZK_CONTENDER_PATH_SIZE];
 	char		from_path[ZK_CONTENDER_PATH_SIZE];
+	char		mark_paths[2][ZK_MARK_PATH_SIZE];
 	char		record_path[ZK_RECORD_PATH_SIZE];
 	char		record[ZK_RECORD_SIZE];
 	int			rc;
@@ -237,11 +292,15 @@ zk_send_downgrade(ZkClient *client, int slot)
 					   &client->identity.acl, ZOO_EPHEMERAL, NULL, 0);
 	zoo_set_op_init(&ops[1], from_path, from->owner, from->owner_len, -1, NULL);
 	zoo_delete_op_init(&ops[2], from_path, -1);
+	c->marking.ops = zk_mark_ops(client, from, c->name, &ops[count], mark_paths);
+	if (c->marking.ops > 0)
+		c->marking.own = MARK_UNKNOWN;
+	count += c->marking.ops;
 	if (c->recording)
-		zk_record_op(client, c, &ops[3], record_path, record);
+		zk_record_op(client, c, &ops[count++], record_path, record);
 	memset(c->results, 0, sizeof(c->results));
 	context = zk_request_begin(client, REQ_DOWNGRADE, slot);
-	rc = zoo_amulti(client->handle, c->recording ? 4 : 3, ops, c->results,
-					on_downgrade, context);
+	rc = zoo_amulti(client->handle, count, ops, c->results, on_downgrade,
+					context);
 	zk_contender_sent(client, slot, context, rc);
 }

@@ -237,6 +237,7 @@ typedef struct ZkContenderStatus
 	ZkTime		granted_at;		/* since when it is held */
 
 	bool		revoked;		/* somebody asks for the lock to be given back */
+	bool		delayed;		/* in QUEUED: nobody is ahead, the lock delay runs */
 
 	/*
 	 * In GONE: what was noted is in the lock's record.  If not, though the
@@ -378,7 +379,8 @@ extern ZkClient *zk_client_start(const ZkConfig *config, ZkError *error,
 
 /*
  * End the client: close its ZooKeeper session, which deletes every contender
- * of it, and end its threads.  What was noted for records is written before, if that
+ * of it, and end its threads.  What was noted for records is written before, and locks
+ * that were asked for with a lock delay are released, if that
  * can be done in half the time.  Waits at most timeout_ms (0: not at all) and
  * returns whether all is done; if not, the threads finish by themselves and
  * free the memory.  Either way the pointer is dead.  Safe to call from an exit
@@ -443,12 +445,22 @@ typedef struct ZkContenderWish
 	const char *owner;			/* their data, see zk_contender_request() */
 	size_t		owner_len;
 
+	/* The znode below which the lock nodes lie; for the next two, or NULL. */
+	const char *root;
+
 	/*
-	 * If not NULL they read the record of their lock and write to it.  It is the
-	 * znode below which the lock nodes lie, and the records, too.  The record is
-	 * read before the contender is granted, and with it.
+	 * They read the record of their lock and write to it.  It is read before the
+	 * contender is granted, and with it.
 	 */
-	const char *record_root;
+	bool		record;
+
+	/*
+	 * If not 0: a contender is granted only when so much time has passed since
+	 * this client saw a holder of the lock gone that had not released it; and if
+	 * it does not release the lock itself, others that were asked for with a delay
+	 * will know.  Not in ZK_PERMIT.
+	 */
+	ZkTime		lock_delay;
 } ZkContenderWish;
 
 /*
@@ -573,7 +585,7 @@ extern void zk_tree_request(ZkClient *client, const char *node,
 							const char *except);
 
 /*
- * Read the record of a lock node; root is ZkContenderWish.record_root.
+ * Read the record of a lock node; root is ZkContenderWish.root.
  * Counts as a read of a queue; it is empty if there is none.
  */
 extern void zk_record_request(ZkClient *client, const char *node,

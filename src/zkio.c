@@ -654,7 +654,8 @@ free_client(ZkClient *client)
 	for (int i = 0; i < client->used; i++)
 	{
 		free(client->contenders[i].owner);
-		free(client->contenders[i].watched);
+		zk_contender_unwatch(&client->contenders[i]);
+		zk_marks_forget(&client->contenders[i]);
 		zk_refusal_forget(&client->contenders[i].refusal);
 	}
 	zk_identity_free(&client->identity);
@@ -688,7 +689,8 @@ finish(ZkClient *client)
 }
 
 /*
- * The backend has said its last word: write the records that are to be written.
+ * The backend has said its last word: write the records that are to be written, and
+ * delete the marks.
  */
 static void
 write_records(ZkClient *client, DoorNews *news)

@@ -55,7 +55,7 @@ recorded(ZkMode mode)
 {
 	ZkContenderWish wish = {
 		.mode = mode,.owner = OWNER,.owner_len = strlen(OWNER),
-		.record_root = root
+		.root = root,.record = true
 	};
 
 	return wish;
