@@ -33,6 +33,9 @@
 #define REPLAY_POLL_FIRST	ZK_MS(2)
 #define REPLAY_POLL			ZK_MS(20)
 
+/* Setting: how long to wait after a holder that did not release a lock, in ms. */
+int			zklock_lock_delay = 0;
+
 /* How often contenders of several locks may be deleted by strangers. */
 #define MAX_VANISHED	10
 
@@ -88,7 +91,8 @@ request_contenders(LockCall *call)
 		.owner = call->owner,
 		.owner_len = strlen(call->owner),
 		.root = zklock_root,
-		.record = call->job || call->handover
+		.record = call->job || call->handover,
+		.lock_delay = call->mode != ZK_PERMIT ? ZK_MS(zklock_lock_delay) : 0
 	};
 	const char *nodes[ZK_MAX_GROUP];
 	ZkContenderId ids[ZK_MAX_GROUP];
@@ -188,8 +192,8 @@ look_around(LockCall *call, ZkTime *until)
 			continue;
 		if (wait->status.state == ZK_HELD)
 			*until = Min(*until, wait->status.presumed_lost);
-		if (waited == NULL || (waited->status.state != ZK_WATCHING &&
-							   wait->status.state == ZK_WATCHING))
+		if (waited == NULL || (!zklock_wait_behind(waited) &&
+							   zklock_wait_behind(wait)))
 			waited = wait;
 	}
 	return waited;
@@ -291,7 +295,8 @@ find_unreplayed(LockCall *call, ZkTime now, ZkTime *until)
 /*
  * Wait until all contenders are granted: true; or until it is certain that
  * somebody else holds one of the locks when time is up: false.  With hand-over a
- * lock counts as somebody else's until what that one has committed is here.
+ * lock counts as somebody else's until what that one has committed is here, and so
+ * it does while the lock delay runs.
  *
  * Throws 55P03 at lock_timeout, 40P01 for a deadlock, 08001 or 08006 when
  * ZooKeeper cannot be asked, ZKL01 when a lock is to be upgraded and was
@@ -321,7 +326,7 @@ wait_for_grants(LockCall *call)
 		check_held(call);
 
 		behind = call->replaying != NULL ||
-			(wait->status.state == ZK_WATCHING && call->link.down_since == 0);
+			(zklock_wait_behind(wait) && call->link.down_since == 0);
 		if (behind && (call->try_once || now >= call->deadline))
 			return false;
 		if (now >= call->deadline)

@@ -54,6 +54,7 @@ typedef struct LockCall
 } LockCall;
 
 /* in longwait.c */
+extern bool zklock_wait_behind(const LockWait *wait);
 extern const char *zklock_wait_purpose(const LockCall *call);
 extern const char *zklock_wait_failure(const LockCall *call);
 extern void zklock_wait_log(const LockCall *call, const LockWait *wait,

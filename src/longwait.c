@@ -93,6 +93,8 @@ describe_wait(const LockCall *call, const LockWait *wait)
 	if (call->link.down_since != 0)
 		return psprintf("There is no connection to ZooKeeper. %s",
 						call->link.status.detail);
+	if (wait->status.delayed)
+		return pstrdup("The last holder did not release the lock cleanly; waiting for zklock.lock_delay.");
 	if (wait->status.state == ZK_WATCHING && call->mode == ZK_PERMIT)
 		return psprintf("Contender \"%s\" waits for one of the permits, of which there are %d, behind contender \"%s\"%s; %d must go first.",
 						wait->status.name, call->permits, wait->status.blocker,
@@ -173,7 +175,18 @@ report_deadlock(const LockCall *call, const LockWait *wait)
 }
 
 /*
- * Let others see what the call waits for, at the moment.
+ * Is the lock that is waited for somebody else's, by what was looked at last?  So it
+ * is while the lock delay runs, though nobody has it then.
+ */
+bool
+zklock_wait_behind(const LockWait *wait)
+{
+	return wait->status.state == ZK_WATCHING || wait->status.delayed;
+}
+
+/*
+ * Let others see what the call waits for, at the moment: nobody, while a lock delay
+ * runs.
  */
 void
 zklock_wait_show(const LockCall *call, const LockWait *wait)
@@ -182,7 +195,9 @@ zklock_wait_show(const LockCall *call, const LockWait *wait)
 	ZkWait		seen;
 
 	zklock_stats_behind();
-	if (zklock_waiting_places() == 0)
+	if (wait->status.delayed)
+		zklock_waiting_end();
+	if (wait->status.delayed || zklock_waiting_places() == 0)
 		return;
 	zklock_waiting_session(call->link.status.session_id);
 	memset(&seen, 0, sizeof(seen));

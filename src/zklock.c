@@ -278,6 +278,15 @@ _PG_init(void)
 							 0,
 							 NULL, NULL, NULL);
 
+	DefineCustomIntVariable("zklock.lock_delay",
+							"How long to wait for a lock after a holder that did not release it.",
+							"Zero does not wait, and does not tell others of holders that are gone.",
+							&zklock_lock_delay,
+							0, 0, 24 * 60 * 60 * 1000,
+							PGC_USERSET,
+							GUC_UNIT_MS,
+							NULL, NULL, NULL);
+
 	DefineCustomEnumVariable("zklock.on_lock_loss",
 							 "What becomes of the statement that runs when a lock is lost.",
 							 "\"cancel\" ends it, \"report\" lets it go on until the commit.",

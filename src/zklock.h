@@ -415,6 +415,7 @@ extern bool zklock_holder_pause(void);
 extern void zklock_holder_resume(void);
 
 /* in acquire.c */
+extern int	zklock_lock_delay;
 extern void zklock_name_lock(const char *path, ZkLockName *name);
 extern bool zklock_acquire(const ZkLockName *names, int count, ZkTime timeout,
 						   ZkMode mode, ZkScope scope);

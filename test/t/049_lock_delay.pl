@@ -1,0 +1,341 @@
+# Lock delay: after a holder that did not release the lock, and only then, the next
+# one waits.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+use ZkEnsemble;
+use ZkPsql;
+use ZkTest qw(time_to_end);
+
+# How long the next holder waits, and how much later it may have the lock on a busy
+# machine, in seconds.
+my $delay = 2;
+my $late = 8;
+
+my $ensemble = ZkEnsemble->new('main', tick_time => 500);
+my $proxy = $ensemble->proxy;
+my %settings = (
+	'zklock.session_timeout' => '2s',
+	'zklock.lock_delay' => "${delay}s",
+	autovacuum => 'off');
+my $main = zk_cluster('main', $ensemble,
+	settings => { %settings, restart_after_crash => 'on' });
+my $other = zk_cluster('other', $ensemble, settings => \%settings);
+my $zk = $ensemble->zk;
+my $rival = ZkPsql->new($other);
+
+# A lock for each part.
+my $number = 0;
+my $path;
+
+sub next_lock
+{
+	$path = '/delay/' . ++$number;
+	return;
+}
+
+# The marks of a lock.
+sub marks
+{
+	my ($lock) = @_;
+	my $znode = "/zklock/.zklock/records$lock";
+	return 0 unless $zk->stat($znode);
+	return scalar grep { /^_c_/ } $zk->ls($znode);
+}
+
+# A backend of the cluster that is about to end, with the lock.
+sub new_holder
+{
+	my (%extra) = @_;
+	my $holder = ZkPsql->new($main, %extra);
+	is($holder->ask("SELECT zk_lock_acquire('$path')"), 't', "$path is held")
+	  or die 'the holder does not get the lock';
+	return $holder;
+}
+
+# Wait until there is no contender of that name.
+sub wait_gone
+{
+	my ($contender) = @_;
+	wait_for(sub { !$zk->stat("/zklock$path/$contender") }, "$contender to go");
+	return time;
+}
+
+# Let the rival wait while something happens to the holder.  Returns how much later
+# than the contender has gone the rival had the lock, as this script has seen that: it
+# sees it later than it is.
+sub handover
+{
+	my ($event) = @_;
+	my ($contender) = $ensemble->queue($path);
+	$rival->send("SELECT zk_lock_acquire('$path', '60 s')");
+	$ensemble->wait_for_queue($path, 2);
+	$event->();
+	my $gone = wait_gone($contender);
+	is($rival->answer(90), 't', "$path: the next one gets the lock");
+	my $took = time - $gone;
+	$rival->ask("SELECT zk_lock_release('$path')");
+	is(marks($path), 0, "$path: and releases it, so no mark is left");
+	note sprintf 'after %.3f s', $took;
+	return $took;
+}
+
+# The rival has seen it sooner than this script, by less than this.
+my $margin = 0.5;
+
+sub delayed
+{
+	my ($event, $what) = @_;
+	my $took = handover($event);
+	cmp_ok($took, '>=', $delay - $margin, "S140: $what: after the delay");
+	cmp_ok($took, '<', $delay + $late, 'S140: and soon after that');
+	return;
+}
+
+sub not_delayed
+{
+	my ($event, $what) = @_;
+	cmp_ok(handover($event), '<', $delay - $margin,
+		"S141: $what: without a delay");
+	return;
+}
+
+sub kill_backend
+{
+	my ($session) = @_;
+	kill 'KILL', $session->pid;
+	time_to_end($session->pid);
+	$session->{psql}{run}->finish;
+	return;
+}
+
+# ---- A holder that did not release the lock.
+
+next_lock();
+my $holder = new_holder();
+is(marks($path), 1, 'a holder has a mark');
+delayed(sub { kill_backend($holder) }, 'a backend is killed');
+$main->poll_query_until('postgres', 'SELECT true');
+
+next_lock();
+$holder = new_holder();
+my ($contender) = $ensemble->queue($path);
+kill_backend($holder);
+$main->poll_query_until('postgres', 'SELECT true');
+wait_gone($contender);
+my $start = time;
+is($rival->ask("SELECT zk_lock_acquire('$path', '0')"),
+	'f', 'S142: a try fails while the delay runs');
+is($rival->errors, '', 'without an error');
+is(scalar(my @queue = $ensemble->queue($path)), 0, 'and leaves no contender');
+is(marks($path), 1, 'nor a mark of its own');
+is($rival->ask("SELECT zk_lock_acquire('$path', '300 ms')"),
+	'f', 'S142: so does a timeout');
+is(scalar(@queue = $ensemble->queue($path)), 0, 'which leaves none, either');
+$rival->ask('BEGIN');
+$rival->ask("SET LOCAL lock_timeout = '200 ms'");
+$rival->ask("SELECT zk_lock_acquire('$path')");
+is($rival->sqlstate, '55P03', 'S142: lock_timeout is an error');
+like($rival->errors,
+	qr/DETAIL:  The last holder did not release the lock cleanly; waiting for zklock\.lock_delay\./,
+	'which says why');
+$rival->ask('ROLLBACK');
+$ensemble->wait_for_queue($path, 0);
+$rival->send("SELECT zk_lock_acquire('$path')");
+$ensemble->wait_for_queue($path, 1);
+$start = time;
+$other->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $rival->pid . ')');
+$rival->answer;
+is($rival->sqlstate, '57014', 'S142: a cancel ends the wait');
+cmp_ok(time - $start, '<', $delay - $margin, 'at once');
+$ensemble->wait_for_queue($path, 0);
+is(marks($path), 1, 'no other mark is left');
+$start = time;
+is($rival->ask("SELECT zk_lock_acquire('$path', '60 s')"),
+	't', 'S140: a newcomer gets the lock');
+cmp_ok(time - $start, '>=', $delay, 'S140: after the delay');
+cmp_ok(time - $start, '<', $delay + $late, 'and soon after that');
+$rival->ask("SELECT zk_lock_release('$path')");
+$start = time;
+is($rival->ask("SELECT zk_lock_acquire('$path', '0')"),
+	't', 'S141: who has released it does not wait');
+$rival->ask("SELECT zk_lock_release('$path')");
+
+next_lock();
+$holder = new_holder();
+delayed(sub { $holder->stop }, 'a backend is stopped');
+$holder->continue;
+$holder->wait_until_lost($path);
+$holder->ask("SELECT zk_lock_release('$path')");
+is(marks($path), 0, 'and does no harm later');
+
+next_lock();
+$holder = new_holder('zklock.servers' => $proxy->address);
+delayed(sub { $proxy->expire($zk) }, 'a ZooKeeper session expires');
+$holder->quit;
+
+next_lock();
+$holder = new_holder();
+($contender) = $ensemble->queue($path);
+delayed(
+	sub {
+		$other->safe_psql('postgres',
+			"SELECT zk_lock_break('$path', '$contender')");
+	},
+	'a contender is broken');
+$holder->quit;
+
+# ---- One that did.
+
+next_lock();
+$holder = new_holder();
+not_delayed(sub { $holder->ask("SELECT zk_lock_release('$path')") }, 'a release');
+
+$holder = new_holder();
+not_delayed(sub { $holder->ask('DISCARD ALL') }, 'DISCARD ALL');
+
+$holder = new_holder();
+not_delayed(sub { $holder->ask('SELECT zk_session_close()') },
+	'zk_session_close');
+
+foreach my $end ('COMMIT', 'ROLLBACK')
+{
+	$holder->ask('BEGIN');
+	$holder->ask("SELECT zk_lock_acquire_xact('$path')");
+	not_delayed(sub { $holder->ask($end) }, $end);
+}
+$holder->ask('BEGIN');
+$holder->ask("SELECT zk_lock_acquire_xact('$path')");
+not_delayed(sub { $holder->ask('SELECT 1 / 0'); $holder->ask('ROLLBACK') },
+	'an error');
+
+$holder = new_holder();
+not_delayed(sub { $holder->quit }, 'a backend that exits');
+
+$holder = new_holder();
+not_delayed(
+	sub {
+		$main->safe_psql('postgres',
+			'SELECT pg_terminate_backend(' . $holder->pid . ')');
+		$holder->{psql}{run}->finish;
+	},
+	'pg_terminate_backend');
+
+# ---- Shared holders, a downgrade, several locks, hand-over, jobs.
+
+next_lock();
+my @holders = map { ZkPsql->new($other) } 1 .. 2;
+foreach my $session (@holders)
+{
+	is($session->ask("SELECT zk_lock_acquire('$path', shared => true)"),
+		't', 'the lock is shared');
+}
+is(marks($path), 2, 'S143: shared holders have a mark each');
+$holders[0]->ask("SELECT zk_lock_release('$path')");
+is(marks($path), 1, 'which go one by one');
+is($holders[0]->ask("SELECT zk_lock_acquire('$path', '0', true)"),
+	't', 'S143: one does not wait for another');
+$holders[0]->ask("SELECT zk_lock_release('$path')");
+$holders[1]->stop;
+($contender) = $ensemble->queue($path);
+wait_gone($contender);
+$start = time;
+is($holders[0]->ask("SELECT zk_lock_acquire('$path', '60 s', true)"),
+	't', 'S143: after one that is gone the next shared one gets it');
+cmp_ok(time - $start, '>=', $delay, 'S143: after the delay');
+$holders[0]->ask("SELECT zk_lock_release('$path')");
+$holders[1]->continue;
+$_->quit foreach @holders;
+
+$holder = new_holder();
+$holder->ask("SELECT zk_lock_acquire('$path', shared => true)");
+$holder->ask("SELECT zk_lock_release('$path', false)");
+wait_for(sub { ($ensemble->queue($path))[0] =~ /__READ__/ }, 'the downgrade');
+is(marks($path), 1, 'S143: a downgrade keeps the mark');
+not_delayed(sub { $holder->ask("SELECT zk_lock_release('$path')") },
+	'a downgrade and a release');
+
+$holder->ask("SELECT zk_lock_acquire('{$path,${path}-a,${path}-b}'::text[])");
+is(marks($path) + marks("${path}-a") + marks("${path}-b"),
+	3, 'S144: several locks have a mark each');
+($contender) = $ensemble->queue("${path}-b");
+$zk->delete("/zklock${path}-b/$contender");
+$holder->wait_until_lost("${path}-b");
+$holder->ask('DISCARD ALL');
+$ensemble->wait_for_queue($path, 0);
+$start = time;
+is($rival->ask("SELECT zk_lock_acquire('{$path,${path}-a,${path}-b}'::text[], '0')"),
+	'f', 'S144: a try for several fails if one is delayed');
+is($rival->ask("SELECT zk_lock_acquire('{$path,${path}-a,${path}-b}'::text[])"),
+	't', 'S144: all of them are had');
+cmp_ok(time - $start, '>=', $delay - $margin, 'S144: after the delay');
+$rival->ask('SELECT zk_lock_release_all()');
+is(marks($path) + marks("${path}-a") + marks("${path}-b"), 0, 'no mark is left');
+
+next_lock();
+$holder->ask('SET zklock.handover = on');
+foreach (1 .. 2)
+{
+	$holder->ask("SELECT zk_lock_acquire('$path')");
+	$holder->ask("SELECT zk_lock_release('$path')");
+}
+like($zk->get("/zklock/.zklock/records$path"),
+	qr/^release /m, 'S144: hand-over leaves the record');
+is(marks($path), 0, 'and no mark');
+is($holder->ask("SELECT zk_job_begin('$path', '2026-01-01')"),
+	't', 'S144: a job is begun');
+is(marks($path), 1, 'with a mark');
+$holder->ask("SELECT zk_job_end('$path')");
+is(marks($path), 0, 'which goes with its end');
+$holder->quit;
+
+# ---- What it costs.
+
+next_lock();
+my $session = ZkPsql->new($main, 'zklock.servers' => $proxy->address);
+my $left_out = qr/^(ping|getData|event)$/;
+foreach (1 .. 2)
+{
+	$session->ask("SELECT zk_lock_acquire('$path')");
+	$session->ask("SELECT zk_lock_release('$path')");
+}
+my @costs;
+foreach (1 .. 3)
+{
+	$proxy->cost($left_out);
+	$session->ask("SELECT zk_lock_acquire('$path')");
+	my $acquire = $proxy->cost($left_out);
+	$session->ask("SELECT zk_lock_release('$path')");
+	push @costs, "$acquire; " . $proxy->cost($left_out);
+}
+is((sort @costs)[0], 'create2=1 getChildren=2 multi=1; multi=1',
+	'S145: a holder sends two requests more, and one for the release');
+$session->ask('SET zklock.lock_delay = 0');
+@costs = ();
+foreach (1 .. 3)
+{
+	$proxy->cost($left_out);
+	$session->ask("SELECT zk_lock_acquire('$path')");
+	my $acquire = $proxy->cost($left_out);
+	$session->ask("SELECT zk_lock_release('$path')");
+	push @costs, "$acquire; " . $proxy->cost($left_out);
+}
+is((sort @costs)[0], 'create2=1 getChildren=1; delete=1',
+	'S145: without a delay nothing more is sent');
+
+# Nobody waits after a holder without a delay, nor does one without.
+$session->ask("SELECT zk_lock_acquire('$path')");
+is(marks($path), 0, 'S145: nor is a mark made');
+kill_backend($session);
+$main->poll_query_until('postgres', 'SELECT true');
+$ensemble->wait_for_queue($path, 0);
+is($rival->ask("SELECT zk_lock_acquire('$path', '0')"),
+	't', 'S145: nobody waits after a holder that had none');
+$rival->ask("SELECT zk_lock_release('$path')");
+
+done_testing();
