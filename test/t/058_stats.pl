@@ -119,20 +119,20 @@ foreach my $round (1 .. 3)
 	my ($one, $two, $three, $four) = @session;
 
 	call($one, 'timeouts', "SELECT zk_lock_acquire('/busy', '0')", 'f');
-	call($two, 'timeouts', "SELECT zk_lock_acquire('/busy', '70 ms')", 'f');
+	call($two, 'timeouts', "SELECT zk_lock_acquire('/busy', '400 ms')", 'f');
 	call($two, 'timeouts',
-		"SELECT zk_lock_acquire(ARRAY['/busy', '/free'], '70 ms')", 'f');
-	$three->ask("SET lock_timeout = '70ms'");
+		"SELECT zk_lock_acquire(ARRAY['/busy', '/free'], '400 ms')", 'f');
+	$three->ask("SET lock_timeout = '400ms'");
 	call($three, 'timeouts', "SELECT zk_lock_acquire('/busy')", '55P03');
 	$three->ask('RESET lock_timeout');
-	$three->ask("SET statement_timeout = '200ms'");
+	$three->ask("SET statement_timeout = '800ms'");
 	call($three, 'cancels', "SELECT zk_lock_acquire('/busy')", '57014');
 	$three->ask('RESET statement_timeout');
 
 	# one caught within a subtransaction
 	call($one, 'timeouts', q(DO $$
 		BEGIN
-			SET LOCAL lock_timeout = '70ms';
+			SET LOCAL lock_timeout = '400ms';
 			PERFORM zk_lock_acquire('/busy', shared => true);
 		EXCEPTION WHEN lock_not_available THEN
 			NULL;
