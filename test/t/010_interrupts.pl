@@ -409,24 +409,36 @@ pass('S62: no contender is left');
 # ---- On a standby: a conflict with recovery (S64).
 
 $holder->ask("SELECT zk_lock_acquire('$path')");
-$node->safe_psql('postgres', 'CREATE TABLE gone AS SELECT 1 AS n');
+$node->safe_psql('postgres', 'CREATE TABLE gone (n int)');
 $node->backup('backup');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($node, 'backup', has_streaming => 1);
 $standby->append_conf('postgresql.conf', 'max_standby_streaming_delay = 0');
 $standby->start;
-my $conflicting = ZkPsql->new($standby);
-$conflicting->send($acquire{'session scope'});
-wait_for(\&waits_behind, 'the waiter on the standby to wait');
-$node->safe_psql('postgres', 'DELETE FROM gone');
-$node->safe_psql('postgres', 'VACUUM gone');
-$conflicting->answer;
-is($conflicting->sqlstate, '40001',
-	'S64: a conflict with recovery ends a wait on a standby');
-$ensemble->wait_for_queue($path, 1);
-is($conflicting->ask("SELECT zk_lock_acquire('/free', '5 s')"),
-	't', 'S64: and the backend goes on working');
-$conflicting->quit;
+
+# PostgreSQL cancels again and again, every 5 ms, until the transaction is over.  On a
+# loaded machine one of these can meet a backend that is idle by then, and ends
+# it; that is of no interest here.
+my $went_on;
+for (my $round = 1; $round <= 5 && !defined $went_on; $round++)
+{
+	my $conflicting = ZkPsql->new($standby);
+	$node->safe_psql('postgres', 'INSERT INTO gone VALUES (1)');
+	$conflicting->send($acquire{'session scope'});
+	wait_for(\&waits_behind, 'the waiter on the standby to wait');
+	$node->safe_psql('postgres', 'DELETE FROM gone');
+	$node->safe_psql('postgres', 'VACUUM gone');
+	$conflicting->answer;
+	is($conflicting->sqlstate, '40001',
+		'S64: a conflict with recovery ends a wait on a standby');
+	$ensemble->wait_for_queue($path, 1);
+	$went_on = eval {
+		$conflicting->send("SELECT zk_lock_acquire('/free', '5 s')");
+		$conflicting->answer(10);
+	};
+	eval { $conflicting->quit };
+}
+is($went_on, 't', 'S64: and the backend goes on working');
 $standby->stop;
 
 # ---- The postmaster dies (S64).
