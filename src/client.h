@@ -688,6 +688,8 @@ extern void zk_errand_failed(ZkClient *client, ZkError error,
 							 const char *detail);
 
 /* in tree.c: reading a tree of locks for the backend */
+typedef int (*ZkTreeAsk) (ZkClient *client, const TreeItem *item,
+						  const char *path, const void *context);
 extern void zk_tree_advance(ZkClient *client);
 extern void zk_tree_restart(ZkClient *client);
 extern void zk_tree_forget(ZkClient *client);
@@ -695,15 +697,13 @@ extern void zk_tree_failed(ZkClient *client, ZkError error, const char *detail);
 extern bool zk_tree_reserve(ZkClient *client, size_t bytes);
 extern bool zk_tree_make_room(ZkClient *client, int more);
 extern bool zk_tree_add(ZkClient *client, char *path, char *name, int lock);
-extern char *zk_tree_child_path(const char *parent, const char *name);
 extern bool zk_tree_add_contenders(ZkClient *client, int lock,
 								   const struct String_vector *children);
 extern void zk_tree_forbidden(ZkClient *client, int which);
 extern TreeItem *zk_tree_answered(const void *context, ZkClient **client,
 								  int *which);
 extern void zk_tree_refused(ZkClient *client, int which, int rc);
-extern bool zk_tree_all_answered(ZkClient *client,
-								 bool (*send) (ZkClient *client, int which));
+extern bool zk_tree_all_answered(ZkClient *client, ZkTreeAsk ask_for);
 extern bool zk_tree_ready(ZkClient *client);
 
 /* in waits.c: reading published waits for the backend */

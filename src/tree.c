@@ -153,8 +153,8 @@ zk_tree_add(ZkClient *client, char *path, char *name, int lock)
 }
 
 /* The path of a child; malloc'd, NULL if out of memory. */
-char *
-zk_tree_child_path(const char *parent, const char *name)
+static char *
+child_path(const char *parent, const char *name)
 {
 	char	   *path;
 
@@ -207,7 +207,7 @@ add_znodes(ZkClient *client, int parent, const struct String_vector *children)
 			(reserved != NULL && strcmp(name, reserved) == 0))
 			continue;
 		good = zk_tree_add(client,
-						   zk_tree_child_path(client->tree.items[parent].path, name),
+						   child_path(client->tree.items[parent].path, name),
 						   NULL, -1);
 	}
 	return good;
@@ -368,40 +368,17 @@ on_data(int rc, const char *value, int value_len, const struct Stat *stat,
 
 /*
  * Ask for an item: the children of a znode, the Stat of a contender, or, if that
- * is known, its data.  False if that cannot be done now.
+ * is known, its data.  Returns the library's answer.
  */
-static bool
-send_item(ZkClient *client, int which)
+static int
+ask(ZkClient *client, const TreeItem *item, const char *path,
+	const void *context)
 {
-	TreeRead   *tree = &client->tree;
-	TreeItem   *item = &tree->items[which];
-	char	   *path = item->lock < 0 ? item->path :
-		zk_tree_child_path(tree->items[item->lock].path, item->member.name);
-	void	   *context = zk_request_begin(client, REQ_TREE, which);
-	int			rc;
-
-	if (path == NULL)
-	{
-		zk_request_undo(client, context);
-		zk_tree_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
-		return false;
-	}
 	if (item->lock < 0)
-		rc = zoo_aget_children(client->handle, path, 0, on_children, context);
-	else if (item->member.czxid == 0)
-		rc = zoo_aexists(client->handle, path, 0, on_stat, context);
-	else
-		rc = zoo_aget(client->handle, path, 0, on_data, context);
-	if (path != item->path)
-		free(path);
-	if (rc != ZOK)
-	{
-		zk_request_undo(client, context);
-		return false;
-	}
-	item->step = TREE_ASKED;
-	tree->pending++;
-	return true;
+		return zoo_aget_children(client->handle, path, 0, on_children, context);
+	if (item->member.czxid == 0)
+		return zoo_aexists(client->handle, path, 0, on_stat, context);
+	return zoo_aget(client->handle, path, 0, on_data, context);
 }
 
 /*
@@ -534,11 +511,43 @@ complete(ZkClient *client)
 }
 
 /*
- * Ask for what is to be asked for, with "send", as far as there is room.  Returns
+ * Send what asks for an item.  False if that cannot be done now.
+ */
+static bool
+send_item(ZkClient *client, int which, ZkTreeAsk ask_for)
+{
+	TreeRead   *tree = &client->tree;
+	TreeItem   *item = &tree->items[which];
+	char	   *path = item->lock < 0 ? item->path :
+		child_path(tree->items[item->lock].path, item->member.name);
+	void	   *context;
+	int			rc;
+
+	if (path == NULL)
+	{
+		zk_tree_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
+		return false;
+	}
+	context = zk_request_begin(client, REQ_TREE, which);
+	rc = ask_for(client, item, path, context);
+	if (path != item->path)
+		free(path);
+	if (rc != ZOK)
+	{
+		zk_request_undo(client, context);
+		return false;
+	}
+	item->step = TREE_ASKED;
+	tree->pending++;
+	return true;
+}
+
+/*
+ * Ask for what is to be asked for, with "ask_for", as far as there is room.  Returns
  * whether everything was asked for and answered.
  */
 bool
-zk_tree_all_answered(ZkClient *client, bool (*send) (ZkClient *client, int which))
+zk_tree_all_answered(ZkClient *client, ZkTreeAsk ask_for)
 {
 	TreeRead   *tree = &client->tree;
 
@@ -546,7 +555,7 @@ zk_tree_all_answered(ZkClient *client, bool (*send) (ZkClient *client, int which
 	{
 		if (tree->items[tree->next].step == TREE_TODO &&
 			(!zk_requests_available(client, ZK_READ_RESERVE) ||
-			 !send(client, tree->next)))
+			 !send_item(client, tree->next, ask_for)))
 			return false;
 		tree->next++;
 	}
@@ -586,7 +595,7 @@ zk_tree_advance(ZkClient *client)
 		return;
 	if (!tree->synced && zk_requests_available(client, ZK_READ_RESERVE))
 		tree->synced = zk_send_sync(client, client->errand.node) == ZOK;
-	while (zk_tree_all_answered(client, send_item))
+	while (zk_tree_all_answered(client, ask))
 		if (!want_data(tree))
 		{
 			complete(client);

@@ -176,38 +176,15 @@ on_data(int rc, const char *value, int value_len, const struct Stat *stat,
 
 /*
  * Ask for an item: the children of a znode, or the data of a published wait or of
- * a holder.  False if that cannot be done now.
+ * a holder.  Returns the library's answer.
  */
-static bool
-send_item(ZkClient *client, int which)
+static int
+ask(ZkClient *client, const TreeItem *item, const char *path,
+	const void *context)
 {
-	TreeRead   *tree = &client->tree;
-	TreeItem   *item = &tree->items[which];
-	char	   *path = item->lock < 0 ? item->path :
-		zk_tree_child_path(tree->items[item->lock].path, item->member.name);
-	void	   *context;
-	int			rc;
-
-	if (path == NULL)
-	{
-		zk_tree_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
-		return false;
-	}
-	context = zk_request_begin(client, REQ_TREE, which);
 	if (item->lock < 0)
-		rc = zoo_aget_children(client->handle, path, 0, on_children, context);
-	else
-		rc = zoo_aget(client->handle, path, 0, on_data, context);
-	if (path != item->path)
-		free(path);
-	if (rc != ZOK)
-	{
-		zk_request_undo(client, context);
-		return false;
-	}
-	item->step = TREE_ASKED;
-	tree->pending++;
-	return true;
+		return zoo_aget_children(client->handle, path, 0, on_children, context);
+	return zoo_aget(client->handle, path, 0, on_data, context);
 }
 
 /*
@@ -275,6 +252,6 @@ void
 zk_waits_advance(ZkClient *client)
 {
 	if (zk_publish_settled(client) && zk_tree_ready(client) &&
-		zk_tree_all_answered(client, send_item))
+		zk_tree_all_answered(client, ask))
 		complete(client);
 }
