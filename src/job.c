@@ -23,8 +23,6 @@
  */
 #include "postgres.h"
 
-#include <unistd.h>
-
 #include "access/xact.h"
 #include "catalog/pg_type_d.h"
 #include "mb/pg_wchar.h"
@@ -42,12 +40,9 @@
 static void
 name_runner(char *runner)
 {
-	char		host[64 + 1];
+	const char *host = zklock_host();
 	char	   *text;
 
-	if (gethostname(host, sizeof(host)) != 0)
-		host[0] = '\0';
-	host[sizeof(host) - 1] = '\0';
 	text = zklock_clean_name(cluster_name[0] != '\0' ?
 							 psprintf("%s on %s", cluster_name, host) : host);
 	strlcpy(runner, text,
@@ -273,15 +268,20 @@ put_runner(const ZkQueueListing *queue, const ZkRecord *record, Datum *values,
 		   bool *nulls)
 {
 	const ZkQueueMember *holder = queue->count > 0 ? queue->members : NULL;
-	TimestampTz fire_time;
+	Datum		owner[ZK_OWNER_FIELDS];
+	bool		missing[ZK_OWNER_FIELDS];
 
-	if (holder == NULL || !holder->granted || holder->mode != ZK_EXCLUSIVE ||
-		!zklock_owner_fire_time(holder->data, holder->data_len, &fire_time) ||
-		(record->has_run && record->fire_time >= fire_time))
+	if (holder == NULL || !holder->granted || holder->mode != ZK_EXCLUSIVE)
+		return;
+	zklock_owner_fields(holder->data, holder->data_len, owner, missing);
+	if (missing[ZK_OWNER_FIRE_TIME] ||
+		(record->has_run &&
+		 record->fire_time >= DatumGetTimestampTz(owner[ZK_OWNER_FIRE_TIME])))
 		return;
 	nulls[0] = false;
-	values[0] = TimestampTzGetDatum(fire_time);
-	zklock_owner_columns(holder->data, holder->data_len, values + 1, nulls + 1);
+	values[0] = owner[ZK_OWNER_FIRE_TIME];
+	memcpy(values + 1, owner, sizeof(Datum) * ZK_OWNER_COLS);
+	memcpy(nulls + 1, missing, sizeof(bool) * ZK_OWNER_COLS);
 }
 
 /*

@@ -271,18 +271,3 @@ zklock_owner_columns(const char *data, int length, Datum *values, bool *nulls)
 	memcpy(values, all_values, sizeof(Datum) * ZK_OWNER_COLS);
 	memcpy(nulls, all_nulls, sizeof(bool) * ZK_OWNER_COLS);
 }
-
-/*
- * The fire time of the job that the owner of a contender runs, as its data says.
- * False if it does not run any.  Throws nothing but for want of memory.
- */
-bool
-zklock_owner_fire_time(const char *data, int length, TimestampTz *fire_time)
-{
-	Datum		all[ZK_OWNER_FIELDS];
-	bool		missing[ZK_OWNER_FIELDS];
-
-	zklock_owner_fields(data, length, all, missing);
-	*fire_time = missing[ZK_OWNER_FIRE_TIME] ? 0 : DatumGetTimestampTz(all[ZK_OWNER_FIRE_TIME]);
-	return !missing[ZK_OWNER_FIRE_TIME];
-}

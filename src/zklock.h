@@ -456,8 +456,6 @@ extern void zklock_owner_fields(const char *data, int length, Datum *values,
 								bool *nulls);
 extern void zklock_owner_columns(const char *data, int length, Datum *values,
 								 bool *nulls);
-extern bool zklock_owner_fire_time(const char *data, int length,
-								   TimestampTz *fire_time);
 
 /* in job.c */
 extern bool zklock_job_begin(const ZkLockName *name, TimestampTz fire_time,
