@@ -50,8 +50,12 @@
 /* Contenders that one renewal proves. */
 #define ZK_RENEWAL_BATCH	128
 
-/* How long a contender lives before it gets a watch on its own znode. */
+/*
+ * How long a contender stays in one place before it gets a watch on its own znode,
+ * and how long far behind in a queue, where it will be looked for in a list anyhow.
+ */
 #define ZK_WATCH_DELAY		ZK_MS(100)
+#define ZK_FAR_WATCH_DELAY	ZK_MS(1000)
 
 /* Creates of one contender that may find its lock node gone. */
 #define ZK_MAX_ATTEMPTS		10
@@ -212,7 +216,12 @@ typedef struct Contender
 	bool		maybe_exists;	/* create sent, name not known */
 	bool		need_parent;	/* the lock node was not there */
 	bool		parent_seen;	/* the znode above the one to create was there */
-	bool		last_ahead;		/* deletion of the watched one grants */
+	bool		last_ahead;		/* the watched one is the only one ahead */
+	bool		unbroken;		/* it is watched without a break since it was
+								 * created: that it is deleted says that nothing
+								 * has taken its place */
+	bool		last_lookout;	/* last_ahead, once the lookout is deleted */
+	bool		relist;			/* the lookout is gone: list while waiting */
 	bool		proving;		/* granted, but the lease must be proved first */
 	bool		next_in_line;	/* only holders are ahead: keep the lease */
 	bool		touched;		/* is in ZkClient.touched */
@@ -252,6 +261,8 @@ typedef struct Contender
 	char		name[ZK_NAME_SIZE]; /* its name; empty while unknown */
 	char		detail[ZK_DETAIL_SIZE];
 	char	   *watched;		/* malloc'd path of the one waited for */
+	char	   *lookout;		/* malloc'd path of the one before that, while it is
+								 * watched as well; or NULL */
 	char	   *to_watch;		/* malloc'd names of others to watch, each with a
 								 * NUL, an empty one at the end; or NULL */
 	int			watches_asked;	/* bytes of them that were asked for */
@@ -541,6 +552,8 @@ extern void zk_contender_publish(ZkClient *client, int slot, bool wake);
 extern void zk_contender_new_name(ZkClient *client, Contender *c);
 extern void zk_contender_forget(Contender *c);
 extern void zk_contender_unwatch(Contender *c);
+extern void zk_contender_watch_own_in(ZkClient *client, int slot,
+									  ZkTime delay);
 extern void zk_contender_placed(Contender *c, const ZkQueueEntry *entries,
 								const ZkVerdict *verdict);
 extern void zk_contender_blocker_known(ZkClient *client, int slot,
@@ -595,6 +608,8 @@ extern void zk_send_inquiry(ZkClient *client, int slot);
 extern void zk_send_children(ZkClient *client, int slot, RequestKind kind,
 							 strings_completion_t completion);
 extern void zk_place_send_list(ZkClient *client, int slot);
+extern void zk_place_relist(ZkClient *client, int slot);
+extern void zk_place_disconnected(Contender *c);
 
 /* in permit.c: waiting for one of several to go */
 extern void zk_permit_wait(ZkClient *client, int slot,

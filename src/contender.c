@@ -173,7 +173,10 @@ zk_contender_advance(ZkClient *client, int slot)
 				zk_place_send_list(client, slot);
 			break;
 		case ZK_WATCHING:
-			zk_permit_watch_more(client, slot);
+			if (c->relist)
+				zk_place_relist(client, slot);
+			else
+				zk_permit_watch_more(client, slot);
 			break;
 		case ZK_HELD:
 			if (c->partner != ZK_NO_SLOT)
@@ -208,15 +211,13 @@ zk_contenders_connected(ZkClient *client)
 }
 
 /*
- * The connection is lost.  The library will set the watches anew, and the
- * server answers that with a plain "deleted" for what went meanwhile, even if
- * a shared contender was put in its place: no such event is a grant.
+ * The connection is lost.
  */
 void
 zk_contenders_disconnected(ZkClient *client)
 {
 	for (int i = 0; i < client->used; i++)
-		client->contenders[i].last_ahead = false;
+		zk_place_disconnected(&client->contenders[i]);
 }
 
 /*

@@ -216,12 +216,33 @@ zk_contender_unwatch(Contender *c)
 {
 	free(c->watched);
 	free(c->to_watch);
-	c->watched = c->to_watch = NULL;
+	free(c->lookout);
+	c->watched = c->to_watch = c->lookout = NULL;
+	c->unbroken = c->last_lookout = c->relist = false;
+}
+
+/*
+ * The contender has come to another place: its own znode is watched after that time
+ * (own.c), unless it is already, or is about to be, or never will be.
+ */
+void
+zk_contender_watch_own_in(ZkClient *client, int slot, ZkTime delay)
+{
+	Contender  *c = &client->contenders[slot];
+	ZkTime		now = zk_now();
+
+	if (c->own_watch || c->watch_serial != 0 || c->watch_at <= now ||
+		c->watch_at == INT64_MAX)
+		return;
+	if (now + delay < c->watch_at)
+		zk_door_wake_helper(&client->door); /* it waits for the later time */
+	c->watch_at = now + delay;
 }
 
 /*
  * The contender must wait: remember its place in the queue that was read, whose
- * entries these are.  Who is behind the one ahead is not known yet.
+ * entries these are.  Who is behind the one ahead is known only if that is being
+ * watched already.
  */
 void
 zk_contender_placed(Contender *c, const ZkQueueEntry *entries,
@@ -233,7 +254,10 @@ zk_contender_placed(Contender *c, const ZkQueueEntry *entries,
 
 	/* who has to know the marks reads them, and the queue once more */
 	c->last_ahead = verdict->last_ahead && c->marking.delay == 0;
-	c->rival[0] = c->blocker_owner[0] = '\0';
+	c->rival[0] = '\0';
+	if (c->watched != NULL)
+		return;
+	c->blocker_owner[0] = '\0';
 	c->blocker_session = 0;
 }
 
@@ -500,6 +524,7 @@ zk_contender_grant(ZkClient *client, int slot)
 	}
 	c->proving = false;
 	c->state = ZK_HELD;
+	zk_contender_watch_own_in(client, slot, ZK_WATCH_DELAY);
 	c->granted_at = now;
 	c->attempts = 0;
 	zk_contender_publish(client, slot, true);

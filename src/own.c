@@ -13,8 +13,10 @@
  *	 up before anybody else is granted it, and can say why.
  *
  * The renewal of the lease finds out about a deletion, too, but only every
- * quarter of the timeout.  So a contender that lives for longer than a moment
- * gets a watch on its own znode.  A short hold costs nothing.
+ * quarter of the timeout.  So a contender that stays where it is for longer than a
+ * moment, as a holder or as the next one, gets a watch on its own znode.  A short hold
+ * costs nothing.  One that stands far behind will look for itself in a list before
+ * it is granted anything, so for it there is no hurry.
  *
  * All functions run on client threads under engine_lock, which the completion
  * and the watcher take themselves.

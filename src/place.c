@@ -10,7 +10,9 @@
  * 2. An event is a grant only when that list showed exactly one conflicting
  *    contender ahead, it was the one watched, it was deleted, the connection
  *    has been there all the time, and nothing can have taken its place.  Else
- *    list again.
+ *    list again.  A contender behind several looks out for the one before the
+ *    watched one as well, and lists when that one goes, so that the watched one is
+ *    known to be the last one ahead before it goes.
  * 3. Watch with get: on a node that is gone it leaves no watch (exists would).
  *
  * All functions run on client threads under engine_lock, which the completions
@@ -71,62 +73,194 @@ only_holders_ahead(const ZkQueueEntry *entries, int blocker, ZkMode mode)
 
 static void watcher(zhandle_t *zh, int type, int state, const char *path,
 					void *context);
-static void on_watch(int rc, const char *value, int value_len,
-					 const struct Stat *stat, const void *context);
 
 /*
- * Wait for a contender to go.
+ * Read a contender, which sets a watch on it.  The watcher's context is the slot
+ * alone, so that waiting again and again for one holder registers one watch with
+ * the library, not one a time.  Returns whether it was sent.
  */
-static void
-send_watch(ZkClient *client, int slot, const char *name)
+static bool
+send_get(ZkClient *client, int slot, const char *path,
+		 data_completion_t completion)
 {
-	Contender  *c = &client->contenders[slot];
-	void	   *context;
-	char		path[ZK_NODE_PATH_SIZE * 2];
-	int			rc;
+	void	   *context = zk_request_begin(client, REQ_WATCH, slot);
+	int			rc = zoo_awget(client->handle, path, watcher,
+							   (void *) (intptr_t) slot, completion, context);
 
-	zk_contender_unwatch(c);
-	if ((size_t) snprintf(path, sizeof(path), "%s/%s", c->node, name) <
-		sizeof(path))
-		c->watched = strdup(path);
-	if (c->watched == NULL)
-	{
-		zk_contender_fail(client, slot, ZK_ERR_OTHER,
-						  "Cannot watch contender \"%.100s\".", name);
-		return;
-	}
-	c->state = ZK_WATCHING;
-	context = zk_request_begin(client, REQ_WATCH, slot);
-
-	/*
-	 * The watcher's context is the slot alone, so that waiting again and again
-	 * for one holder registers one watch with the library, not one a time.
-	 */
-	rc = zoo_awget(client->handle, path, watcher, (void *) (intptr_t) slot,
-				   on_watch, context);
-	if (zk_contender_sent(client, slot, context, rc))
-		client->watch_bytes += strlen(path);
-	else
-		c->state = ZK_QUEUED;
+	if (!zk_contender_sent(client, slot, context, rc))
+		return false;
+	client->watch_bytes += strlen(path);
+	return true;
 }
 
 /*
- * The queue says that the contender must wait.
+ * Do without looking out for the one before the watched one: a list that is read
+ * when that one is gone will do.
+ */
+static void
+drop_lookout(Contender *c)
+{
+	free(c->lookout);
+	c->lookout = NULL;
+	c->last_lookout = c->relist = false;
+}
+
+/*
+ * The answer to the get that set the watch.  A contender whose data was
+ * changed may have put a shared one in its place (send_downgrade), so that its
+ * deletion proves nothing.
+ */
+static void
+on_watch(int rc, const char *value, int value_len, const struct Stat *stat,
+		 const void *context)
+{
+	Request		request;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
+
+	if (c == NULL)
+		return;
+	if (rc == ZOK)
+	{
+		c->unbroken = stat->version == 0;
+		zk_contender_blocker_known(client, request.which, value, value_len,
+								   stat);
+	}
+	else if (c->state == ZK_WATCHING && !c->unwanted)
+		zk_watch_failed(client, request.which, rc, c->watched);
+	zk_contender_leave(client, request.which);
+}
+
+/*
+ * The answer to the get that set the watch on the lookout.  If that could not be
+ * done, but not because it is gone, then the contender waits without one.
+ */
+static void
+on_lookout(int rc, const char *value, int value_len, const struct Stat *stat,
+		   const void *context)
+{
+	Request		request;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
+
+	(void) value;
+	(void) value_len;
+	if (c == NULL)
+		return;
+	if (c->lookout != NULL && rc == ZOK)
+		c->last_lookout &= stat->version == 0;
+	else if (c->lookout != NULL)
+	{
+		drop_lookout(c);
+		c->relist = rc == ZNONODE;
+	}
+	zk_contender_leave(client, request.which);
+}
+
+/*
+ * The path of an entry of the contender's queue, malloc'd; NULL if out of memory.
+ */
+static char *
+entry_path(const Contender *c, const ZkQueueEntry *entry)
+{
+	size_t		size = strlen(c->node) + strlen(entry->name) + 2;
+	char	   *path = malloc(size);
+
+	if (path != NULL)
+		snprintf(path, size, "%s/%s", c->node, entry->name);
+	return path;
+}
+
+/*
+ * Wait for a contender to go.  Returns whether that could be asked for; else the
+ * contender has failed or will be placed anew.
+ */
+static bool
+send_watch(ZkClient *client, int slot, const ZkQueueEntry *entry)
+{
+	Contender  *c = &client->contenders[slot];
+
+	c->watched = entry_path(c, entry);
+	if (c->watched == NULL)
+	{
+		zk_contender_fail(client, slot, ZK_ERR_NO_MEMORY, "Out of memory.");
+		return false;
+	}
+	c->state = ZK_WATCHING;
+	if (!send_get(client, slot, c->watched, on_watch))
+		c->state = ZK_QUEUED;
+	return c->state == ZK_WATCHING;
+}
+
+/*
+ * Look out for the contender before the watched one, so that it is known to be the
+ * only one ahead before it goes.  Who has to know the marks lists anyhow.
+ */
+static void
+send_lookout(ZkClient *client, int slot, const ZkQueueEntry *entries,
+			 const ZkVerdict *verdict)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (verdict->lookout < 0 || c->marking.delay > 0 ||
+		!zk_requests_available(client, ZK_READ_RESERVE))
+		return;
+	c->lookout = entry_path(c, &entries[verdict->lookout]);
+	c->last_lookout = verdict->last_lookout;
+	if (c->lookout != NULL && !send_get(client, slot, c->lookout, on_lookout))
+		drop_lookout(c);
+}
+
+/*
+ * The contender is next in line: it keeps its lease from now on, and watches its
+ * own znode soon.
+ */
+static void
+come_next(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (c->next_in_line)
+		return;
+	c->next_in_line = true;
+	zk_contender_watch_own_in(client, slot, ZK_WATCH_DELAY);
+	zk_door_wake_helper(&client->door);
+}
+
+/*
+ * The queue says that the contender must wait.  If it is for the one that it waits
+ * for already, then the watch is kept: that one is in a list which was read after
+ * its watch was set, and should something have happened to it then the event is on
+ * its way.
  */
 static void
 wait_for(ZkClient *client, int slot, const ZkQueueEntry *entries,
 		 const ZkVerdict *verdict, bool upgrade)
 {
 	Contender  *c = &client->contenders[slot];
+	const ZkQueueEntry *nearest = &entries[verdict->watch];
+	bool		kept = c->state == ZK_WATCHING && c->unbroken &&
+		strcmp(strrchr(c->watched, '/') + 1, nearest->name) == 0;
 
+	drop_lookout(c);
+	if (!kept)
+		zk_contender_unwatch(c);
 	zk_contender_placed(c, entries, verdict);
-	c->next_in_line = only_holders_ahead(entries, verdict->watch, c->mode);
 	if (upgrade && verdict->deadlock >= 0)
 		snprintf(c->rival, sizeof(c->rival), "%s",
 				 entries[verdict->deadlock].name);
-	send_watch(client, slot, entries[verdict->watch].name);
-	if (c->state == ZK_WATCHING)
-		zk_contender_publish(client, slot, true);
+	if (!kept && !send_watch(client, slot, nearest))
+		return;
+	send_lookout(client, slot, entries, verdict);
+	if (only_holders_ahead(entries, verdict->watch, c->mode))
+		come_next(client, slot);
+	else
+	{
+		c->next_in_line = false;
+		zk_contender_watch_own_in(client, slot,
+								  c->last_lookout ? ZK_WATCH_DELAY : ZK_FAR_WATCH_DELAY);
+	}
+	zk_contender_publish(client, slot, !kept || c->rival[0] != '\0');
 }
 
 /*
@@ -167,6 +301,7 @@ static void
 evaluate(ZkClient *client, int slot, const struct String_vector *list)
 {
 	Contender  *c = &client->contenders[slot];
+	ZkQueueEntry self = {.sequence = INT64_MAX};
 	ZkQueueEntry *entries;
 	ZkVerdict	verdict;
 	const char *ignored = NULL;
@@ -181,8 +316,9 @@ evaluate(ZkClient *client, int slot, const struct String_vector *list)
 		zk_contender_fail(client, slot, ZK_ERR_NO_MEMORY, "Out of memory.");
 		return;
 	}
-	count = zk_queue_sort((const char *const *) list->data, list->count,
-						  entries, &ignored);
+	zk_queue_parse(c->name, &self);
+	count = zk_queue_sort_up_to(self.sequence, (const char *const *) list->data,
+								list->count, entries, &ignored);
 	if (ignored != NULL)
 		warn_foreign(client, c, ignored);
 	own = own_names(client, c, &own_count, &upgrade);
@@ -221,6 +357,51 @@ evaluate(ZkClient *client, int slot, const struct String_vector *list)
 }
 
 /*
+ * The lookout is gone, or was changed.  If it was the only other one ahead then
+ * the watched one is the last, else a list will tell.
+ */
+static void
+lookout_gone(ZkClient *client, int slot, bool deleted)
+{
+	Contender  *c = &client->contenders[slot];
+	bool		last = deleted && c->last_lookout;
+
+	drop_lookout(c);
+	if (last)
+	{
+		c->last_ahead = true;
+		c->ahead--;
+		c->position--;
+		snprintf(c->holder, sizeof(c->holder), "%s",
+				 strrchr(c->watched, '/') + 1);
+		come_next(client, slot);
+		zk_contender_publish(client, slot, false);
+	}
+	else
+	{
+		c->relist = true;
+		zk_contender_touch(client, slot);
+	}
+}
+
+/*
+ * The watched one is gone, or was changed.
+ */
+static void
+watched_gone(ZkClient *client, int slot, bool deleted)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (deleted && c->last_ahead && c->unbroken && c->pending == 0)
+		zk_contender_grant(client, slot);
+	else
+	{
+		c->state = ZK_QUEUED;
+		zk_contender_touch(client, slot);
+	}
+}
+
+/*
  * Something happened to a znode that was watched.  Session events come to
  * every watcher and mean nothing here.
  */
@@ -230,52 +411,37 @@ watcher(zhandle_t *zh, int type, int state, const char *path, void *context)
 	ZkClient   *client;
 	Contender  *c;
 	int			slot = (int) (intptr_t) context;
+	bool		deleted = type == ZOO_DELETED_EVENT;
 
 	(void) state;
 	if (type == ZOO_SESSION_EVENT)
 		return;
 	client = zk_client_enter();
 	c = &client->contenders[slot];
-	if ((uintptr_t) zoo_get_context(zh) == client->epoch &&
-		c->in_use && !c->unwanted && c->state == ZK_WATCHING &&
-		c->watched != NULL && strcmp(c->watched, path) == 0)
+	if ((uintptr_t) zoo_get_context(zh) == client->epoch)
 	{
-		if (type == ZOO_DELETED_EVENT && c->last_ahead && c->pending == 0)
-			zk_contender_grant(client, slot);
-		else
-		{
-			c->state = ZK_QUEUED;
-			zk_contender_touch(client, slot);
-		}
+		client->watch_bytes -= strlen(path);
+		if (!c->in_use || c->unwanted || c->state != ZK_WATCHING)
+			;					/* of a wait that is over */
+		else if (c->watched != NULL && strcmp(c->watched, path) == 0)
+			watched_gone(client, slot, deleted);
+		else if (c->lookout != NULL && strcmp(c->lookout, path) == 0)
+			lookout_gone(client, slot, deleted);
 	}
 	zk_engine_leave(client);
 }
 
 /*
- * The answer to the get that set the watch.  A contender whose data was
- * changed may have put a shared one in its place (send_downgrade), so that its
- * deletion proves nothing.
+ * The connection is lost.  The library will set the watches anew, and the
+ * server answers that with a plain "deleted" for what went meanwhile, even if
+ * a shared contender was put in its place: no such event is a grant, nor does it
+ * say who is ahead.
  */
-static void
-on_watch(int rc, const char *value, int value_len, const struct Stat *stat,
-		 const void *context)
+void
+zk_place_disconnected(Contender *c)
 {
-	Request		request;
-	ZkClient   *client;
-	Contender  *c = zk_contender_answered(context, &client, &request);
-
-	if (c == NULL)
-		return;
-	if (rc == ZOK)
-	{
-		if (stat->version != 0)
-			c->last_ahead = false;
-		zk_contender_blocker_known(client, request.which, value, value_len,
-								   stat);
-	}
-	else if (c->state == ZK_WATCHING && !c->unwanted)
-		zk_watch_failed(client, request.which, rc, c->watched);
-	zk_contender_leave(client, request.which);
+	c->last_ahead = c->unbroken = false;
+	drop_lookout(c);
 }
 
 /*
@@ -307,7 +473,8 @@ on_list(int rc, const struct String_vector *list, const void *context)
 		return;
 	if (!c->unwanted && c->state == ZK_WANTED && c->grouped && rc == ZNONODE)
 		zk_parent_missing(c);	/* the group could not be created */
-	else if (c->unwanted || c->state != ZK_QUEUED)
+	else if (c->unwanted ||
+			 (c->state != ZK_QUEUED && c->state != ZK_WATCHING))
 		;						/* the create that went with it failed */
 	else if (rc == ZOK && !zk_marks_queue_listed(c, list))
 		zk_contender_fail(client, request.which, ZK_ERR_NO_MEMORY,
@@ -319,9 +486,20 @@ on_list(int rc, const struct String_vector *list, const void *context)
 	else if (rc == ZNOAUTH)
 		zk_contender_refused(client, request.which, ZOO_PERM_READ,
 							 "list the children of", c->node, strlen(c->node));
-	else
+	else if (c->state == ZK_QUEUED)
 		zk_contender_retry(client, c);
 	zk_contender_leave(client, request.which);
+}
+
+/*
+ * The lookout is gone: list the queue while the contender goes on waiting, to find
+ * out whether the watched one is the last one ahead.
+ */
+void
+zk_place_relist(ZkClient *client, int slot)
+{
+	client->contenders[slot].relist = false;
+	zk_send_children(client, slot, REQ_LIST, on_list);
 }
 
 /*

@@ -279,16 +279,37 @@ int
 zk_queue_sort(const char *const *names, int count, ZkQueueEntry *entries,
 			  const char **ignored)
 {
+	return zk_queue_sort_up_to(INT64_MAX, names, count, entries, ignored);
+}
+
+/*
+ * The same, but of those with a higher number than "last" only one is taken, if there
+ * are any, so that it shows.  Who stands near the front of a long queue need not
+ * sort all that is behind it.
+ */
+int
+zk_queue_sort_up_to(int64_t last, const char *const *names, int count,
+					ZkQueueEntry *entries, const char **ignored)
+{
 	int			found = 0;
+	bool		one_behind = false;
 
 	if (ignored)
 		*ignored = NULL;
 	for (int i = 0; i < count; i++)
 	{
-		if (zk_queue_parse(names[i], &entries[found]))
+		if (!zk_queue_parse(names[i], &entries[found]))
+		{
+			if (ignored && *ignored == NULL)
+				*ignored = names[i];
+		}
+		else if (entries[found].sequence <= last)
 			found++;
-		else if (ignored && *ignored == NULL)
-			*ignored = names[i];
+		else if (!one_behind)
+		{
+			one_behind = true;
+			found++;
+		}
 	}
 	if (found > 1)
 		qsort(entries, found, sizeof(ZkQueueEntry), compare_entries);
@@ -428,12 +449,23 @@ look_ahead(const ZkQueueEntry *entries, int self, const char *const *own,
 			continue;
 
 		verdict->ahead++;
+		verdict->lookout = verdict->watch;
 		verdict->watch = i;
 		if (own_shared_ahead && verdict->deadlock < 0 &&
 			entries[i].mode == ZK_EXCLUSIVE &&
 			entries[self].mode == ZK_EXCLUSIVE)
 			verdict->deadlock = i;
 	}
+}
+
+/*
+ * Can the deletion of entry "other" leave a contender in its place that excludes
+ * entry "self", without a trace?
+ */
+static bool
+may_be_replaced(const ZkQueueEntry *entries, int self, int other)
+{
+	return entries[self].mode == ZK_EXCLUSIVE && entries[other].may_downgrade;
 }
 
 /*
@@ -468,6 +500,11 @@ look_ahead(const ZkQueueEntry *entries, int self, const char *const *own,
  * contender was deleted while it was watched without a break: the absence of
  * a contender, found later, does not say what happened to it before.
  *
+ * lookout is for knowing that in time.  When the contender before the watched one
+ * goes, those ahead of it have gone as a rule, and a list read then, while the
+ * watched one holds the lock, says last_ahead.  last_lookout says that not even
+ * that list is needed, for there is nobody else; by the same reasoning.
+ *
  * deadlock names the first exclusive contender that stands between a shared
  * one of own[] and our exclusive one.  If that shared one is held, and not
  * about to be deleted, then each waits for the other and for ever.
@@ -483,8 +520,8 @@ zk_queue_decide(const ZkQueueEntry *entries, int count, const char *self,
 	verdict->self = me;
 	verdict->ahead = 0;
 	verdict->first = -1;
-	verdict->last_ahead = false;
-	verdict->deadlock = -1;
+	verdict->last_ahead = verdict->last_lookout = false;
+	verdict->lookout = verdict->deadlock = -1;
 	verdict->first_waiter = verdict->announce = false;
 	if (me < 0)
 		return;
@@ -521,8 +558,12 @@ zk_queue_decide(const ZkQueueEntry *entries, int count, const char *self,
 		return;
 	}
 	verdict->decision = ZK_DECIDE_WAIT;
-	verdict->last_ahead = verdict->ahead == 1 &&
-		(entries[me].mode == ZK_SHARED || !entries[verdict->watch].may_downgrade);
+	if (may_be_replaced(entries, me, verdict->watch))
+		verdict->lookout = -1;
+	else
+		verdict->last_ahead = verdict->ahead == 1;
+	verdict->last_lookout = verdict->lookout == 0 && verdict->watch == 1 &&
+		verdict->deadlock < 0 && !may_be_replaced(entries, me, 0);
 }
 
 /*

@@ -53,6 +53,15 @@ typedef struct ZkVerdict
 	/* WAIT: once that entry is deleted nobody conflicting can be ahead */
 	bool		last_ahead;
 
+	/*
+	 * WAIT: index of the entry to look out for, the nearest conflicting one ahead
+	 * of that; -1 if there is none, or it is of no use to know when it goes
+	 */
+	int			lookout;
+
+	/* ... once that one is deleted, last_ahead holds */
+	bool		last_lookout;
+
 	/* WAIT: index of an entry that makes an upgrade a deadlock; -1 if none */
 	int			deadlock;
 
@@ -70,6 +79,9 @@ extern int	zk_queue_take_place(char *name, size_t size, const char *base,
 extern bool zk_queue_parse(const char *name, ZkQueueEntry *entry);
 extern int	zk_queue_sort(const char *const *names, int count,
 						  ZkQueueEntry *entries, const char **ignored);
+extern int	zk_queue_sort_up_to(int64_t last, const char *const *names,
+								int count, ZkQueueEntry *entries,
+								const char **ignored);
 extern void zk_queue_decide(const ZkQueueEntry *entries, int count,
 							const char *self, const char *const *own,
 							int own_count, ZkVerdict *verdict);

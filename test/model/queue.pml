@@ -37,10 +37,14 @@
  *	 KEEP_LAST_AHEAD	an event is believed after a loss of the connection
  *	 EARLY_LIST			the list is read before the create (rule Q1)
  *	 WATCH_NOTHING		a get that finds nothing is taken for a watch (rule Q3)
+ *	 CHANGE_COUNTS		any event of the lookout, of two ahead, leaves one
+ *	 KEEP_LOOKOUT		it is believed after a loss of the connection
+ *	 ANY_LOOKOUT		its deletion leaves one, however many were ahead
  *
- * PLAIN leaves out downgrades and losses of the connection.
- * And REACH, for what must be reachable: 1, a grant by an event; 2, a downgrade
- * that lets a reader in; 3, all clients granted, one after the other.
+ * PLAIN leaves out downgrades and losses of the connection, and NEAREST the
+ * lookout.  And REACH, for what must be reachable: 1, a grant by an event; 2, a
+ * downgrade that lets a reader in; 3, all clients granted, one after the other; 4,
+ * a grant by an event after that of the lookout; 5, the same after a list.
  */
 
 #ifndef N
@@ -63,6 +67,8 @@ byte next_number;				/* the lock node's counter, at the leader */
 byte view[N];					/* by server: a bit for each contender */
 byte watched[N];				/* by server: which one its client watches */
 mtype:event event[N];			/* ... and what it has told of that */
+byte lookout[N];				/* by server: which one its client looks out for */
+mtype:event seen[N];			/* ... and what it has told of that */
 bool exclusive[N + 1];			/* by contender: its mode */
 bool holds[N];					/* by client: it believes that it holds */
 bool shares[N];					/* ... shared */
@@ -102,6 +108,10 @@ inline tell(what)
 	:: watched[c] == whose -> event[c] = what; watched[c] = NOBODY
 	:: else
 	fi;
+	if
+	:: lookout[c] == whose -> seen[c] = what; lookout[c] = NOBODY
+	:: else
+	fi;
 	whose = 0
 }
 
@@ -137,16 +147,31 @@ end:
  *-------------------------------------------------------------------------
  */
 
+/* Do without a lookout. */
+inline drop_lookout()
+{
+	lookout[c] = NOBODY;
+	seen[c] = NO_EVENT;
+	before = NOBODY
+}
+
 /*
- * zk_queue_decide(): how many are ahead that conflict, and the nearest of them.
+ * zk_queue_decide(): how many are ahead that conflict, and the nearest two of them.
  */
 inline look_ahead()
 {
+	drop_lookout();
 	ahead = 0;
 	target = NOBODY;
 	i = 0;
 	do
-	:: i < c && IN_THE_WAY(c, i) -> ahead++; target = NUMBER(c, i); i++
+	:: i < c && IN_THE_WAY(c, i) ->
+		ahead++;
+#ifndef NEAREST
+		before = target;
+#endif
+		target = NUMBER(c, i);
+		i++
 	:: i < c && !IN_THE_WAY(c, i) -> i++
 	:: i == c -> break
 	od;
@@ -162,6 +187,7 @@ inline stop_waiting()
 	ahead = 0;
 	target = NOBODY;
 	last_ahead = false;
+	drop_lookout();
 	watched[c] = NOBODY;
 	event[c] = NO_EVENT
 }
@@ -186,6 +212,15 @@ inline grant()
 	stop_waiting()
 }
 
+/* lookout_gone() */
+#if defined(CHANGE_COUNTS)
+#define LEAVES_ONE	(ahead == 2)
+#elif defined(ANY_LOOKOUT)
+#define LEAVES_ONE	(seen[c] == GONE)
+#else
+#define LEAVES_ONE	(seen[c] == GONE && ahead == 2)
+#endif
+
 /* on_watch(), watcher() */
 #if defined(EVENT_GRANTS)
 #define IS_GRANT	(event[c] == GONE)
@@ -200,6 +235,8 @@ proctype Client(byte c)
 	byte i;
 	byte ahead;					/* in the list last read */
 	byte target;				/* whom it waits for */
+	byte before = NOBODY;		/* whom it looks out for */
+	byte kept;					/* whom it waited for before it listed again */
 	bool last_ahead;			/* whose deletion is the grant */
 	bool was_cut_off;			/* its connection was lost, once */
 	bool may_give_up;
@@ -231,6 +268,11 @@ decide:
 	:: atomic { ahead == 0 -> grant() }
 		goto granted
 	:: atomic { ahead > 0 && HAS(c, target) -> watched[c] = target }
+look_out:
+		if
+		:: atomic { before == NOBODY || HAS(c, before) -> lookout[c] = before }
+		:: d_step { before != NOBODY && !HAS(c, before) -> seen[c] = CHANGED }
+		fi
 	:: ahead > 0 && !HAS(c, target) ->
 #ifdef WATCH_NOTHING
 		skip
@@ -246,6 +288,26 @@ decide:
 		goto granted
 	:: event[c] != NO_EVENT && !IS_GRANT -> goto read
 
+	/* The lookout is gone.  Either that leaves one, or a list is read, which comes
+	 * before events that happen later.  The watch is kept if it is for the same. */
+	:: d_step { seen[c] != NO_EVENT && LEAVES_ONE ->
+		printf("client %d: its lookout was the other one\n", c);
+		assert(REACH != 4);
+		drop_lookout();
+		ahead = 1;
+		last_ahead = true }
+	:: atomic { seen[c] != NO_EVENT && !LEAVES_ONE && event[c] == NO_EVENT ->
+		kept = target;
+		look_ahead() }
+		if
+		:: d_step { kept == target ->
+			assert(REACH != 5 || !last_ahead);
+			kept = 0 }
+			goto look_out
+		:: d_step { kept != target -> watched[c] = NOBODY; event[c] = NO_EVENT; kept = 0 }
+			goto decide
+		fi
+
 	/* The connection is lost, and made again.  The server is told of the watch,
 	 * and says "deleted" of what is not there. */
 #ifndef PLAIN
@@ -255,10 +317,19 @@ decide:
 #ifndef KEEP_LAST_AHEAD
 		last_ahead = false;
 #endif
+#ifdef KEEP_LOOKOUT
+		lookout[c] = NOBODY;
+#else
+		drop_lookout();
+#endif
 		watched[c] = NOBODY }
 		if
 		:: d_step { HAS(c, target) -> watched[c] = target }
 		:: d_step { !HAS(c, target) -> event[c] = GONE }
+		fi;
+		if
+		:: atomic { before == NOBODY || HAS(c, before) -> lookout[c] = before }
+		:: d_step { before != NOBODY && !HAS(c, before) -> seen[c] = GONE }
 		fi
 #endif
 
@@ -296,7 +367,9 @@ init
 		do
 		:: c < N ->
 			watched[c] = NOBODY;
+			lookout[c] = NOBODY;
 			event[c] = NO_EVENT;
+			seen[c] = NO_EVENT;
 			run Server(c);
 			run Client(c);
 			c++

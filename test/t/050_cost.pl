@@ -154,8 +154,8 @@ is( cost_of($session, "SELECT zk_lock_release('$path')", 't'),
 	'delete=1 event=1',
 	'so its whole cycle is five');
 
-# The second of two waiters does not know who else is ahead of the one it
-# watches: that one's release is no grant before the queue has been read.
+# The second of two waiters watches both that are ahead of it.  When the first of
+# these goes, it knows that only the other one is left.
 $holder->ask("SELECT zk_lock_acquire('$path')");
 my $middle = ZkPsql->new($node, 'zklock.servers' => $elsewhere);
 $middle->send("SELECT zk_lock_acquire('$path')");
@@ -163,17 +163,17 @@ $ensemble->wait_for_queue($path, 2);
 $session->send("SELECT zk_lock_acquire('$path')");
 $ensemble->wait_for_queue($path, 3);
 wait_for(
-	sub { $ensemble->waiter_watch_count == 2 && $ensemble->own_watch_count == 3 },
+	sub { $ensemble->waiter_watch_count == 3 && $ensemble->own_watch_count == 3 },
 	'the watches');
 $holder->ask("SELECT zk_lock_release('$path')");
 is($middle->answer, 't', 'the first of two waiters gets the lock');
-is(cost(), 'create2=1 getChildren=1 getData=2',
-	'S91: which the second does not hear of');
+is(cost('event', 1), 'create2=1 event=1 getChildren=1 getData=3',
+	'S91: which the second hears of, and asks for nothing');
 $middle->ask("SELECT zk_lock_release('$path')");
 is($session->answer, 't', 'then the second');
-is(cost(), 'event=1 getChildren=1', 'after it has read the queue');
+is(cost(), 'event=1', 'S90: by an event, and without any request');
 is(cost_of($session, "SELECT zk_lock_release('$path')", 't'),
-	'delete=1 event=1', 'seven requests in all');
+	'delete=1 event=1', 'six requests in all');
 $middle->quit;
 
 # ---- Nothing is held and nothing is asked for: then there is only a small read,
@@ -249,10 +249,10 @@ my ($crowd, $output) =
   start_crowd($many, "SELECT zk_lock_acquire('$path');");
 wait_for(
 	sub {
-		return $ensemble->waiter_watch_count == $many
+		return $ensemble->waiter_watch_count == 2 * $many - 1
 		  && $ensemble->own_watch_count == $many + 1;
 	},
-	'the watches of each');
+	'the watches of each: two, and one of the first');
 
 # Nothing is due but a wake-up.
 wait_for(sub { backends_in_wait('Extension') == $many }, 'all to wait');
@@ -271,11 +271,12 @@ $holder->ask("SELECT zk_lock_release('$path')");
 my @granted;
 wait_for(sub { @granted = backends_in_wait('Lock') }, 'one to have the lock');
 is(scalar(@granted), 1, 'S91: one of them gets the lock');
-is(cost(), 'event=1', 'S91: one event was sent for it, and nothing was asked');
+is(cost('event', 2), 'event=2',
+	'S91: one event was sent for it, and one for the next, and nothing was asked');
 is_deeply([ grep { sleeps($_) != $before{$_} } sort keys %before ],
 	\@granted, 'S91: no other backend woke up');
 is(scalar(@names = $ensemble->queue($path)), $many, 'they wait on');
-is($ensemble->waiter_watch_count, $many - 1, 'with a watch each');
+is($ensemble->waiter_watch_count, 2 * $many - 3, 'with two watches each');
 
 # Let them go, one after the other.
 $gate->ask('SELECT pg_advisory_unlock(1)');
@@ -283,8 +284,8 @@ $crowd->finish;
 like($$output, qr/processed: $many\/$many$/m,
 	'S91: each gets the lock in the end');
 my $count = $proxy->count;
-cmp_ok($count->{event}, '<=', 2 * $many - 1,
-	'S91: one event for each, and one about its own contender');
+cmp_ok($count->{event}, '<=', 3 * $many - 3,
+	'S91: two events for each, and one about its own contender');
 cmp_ok($count->{getChildren}, '<=', $many - 1, 'and one list');
 is($count->{getData} // 0, 0, 'but no other watch');
 $ensemble->wait_for_queue($path, 0);
@@ -311,12 +312,12 @@ $session->send("SELECT zk_lock_acquire('$path')");
 $ensemble->wait_for_queue($path, $readers + 1);
 wait_for(
 	sub {
-		return $ensemble->waiter_watch_count == 1
+		return $ensemble->waiter_watch_count == 2
 		  && $ensemble->own_watch_count == $readers + 1;
 	},
-	'the watch of a writer');
-is(cost(), 'create2=1 getChildren=1 getData=2',
-	'a writer watches one of them');
+	'the watches of a writer');
+is(cost(), 'create2=1 getChildren=1 getData=3',
+	'a writer watches two of them');
 $gate->ask('SELECT pg_advisory_unlock(1)');
 $crowd->finish;
 is($session->answer, 't', 'and comes in when all have gone');

@@ -9,7 +9,8 @@
  * come late.  They obey queue.c as a lock client does.  Then
  *
  * - no two clients ever hold what excludes each other, whether they got it
- *	 from a list or, by last_ahead, from an event alone (S9, S18, S19, S23, S24);
+ *	 from a list or, by last_ahead, from an event alone (S9, S18, S19, S23, S24),
+ *	 be that after a list or, by last_lookout, after another event;
  * - the first of a queue is always granted, and once all events have arrived
  *	 everybody holds who may (S53, S54);
  * - clients that hold on until their upgrade succeeds never end up waiting for
@@ -49,13 +50,18 @@ typedef struct Contender
 	bool		abandoned;		/* by its client, and still to be deleted */
 	bool		event;			/* what it watches has changed... */
 	bool		deleted;		/* ...and the event says deleted */
+	bool		lookout_event;	/* likewise of what it looks out for... */
+	bool		lookout_deleted;
+	bool		lookout_first;	/* ...and that event came before the other */
 	bool		last_ahead;
+	bool		last_lookout;
 	int			client;
 	State		state;
 	ZkQueueEntry entry;			/* its name is that below */
 	char		base[ZK_NAME_SIZE];
 	char		name[ZK_NAME_SIZE];
 	char		watched[ZK_NAME_SIZE];
+	char		lookout[ZK_NAME_SIZE];	/* empty if there is none */
 } Contender;
 
 static Contender contenders[CONTENDERS];
@@ -65,6 +71,8 @@ static const char *violation;	/* the first thing that went wrong */
 /* what has been exercised, over all queues */
 static int	grants_by_list;
 static int	grants_by_event;
+static int	lists_in_advance;
+static int	lists_saved;
 static int	vain_events;
 static int	deadlocks;
 static int	upgrades;
@@ -156,14 +164,31 @@ holds_shared(int client)
 	return false;
 }
 
-/* Read the queue for a contender that is not granted yet, and obey. */
+/*
+ * Look out for the contender before the watched one, sometimes too late.  That one
+ * may be gone then, which says nothing.
+ */
+static void
+look_out(Contender *c, const ZkQueueEntry *entries, const ZkVerdict *verdict)
+{
+	c->lookout[0] = '\0';
+	c->lookout_event = false;
+	c->last_lookout = verdict->last_lookout;
+	if (verdict->lookout >= 0 && random_below(4) > 0)
+		snprintf(c->lookout, sizeof(c->lookout), "%s",
+				 entries[verdict->lookout].name);
+}
+
+/*
+ * Read the queue for a contender that is not granted yet, and obey.  Who waits
+ * for the same one as before keeps its watch.
+ */
 static void
 look(Contender *c)
 {
 	ZkQueueEntry entries[CONTENDERS + STRANGERS];
 	ZkVerdict	verdict;
 
-	c->event = false;
 	decide(c, entries, read_queue(entries), &verdict);
 	if (verdict.decision == ZK_DECIDE_GRANTED)
 	{
@@ -177,8 +202,13 @@ look(Contender *c)
 		return;
 	}
 
-	c->state = LISTED;
+	look_out(c, entries, &verdict);
 	c->last_ahead = verdict.last_ahead;
+	if (c->state == WATCHING &&
+		strcmp(c->watched, entries[verdict.watch].name) == 0)
+		return;
+	c->state = LISTED;
+	c->event = false;
 	snprintf(c->watched, sizeof(c->watched), "%s", entries[verdict.watch].name);
 	if (verdict.deadlock >= 0 && holds_shared(c->client))
 	{
@@ -192,7 +222,28 @@ static bool
 is_pending(const Contender *c)
 {
 	return c->exists && !c->abandoned &&
-		(c->state == NEW || c->state == LISTED || (c->state == WATCHING && c->event));
+		(c->state == NEW || c->state == LISTED ||
+		 (c->state == WATCHING && (c->event || c->lookout_event)));
+}
+
+/*
+ * The event of the lookout has arrived.
+ */
+static void
+lookout_gone(Contender *c)
+{
+	c->lookout_event = false;
+	c->lookout[0] = '\0';
+	if (c->lookout_deleted && c->last_lookout)
+	{
+		c->last_ahead = true;
+		lists_saved++;
+	}
+	else
+	{
+		look(c);
+		lists_in_advance++;
+	}
 }
 
 static void
@@ -203,11 +254,17 @@ advance(Contender *c)
 	else if (c->state == LISTED)
 	{
 		/* nothing there to watch: the absence says nothing, so read again */
-		if (find_child(c->watched))
-			c->state = WATCHING;
-		else
+		if (!find_child(c->watched))
 			look(c);
+		else
+		{
+			c->state = WATCHING;
+			c->lookout_event = c->lookout[0] != '\0' && !find_child(c->lookout);
+			c->lookout_deleted = false;
+		}
 	}
+	else if (c->lookout_event && (!c->event || c->lookout_first))
+		lookout_gone(c);
 	else if (c->deleted && c->last_ahead)
 	{
 		c->state = HELD;
@@ -216,7 +273,30 @@ advance(Contender *c)
 	else
 	{
 		vain_events++;
+		c->state = LISTED;		/* its watch is used up */
 		look(c);
+	}
+}
+
+/*
+ * If the contender watches that name, or looks out for it, there is an event for it.
+ */
+static void
+notify(Contender *waiter, const char *name, bool deleted_event)
+{
+	if (!waiter->exists || waiter->state != WATCHING)
+		return;
+	if (!waiter->event && strcmp(waiter->watched, name) == 0)
+	{
+		waiter->event = true;
+		waiter->deleted = deleted_event;
+		waiter->lookout_first = waiter->lookout_event;
+	}
+	else if (!waiter->lookout_event && strcmp(waiter->lookout, name) == 0)
+	{
+		waiter->lookout_event = true;
+		waiter->lookout_deleted = deleted_event;
+		waiter->lookout_first = !waiter->event;
 	}
 }
 
@@ -226,16 +306,7 @@ remove_child(Contender *c, bool deleted_event)
 {
 	c->exists = false;
 	for (int i = 0; i < CONTENDERS; i++)
-	{
-		Contender  *waiter = &contenders[i];
-
-		if (waiter->exists && waiter->state == WATCHING && !waiter->event &&
-			strcmp(waiter->watched, c->name) == 0)
-		{
-			waiter->event = true;
-			waiter->deleted = deleted_event;
-		}
-	}
+		notify(&contenders[i], c->name, deleted_event);
 }
 
 static Contender *
@@ -569,6 +640,9 @@ main(void)
 	is_int(failed, 0, "S9, S18, S19, S23, S24, S25, S53, S54: %d random queues", seeds);
 	ok(grants_by_list > seeds, "%d grants by a list", grants_by_list);
 	ok(grants_by_event > seeds, "%d grants by an event", grants_by_event);
+	ok(lists_in_advance > seeds, "%d lists before the predecessor went",
+	   lists_in_advance);
+	ok(lists_saved > seeds, "%d such lists that were not needed", lists_saved);
 	ok(vain_events > seeds, "%d events that were no grant", vain_events);
 	ok(upgrades > seeds, "%d upgrades", upgrades);
 	ok(deadlocks > 0, "%d deadlocks of upgrades", deadlocks);

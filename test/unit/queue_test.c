@@ -655,6 +655,63 @@ test_decide(void)
 	}
 }
 
+/*
+ * Whom to look out for, and whether a list is needed when that one goes.
+ */
+static void
+test_lookout(void)
+{
+	static const struct
+	{
+		const char *what;
+		const char *names[MAX_LIST];	/* in queue order, our own last */
+		const char *own[2];
+		const char *lookout;
+		bool		last;
+	}			cases[] =
+	{
+		{"nobody, behind one", {ALICE "lock-0000000001", ME "lock-0000000002"}, {NULL}, NULL, false},
+		{"S90: the one before, behind two",
+			{ALICE "lock-0000000001", BOB "lock-0000000002", ME "lock-0000000003"}, {NULL},
+		ALICE "lock-0000000001", true},
+		{"S90: the one before, behind three",
+			{ALICE "lock-0000000001", BOB "lock-0000000002", ALICE "lock-0000000003",
+		ME "lock-0000000004"}, {NULL}, BOB "lock-0000000002", false},
+		{"an exclusive one for a shared one too",
+			{ALICE "__READ__0000000001", BOB "__READ__0000000002", ME "lock-0000000003"}, {NULL},
+		ALICE "__READ__0000000001", true},
+		{"a shared one for exclusive ones only",
+			{ALICE "lock-0000000001", BOB "__READ__0000000002", BOB "lock-0000000003",
+		ME "__READ__0000000004"}, {NULL}, ALICE "lock-0000000001", false},
+		{"nobody, if a list is needed anyhow",
+			{ALICE "lock-0000000001", BOB "__WRIT__0000000002", ME "lock-0000000003"}, {NULL}, NULL, false},
+		{"a list is needed behind one that may be replaced",
+			{ALICE "__WRIT__0000000001", BOB "lock-0000000002", ME "lock-0000000003"}, {NULL},
+		ALICE "__WRIT__0000000001", false},
+		{"... but not for a shared one",
+			{ALICE "__WRIT__0000000001", BOB "__WRIT__0000000002", ME "__READ__0000000003"}, {NULL},
+		ALICE "__WRIT__0000000001", true},
+		{"none of our own",
+			{ME "__READ__0000000001", BOB "__READ__0000000002", ME "lock-0000000003"},
+		{ME "__READ__"}, NULL, false},
+	};
+
+	for (int i = 0; i < lengthof(cases); i++)
+	{
+		ZkQueueEntry entries[MAX_LIST];
+		ZkVerdict	verdict;
+		int			count = count_names(cases[i].names);
+
+		zk_queue_sort(cases[i].names, count, entries, NULL);
+		zk_queue_decide(entries, count, cases[i].names[count - 1], cases[i].own,
+						count_names(cases[i].own), &verdict);
+		ok(verdict.decision == ZK_DECIDE_WAIT &&
+		   same_name(entry_name(entries, verdict.lookout), cases[i].lookout) &&
+		   verdict.last_lookout == cases[i].last,
+		   "lookout: %s", cases[i].what);
+	}
+}
+
 static void
 test_granted(void)
 {
@@ -932,6 +989,7 @@ main(void)
 	test_take_place();
 	test_sort();
 	test_decide();
+	test_lookout();
 	test_granted();
 	test_count_granted();
 	test_blockers();
