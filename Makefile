@@ -43,6 +43,7 @@ BACKEND_OBJS = \
 	src/locktable.o \
 	src/handover.o \
 	src/session.o \
+	src/doorbell.o \
 	src/stats.o \
 	src/waiting.o \
 	src/access.o

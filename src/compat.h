@@ -65,6 +65,17 @@
 #endif
 
 /*
+ * 17: a set of what to wait for belongs to a resource owner, or to none, and lies in
+ * memory that lasts as long as the backend.
+ */
+#if PG_VERSION_NUM < 170000
+#define CreateWaitEventSetForBackend(nevents) \
+	CreateWaitEventSet(TopMemoryContext, nevents)
+#else
+#define CreateWaitEventSetForBackend(nevents)	CreateWaitEventSet(NULL, nevents)
+#endif
+
+/*
  * 17: a backend knows its number, from 0 to MaxBackends - 1, by itself.
  */
 #if PG_VERSION_NUM < 170000

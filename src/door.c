@@ -195,9 +195,12 @@ slot_id(Door *door, DoorSlot *slot)
 	return MAKE_ID(slot - door->slots, slot->generation);
 }
 
-/* Give an order: the latest one counts.  The lock is held. */
+/*
+ * Give an order that can wait until there is another one, or the helper wakes by
+ * itself: the latest one counts.  The lock is held.
+ */
 static void
-give_order(Door *door, DoorSlot *slot, ZkOrder order)
+leave_order(Door *door, DoorSlot *slot, ZkOrder order)
 {
 	uint16_t	index = (uint16_t) (slot - door->slots);
 
@@ -212,7 +215,26 @@ give_order(Door *door, DoorSlot *slot, ZkOrder order)
 			door->slots[door->last_order].next = index;
 		door->last_order = index;
 	}
+}
+
+/* Give an order, likewise, to be carried out at once. */
+static void
+give_order(Door *door, DoorSlot *slot, ZkOrder order)
+{
+	leave_order(door, slot, order);
 	wake_helper(door);
+}
+
+/*
+ * Does it do no harm if a slot stays in use for some more time?  Its contender is gone
+ * for certain, and there is room for as many others.
+ */
+static bool
+can_wait(const Door *door, const DoorSlot *slot)
+{
+	return slot->status.state == ZK_GONE &&
+		door->contenders <= ZK_MAX_CONTENDERS / 2 &&
+		door->path_bytes <= ZK_MAX_PATH_BYTES / 2;
 }
 
 /*
@@ -291,18 +313,6 @@ zk_client_log_line(ZkClient *client, char *line, size_t size,
 {
 	(void) client;				/* the ring is the process's: see guards.c */
 	return zk_log_take(line, size, warning, repeats, dropped);
-}
-
-ZkContenderId
-zk_contender_request(ZkClient *client, const char *node, ZkMode mode,
-					 const char *owner, size_t owner_len, ZkError *error)
-{
-	ZkContenderWish wish = {
-		.mode = mode,.owner = owner,.owner_len = owner_len
-	};
-	ZkContenderId id;
-
-	return zk_contenders_request(client, &wish, 1, &node, &id, error) ? id : 0;
 }
 
 /*
@@ -473,6 +483,8 @@ zk_contender_abandon(ZkClient *client, ZkContenderId id)
 		count_loss(door, slot);
 		if (slot->status.state == ZK_RESERVED)
 			slot_free(door, slot);	/* the helper has never seen it */
+		else if (can_wait(door, slot))
+			leave_order(door, slot, ZK_ORDER_ABANDON);
 		else
 			give_order(door, slot, ZK_ORDER_ABANDON);
 	}
@@ -816,9 +828,14 @@ zk_door_wait(Door *door, ZkTime until, DoorNews *news)
 void
 zk_door_wake_helper(Door *door)
 {
+	bool		awake;
+
 	pthread_mutex_lock(&door->lock);
-	wake_helper(door);
+	awake = door->wake;
+	door->wake = true;
 	pthread_mutex_unlock(&door->lock);
+	if (!awake)
+		pthread_cond_signal(&door->wake_helper);
 }
 
 /*

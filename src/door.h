@@ -151,6 +151,7 @@ typedef struct Door
 	int			contenders;		/* slots in use */
 	int			path_bytes;		/* of their nodes and names */
 	bool		wake;			/* something below or in the list is new */
+	bool		signal;			/* ... and the backend, as it leaves, says so */
 	bool		renew;
 	bool		stop;
 	ZkTime		stop_by;		/* then leave what is not done */
@@ -179,19 +180,31 @@ door_enter(Door *door)
 	pthread_mutex_lock(&door->lock);
 }
 
+/*
+ * If the helper is to be woken that is done without the lock, or it would wake to
+ * wait for that.  (It cannot end meanwhile: only this thread has it stop.)
+ */
 static inline void
 door_leave(Door *door)
 {
+	bool		signal = door->signal;
+
+	door->signal = false;
 	pthread_mutex_unlock(&door->lock);
+	if (signal)
+		pthread_cond_signal(&door->wake_helper);
 	door->backend_inside = 0;
 }
 
-/* Wake the helper for something new.  The lock is held. */
+/*
+ * There is something new for the helper, which is told so in door_leave(), unless
+ * somebody has told it already.  The lock is held.
+ */
 static inline void
 wake_helper(Door *door)
 {
+	door->signal |= !door->wake;
 	door->wake = true;
-	pthread_cond_signal(&door->wake_helper);
 }
 
 /* An order as the helper takes it; owner is malloc'd and now the taker's. */

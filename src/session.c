@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * session.c
- *	  The backend's side of the door: start the lock client, wait for it,
- *	  judge the lease, translate errors, end it at exit.
+ *	  The backend's side of the door: start the lock client, judge the lease,
+ *	  translate errors, end it at exit.  Waiting for it is in doorbell.c.
  *
  * A backend has at most one lock client, started by the first call that needs
  * one and kept until the backend exits or closes it.  Nothing is ever started
@@ -56,11 +56,6 @@
  */
 #define LOSS_SIGNAL			(SIGRTMIN + 6)
 
-/* At most so many lines of the client go to the server log in a window. */
-#define LOG_WINDOW			ZK_MS(30 * 1000)
-#define LOG_LINES			3	/* warnings and others */
-#define LOG_OTHER_LINES		2
-
 /* Settings; see zklock.c for what they mean. */
 char	   *zklock_servers = NULL;
 int			zklock_session_timeout = 10000; /* ms */
@@ -69,9 +64,6 @@ int			zklock_znode_style = ZK_STYLE_CURATOR;
 
 /* Handles the loss signal; set at module load, as it lies in a file above. */
 pqsigfunc	zklock_loss_handler = NULL;
-
-/* The running client, NULL if there is none. */
-ZkClient   *zklock_client = NULL;
 
 /* The settings it, or the last one before it, was started with. */
 static struct
@@ -392,141 +384,9 @@ zklock_session_stop(void)
 		return;
 	zklock_session_count();
 	zklock_client = NULL;
+	zklock_session_wait_over();
 	(void) zk_client_stop(client, STOP_PATIENCE_MS);
 	release_descriptors();
-}
-
-/* What a wait is for, for the CONTEXT of what interrupts it. */
-typedef struct WaitReason
-{
-	const char *doing;
-	const char *path;
-} WaitReason;
-
-static void
-wait_context(void *arg)
-{
-	WaitReason *reason = (WaitReason *) arg;
-
-	errcontext("%s \"%s\"", reason->doing, reason->path);
-}
-
-/* How that shows in pg_stat_activity. */
-static uint32
-wait_event_info(ZkWaitEvent event)
-{
-	static const char *const names[] = {
-		[ZK_EVENT_CONNECT] = "ZooKeeperConnect",
-		[ZK_EVENT_LOCK] = "ZooKeeperLock",
-		[ZK_EVENT_RELEASE] = "ZooKeeperRelease",
-		[ZK_EVENT_PROOF] = "ZooKeeperProof",
-		[ZK_EVENT_READ] = "ZooKeeperRead"
-	};
-	static uint32 infos[lengthof(names)];
-
-	if (infos[event] == 0)
-		infos[event] = WaitEventExtensionNew(names[event]);
-	return infos[event];
-}
-
-/*
- * Wait until a state of the client may have changed, or until a point in
- * time.  The caller reads the states it is interested in before and after, and
- * calls again: a return says nothing by itself.  What it does with which lock
- * (doing, as in "while releasing lock") becomes the CONTEXT of an interrupt.
- *
- * Throws what interrupts throw (57014, 57P01, ...); exits when the postmaster
- * dies.
- */
-void
-zklock_session_wait_for(ZkWaitEvent event, ZkTime until, const char *doing,
-						const char *path)
-{
-	WaitReason	reason = {doing, path};
-	ErrorContextCallback context;
-	ZkTime		left = Max(until - zk_now(), 0);
-	long		timeout = (long) Min((left + 999) / 1000, INT_MAX);
-
-	context.callback = wait_context;
-	context.arg = &reason;
-	context.previous = error_context_stack;
-	error_context_stack = &context;
-
-	(void) WaitLatchOrSocket(MyLatch,
-							 WL_LATCH_SET | WL_SOCKET_READABLE | WL_TIMEOUT |
-							 WL_EXIT_ON_PM_DEATH,
-							 zk_client_event_fd(zklock_client),
-							 timeout, wait_event_info(event));
-
-	/*
-	 * Reset both, whatever was reported: with the latch set the descriptor is
-	 * not looked at.  Changes from here on wake the next wait.
-	 */
-	ResetLatch(MyLatch);
-	zk_client_clear_event(zklock_client);
-	zklock_drain_log();
-	CHECK_FOR_INTERRUPTS();
-
-	error_context_stack = context.previous;
-}
-
-/*
- * The same, for a lock.
- */
-void
-zklock_session_wait(ZkTime until, const char *doing, const char *path)
-{
-	zklock_session_wait_for(ZK_EVENT_LOCK, until, doing, path);
-}
-
-/*
- * Write the client's log lines to the server log.  An outage can produce many
- * lines in each of many backends, so few are let through in a window, and a
- * place is kept for a warning.
- */
-void
-zklock_drain_log(void)
-{
-	static ZkTime window_start = 0;
-	static int	lines = 0;
-	static int64 suppressed = 0;
-	static char last[ZK_DETAIL_SIZE] = "";
-	char		line[ZK_DETAIL_SIZE];
-	bool		warning;
-	int			repeats;
-	int			dropped;
-
-	if (zklock_client == NULL)
-		return;
-	while (zk_client_log_line(zklock_client, line, sizeof(line), &warning,
-							  &repeats, &dropped))
-	{
-		ZkTime		now = zk_now();
-
-		if (window_start == 0 || now - window_start >= LOG_WINDOW)
-		{
-			window_start = now;
-			lines = 0;
-			last[0] = '\0';
-		}
-		suppressed += dropped;
-		if (lines >= (warning ? LOG_LINES : LOG_OTHER_LINES) ||
-			strcmp(line, last) == 0)
-		{
-			suppressed += repeats;
-			continue;
-		}
-		suppressed += repeats - 1;
-		ereport(LOG_SERVER_ONLY,
-				(errmsg_internal("ZooKeeper client: %s", line),
-				 suppressed > 0 ?
-				 errdetail_internal("%lld lines were not logged, to keep the log short.",
-									(long long) suppressed) : 0,
-				 errhidestmt(true), errhidecontext(true)));
-		strlcpy(last, line, sizeof(last));
-		lines++;
-		suppressed = 0;
-	}
 }
 
 /*

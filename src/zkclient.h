@@ -422,27 +422,13 @@ extern void zk_client_renew(ZkClient *client);
 extern bool zk_client_log_line(ZkClient *client, char *line, size_t size,
 							   bool *warning, int *repeats, int *dropped);
 
-/*
- * Queue a new contender of the lock node (absolute, checked by
- * zk_path_check(), below ZK_NODE_PATH_SIZE).  Its data is owner, at most 4 kB,
- * copied; it begins with ZK_OWNER_PREFIX.  Missing znodes on the way are created as containers.  Returns 0
- * when out of room or poisoned, with *error set.
- *
- * From then on somebody must end its life: zk_contender_release() and after
- * ZK_GONE zk_contender_abandon(), or zk_contender_abandon() alone, in any
- * state.  The client goes on reconnecting and queueing anew as long as the
- * contender is wanted: how long to wait is for the caller to judge.
- */
-extern ZkContenderId zk_contender_request(ZkClient *client, const char *node,
-										  ZkMode mode, const char *owner,
-										  size_t owner_len, ZkError *error);
-
 /* What contenders are to be. */
 typedef struct ZkContenderWish
 {
 	ZkMode		mode;
 	int			permits;		/* in ZK_PERMIT: of how many one is wanted; else 0 */
-	const char *owner;			/* their data, see zk_contender_request() */
+	const char *owner;			/* their data: at most 4 kB, copied; begins with
+								 * ZK_OWNER_PREFIX */
 	size_t		owner_len;
 
 	/* The znode below which the lock nodes lie; for the next two, or NULL. */
@@ -464,14 +450,17 @@ typedef struct ZkContenderWish
 } ZkContenderWish;
 
 /*
- * Queue new contenders of at most ZK_MAX_GROUP lock nodes, no two of which are the
- * same, at once: one transaction creates all of them, so that of two groups one is
- * ahead of the other in all queues in which they meet.  ids gets one for each.
- * Returns false when out of room or poisoned, with *error set and nothing asked
- * for.
+ * Queue new contenders of at most ZK_MAX_GROUP lock nodes (absolute, checked by
+ * zk_path_check(), below ZK_NODE_PATH_SIZE), no two of which are the same, at once:
+ * one transaction creates all of them, so that of two groups one is ahead of the
+ * other in all queues in which they meet.  Missing znodes on the way are created as
+ * containers.  ids gets one for each.  Returns false when out of room or poisoned,
+ * with *error set and nothing asked for.
  *
- * Each contender is to be ended like one that was asked for alone.  But one of
- * several does not queue anew on its own, as it would lose the place that it has
+ * From then on somebody must end the life of each: zk_contender_release() and after
+ * ZK_GONE zk_contender_abandon(), or zk_contender_abandon() alone, in any state.
+ * The client goes on reconnecting and queueing anew as long as the contender is
+ * wanted: how long to wait is for the caller to judge.  But one of several does not queue anew on its own, as it would lose the place that it has
  * before others: it fails with ZK_ERR_UNQUEUED or ZK_ERR_VANISHED.  Then all are to
  * be ended, and a new group can be asked for.
  *

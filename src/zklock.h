@@ -340,6 +340,7 @@ extern void zklock_session_wait_for(ZkWaitEvent event, ZkTime until,
 									const char *doing, const char *path);
 extern void zklock_session_wait(ZkTime until, const char *doing,
 								const char *path);
+extern void zklock_session_wait_over(void);
 extern void zklock_drain_log(void);
 extern void zklock_link_begin(ZkLink *link);
 extern void zklock_link_look(ZkLink *link);

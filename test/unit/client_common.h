@@ -112,14 +112,24 @@ wait_state(ZkContenderId id, ZkContenderState state, ZkContenderStatus *status)
 	}
 }
 
-/* Ask for a lock; it is not waited for. */
+/* Ask for a lock; it is not waited for.  Returns 0, with *error set, if it is refused. */
+static inline ZkContenderId
+request_or_error(const char *node, ZkMode mode, ZkError *error)
+{
+	ZkContenderWish wish = {
+		.mode = mode,.owner = OWNER,.owner_len = strlen(OWNER)
+	};
+	ZkContenderId id;
+
+	return zk_contenders_request(client, &wish, 1, &node, &id, error) ? id : 0;
+}
+
 static inline ZkContenderId
 request(const char *node, ZkMode mode)
 {
 	ZkError		error;
 
-	return zk_contender_request(client, node, mode, OWNER, strlen(OWNER),
-								&error);
+	return request_or_error(node, mode, &error);
 }
 
 /* Ask for a lock and wait for it. */

@@ -128,7 +128,7 @@ be_poisoned(void)
 	zk_client_status(client, &session);
 	if (session.error != ZK_ERR_POISONED || !session.definite)
 		return 5;
-	if (zk_contender_request(client, node, ZK_SHARED, "", 0, &error) != 0 ||
+	if (request_or_error(node, ZK_SHARED, &error) != 0 ||
 		error != ZK_ERR_POISONED)
 		return 6;
 	zk_contender_abandon(client, id);

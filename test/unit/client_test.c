@@ -614,8 +614,7 @@ test_caps(void)
 
 	node_path(node, "caps");
 	while (count <= ZK_MAX_CONTENDERS &&
-		   (ids[count] = zk_contender_request(client, node, ZK_SHARED, OWNER,
-											  strlen(OWNER), &error)) != 0)
+		   (ids[count] = request_or_error(node, ZK_SHARED, &error)) != 0)
 		count++;
 	is_int(count, ZK_MAX_CONTENDERS, "there is a cap on contenders");
 	is_int(error, ZK_ERR_LIMIT, "with an error of its own");
