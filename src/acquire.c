@@ -90,6 +90,7 @@ request_contenders(LockCall *call)
 		.permits = call->permits,
 		.owner = call->owner,
 		.owner_len = strlen(call->owner),
+		.no_wait = call->try_once,
 		.root = zklock_root,
 		.record = call->job || call->handover,
 		.lock_delay = call->mode != ZK_PERMIT ? ZK_MS(zklock_lock_delay) : 0

@@ -224,6 +224,7 @@ typedef struct Contender
 	bool		relist;			/* the lookout is gone: list while waiting */
 	bool		proving;		/* granted, but the lease must be proved first */
 	bool		next_in_line;	/* only holders are ahead: keep the lease */
+	bool		no_wait;		/* the backend wants to hear of a wait at once */
 	bool		touched;		/* is in ZkClient.touched */
 	bool		own_watch;		/* its own znode is being watched */
 	bool		changed;		/* its data was changed by somebody else */

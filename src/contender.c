@@ -76,6 +76,7 @@ zk_contender_begin(ZkClient *client, const DoorOrder *order)
 	c->owner = order->owner;
 	c->owner_len = order->owner_len;
 	c->room = order->room;
+	c->no_wait = order->no_wait;
 	c->marking.delay = order->lock_delay;
 	c->marking.root_len = order->root_len;
 	c->next_member = order->next_member;

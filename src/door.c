@@ -121,6 +121,7 @@ slot_allocate(Door *door, const char *node, ZkError *error)
 	slot->owner_len = 0;
 	slot->room = NULL;
 	slot->lock_delay = 0;
+	slot->no_wait = false;
 	memset(&slot->status, 0, sizeof(slot->status));
 	door->path_bytes += bytes;
 	door->contenders++;
@@ -330,6 +331,7 @@ slot_fill(DoorSlot *slot, const ZkContenderWish *wish)
 	memcpy(slot->owner, wish->owner, wish->owner_len);
 	slot->owner_len = (int) wish->owner_len;
 	slot->lock_delay = wish->lock_delay;
+	slot->no_wait = wish->no_wait;
 	slot->root_len = wish->root != NULL ? strlen(wish->root) : 0;
 	if (!wish->record)
 		return true;
@@ -864,6 +866,7 @@ zk_door_next_order(Door *door, DoorOrder *order)
 		order->owner_len = slot->owner_len;
 		order->room = slot->room;
 		order->lock_delay = slot->lock_delay;
+		order->no_wait = slot->no_wait;
 		order->root_len = slot->root_len;
 		order->status = slot->status;
 		slot->owner = NULL;

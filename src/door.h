@@ -87,6 +87,7 @@ typedef struct DoorSlot
 	RecordRoom *room;			/* likewise malloc'd and freed; NULL without a
 								 * record */
 	ZkTime		lock_delay;		/* 0 for none */
+	bool		no_wait;
 	size_t		root_len;		/* bytes of node that are the root, if there is */
 	ZkContenderStatus status;	/* client writes, backend reads */
 } DoorSlot;
@@ -221,6 +222,7 @@ typedef struct DoorOrder
 	int			owner_len;
 	RecordRoom *room;
 	ZkTime		lock_delay;
+	bool		no_wait;
 	size_t		root_len;
 	ZkContenderStatus status;
 } DoorOrder;

@@ -256,7 +256,7 @@ zk_permit_wait(ZkClient *client, int slot, const ZkQueueEntry *entries,
 	if (!send_watch(client, slot, nearest, on_nearest))
 		return;
 	zk_permit_watch_more(client, slot);
-	zk_contender_publish(client, slot, true);
+	zk_contender_publish(client, slot, c->no_wait);
 }
 
 /*

@@ -260,7 +260,9 @@ wait_for(ZkClient *client, int slot, const ZkQueueEntry *entries,
 		zk_contender_watch_own_in(client, slot,
 								  c->last_lookout ? ZK_WATCH_DELAY : ZK_FAR_WATCH_DELAY);
 	}
-	zk_contender_publish(client, slot, !kept || c->rival[0] != '\0');
+
+	/* else who is ahead is known already, or will be told in a moment */
+	zk_contender_publish(client, slot, c->no_wait || c->rival[0] != '\0');
 }
 
 /*

@@ -431,6 +431,12 @@ typedef struct ZkContenderWish
 								 * ZK_OWNER_PREFIX */
 	size_t		owner_len;
 
+	/*
+	 * They will not wait behind others: the backend is woken as soon as it is known
+	 * that they would have to, not when it is known for whom.
+	 */
+	bool		no_wait;
+
 	/* The znode below which the lock nodes lie; for the next two, or NULL. */
 	const char *root;
 
