@@ -44,8 +44,12 @@
 #include "record.h"
 #include "waitgraph.h"
 
-/* Stack of each client thread; 16 kB were seen used, by the resolver. */
+/*
+ * Stacks of the helper and of the library's threads.  16 kB were seen used by the
+ * resolver, which works for the helper only, and 12 kB by the others.
+ */
 #define ZK_THREAD_STACK		(256 * 1024)
+#define ZK_LIBRARY_STACK	(128 * 1024)
 
 /* Contenders that one renewal proves. */
 #define ZK_RENEWAL_BATCH	128
@@ -484,7 +488,7 @@ struct ZkClient
 	TreeRead	tree;
 	Publication publication;
 	uint16_t	used;			/* contenders in use lie below */
-	Contender	contenders[ZK_MAX_CONTENDERS];
+	Contender  *contenders;		/* door.engine_array.items */
 };
 
 /* The timeout of the ZooKeeper session.  engine_lock. */

@@ -36,17 +36,30 @@
 	(((ZkContenderId) (generation) << 16) | (ZkContenderId) (slot))
 
 /*
- * Make an empty mailbox in zeroed memory.  False with the reason in detail.
+ * Make an empty mailbox in zeroed memory; engine_size is the number of bytes that
+ * the engine keeps for each slot.  False with an error, and the reason in detail.
  */
 bool
-zk_door_init(Door *door, char *detail)
+zk_door_init(Door *door, size_t engine_size, ZkError *error, char *detail)
 {
 	pthread_condattr_t attr;
 
+	*error = ZK_ERR_NO_MEMORY;
+	if (!zk_array_reserve(&door->slot_array, sizeof(DoorSlot),
+						  ZK_MAX_CONTENDERS) ||
+		!zk_array_reserve(&door->engine_array, engine_size, ZK_MAX_CONTENDERS))
+	{
+		zk_array_free(&door->slot_array);
+		return false;
+	}
+	door->slots = door->slot_array.items;
+	*error = ZK_ERR_NO_DESCRIPTOR;
 	door->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (door->event_fd < 0)
 	{
 		snprintf(detail, ZK_DETAIL_SIZE, "eventfd: %s.", strerror(errno));
+		zk_array_free(&door->slot_array);
+		zk_array_free(&door->engine_array);
 		return false;
 	}
 	pthread_mutex_init(&door->lock, NULL);
@@ -73,77 +86,11 @@ zk_door_destroy(Door *door)
 	zk_errand_clear(&door->errand);
 	zk_wait_clear(&door->wait);
 	zk_queue_free(door->listing);
+	zk_array_free(&door->slot_array);
+	zk_array_free(&door->engine_array);
 	pthread_cond_destroy(&door->wake_helper);
 	pthread_mutex_destroy(&door->lock);
 	close(door->event_fd);
-}
-
-/*
- * Allocate a slot for a contender of a lock node.  Returns NULL if there is
- * no room or no memory.  The lock is held.
- */
-static DoorSlot *
-slot_allocate(Door *door, const char *node, ZkError *error)
-{
-	DoorSlot   *slot;
-	int			bytes = (int) strlen(node) + ZK_NAME_SIZE;
-	int			index;
-
-	*error = ZK_ERR_LIMIT;
-	if (door->path_bytes + bytes > ZK_MAX_PATH_BYTES)
-		return NULL;
-	if (door->first_free != ZK_NO_SLOT)
-		index = door->first_free;
-	else if (door->used < ZK_MAX_CONTENDERS)
-		index = door->used;
-	else
-		return NULL;
-
-	slot = &door->slots[index];
-	*error = ZK_ERR_NO_MEMORY;
-	slot->node = strdup(node);
-	if (slot->node == NULL)
-		return NULL;
-
-	if (index == door->used)
-		door->used++;
-	else
-		door->first_free = slot->next;
-	if (slot->generation == 0)
-		slot->generation = 1;
-	slot->in_use = true;
-	slot->dead = slot->ordered = false;
-	slot->relied_on = slot->counted = false;
-	slot->order = ZK_ORDER_NONE;
-	slot->partner = slot->next_member = ZK_NO_SLOT;
-	slot->permits = 0;
-	slot->owner = NULL;
-	slot->owner_len = 0;
-	slot->room = NULL;
-	slot->lock_delay = 0;
-	slot->no_wait = false;
-	memset(&slot->status, 0, sizeof(slot->status));
-	door->path_bytes += bytes;
-	door->contenders++;
-	*error = ZK_OK;
-	return slot;
-}
-
-/* Free a slot.  The lock is held. */
-static void
-slot_free(Door *door, DoorSlot *slot)
-{
-	door->path_bytes -= (int) strlen(slot->node) + ZK_NAME_SIZE;
-	door->contenders--;
-	free(slot->node);
-	free(slot->owner);
-	free(slot->room);
-	slot->node = slot->owner = NULL;
-	slot->room = NULL;
-	slot->in_use = false;
-	slot->generation++;
-	slot->next = door->first_free;
-	door->first_free = (uint16_t) (slot - door->slots);
 }
 
 /*
@@ -316,62 +263,6 @@ zk_client_log_line(ZkClient *client, char *line, size_t size,
 	return zk_log_take(line, size, warning, repeats, dropped);
 }
 
-/*
- * Fill a slot that was allocated with what its contender is to be: a copy of the
- * data, and room for a record if it is to have one.  False if out of memory.
- */
-static bool
-slot_fill(DoorSlot *slot, const ZkContenderWish *wish)
-{
-	slot->mode = wish->mode;
-	slot->permits = wish->permits;
-	slot->owner = malloc(wish->owner_len + 1);
-	if (slot->owner == NULL)
-		return false;
-	memcpy(slot->owner, wish->owner, wish->owner_len);
-	slot->owner_len = (int) wish->owner_len;
-	slot->lock_delay = wish->lock_delay;
-	slot->no_wait = wish->no_wait;
-	slot->root_len = wish->root != NULL ? strlen(wish->root) : 0;
-	if (!wish->record)
-		return true;
-	slot->room = calloc(1, sizeof(RecordRoom));
-	if (slot->room == NULL)
-		return false;
-	slot->room->root_len = slot->root_len;
-	slot->room->version = -1;
-	return true;
-}
-
-/*
- * Allocate a slot with data for each of these lock nodes, and put their numbers
- * into slots; all or none.  The lock is held.
- */
-static bool
-slots_allocate(Door *door, const ZkContenderWish *wish, int count,
-			   const char *const *nodes, uint16_t *slots, ZkError *error)
-{
-	int			done = 0;
-
-	for (; done < count; done++)
-	{
-		DoorSlot   *slot = slot_allocate(door, nodes[done], error);
-
-		if (slot == NULL)
-			break;
-		slots[done] = (uint16_t) (slot - door->slots);
-		if (!slot_fill(slot, wish))
-		{
-			*error = ZK_ERR_NO_MEMORY;
-			slot_free(door, slot);
-			break;
-		}
-	}
-	for (int i = 0; done < count && i < done; i++)
-		slot_free(door, &door->slots[slots[i]]);
-	return done == count;
-}
-
 bool
 zk_contenders_request(ZkClient *client, const ZkContenderWish *wish, int count,
 					  const char *const *nodes, ZkContenderId *ids,
@@ -388,7 +279,7 @@ zk_contenders_request(ZkClient *client, const ZkContenderWish *wish, int count,
 	if (count > ZK_MAX_GROUP)
 		return false;
 	door_enter(door);
-	asked = slots_allocate(door, wish, count, nodes, slots, error);
+	asked = zk_slots_allocate(door, wish, count, nodes, slots, error);
 	for (int i = 0; asked && i < count; i++)
 	{
 		DoorSlot   *slot = &door->slots[slots[i]];
@@ -417,7 +308,7 @@ zk_contender_reserve(ZkClient *client, ZkContenderId exclusive, ZkError *error)
 	held = zk_door_find(door, exclusive);
 	*error = ZK_ERR_OTHER;
 	if (held != NULL)
-		slot = slot_allocate(door, held->node, error);
+		slot = zk_slot_allocate(door, held->node, error);
 	if (slot != NULL)
 	{
 		slot->mode = ZK_SHARED;
@@ -484,7 +375,7 @@ zk_contender_abandon(ZkClient *client, ZkContenderId id)
 		slot->dead = true;
 		count_loss(door, slot);
 		if (slot->status.state == ZK_RESERVED)
-			slot_free(door, slot);	/* the helper has never seen it */
+			zk_slot_free(door, slot);	/* the helper has never seen it */
 		else if (can_wait(door, slot))
 			leave_order(door, slot, ZK_ORDER_ABANDON);
 		else
@@ -759,7 +650,7 @@ void
 zk_door_free_slot(Door *door, int index)
 {
 	pthread_mutex_lock(&door->lock);
-	slot_free(door, &door->slots[index]);
+	zk_slot_free(door, &door->slots[index]);
 	pthread_mutex_unlock(&door->lock);
 }
 
@@ -775,7 +666,7 @@ zk_door_take_slot(Door *door, const char *node)
 	int			index = -1;
 
 	pthread_mutex_lock(&door->lock);
-	slot = slot_allocate(door, node, &error);
+	slot = zk_slot_allocate(door, node, &error);
 	if (slot != NULL)
 	{
 		slot->dead = true;

@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "array.h"
 #include "record.h"
 #include "zkclient.h"
 
@@ -166,7 +167,10 @@ typedef struct Door
 	ZkQueueListing *listing;
 	ZkSessionStatus session;
 
-	DoorSlot	slots[ZK_MAX_CONTENDERS];
+	/* what is kept for each slot: here, and by the engine */
+	DoorSlot   *slots;			/* slot_array.items */
+	ZkArray		slot_array;
+	ZkArray		engine_array;
 } Door;
 
 /*
@@ -238,7 +242,8 @@ typedef struct DoorNews
 } DoorNews;
 
 /* in door.c: the mailbox, seen from the client threads */
-extern bool zk_door_init(Door *door, char *detail);
+extern bool zk_door_init(Door *door, size_t engine_size, ZkError *error,
+						 char *detail);
 extern void zk_door_destroy(Door *door);
 extern void zk_door_wake_backend(Door *door);
 extern void zk_door_publish(Door *door, int slot,
@@ -252,6 +257,13 @@ extern bool zk_door_next_order(Door *door, DoorOrder *order);
 extern void zk_door_publish_listing(Door *door, uint32_t serial,
 									ZkQueueListing *listing);
 extern void zk_errand_clear(Errand *errand);
+
+/* in slot.c: its slots */
+extern DoorSlot *zk_slot_allocate(Door *door, const char *node, ZkError *error);
+extern void zk_slot_free(Door *door, DoorSlot *slot);
+extern bool zk_slots_allocate(Door *door, const ZkContenderWish *wish,
+							  int count, const char *const *nodes,
+							  uint16_t *slots, ZkError *error);
 
 /* in door.c, too: seen from the backend thread */
 extern DoorSlot *zk_door_find(Door *door, ZkContenderId id);

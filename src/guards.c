@@ -157,7 +157,7 @@ __wrap___assert_fail(const char *expression, const char *file,
 }
 
 /*
- * As pthread_create(), with our stack size where the caller has no wish.
+ * As pthread_create(), with a small stack where the caller has no wish.
  */
 int
 __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
@@ -171,7 +171,7 @@ __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 	rc = pthread_attr_init(&small);
 	if (rc != 0)
 		return rc;
-	pthread_attr_setstacksize(&small, ZK_THREAD_STACK);
+	pthread_attr_setstacksize(&small, ZK_LIBRARY_STACK);
 	rc = __real_pthread_create(thread, &small, start, arg);
 	pthread_attr_destroy(&small);
 	return rc;
@@ -240,7 +240,7 @@ zk_guard_enter_init(void)
 	attr_is_saved = pthread_getattr_default_np(&saved_attr) == 0;
 	if (!attr_is_saved || pthread_attr_init(&attr) != 0)
 		return;
-	pthread_attr_setstacksize(&attr, ZK_THREAD_STACK);
+	pthread_attr_setstacksize(&attr, ZK_LIBRARY_STACK);
 	pthread_setattr_default_np(&attr);
 	pthread_attr_destroy(&attr);
 #endif

@@ -811,14 +811,14 @@ zk_client_start(const ZkConfig *config, ZkError *error, char *detail)
 		*error = ZK_ERR_NO_MEMORY;
 		return NULL;
 	}
-	if (!zk_door_init(&client->door, detail))
+	if (!zk_door_init(&client->door, sizeof(Contender), error, detail))
 	{
 		zk_identity_free(&client->identity);
 		free(client->servers);
 		free(client);
-		*error = ZK_ERR_NO_DESCRIPTOR;
 		return NULL;
 	}
+	client->contenders = client->door.engine_array.items;
 	pthread_mutex_init(&client->engine_lock, NULL);
 	zk_guard_backend(client->door.event_fd, config->loss_signal);
 	rc = start_helper(client);
