@@ -158,12 +158,12 @@ my $left = 0;
 foreach (1 .. 10)
 {
 	$waiter->send(
-		"$clock;\nSELECT zk_lock_acquire('$path', '100 ms');\n$clock;\n"
+		"$clock;\nSELECT zk_lock_acquire('$path', '300 ms');\n$clock;\n"
 		  . "SELECT count(*) FROM zk_lock_queue('$path')");
 	my ($start, $result, $end, $count) = split /\n/, $waiter->answer;
 	die 'the lock is acquired' if $result ne 'f';
 	$left++ if $count != 1;
-	push @late, $end - $start - 0.1;
+	push @late, $end - $start - 0.3;
 }
 cmp_ok(min(@late), '>=', 0, 'a timeout is not too early');
 cmp_ok(min(@late), '<', $promised, 'nor late');

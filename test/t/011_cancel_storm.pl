@@ -210,7 +210,7 @@ my %end;
 foreach (1 .. 20)
 {
 	$proxy->hold_reply('delete');
-	$far->send("SELECT zk_lock_acquire('/far', '50 ms')");
+	$far->send("SELECT zk_lock_acquire('/far', '200 ms')");
 	wait_for(sub { $proxy->fired > $fired }, 'the delete');
 	$fired = $proxy->fired;
 	kill 'INT', $far->pid;
