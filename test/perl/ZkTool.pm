@@ -7,8 +7,8 @@ ZkTool - a helper program that answers line by line
 
 =head1 DESCRIPTION
 
-The base of ZkProbe and ZkProxy: starts a program from test/tools, sends it a
-line and reads a line.  The programs end when their standard input does, so
+The base of ZkProbe and ZkProxy: starts a program, sends it a line and reads a
+line.  The programs end when their standard input does, so
 none outlives the test, whatever it dies of.
 
 =cut
@@ -25,6 +25,9 @@ use IPC::Open2;
 use Time::HiRes qw(time);
 use ZkTest;
 
+# How long to wait for an answer, in seconds.
+my $patience = 60;
+
 my $tools =
   File::Spec->rel2abs(File::Spec->catdir(dirname(__FILE__), '..', 'tools'));
 
@@ -36,12 +39,14 @@ my $tools =
 
 =item ZkTool->new($program, @arguments)
 
+The program is one of test/tools, or a path.
+
 =cut
 
 sub new
 {
 	my ($class, $program, @arguments) = @_;
-	my $path = "$tools/$program";
+	my $path = $program =~ m{/} ? $program : "$tools/$program";
 	croak "$path is missing: run make in test/tools" unless -x $path;
 	my $self = bless { program => $program, buffer => '' }, $class;
 	$self->{pid} = open2($self->{out}, $self->{in}, $path, @arguments);
@@ -62,9 +67,9 @@ sub pid
 
 =pod
 
-=item $tool->ask($line)
+=item $tool->ask($line, $seconds)
 
-Send a line and return the one it is answered with.
+Send a line and return the one it is answered with, within so many seconds (60).
 
 =item $tool->send($line), $tool->answered()
 
@@ -75,9 +80,9 @@ is not kept.
 
 sub ask
 {
-	my ($self, $line) = @_;
+	my ($self, $line, $seconds) = @_;
 	$self->send($line);
-	return $self->read_line($line);
+	return $self->read_line($line, $seconds);
 }
 
 sub send
@@ -100,8 +105,8 @@ sub answered
 # The next line of output; $after is for the error message.
 sub read_line
 {
-	my ($self, $after) = @_;
-	my $deadline = time + 60;
+	my ($self, $after, $seconds) = @_;
+	my $deadline = time + ($seconds // $patience);
 	until ($self->{buffer} =~ /\n/)
 	{
 		my $fds = '';
