@@ -145,7 +145,8 @@ test:
 chaos:
 	@CHAOS_SECONDS='$(SECONDS)' CHAOS_SEED='$(SEED)' test/chaos/run
 format:
-	test/format $(wildcard src/*.[ch] test/tools/*.[ch] test/unit/*.[ch])
+	test/format $(wildcard src/*.[ch] test/tools/*.[ch] test/unit/*.[ch] \
+		test/bench/*.[ch])
 model:
 	test/model/run
 .DEFAULT_GOAL := all
