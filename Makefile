@@ -112,11 +112,16 @@ $(OBJS): $(wildcard src/*.h)
 LINT = $(or $(CLANG),clang) -fsyntax-only -std=gnu11 -Wall -Wextra -Werror \
 	-D_GNU_SOURCE
 
+# Of the bench, what needs no packages that only the bench has.
+BENCH_SOURCES = $(addprefix test/bench/,peer.c raw.c pgpeer.c)
+
 .PHONY: lint
 lint:
 	$(LINT) $(PG_CPPFLAGS) $(BACKEND_OBJS:.o=.c)
 	$(LINT) $(CLIENT_CPPFLAGS) $(CLIENT_OBJS:.o=.c)
 	$(LINT) -DTHREADED $(wildcard test/tools/*.c)
+	$(LINT) -DTHREADED -isystem$(shell $(PG_CONFIG) --includedir) \
+		$(BENCH_SOURCES)
 	$(LINT) $(CLIENT_CPPFLAGS) -Isrc $(wildcard test/unit/*.c)
 
 .PHONY: check-symbols
