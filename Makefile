@@ -9,6 +9,8 @@
 #   make chaos [SECONDS=n] [SEED=s] [KEEP=1]
 #				many faults at random, and a proof that nothing
 #				came of them; see test/chaos/README
+#   make bench [ROUNDS=n] [ONLY=...] [SETUPS=...] [PEERS=...] [KEEP=1]
+#				how fast it is, and others are; see test/bench/README
 #
 # And these need GNU indent, or spin, which "make test" installs:
 #
@@ -141,7 +143,7 @@ all install uninstall installcheck clean lint check-symbols:
 
 endif
 
-.PHONY: demo demo-stop test chaos format model
+.PHONY: demo demo-stop test chaos bench format model
 demo:
 	demo/run
 demo-stop:
@@ -150,6 +152,8 @@ test:
 	test/run $(SUITE)
 chaos:
 	@CHAOS_SECONDS='$(SECONDS)' CHAOS_SEED='$(SEED)' test/chaos/run
+bench:
+	@test/bench/run
 format:
 	test/format $(wildcard src/*.[ch] test/tools/*.[ch] test/unit/*.[ch] \
 		test/bench/*.[ch])

@@ -1,0 +1,214 @@
+#!/usr/bin/env perl
+#
+# Measure lock clients against each other, and write a document about it.
+#
+#   bench.pl FILE
+#
+# Called by run, which says what is chosen by which variable of the environment.
+
+use strict;
+use warnings;
+
+use BenchCost;
+use BenchMachine;
+use BenchMeasures;
+use BenchReport;
+use BenchStats;
+use BenchWorld;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+
+# A client that has died is to be missing, no more.
+$SIG{PIPE} = 'IGNORE';
+
+my ($output) = @ARGV;
+my $rounds = $ENV{ROUNDS} // 7;
+my $began = time;
+
+# What is chosen, and what was found out.
+my (@setups, @peers, @measures);
+my ($has_preconnect, %results, $cost, @machine, %missing);
+
+# The names in a variable of the environment, or all.
+sub chosen
+{
+	my ($variable, @all) = @_;
+	my @names = split /,/, $ENV{$variable} // '';
+	return @all unless @names;
+	foreach my $name (@names)
+	{
+		die "$variable: there is no $name, but: @all\n"
+		  unless grep { $_ eq $name } @all;
+	}
+	my %chosen = map { $_ => 1 } @names;
+	return grep { $chosen{$_} } @all;
+}
+
+# Tell what is going on.
+sub progress
+{
+	my ($text) = @_;
+	diag sprintf '%5.0f s  %s', time - $began, $text;
+	return;
+}
+
+# What is chosen by a name that may be the beginning of several.
+sub chosen_measures
+{
+	my @all = BenchMeasures::all();
+	my @names = split /,/, $ENV{ONLY} // '';
+	return @all unless @names;
+	my $pattern = join '|', map { quotemeta } @names;
+	my @found = grep { $_->{name} =~ /^($pattern)\d*$/ } @all;
+	die "ONLY: nothing of that name, but: @{[map { $_->{name} } @all]} cost\n"
+	  unless @found || "@names" eq 'cost';
+	return @found;
+}
+
+# Is somebody there who can be measured in this set-up?
+sub takes_part
+{
+	my ($world, $who) = @_;
+	my ($client) = BenchMeasures::needs($who);
+	return 0 if $who eq 'connect_preconnect' && !$has_preconnect;
+	return defined $client
+	  ? $world->peer($client)
+	  : grep { $world->peer($_) } qw(zklock plpython advisory);
+}
+
+# Measure one of them once.  Returns a hash, or nothing if that fails: then the
+# client is started anew.
+sub try_one
+{
+	my ($world, $measure, $who) = @_;
+	my ($client) = BenchMeasures::needs($who);
+	my $start = time;
+	my $values = eval {
+		my %measured = $measure->{run}->($world, $who);
+		$world->peer($client)->command('close') if defined $client;
+		\%measured;
+	};
+	my $error = $@;
+	note sprintf 'slice %s %s: %.1f s', $measure->{name}, $who, time - $start;
+	return $values if $values;
+	progress("$measure->{name} $who: $error");
+	$world->start_peer($client) if defined $client;
+	return;
+}
+
+# The same, twice if need be: a request that an ensemble of Debian's version does not
+# answer (ZOOKEEPER-4537) is the end of who takes a connection for granted.
+sub measure_one
+{
+	my ($world, $measure, $who) = @_;
+	foreach my $try (1, 2)
+	{
+		my $values = takes_part($world, $who) && try_one($world, $measure, $who);
+		return $values if $values;
+	}
+	return {};
+}
+
+# Take off what statements cost that do nothing.
+sub take_off_empty
+{
+	my ($measure, $values) = @_;
+	foreach my $who (keys %{ $measure->{less} })
+	{
+		my $empty = $values->{ $measure->{less}{$who} }{p50};
+		next unless $values->{$who} && defined $empty;
+		$values->{$who}{$_} -= $empty foreach keys %{ $values->{$who} };
+	}
+	return;
+}
+
+# One round of one measure: each in turn, beginning with another one each time.
+sub run_measure
+{
+	my ($world, $measure, $round) = @_;
+	my @who = grep { takes_part($world, $_) } @{ $measure->{who} };
+	my %values;
+	return unless @who;
+	push @who, splice @who, 0, $round % @who;
+	foreach my $who (@who)
+	{
+		$values{$who} = measure_one($world, $measure, $who);
+	}
+	take_off_empty($measure, \%values);
+	return \%values;
+}
+
+# Is something to be measured in this round?
+sub is_due
+{
+	my ($measure, $setup, $round) = @_;
+	return 0 if $measure->{setups} && $setup !~ $measure->{setups};
+	return ($round - 1) % ($measure->{every} // 1) == 0;
+}
+
+# All rounds of a set-up, numbered from 1.
+sub run_setup
+{
+	my ($setup) = @_;
+	my %measured;
+	progress("$setup: starting");
+	my $world = BenchWorld->new($setup,
+		grep { $setup eq $setups[0] || !BenchMeasures::is_yardstick($_) } @peers);
+	$has_preconnect = $world->has_setting('zklock.preconnect');
+	foreach my $round (1 .. $rounds)
+	{
+		progress("$setup: round $round of $rounds");
+		foreach my $measure (@measures)
+		{
+			next unless is_due($measure, $setup, $round);
+			my $values = run_measure($world, $measure, $round) or next;
+			$measured{ $measure->{name} }[ $round - 1 ] = $values;
+		}
+	}
+	finish($world) if $setup eq $setups[0];
+	$world->end;
+	return \%measured;
+}
+
+# What is looked at once.
+sub finish
+{
+	my ($world) = @_;
+	if (!$ENV{ONLY} || $ENV{ONLY} =~ /\bcost\b/)
+	{
+		progress('counting requests and memory');
+		$cost = measure_cost($world);
+	}
+	@machine = machine_facts($world);
+	%missing = %{ $world->missing };
+	return;
+}
+
+# Write what is known by now.
+sub write_report
+{
+	my $report = BenchReport->new(
+		setups => [ grep { $results{$_} } @setups ],
+		measures => \@measures,
+		results => \%results,
+		rounds => $rounds,
+		cost => $cost,
+		machine => \@machine,
+		missing => \%missing);
+	unlink $output;
+	append_to_file($output, $report->text);
+	return;
+}
+
+@setups = chosen('SETUPS', BenchWorld::setup_names());
+@peers = chosen('PEERS', BenchWorld::peer_names());
+@measures = chosen_measures();
+foreach my $setup (@setups)
+{
+	$results{$setup} = run_setup($setup);
+	write_report();
+}
+progress('done');
+pass('all was measured');
+done_testing();

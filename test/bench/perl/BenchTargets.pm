@@ -1,0 +1,193 @@
+
+=pod
+
+=head1 NAME
+
+BenchTargets - what is to be reached, and whether it was
+
+=head1 SYNOPSIS
+
+  my @rows = (ratio_rows($report, @setups), number_rows($cost));
+
+=head1 DESCRIPTION
+
+Ratios are medians of those of each round.
+
+=cut
+
+package BenchTargets;
+
+use strict;
+use warnings;
+
+use BenchStats;
+use Exporter 'import';
+
+our @EXPORT = qw(number_rows ratio_rows);
+
+# A ratio to the bare library's and one to Curator's: the most that they may be, or
+# the least if "least" is set.  Curator's may depend on the number of servers.
+my @ratios = (
+	{
+		text => 'acquire and release, session scope',
+		measure => 'cycle',
+		raw => 1.10,
+		curator => 0.95
+	},
+	{
+		text => 'acquire and release, transaction scope',
+		measure => 'cycle',
+		who => 'zklock_xact',
+		raw => 0.85,
+		curator => 0.75
+	},
+	(
+		map {
+			{
+				text => "throughput, $_ backends",
+				measure => "throughput$_",
+				metric => 'rate',
+				least => 1,
+				raw => 0.95,
+				curator => 1.1
+			}
+		} 8, 32),
+	{
+		text => 'hand-off, 2 contenders',
+		measure => 'handoff2',
+		raw => 1.20,
+		curator => 1.10,
+		curator_three => 0.95
+	},
+	{
+		text => 'hand-off, 8 contenders',
+		measure => 'handoff8',
+		raw => 1.20,
+		curator => 0.75
+	},
+	{
+		text => 'drain of 100, each hand-off',
+		measure => 'drain100',
+		metric => 'mean',
+		raw => 1.3,
+		curator => 0.5
+	},
+	{
+		text => 'drain of 1,000, each hand-off',
+		measure => 'drain1000',
+		metric => 'mean',
+		raw => 1.4,
+		curator => 0.35
+	},
+	{
+		text => 'array of 10, to one acquire of raw, to ten of Curator',
+		measure => 'array',
+		raw_measure => 'single',
+		raw => 1.5,
+		curator => 0.2
+	});
+
+# What was counted, and the most that it may be.
+my @numbers = (
+	[ 'requests, uncontended cycle', 3, qw(cycle zklock received) ],
+	[ 'requests, whole cycle of a waiter in a queue', 6, qw(waiter zklock received) ],
+	[
+		'requests between release and grant, hold longer than a round trip',
+		0, qw(proof zklock received)
+	],
+	[
+		'packets of the commit guard in a short transaction', 0,
+		qw(guard_session zklock received)
+	],
+	[ 'backend with an idle session: more RSS, kB', 250, qw(idle rss) ],
+	[ 'of that its own, not of files (RssAnon), kB', 250, qw(idle anonymous) ],
+	[ 'more commit charge, kB', 1024, qw(idle charge) ],
+	[ 'more threads', 3, qw(idle threads) ],
+	[ 'processor, %', 0.1, qw(idle cpu_percent) ]);
+
+# A ratio as text, its bound, and whether it is kept; all empty if there is none.
+sub judged
+{
+	my ($target, $bound, @ratios) = @_;
+	@ratios = grep { defined } @ratios;
+	return [ '', '', '' ] unless @ratios;
+	my $ratio = median(@ratios);
+	my $reached = $target->{least} ? $ratio >= $bound : $ratio <= $bound;
+	return [
+		sprintf('%.2f', $ratio),
+		sprintf('%s %.2f', $target->{least} ? '≥' : '≤', $bound),
+		$reached ? 'yes' : '**no**'
+	];
+}
+
+# What a target has come to in a set-up: columns for the bare library and Curator.
+sub ratio_row
+{
+	my ($report, $target, $setup) = @_;
+	my $who = $target->{who} // 'zklock';
+	my $metric = $target->{metric} // 'p50';
+	my $bound = $target->{curator};
+	$bound = $target->{curator_three}
+	  if $target->{curator_three} && $setup =~ /^three/;
+	my @to_raw = $report->ratios($setup, $target->{measure}, $who, $metric, 'raw',
+		$target->{raw_measure});
+	my @to_curator =
+	  $report->ratios($setup, $target->{measure}, $who, $metric, 'curator');
+	my @cells = (
+		judged($target, $target->{raw}, @to_raw),
+		judged($target, $bound, @to_curator));
+	return unless grep { length $_->[0] } @cells;
+	return [ $target->{text}, $setup, map { @$_ } @cells ];
+}
+
+=pod
+
+=head1 FUNCTIONS
+
+=over
+
+=item ratio_rows($report, @setups)
+
+Rows of: what, set-up; ratio to raw, target, reached; the same for Curator.
+
+=item number_rows($cost)
+
+Rows of: what, number, target, reached; of what BenchCost has counted.
+
+=back
+
+=cut
+
+sub ratio_rows
+{
+	my ($report, @setups) = @_;
+	my @rows;
+	foreach my $target (@ratios)
+	{
+		push @rows, map { ratio_row($report, $target, $_) } @setups;
+	}
+	return @rows;
+}
+
+sub number_rows
+{
+	my ($cost) = @_;
+	my @rows;
+	foreach my $row (@numbers)
+	{
+		my ($text, $bound, @path) = @$row;
+		my $value = $cost;
+		$value = $value->{ shift @path } while ref $value && @path;
+		next unless defined $value;
+		push @rows,
+		  [
+			$text,
+			$value >= 100 ? sprintf('%.0f', $value) : sprintf('%.2g', $value),
+			"≤ $bound",
+			$value <= $bound ? 'yes' : '**no**'
+		  ];
+	}
+	return @rows;
+}
+
+1;
