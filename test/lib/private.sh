@@ -60,7 +60,7 @@ tap_environment()
 	rm -rf "$1"
 	mkdir -p "$1"
 	export TESTDIR=$1 TESTDATADIR=$1/tmp_check TESTLOGDIR=$1/tmp_check/log \
-		PG_REGRESS=$pgxs/test/regress/pg_regress \
+		PG_TEST_PORT_DIR=$TMPDIR/ports PG_REGRESS=$pgxs/test/regress/pg_regress \
 		PERL5LIB=$pgxs/test/perl:$PWD/test/perl
 }
 

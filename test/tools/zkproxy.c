@@ -75,9 +75,11 @@
 /*
  * Ports to listen on are below those from which PostgreSQL's test modules
  * take theirs, and below the kernel's for outgoing connections: "refuse" gives
- * the port up and "pass" must get it back.
+ * the port up and "pass" must get it back.  For the same reason they are not
+ * those of ZooKeeper's servers, and not all of them are for every test: see
+ * free_ports in test/lib/zookeeper.
  */
-#define FIRST_PORT		6200
+#define FIRST_PORT		8200
 #define LAST_PORT		10199
 
 /* Longer than any frame: what has such a length is no frame. */
@@ -199,12 +201,21 @@ listen_on(int port)
 static void
 listen_somewhere(void)
 {
+	const char *setting = getenv("ZKLOCK_PORTS");
+	int			slice = 0;
+	int			slices = 1;
 	int			tries;
 
+	if (setting != NULL && sscanf(setting, "%d/%d", &slice, &slices) != 2)
+		die("ZKLOCK_PORTS");
 	srandom((unsigned int) (getpid() ^ now_ms()));
 	for (tries = 0; tries < 1000; tries++)
-		if (listen_on(FIRST_PORT + (int) (random() % (LAST_PORT - FIRST_PORT + 1))))
+	{
+		int			among = (int) (random() % ((LAST_PORT - FIRST_PORT + 1) / slices));
+
+		if (listen_on(FIRST_PORT + slice + slices * among))
 			return;
+	}
 	die("no free port");
 }
 
