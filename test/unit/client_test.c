@@ -417,23 +417,33 @@ test_tree(void)
 	release(held[1]);
 }
 
-/* Sum of the watches the server keeps for all connections. */
+/*
+ * How many watches the server keeps on what is below our root, for all connections;
+ * other tests may use it, too.  -1 if that cannot be told.
+ */
 static int
 server_watches(void)
 {
 	char		command[256];
-	char		line[256];
-	int			watches = -1;
+	char		line[1024];
+	bool		ours = false;
+	int			watches = 0;
 	FILE	   *out;
 
 	snprintf(command, sizeof(command),
-			 "bash -c 'exec 3<>/dev/tcp/${0%%:*}/${0##*:} && printf wchs >&3 && cat <&3' %s",
+			 "bash -c 'exec 3<>/dev/tcp/${0%%:*}/${0##*:} && printf wchp >&3 && cat <&3' %s",
 			 servers);
 	out = popen(command, "r");
 	while (fgets(line, sizeof(line), out) != NULL)
-		sscanf(line, "Total watches:%d", &watches);
-	pclose(out);
-	return watches;
+	{
+		/* a path, and then the sessions that watch it, each after a tab */
+		if (line[0] == '/')
+			ours = strncmp(line, root, strlen(root)) == 0 &&
+				line[strlen(root)] == '/';
+		else if (line[0] == '\t' && ours)
+			watches++;
+	}
+	return pclose(out) == 0 ? watches : -1;
 }
 
 static void
