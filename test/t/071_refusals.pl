@@ -1,6 +1,8 @@
 # What the ensemble, its ACLs, the operating system or the caller's own
 # privileges do not allow: an error with its SQLSTATE, promptly, and a backend
 # that goes on working.
+#
+# Runs alone: counts the threads of the user.
 
 use strict;
 use warnings;
