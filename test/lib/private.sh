@@ -22,7 +22,8 @@ copy_tree()
 }
 
 # in_private_folder DIR COMMAND [ARG ...]: run a command as an ordinary user.
-# PostgreSQL does not run as root: then it is the user of its packages.
+# PostgreSQL does not run as root: then it is the user of its packages.  Should
+# this shell be killed, the command gets a SIGTERM.
 in_private_folder()
 {
 	local dir=$1
@@ -30,10 +31,10 @@ in_private_folder()
 	mkdir -p "$dir/tmp"
 	if ((EUID == 0)); then
 		chown -R postgres: "$dir"
-		exec setpriv --reuid=postgres --regid=postgres --init-groups \
+		exec setpriv --reuid=postgres --regid=postgres --init-groups --pdeathsig=TERM \
 			env HOME="$dir" USER=postgres LOGNAME=postgres TMPDIR="$dir/tmp" "$@"
 	else
-		exec env TMPDIR="$dir/tmp" "$@"
+		exec setpriv --pdeathsig=TERM env TMPDIR="$dir/tmp" "$@"
 	fi
 }
 
@@ -112,5 +113,16 @@ leave_private_folder()
 		echo "kept: $1"
 	else
 		rm -rf "$1"
+	fi
+}
+
+# end_inside DIR: the end of a command that in_private_folder has run.  Stops what
+# runs in the folder, and removes it as well if nobody is left to do that.
+end_inside()
+{
+	if grep -q "^PPid:[[:space:]]*$PPID\$" "/proc/$$/status"; then
+		stop_private_servers "$1"
+	else
+		leave_private_folder "$1"
 	fi
 }
