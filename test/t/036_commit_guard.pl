@@ -81,6 +81,26 @@ foreach my $case ([ 'off', 0 ], [ 'session', 0 ], [ 'quorum', 1 ])
 	is(proofs(), $expected, "$guard: proofs asked for: $expected");
 }
 
+# By the server's account, which misses nothing: of a lock of session scope, so that
+# none is released.
+$holder->ask("SELECT zk_lock_acquire('/cost/packets')");
+wait_for(sub { $ensemble->own_watch_count == 1 }, 'the watch on the contender');
+my $zk_session = $holder->zk_session->{session_id};
+foreach my $case ([ 'quorum', 1 ], [ 'session', 0 ], [ 'off', 0 ])
+{
+	my ($guard, $expected) = @$case;
+	$holder->ask("SET zklock.commit_guard = '$guard'");
+	my @before = $ensemble->packets($zk_session);
+	$holder->ask("BEGIN; INSERT INTO work VALUES ('packets/$guard'); COMMIT");
+	my @after = $ensemble->packets($zk_session);
+	is(committed("packets/$guard"), 1, "$guard: committed");
+	is_deeply(
+		[ map { $after[$_] - $before[$_] } 0, 1 ],
+		[ $expected, $expected ],
+		"S86: $guard: packets to the server, and from it: $expected");
+}
+$holder->ask("SELECT zk_lock_release('/cost/packets')");
+
 # However many locks, one round trip: all is asked before anything is answered.
 begin_work('/cost/many', 'quorum', 300);
 $proxy->hold_reply('multi');
