@@ -163,7 +163,8 @@ foreach my $backend ($waiter, $other)
 	my $queued = $ensemble->queue('/each-other');
 	$backend->send("SELECT zk_lock_acquire('/each-other')");
 	$ensemble->wait_for_queue('/each-other', $queued + 1);
-	wait_for(sub { $ensemble->waiter_watch_count == $queued }, 'the watch');
+	wait_for(sub { $ensemble->waiter_watch_count == 2 * $queued - 1 },
+		'the watches: of one ahead one, of two ahead two');
 }
 
 # Both learn of it by their watches: who lost it, and the one behind.
