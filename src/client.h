@@ -557,8 +557,7 @@ extern void zk_contender_publish(ZkClient *client, int slot, bool wake);
 extern void zk_contender_new_name(ZkClient *client, Contender *c);
 extern void zk_contender_forget(Contender *c);
 extern void zk_contender_unwatch(Contender *c);
-extern void zk_contender_watch_own_in(ZkClient *client, int slot,
-									  ZkTime delay);
+extern void zk_contender_watch_own_in(Contender *c, ZkTime delay);
 extern void zk_contender_placed(Contender *c, const ZkQueueEntry *entries,
 								const ZkVerdict *verdict);
 extern void zk_contender_blocker_known(ZkClient *client, int slot,

@@ -222,20 +222,19 @@ zk_contender_unwatch(Contender *c)
 }
 
 /*
- * The contender has come to another place: its own znode is watched after that time
- * (own.c), unless it is already, or is about to be, or never will be.
+ * The contender has come to another place: its own znode is watched that much later
+ * (own.c), unless it is already, or is about to be, or never will be.  A time that is
+ * set already for later stays: the helper, which waits for it, need not be woken to
+ * wait for another one.
  */
 void
-zk_contender_watch_own_in(ZkClient *client, int slot, ZkTime delay)
+zk_contender_watch_own_in(Contender *c, ZkTime delay)
 {
-	Contender  *c = &client->contenders[slot];
 	ZkTime		now = zk_now();
 
 	if (c->own_watch || c->watch_serial != 0 || c->watch_at <= now ||
-		c->watch_at == INT64_MAX)
+		c->watch_at >= now + delay)
 		return;
-	if (now + delay < c->watch_at)
-		zk_door_wake_helper(&client->door); /* it waits for the later time */
 	c->watch_at = now + delay;
 }
 
@@ -524,7 +523,7 @@ zk_contender_grant(ZkClient *client, int slot)
 	}
 	c->proving = false;
 	c->state = ZK_HELD;
-	zk_contender_watch_own_in(client, slot, ZK_WATCH_DELAY);
+	zk_contender_watch_own_in(c, ZK_WATCH_DELAY);
 	c->granted_at = now;
 	c->attempts = 0;
 	zk_contender_publish(client, slot, true);

@@ -213,7 +213,8 @@ send_lookout(ZkClient *client, int slot, const ZkQueueEntry *entries,
 
 /*
  * The contender is next in line: it keeps its lease from now on, and watches its
- * own znode soon.
+ * own znode soon.  The helper looks after leases every eighth of the timeout anyway, so
+ * it is woken for an older one only.
  */
 static void
 come_next(ZkClient *client, int slot)
@@ -223,8 +224,9 @@ come_next(ZkClient *client, int slot)
 	if (c->next_in_line)
 		return;
 	c->next_in_line = true;
-	zk_contender_watch_own_in(client, slot, ZK_WATCH_DELAY);
-	zk_door_wake_helper(&client->door);
+	zk_contender_watch_own_in(c, ZK_WATCH_DELAY);
+	if (zk_now() - c->proved_at > zk_timeout(client) / 8)
+		zk_door_wake_helper(&client->door);
 }
 
 /*
@@ -257,7 +259,7 @@ wait_for(ZkClient *client, int slot, const ZkQueueEntry *entries,
 	else
 	{
 		c->next_in_line = false;
-		zk_contender_watch_own_in(client, slot,
+		zk_contender_watch_own_in(c,
 								  c->last_lookout ? ZK_WATCH_DELAY : ZK_FAR_WATCH_DELAY);
 	}
 
