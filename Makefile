@@ -87,8 +87,7 @@ ZOOKEEPER_ARCHIVE := $(filter /%, \
 ifneq ($(ZOOKEEPER_ARCHIVE),)
 CLIENT_CPPFLAGS = -DZKLOCK_STATIC_LIBRARY
 SHLIB_LINK = $(ZOOKEEPER_ARCHIVE) -Wl,--exclude-libs,ALL \
-	$(addprefix -Wl$(comma)--wrap=,__assert_fail pthread_create pipe socket close \
-		send adaptor_send_queue)
+	$(addprefix -Wl$(comma)--wrap=,__assert_fail pthread_create pipe socket close)
 else
 SHLIB_LINK = -lzookeeper_mt
 endif

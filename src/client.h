@@ -756,7 +756,6 @@ extern void zk_guard_forget_event_fd(int fd);
 extern bool zk_guard_probe_threads(void);
 extern void zk_guard_enter_init(void);
 extern void zk_guard_leave_init(void);
-extern void zk_guard_ready(zhandle_t *zh);
 extern bool zk_guard_peer(char *server, size_t size);
 extern ZkTime zk_guard_connecting_since(ZkTime disconnected_at);
 extern bool zk_guard_break_connection(void);

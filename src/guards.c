@@ -18,14 +18,6 @@
  *					library, whose accessor races with its own thread.
  * socket, close	tell which connection is the library's, so that one can be
  *					given up that comes to nothing.
- * adaptor_send_queue	sends a request from the thread that makes it, as the library's
- *					single-threaded variant does, and not by way of a pipe and the I/O
- *					thread, which costs a change of threads for each request.
- * send				puts the length of a packet, which the library sends alone, into one
- *					segment with the packet.
- *
- * (No connection of the library's goes by way of TLS: it would be used by two threads
- * then, which it is not made for.)
  *
  * With the shared library only the stacks can be seen to, through the
  * process-wide default, and thread creation is probed before it matters.
@@ -90,9 +82,6 @@ static pthread_mutex_t socket_lock = PTHREAD_MUTEX_INITIALIZER;
 static int	last_socket = -1;
 static ZkTime last_socket_at;
 
-/* The handle that may send from any thread, while it has that socket; or NULL. */
-static zhandle_t *ready_handle;
-
 /*
  * Tell how the backend, whose thread this is, learns that the client is poisoned
  * (the descriptor wakes it), or has lost a lock (the signal; 0 for none).
@@ -134,11 +123,6 @@ extern int	__real_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 								  void *(*start) (void *), void *arg);
 extern int	__real_socket(int domain, int type, int protocol);
 extern int	__real_close(int fd);
-extern ssize_t __real_send(int fd, const void *data, size_t len, int flags);
-extern int	__real_adaptor_send_queue(zhandle_t *zh, int timeout);
-
-/* The library's own: send what is in the queue, as far as it goes. */
-extern int	flush_send_queue(zhandle_t *zh, int timeout);
 
 extern void __wrap___assert_fail(const char *expression, const char *file,
 								 unsigned int line, const char *function)
@@ -148,14 +132,6 @@ extern int	__wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 extern int	__wrap_pipe(int fds[2]);
 extern int	__wrap_socket(int domain, int type, int protocol);
 extern int	__wrap_close(int fd);
-extern ssize_t __wrap_send(int fd, const void *data, size_t len, int flags);
-extern int	__wrap_adaptor_send_queue(zhandle_t *zh, int timeout);
-
-/* Bytes that the library sends in front of a packet. */
-#define LENGTH_WORD		4
-
-/* Something has not been sent by this thread, or not in full. */
-static __thread bool fell_short;
 
 /*
  * An assertion of the library failed, on whatever client thread.  Its locks
@@ -221,7 +197,6 @@ __wrap_socket(int domain, int type, int protocol)
 	pthread_mutex_lock(&socket_lock);
 	last_socket_at = zk_now();
 	last_socket = fd = __real_socket(domain, type | SOCK_CLOEXEC, protocol);
-	ready_handle = NULL;
 	pthread_mutex_unlock(&socket_lock);
 	return fd;
 }
@@ -234,48 +209,9 @@ __wrap_close(int fd)
 {
 	pthread_mutex_lock(&socket_lock);
 	if (fd == last_socket)
-	{
 		last_socket = -1;
-		ready_handle = NULL;
-	}
 	pthread_mutex_unlock(&socket_lock);
 	return __real_close(fd);
-}
-
-/*
- * As send(); more follows a packet's length.
- */
-ssize_t
-__wrap_send(int fd, const void *data, size_t len, int flags)
-{
-	ssize_t		sent;
-
-	if (len == LENGTH_WORD)
-		flags |= MSG_MORE;
-	sent = __real_send(fd, data, len, flags);
-	fell_short |= sent != (ssize_t) len;
-	return sent;
-}
-
-/*
- * Have what is in the handle's queue sent.  Here and now if that can be done; what
- * remains is left to the I/O thread.  The queue has a lock of its own; socket_lock
- * keeps the socket open meanwhile, lest its number is that of another file.
- */
-int
-__wrap_adaptor_send_queue(zhandle_t *zh, int timeout)
-{
-	bool		sent = false;
-
-	pthread_mutex_lock(&socket_lock);
-	if (timeout == 0 && zh == ready_handle &&
-		zoo_state(zh) == ZOO_CONNECTED_STATE)
-	{
-		fell_short = false;
-		sent = flush_send_queue(zh, 0) == ZOK && !fell_short;
-	}
-	pthread_mutex_unlock(&socket_lock);
-	return sent ? ZOK : __real_adaptor_send_queue(zh, timeout);
 }
 
 #endif							/* ZKLOCK_STATIC_LIBRARY */
@@ -321,21 +257,6 @@ zk_guard_leave_init(void)
 	pthread_attr_destroy(&saved_attr);
 	attr_is_saved = false;
 #endif
-}
-
-/*
- * The handle is connected: from now on, until its socket is closed, requests are
- * sent by the threads that make them.  Not before this was told by a session event, for
- * after a reconnect the library first puts the credential, and the watches that
- * it sets anew, in front of all requests that are queued already.  Completion
- * thread or helper.
- */
-void
-zk_guard_ready(zhandle_t *zh)
-{
-	pthread_mutex_lock(&socket_lock);
-	ready_handle = last_socket >= 0 ? zh : NULL;
-	pthread_mutex_unlock(&socket_lock);
 }
 
 /*

@@ -168,7 +168,6 @@ session_connected(ZkClient *client, zhandle_t *zh)
 	zk_lease_check(client);		/* the helper may be behind with that */
 	client->handle = zh;
 	client->connected = true;
-	zk_guard_ready(zh);
 	client->given_up = 0;
 	client->client_id = *id;
 	client->timeout_ms = timeout_ms;

@@ -123,7 +123,7 @@ send_all(int fd, const unsigned char *data, size_t size)
 {
 	while (size > 0)
 	{
-		ssize_t		sent = sendto(fd, data, size, MSG_NOSIGNAL, NULL, 0);
+		ssize_t		sent = send(fd, data, size, MSG_NOSIGNAL);
 
 		if (sent < 0 && errno != EINTR)
 			return false;
