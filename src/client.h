@@ -556,6 +556,7 @@ extern void zk_contender_retry(ZkClient *client, Contender *c);
 extern void zk_contender_publish(ZkClient *client, int slot, bool wake);
 extern void zk_contender_new_name(ZkClient *client, Contender *c);
 extern void zk_contender_forget(Contender *c);
+extern void zk_contender_drop_lookout(Contender *c);
 extern void zk_contender_unwatch(Contender *c);
 extern void zk_contender_watch_own_in(Contender *c, ZkTime delay);
 extern void zk_contender_placed(Contender *c, const ZkQueueEntry *entries,
@@ -619,6 +620,8 @@ extern void zk_place_disconnected(Contender *c);
 extern void zk_permit_wait(ZkClient *client, int slot,
 						   const ZkQueueEntry *entries,
 						   const ZkVerdict *verdict);
+extern bool zk_send_watch(ZkClient *client, int slot, const char *path,
+						  watcher_fn on_event, data_completion_t completion);
 extern void zk_watch_failed(ZkClient *client, int slot, int rc,
 							const char *path);
 extern void zk_permit_watch_more(ZkClient *client, int slot);

@@ -211,14 +211,26 @@ zk_contender_forget(Contender *c)
 	c->marking.widowed = false;
 }
 
+/*
+ * Do without looking out for the one before the watched one: a list that is read
+ * when that one is gone will do.
+ */
+void
+zk_contender_drop_lookout(Contender *c)
+{
+	free(c->lookout);
+	c->lookout = NULL;
+	c->last_lookout = c->relist = false;
+}
+
 void
 zk_contender_unwatch(Contender *c)
 {
 	free(c->watched);
 	free(c->to_watch);
-	free(c->lookout);
-	c->watched = c->to_watch = c->lookout = NULL;
-	c->unbroken = c->last_lookout = c->relist = false;
+	c->watched = c->to_watch = NULL;
+	c->unbroken = false;
+	zk_contender_drop_lookout(c);
 }
 
 /*

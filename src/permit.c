@@ -77,6 +77,25 @@ watcher(zhandle_t *zh, int type, int state, const char *path, void *context)
 }
 
 /*
+ * Read a contender on the way of another one, which sets a watch on it.  The watcher's
+ * context is the slot alone, so that waiting again and again for one holder registers
+ * one watch with the library, not one a time.  Returns whether it was sent.
+ */
+bool
+zk_send_watch(ZkClient *client, int slot, const char *path,
+			  watcher_fn on_event, data_completion_t completion)
+{
+	void	   *context = zk_request_begin(client, REQ_WATCH, slot);
+	int			rc = zoo_awget(client->handle, path, on_event,
+							   (void *) (intptr_t) slot, completion, context);
+
+	if (!zk_contender_sent(client, slot, context, rc))
+		return false;
+	client->watch_bytes += strlen(path);
+	return true;
+}
+
+/*
  * A contender could not be watched, for the reason rc: it is gone, so see who is
  * ahead now; or that is tried again, or cannot be done.  path is the contender's.
  */
@@ -102,20 +121,13 @@ send_watch(ZkClient *client, int slot, const char *name,
 		   data_completion_t completion)
 {
 	Contender  *c = &client->contenders[slot];
-	void	   *context = zk_request_begin(client, REQ_WATCH, slot);
 	char		path[ZK_CONTENDER_PATH_SIZE];
-	int			rc;
 
 	zk_contender_path(c, name, path);
-	rc = zoo_awget(client->handle, path, watcher, (void *) (intptr_t) slot,
-				   completion, context);
-	if (!zk_contender_sent(client, slot, context, rc))
-	{
-		c->state = ZK_QUEUED;
-		return false;
-	}
-	client->watch_bytes += strlen(path);
-	return true;
+	if (zk_send_watch(client, slot, path, watcher, completion))
+		return true;
+	c->state = ZK_QUEUED;
+	return false;
 }
 
 /*

@@ -75,37 +75,6 @@ static void watcher(zhandle_t *zh, int type, int state, const char *path,
 					void *context);
 
 /*
- * Read a contender, which sets a watch on it.  The watcher's context is the slot
- * alone, so that waiting again and again for one holder registers one watch with
- * the library, not one a time.  Returns whether it was sent.
- */
-static bool
-send_get(ZkClient *client, int slot, const char *path,
-		 data_completion_t completion)
-{
-	void	   *context = zk_request_begin(client, REQ_WATCH, slot);
-	int			rc = zoo_awget(client->handle, path, watcher,
-							   (void *) (intptr_t) slot, completion, context);
-
-	if (!zk_contender_sent(client, slot, context, rc))
-		return false;
-	client->watch_bytes += strlen(path);
-	return true;
-}
-
-/*
- * Do without looking out for the one before the watched one: a list that is read
- * when that one is gone will do.
- */
-static void
-drop_lookout(Contender *c)
-{
-	free(c->lookout);
-	c->lookout = NULL;
-	c->last_lookout = c->relist = false;
-}
-
-/*
  * The answer to the get that set the watch.  A contender whose data was
  * changed may have put a shared one in its place (send_downgrade), so that its
  * deletion proves nothing.
@@ -151,7 +120,7 @@ on_lookout(int rc, const char *value, int value_len, const struct Stat *stat,
 		c->last_lookout &= stat->version == 0;
 	else if (c->lookout != NULL)
 	{
-		drop_lookout(c);
+		zk_contender_drop_lookout(c);
 		c->relist = rc == ZNONODE;
 	}
 	zk_contender_leave(client, request.which);
@@ -187,7 +156,7 @@ send_watch(ZkClient *client, int slot, const ZkQueueEntry *entry)
 		return false;
 	}
 	c->state = ZK_WATCHING;
-	if (!send_get(client, slot, c->watched, on_watch))
+	if (!zk_send_watch(client, slot, c->watched, watcher, on_watch))
 		c->state = ZK_QUEUED;
 	return c->state == ZK_WATCHING;
 }
@@ -207,8 +176,8 @@ send_lookout(ZkClient *client, int slot, const ZkQueueEntry *entries,
 		return;
 	c->lookout = entry_path(c, &entries[verdict->lookout]);
 	c->last_lookout = verdict->last_lookout;
-	if (c->lookout != NULL && !send_get(client, slot, c->lookout, on_lookout))
-		drop_lookout(c);
+	if (c->lookout != NULL && !zk_send_watch(client, slot, c->lookout, watcher, on_lookout))
+		zk_contender_drop_lookout(c);
 }
 
 /*
@@ -244,7 +213,7 @@ wait_for(ZkClient *client, int slot, const ZkQueueEntry *entries,
 	bool		kept = c->state == ZK_WATCHING && c->unbroken &&
 		strcmp(strrchr(c->watched, '/') + 1, nearest->name) == 0;
 
-	drop_lookout(c);
+	zk_contender_drop_lookout(c);
 	if (!kept)
 		zk_contender_unwatch(c);
 	zk_contender_placed(c, entries, verdict);
@@ -370,7 +339,7 @@ lookout_gone(ZkClient *client, int slot, bool deleted)
 	Contender  *c = &client->contenders[slot];
 	bool		last = deleted && c->last_lookout;
 
-	drop_lookout(c);
+	zk_contender_drop_lookout(c);
 	if (last)
 	{
 		c->last_ahead = true;
@@ -445,7 +414,7 @@ void
 zk_place_disconnected(Contender *c)
 {
 	c->last_ahead = c->unbroken = false;
-	drop_lookout(c);
+	zk_contender_drop_lookout(c);
 }
 
 /*
