@@ -38,7 +38,6 @@ typedef struct Kind
 	const char *acquire;
 	const char *release;
 	const char *queued;			/* how many wait in their places */
-	const char *warm;			/* statement; NULL: none */
 	const char *acquire_many;	/* NULL: one after another */
 	const char *release_many;
 } Kind;
@@ -57,8 +56,6 @@ static const Kind kinds[] = {
 		.release = "zk_lock_release($1)",
 		.queued = "(SELECT count(*) FROM zk_lock_waits w"
 		" WHERE w.path = $1 AND w.blocker IS NOT NULL)",
-		.warm = "SELECT zk_lock_acquire('/bench/warm', shared => true),"
-		" zk_lock_release('/bench/warm')",
 		.acquire_many = "zk_lock_acquire($1)",
 		.release_many = "(SELECT count(zk_lock_release(path))"
 		" FROM unnest($1) AS u(path))",
@@ -94,21 +91,22 @@ static const Kind kinds[] = {
 		.acquire = "bench_kazoo('acquire', $1)",
 		.release = "bench_kazoo('release', $1)",
 		.queued = "bench_kazoo('waiters', $1)",
-		.warm = "SELECT bench_kazoo('connect', NULL)",
 	},
 };
 
-/* Holds the lock so often, and tells when.  For the kind, acquire, release. */
+/*
+ * Holds the lock so often, and tells when it was acquired and released, in turn, in
+ * seconds.  For the kind, acquire, release.
+ */
 static const char hold_function[] =
-	"CREATE OR REPLACE FUNCTION bench_%s_hold(path text, times integer,"
-	" hold_us integer, OUT acquired timestamptz[], OUT released timestamptz[])"
-	" LANGUAGE plpgsql AS $$\n"
+	"CREATE OR REPLACE FUNCTION bench_%s_hold(path text, count integer,"
+	" hold_us integer, OUT times float8[]) LANGUAGE plpgsql AS $$\n"
 	"BEGIN\n"
-	"  FOR i IN 1 .. times LOOP\n"
+	"  FOR i IN 1 .. count LOOP\n"
 	"    PERFORM %s;\n"
-	"    acquired[i] := clock_timestamp();\n"
+	"    times[2 * i - 1] := date_part('epoch', clock_timestamp());\n"
 	"    IF hold_us > 0 THEN PERFORM pg_sleep(hold_us / 1e6); END IF;\n"
-	"    released[i] := clock_timestamp();\n"
+	"    times[2 * i] := date_part('epoch', clock_timestamp());\n"
 	"    PERFORM %s;\n"
 	"  END LOOP;\n"
 	"END $$";
@@ -174,9 +172,7 @@ make_statements(void)
 			snprintf(statements[i], sizeof(statements[i]), "SELECT %s",
 					 expressions[i]);
 	snprintf(statements[HOLD], sizeof(statements[HOLD]),
-			 "SELECT extract(epoch FROM a) * 1e6, extract(epoch FROM r) * 1e6"
-			 " FROM bench_%s_hold($1, $2, $3) h,"
-			 " unnest(h.acquired, h.released) u(a, r)", kind->name);
+			 "SELECT bench_%s_hold($1, $2, $3)", kind->name);
 	snprintf(statements[RELEASE_WHEN], sizeof(statements[RELEASE_WHEN]),
 			 "SELECT extract(epoch FROM bench_%s_release($1, $2)) * 1e6",
 			 kind->name);
@@ -323,20 +319,6 @@ prepare_statements(Session *session)
 	return true;
 }
 
-/*
- * PeerClient.warm: have all statements prepared, and the backend connected to ZooKeeper.
- */
-static bool
-pg_warm(void *arg)
-{
-	Session    *session = arg;
-
-	if (!session->warm)
-		session->warm = prepare_statements(session) &&
-			(kind->warm == NULL || run_sql(session->connection, kind->warm));
-	return session->warm;
-}
-
 /*-------------------------------------------------------------------------
  * Locks
  *-------------------------------------------------------------------------
@@ -395,6 +377,25 @@ pg_release_many(void *session, const char *path, int count)
 }
 
 /*
+ * Read the times of so many holds from the text of an array.
+ */
+static bool
+parse_holds(const char *text, int count, PeerHold *holds)
+{
+	for (int i = 0; i < 2 * count; i++)
+	{
+		char	   *end;
+		double		time = strtod(text + 1, &end) * 1e6;
+
+		if (end == text + 1 || *end == '\0')
+			return peer_fail("not as many holds as asked for");
+		*(i % 2 == 0 ? &holds[i / 2].acquired : &holds[i / 2].released) = time;
+		text = end;
+	}
+	return true;
+}
+
+/*
  * PeerClient.hold: one statement; the times are the backend's.
  */
 static bool
@@ -412,18 +413,32 @@ pg_hold(void *session, const char *path, int count, int hold_us,
 	result = query(session, HOLD, 3, parameters);
 	if (result == NULL)
 		return false;
-	ok = PQntuples(result) == count || peer_fail("not as many holds as asked for");
-	for (int i = 0; ok && i < count; i++)
-	{
-		holds[i].acquired = atof(PQgetvalue(result, i, 0));
-		holds[i].released = atof(PQgetvalue(result, i, 1));
-	}
+	ok = parse_holds(PQgetvalue(result, 0, 0), count, holds);
 	PQclear(result);
 	return ok;
 }
 
 /*
- * PeerClient.release_when: likewise.
+ * PeerClient.warm: have all statements prepared, the backend connected to ZooKeeper, and
+ * all planned that a hold runs, on a lock that nobody else wants.
+ */
+static bool
+pg_warm(void *arg)
+{
+	Session    *session = arg;
+	PeerHold	hold;
+	char		path[64];
+
+	if (session->warm)
+		return true;
+	snprintf(path, sizeof(path), "/bench/warm/%d",
+			 PQbackendPID(session->connection));
+	session->warm = prepare_statements(session);
+	return session->warm && pg_hold(session, path, 1, 0, &hold);
+}
+
+/*
+ * PeerClient.release_when: one statement, likewise.
  */
 static bool
 pg_release_when(void *session, const char *path, int waiters, double *released)
