@@ -65,6 +65,7 @@ typedef struct Session
 	int			pending;		/* what is to happen before it goes on */
 	int			rc;				/* the first error */
 	Lock		locks[MAX_LOCKS];
+	zoo_op_result_t results[MAX_LOCKS]; /* of a transaction */
 } Session;
 
 static const char *servers;
@@ -240,6 +241,15 @@ on_create(int rc, const char *name, const void *context)
 }
 
 /*
+ * What was to be done for several locks in one transaction is done.
+ */
+static void
+on_multi(int rc, const void *context)
+{
+	done((Session *) context, rc);
+}
+
+/*
  * A contender is gone.
  */
 static void
@@ -254,24 +264,46 @@ on_delete(int rc, const void *context)
  */
 
 /*
- * Send what asks for a lock; "index" is its place in the session.
+ * A lock is to be asked for; "index" is its place in the session.
  */
-static void
-ask(Session *session, int index, const char *path)
+static Lock *
+begin(Session *session, int index)
 {
 	Lock	   *lock = &session->locks[index];
-	char		name[MAX_PATH + sizeof(PREFIX)];
 
 	lock->session = session;
 	lock->name[0] = '\0';
 	atomic_store(&lock->watching, false);
+	return lock;
+}
+
+/*
+ * Ask for the list of its queue.
+ */
+static void
+list(Session *session, int index)
+{
+	Lock	   *lock = &session->locks[index];
+
+	sent(session, zoo_aget_children(session->zh, lock->node, 0, on_list, lock));
+}
+
+/*
+ * Send what asks for a lock.
+ */
+static void
+ask(Session *session, int index, const char *path)
+{
+	Lock	   *lock = begin(session, index);
+	char		name[MAX_PATH + sizeof(PREFIX)];
+
 	snprintf(lock->node, sizeof(lock->node), "%s", path);
 	snprintf(name, sizeof(name), "%s/" PREFIX, lock->node);
 	expect(session, 2);
 	sent(session, zoo_acreate(session->zh, name, data, sizeof(data),
 							  &ZOO_OPEN_ACL_UNSAFE,
 							  ZOO_EPHEMERAL | ZOO_SEQUENCE, on_create, lock));
-	sent(session, zoo_aget_children(session->zh, lock->node, 0, on_list, lock));
+	list(session, index);
 }
 
 /*
@@ -304,30 +336,49 @@ raw_release(void *arg, const char *path)
 }
 
 /*
- * PeerClient.acquire_many and release_many: all requests for all locks at once.
+ * PeerClient.acquire_many and release_many: all contenders in one transaction, and
+ * all lists in the same go, which are read when the names are known.
  */
 static bool
 raw_acquire_many(void *arg, const char *path, int count)
 {
-	char		member[MAX_PATH];
+	Session    *session = arg;
+	char		names[MAX_LOCKS][MAX_PATH + sizeof(PREFIX)];
+	zoo_op_t	ops[MAX_LOCKS];
 
 	if (count > MAX_LOCKS)
 		return peer_fail("%d locks are too many", count);
 	for (int i = 0; i < count; i++)
 	{
-		snprintf(member, sizeof(member), "%s/%d", path, i);
-		ask(arg, i, member);
+		Lock	   *lock = begin(session, i);
+
+		snprintf(lock->node, sizeof(lock->node), "%s/%d", path, i);
+		snprintf(names[i], sizeof(names[i]), "%s/" PREFIX, lock->node);
+		zoo_create_op_init(&ops[i], names[i], data, sizeof(data),
+						   &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL | ZOO_SEQUENCE,
+						   lock->name, sizeof(lock->name));
 	}
-	return await(arg, "acquire");
+	expect(session, 1 + count);
+	sent(session, zoo_amulti(session->zh, count, ops, session->results,
+							 on_multi, session));
+	for (int i = 0; i < count; i++)
+		list(session, i);
+	return await(session, "acquire");
 }
 
 static bool
 raw_release_many(void *arg, const char *path, int count)
 {
+	Session    *session = arg;
+	zoo_op_t	ops[MAX_LOCKS];
+
 	(void) path;
 	for (int i = 0; i < count; i++)
-		give_back(arg, i);
-	return await(arg, "release");
+		zoo_delete_op_init(&ops[i], session->locks[i].name, -1);
+	expect(session, 1);
+	sent(session, zoo_amulti(session->zh, count, ops, session->results,
+							 on_multi, session));
+	return await(session, "release");
 }
 
 /*
