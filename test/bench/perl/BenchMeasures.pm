@@ -62,6 +62,7 @@ use strict;
 use warnings;
 
 use BenchPgbench;
+use BenchProcessor;
 use BenchStats;
 use List::Util qw(sum0);
 
@@ -70,11 +71,14 @@ my $slice = 0.5;
 
 # For how long a lock is held between hand-offs, in microseconds: longer than what
 # a waiter does to queue up.
-my $hold = 3000;
+my $long = 3000;
 
 my @zookeeper = qw(raw zklock curator kazoo crecipe plpython);
 my @everybody = (@zookeeper, qw(advisory redis));
 my @queues = qw(raw zklock curator kazoo crecipe);
+
+# Cycles that are enough for the clock of the processors.
+my $many = 1000;
 
 # These have nothing to do with the ensemble, so one set-up is enough.
 my %yardsticks = map { $_ => 1 } qw(advisory redis);
@@ -174,7 +178,7 @@ sub throughput
 # Who tries again only now and then needs fewer turns to take as long.
 sub handoff
 {
-	my ($contenders, $count) = @_;
+	my ($contenders, $count, $hold) = @_;
 	return sub {
 		my ($world, $who) = @_;
 		my $turns = $who eq 'redis' ? int($count / 8) : $count;
@@ -198,6 +202,29 @@ sub drain
 			mean => sum0(@durations) / @durations,
 			hand_off => median(@durations));
 	};
+}
+
+# What the cycles of one session take of the processors.
+sub cycle_processor
+{
+	my ($world, $who) = @_;
+	my $peer = $world->peer($who);
+	$peer->command('open 1');
+	$peer->command("cycle /bench/$who/cycle 100");
+	return processor_time($world, $who,
+		sub { scalar $peer->command("cycle /bench/$who/cycle $many") });
+}
+
+# What waiters take of them, from queueing up until they have released the lock.
+sub drain_processor
+{
+	my ($world, $who) = @_;
+	my $peer = $world->peer($who);
+	my $drain = "drain /bench/$who/drain 100";
+	$peer->command('open 101');
+	$peer->command($drain);
+	return processor_time($world, $who,
+		sub { sum0(map { scalar $peer->command($drain) } 1 .. 3) });
 }
 
 sub first
@@ -307,20 +334,30 @@ my @measures = (
 		name => 'handoff2',
 		title => 'hand-off, 2 contenders',
 		who => \@everybody,
-		run => handoff(2, 100)
+		run => handoff(2, 100, $long)
 	},
 	{
 		name => 'handoff8',
 		title => 'hand-off, 8 contenders',
 		who => \@everybody,
-		run => handoff(8, 100)
+		run => handoff(8, 100, $long)
 	},
+	(
+		map {
+			{
+				name => "quick$_",
+				title => "hand-off, $_ contenders, released at once",
+				who => \@queues,
+				setups => $synced,
+				run => handoff($_, 100, 0)
+			}
+		} 2, 8),
 	{
 		name => 'handoff10',
 		title => 'hand-off, queue of 10',
 		who => \@queues,
 		setups => $synced,
-		run => handoff(10, 80)
+		run => handoff(10, 80, $long)
 	},
 	{
 		name => 'handoff100',
@@ -328,7 +365,7 @@ my @measures = (
 		who => \@queues,
 		setups => $synced,
 		every => 3,
-		run => handoff(100, 80)
+		run => handoff(100, 80, $long)
 	},
 	{
 		name => 'drain100',
@@ -345,6 +382,22 @@ my @measures = (
 		setups => $synced,
 		every => 3,
 		run => drain(1000)
+	},
+	{
+		name => 'processor_cycle',
+		title => 'processor time of an acquire and release',
+		who => \@queues,
+		metrics => [qw(servers client)],
+		setups => $synced,
+		run => \&cycle_processor
+	},
+	{
+		name => 'processor_waiter',
+		title => 'processor time of a whole cycle of a waiter',
+		who => \@queues,
+		metrics => [qw(servers client)],
+		setups => $synced,
+		run => \&drain_processor
 	});
 
 =pod

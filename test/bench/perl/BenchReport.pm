@@ -78,7 +78,9 @@ my %metrics = (
 	p99 => '99th percentile, ms',
 	mean => 'mean, ms',
 	hand_off => 'median, ms',
-	rate => 'per second');
+	rate => 'per second',
+	servers => 'by the servers, ms',
+	client => 'by the client, ms');
 
 =pod
 

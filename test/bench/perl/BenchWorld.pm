@@ -219,6 +219,14 @@ sub missing { return $_[0]->{missing}; }
 
 =item $world->setup(), $world->ensemble(), $world->node()
 
+=item $world->servers()
+
+The process numbers of the ensemble's servers.
+
+=item $world->client($name)
+
+Those of a client: of its program, and of the postmaster if it works in PostgreSQL.
+
 =item $world->has_setting($name)
 
 Does PostgreSQL know a setting?
@@ -234,6 +242,23 @@ Stop everything.
 sub setup { return $_[0]->{setup}; }
 sub ensemble { return $_[0]->{ensemble}; }
 sub node { return $_[0]->{node}; }
+
+sub servers
+{
+	my ($self) = @_;
+	my $ensemble = $self->{ensemble};
+	return map { slurp_file("$ensemble->{dir}/$_/zookeeper.pid") =~ /(\d+)/ }
+	  $ensemble->ids;
+}
+
+sub client
+{
+	my ($self, $name) = @_;
+	my @pids = $self->peer($name)->pid;
+	push @pids, slurp_file($self->{node}->data_dir . '/postmaster.pid') =~ /^(\d+)/
+	  if $programs{$name}[0] eq 'pgpeer';
+	return @pids;
+}
 
 sub has_setting
 {
