@@ -459,6 +459,8 @@ struct ZkClient
 	ZkTime		opened_at;		/* when the handle was */
 	ZkTime		disconnected_at;	/* when the connection was lost */
 	ZkTime		next_open;		/* not before then */
+	ZkTime		connect_by;		/* until then it is to be tried to have a session,
+								 * though nothing is asked for; 0 for never */
 	ZkTime		gave_up;		/* when the connection attempt that was given up
 								 * last had begun */
 	int			given_up;		/* attempts given up since there was a connection */
@@ -750,6 +752,9 @@ extern ZkTime zk_errand_due(const ZkClient *client);
 /* in patience.c: for how long a server is waited for */
 extern ZkTime zk_patience_due(const ZkClient *client);
 extern void zk_patience_check(ZkClient *client);
+extern void zk_connect_begin(ZkClient *client, ZkTime until);
+extern bool zk_connect_wanted(const ZkClient *client);
+extern void zk_connect_settle(ZkClient *client, DoorNews *news);
 
 /* in guards.c: what the library must not do to its process; the log */
 extern atomic_bool zk_poisoned;

@@ -255,6 +255,18 @@ zk_client_renew(ZkClient *client)
 	door_leave(door);
 }
 
+void
+zk_client_connect(ZkClient *client, int timeout_ms)
+{
+	Door	   *door = &client->door;
+
+	door_enter(door);
+	door->connect_by = zk_now() + ZK_MS(timeout_ms);
+	forget_error(door);
+	wake_helper(door);
+	door_leave(door);
+}
+
 bool
 zk_client_log_line(ZkClient *client, char *line, size_t size,
 				   bool *warning, int *repeats, int *dropped)
@@ -706,6 +718,7 @@ zk_door_wait(Door *door, ZkTime until, DoorNews *news)
 	door->wake = false;
 	news->stop = door->stop;
 	news->stop_by = door->stop_by;
+	news->connect_by = door->connect_by;
 	news->renew = door->renew;
 	news->errand = door->errand;
 	news->wait = door->wait;

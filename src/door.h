@@ -157,6 +157,7 @@ typedef struct Door
 	bool		renew;
 	bool		stop;
 	ZkTime		stop_by;		/* then leave what is not done */
+	ZkTime		connect_by;		/* try for a connection until then, needed or not */
 	bool		orphaned;		/* zk_client_stop() did not wait for the end */
 	bool		finished;		/* the helper is done, but for its return */
 	Errand		errand;			/* its strings are NULL once taken */
@@ -236,6 +237,7 @@ typedef struct DoorNews
 {
 	bool		stop;
 	ZkTime		stop_by;
+	ZkTime		connect_by;
 	bool		renew;
 	Errand		errand;
 	WaitText	wait;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * patience.c
- *	  For how long a server is waited for.
+ *	  For how long a server is waited for, and a session that nobody needs yet.
  *
  * The library waits for two thirds of the session timeout, for the answer to a
  * new connection as for that to a request, and a lease lasts as long.  So a
@@ -9,7 +9,11 @@
  * less patient: the connection is broken, and the library goes on to the next
  * server while the leases run.
  *
- * All functions run on client threads under engine_lock.
+ * A session that was asked for ahead of its use is tried for as long as a call would
+ * wait for it.  After that nobody knocks any more until something is asked for, or
+ * backends that may never do so would, in an outage, knock all the time.
+ *
+ * All functions run on client threads under engine_lock, unless they say otherwise.
  *
  * IDENTIFICATION
  *	  src/patience.c
@@ -23,6 +27,9 @@
 
 /* How many times that is doubled; the library itself is not so patient. */
 #define MAX_GIVEN_UP				3
+
+/* How often to look whether a session that is beginning is there. */
+#define SETTLE_POLL					ZK_MS(1)
 
 /*
  * Until when may the server that is being tried take to answer as one?  The
@@ -91,4 +98,72 @@ zk_patience_check(ZkClient *client)
 {
 	check_handshake(client);
 	check_silence(client);
+}
+
+/*
+ * Somebody wants a session until then, though nothing is asked for; the same time
+ * again is no news.  Helper thread.
+ */
+void
+zk_connect_begin(ZkClient *client, ZkTime until)
+{
+	if (until == client->connect_by)
+		return;
+	client->connect_by = until;
+	client->status.definite = false;
+	client->next_open = 0;
+}
+
+/*
+ * Is it to be tried to have a session, though nothing is asked for?  Not any more
+ * when there is a reason why there cannot be one: the next who asks for something
+ * is told.
+ */
+bool
+zk_connect_wanted(const ZkClient *client)
+{
+	return client->connect_by != 0 && !client->status.definite &&
+		zk_now() < client->connect_by;
+}
+
+/*
+ * Is the first connection for a session being made?  Once the library has complained,
+ * only while there is another attempt; it pauses between those.
+ */
+static bool
+session_beginning(const ZkClient *client)
+{
+	char		complaint[ZK_DETAIL_SIZE];
+	int			state = zoo_state(client->zh);
+
+	if (client->connected || client->dead || client->client_id.client_id != 0)
+		return false;
+	if (state == ZOO_CONNECTING_STATE || state == ZOO_ASSOCIATING_STATE)
+		return true;
+	zk_log_last_error(complaint);
+	return state == ZOO_NOTCONNECTED_STATE && complaint[0] == '\0';
+}
+
+/*
+ * The client is about to end.  A server that was asked for a session makes one, though
+ * nobody may be there any more to read the answer, and keeps it until it expires.  So
+ * wait for the answer, in order to close the session; not for longer than others give
+ * us, nor for a server that cannot be reached.  Helper thread, without engine_lock;
+ * there is a handle.
+ */
+void
+zk_connect_settle(ZkClient *client, DoorNews *news)
+{
+	bool		beginning;
+
+	do
+	{
+		pthread_mutex_lock(&client->engine_lock);
+		beginning = session_beginning(client);
+		pthread_mutex_unlock(&client->engine_lock);
+		if (beginning)
+			zk_door_wait(&client->door, zk_now() + SETTLE_POLL, news);
+		zk_errand_clear(&news->errand);
+	} while (beginning && zk_now() < news->stop_by &&
+			 !atomic_load(&zk_poisoned));
 }

@@ -381,7 +381,8 @@ extern ZkClient *zk_client_start(const ZkConfig *config, ZkError *error,
  * End the client: close its ZooKeeper session, which deletes every contender
  * of it, and end its threads.  What was noted for records is written before, and locks
  * that were asked for with a lock delay are released, if that
- * can be done in half the time.  Waits at most timeout_ms (0: not at all) and
+ * can be done in half the time; and as long a session that is just beginning is waited
+ * for, so that it can be closed.  Waits at most timeout_ms (0: not at all) and
  * returns whether all is done; if not, the threads finish by themselves and
  * free the memory.  Either way the pointer is dead.  Safe to call from an exit
  * callback that interrupted another of these functions: it then gives up at
@@ -406,6 +407,13 @@ extern bool zk_client_interrupted(const ZkClient *client);
 
 /* The state of the ZooKeeper session. */
 extern void zk_client_status(ZkClient *client, ZkSessionStatus *status);
+
+/*
+ * Have a ZooKeeper session before something is asked for.  That is tried for at most
+ * so long (timeout_ms), and no longer if there is a definite reason against it; this
+ * does not wait for it.  Once it is there it is kept like one that was used.
+ */
+extern void zk_client_connect(ZkClient *client, int timeout_ms);
 
 /*
  * Ask for a proof, now, of every held contender: proved_at of each moves to a

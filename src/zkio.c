@@ -430,7 +430,7 @@ ensemble_needed(const ZkClient *client, bool *wanted)
 	bool		needed = client->errand.node != NULL;
 
 	*wanted = needed;
-	needed |= zk_publish_needs_ensemble(client);
+	needed |= zk_publish_needs_ensemble(client) || zk_connect_wanted(client);
 	for (int i = 0; i < client->used; i++)
 	{
 		if (!zk_contender_needs_ensemble(&client->contenders[i]))
@@ -572,6 +572,7 @@ take_news(ZkClient *client, DoorNews *news)
 	settle(client);
 	while (zk_door_next_order(&client->door, &order))
 		carry_out(client, &order);
+	zk_connect_begin(client, news->connect_by);
 	if (news->renew)
 		client->prove_since = zk_now();
 	if (news->wait.serial != client->publication.wanted.serial)
@@ -690,7 +691,7 @@ finish(ZkClient *client)
 
 /*
  * The backend has said its last word: write the records that are to be written, and
- * delete the marks.
+ * delete the marks.  But first have a session that is just beginning, to close it.
  */
 static void
 write_records(ZkClient *client, DoorNews *news)
@@ -698,6 +699,7 @@ write_records(ZkClient *client, DoorNews *news)
 	bool		left;
 
 	take_news(client, news);
+	zk_connect_settle(client, news);
 	pthread_mutex_lock(&client->engine_lock);
 	zk_records_end(client);
 	zk_engine_leave(client);

@@ -95,6 +95,56 @@ test_fake_peer(const void *answer, size_t size, const char *what)
 }
 
 /*
+ * A session that is asked for as such: there without a request, and not tried for when
+ * time is up, or there is a reason against it.
+ */
+static void
+test_connect(void)
+{
+	ZkSessionStatus status;
+	ZkTime		deadline;
+
+	start_client(proxied, TIMEOUT_MS);
+	zk_client_connect(client, 5000);
+	wait_session(ZK_SESSION_CONNECTED);
+	zk_client_status(client, &status);
+	is_int(status.sessions, 1, "a session is there before it is needed (S150)");
+	ok(zk_client_stop(client, 5000), "the client stops");
+
+	proxy_impersonate("", 0);
+	start_client(proxied, TIMEOUT_MS);
+	zk_client_connect(client, 300);
+	wait_session(ZK_SESSION_CONNECTING);
+	wait_session(ZK_SESSION_CLOSED);
+	zk_client_status(client, &status);
+	is_int(status.state, ZK_SESSION_CLOSED,
+		   "nobody knocks any more when time is up (S150)");
+	proxy_impersonate(NULL, 0);
+	zk_client_connect(client, 15000);
+	wait_session(ZK_SESSION_CONNECTED);
+	ok(zk_client_stop(client, 5000), "the client stops");
+
+	proxy_impersonate(http_answer, sizeof(http_answer) - 1);
+	start_client(proxied, TIMEOUT_MS);
+	zk_client_connect(client, 60000);
+	deadline = zk_now() + DEADLINE;
+	do
+	{
+		wait_event();
+		zk_client_status(client, &status);
+	} while ((!status.definite || status.state != ZK_SESSION_CLOSED) &&
+			 zk_now() < deadline);
+	is_int(status.state, ZK_SESSION_CLOSED,
+		   "nor when there is a reason against it (S150)");
+	is_int(status.error, ZK_ERR_NOT_ZOOKEEPER,
+		   "which is told");
+	proxy_impersonate(NULL, 0);
+	zk_client_connect(client, 15000);
+	wait_session(ZK_SESSION_CONNECTED);
+	ok(zk_client_stop(client, 5000), "the client stops");
+}
+
+/*
  * An answer to no request is an assertion of the library's, which would end
  * the process.  Runs in a process of its own, and returns the number of the
  * first thing that went wrong.
@@ -172,6 +222,7 @@ main(void)
 	test_fake_peer(http_answer, sizeof(http_answer) - 1, "an HTTP server");
 	test_fake_peer(zero_answer, sizeof(zero_answer), "a timeout of 0");
 	test_fake_peer("", 0, "silence");
+	test_connect();
 	zookeeper_close(stranger);
 	proxy_stop();
 	return done_testing();
