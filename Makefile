@@ -30,6 +30,7 @@ DATA = $(wildcard sql/zklock--*.sql)
 BACKEND_OBJS = \
 	src/zklock.o \
 	src/loss.o \
+	src/preconnect.o \
 	src/funcs.o \
 	src/views.o \
 	src/owner.o \

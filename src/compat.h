@@ -112,6 +112,17 @@ json_lex_context(const char *text, int length, int encoding, bool unescape)
 #endif
 
 /*
+ * 16: one function says whether a role has a right to an object of any kind; here,
+ * what there is use for.
+ */
+#if PG_VERSION_NUM < 160000
+#define object_aclcheck(class_id, object, role, mode) \
+	((class_id) == ProcedureRelationId ? \
+	 pg_proc_aclcheck(object, role, mode) : \
+	 pg_namespace_aclcheck(object, role, mode))
+#endif
+
+/*
  * 16: modules are compiled with hidden visibility, what is marked is not, and
  * fmgr.h declares _PG_init.
  */

@@ -102,7 +102,8 @@ check_servers(char **newval, void **extra, GucSource source)
 }
 
 /*
- * ExecutorRun hook: a statement runs that the loss of a lock can end.
+ * ExecutorRun hook: a statement runs that the loss of a lock can end.  It may be the
+ * first one for which there is to be a ZooKeeper session.
  */
 static void
 zklock_ExecutorRun(QueryDesc *query, ScanDirection direction,
@@ -110,6 +111,8 @@ zklock_ExecutorRun(QueryDesc *query, ScanDirection direction,
 {
 	MemoryContext context = CurrentMemoryContext;
 
+	if (zklock_preconnect_due)
+		zklock_preconnect_begin();
 	PG_TRY();
 	{
 		zklock_statement_begin();
@@ -169,6 +172,8 @@ zklock_ProcessUtility(PlannedStmt *pstmt, const char *query,
 	MemoryContext memory_context = CurrentMemoryContext;
 
 	zklock_access_screen(pstmt->utilityStmt);
+	if (zklock_preconnect_due)
+		zklock_preconnect_begin();
 	PG_TRY();
 	{
 		zklock_statement_begin();
@@ -217,8 +222,7 @@ zklock_shmem_startup(void)
 }
 
 /*
- * Module load.  This may be the postmaster, so nothing is opened here, nor
- * started.
+ * Module load.  This may be the postmaster, where nothing is opened, nor started.
  */
 void
 _PG_init(void)
@@ -297,6 +301,15 @@ _PG_init(void)
 							 0,
 							 NULL, NULL, NULL);
 
+	DefineCustomBoolVariable("zklock.preconnect",
+							 "Opens a ZooKeeper session ahead of the first lock.",
+							 "It is begun when the database session begins, if session_preload_libraries loads the library, else with the next statement, and not waited for.",
+							 &zklock_preconnect,
+							 false,
+							 PGC_USERSET,
+							 0,
+							 NULL, zklock_assign_preconnect, NULL);
+
 	DefineCustomStringVariable("zklock.root",
 							   "The znode below which all lock nodes lie.",
 							   NULL,
@@ -353,4 +366,6 @@ _PG_init(void)
 	ExecutorFinish_hook = zklock_ExecutorFinish;
 	previous_ProcessUtility = ProcessUtility_hook;
 	ProcessUtility_hook = zklock_ProcessUtility;
+
+	zklock_preconnect_loaded();
 }

@@ -360,6 +360,14 @@ extern char *zklock_owner_data(void);
 extern const char *zklock_host(void);
 extern const char *zklock_instance(void);
 
+/* in preconnect.c */
+extern bool zklock_preconnect;
+extern bool zklock_preconnect_due;
+
+extern void zklock_assign_preconnect(bool newval, void *extra);
+extern void zklock_preconnect_begin(void);
+extern void zklock_preconnect_loaded(void);
+
 /* in handover.c */
 extern bool zklock_handover;
 

@@ -1,0 +1,386 @@
+# zklock.preconnect: the ZooKeeper session is there before the first lock, for whom it
+# is to be, and for nobody else; and nothing that goes wrong with it disturbs anybody
+# who has not asked for a lock (S150).
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+use ZkEnsemble;
+use ZkPsql;
+use ZkTest qw(time_to_end);
+
+# A session that is not closed stays for longer than anything here waits.
+my $ensemble = ZkEnsemble->new('main', maxSessionTimeout => 300_000);
+my $proxy = $ensemble->proxy;
+my %settings = ('zklock.session_timeout' => '200s');
+my $node = zk_cluster('main', $ensemble,
+	allows_streaming => 'logical',
+	settings => { %settings, session_preload_libraries => 'zklock' });
+
+# How many threads a process has.  The client's first one is started by the statement,
+# or the start of the backend, that begins the session: so when that is done, one says
+# that there is none and will be none.
+sub threads
+{
+	my ($pid) = @_;
+	my @threads = glob "/proc/$pid/task/*";
+	return scalar @threads;
+}
+
+# How many ZooKeeper sessions there are that are not the probe's, with a connection or
+# without.
+sub sessions
+{
+	return $ensemble->mntr(1)->{global_sessions} - 1;
+}
+
+sub wait_for_sessions
+{
+	my ($count, $what) = @_;
+	my $seen = 'no number';
+	my $there = eval {
+		wait_for(sub { ($seen = sessions()) == $count }, 'the number of sessions');
+	};
+	ok($there, $what) or diag "there are $seen instead of $count";
+	return;
+}
+
+# A client that connects and says nothing; returns it with the pid of its backend.
+sub silent_client
+{
+	my ($cluster) = @_;
+	my $name = 'silent ' . $cluster->name;
+	local $ENV{PGAPPNAME} = $name;
+	my $client = $cluster->background_psql('postgres');
+	my $pid;
+	wait_for(
+		sub {
+			$pid = $cluster->safe_psql('template1',
+				'SELECT pid FROM pg_stat_activity'
+				  . " WHERE application_name = '$name' AND state = 'idle'");
+		},
+		'the backend of a client that says nothing');
+	return ($client, $pid);
+}
+
+# A session with settings from the beginning, of the connection.
+sub connect_with
+{
+	my ($cluster, %options) = @_;
+	local $ENV{PGOPTIONS} =
+	  join ' ', map { "-c $_=$options{$_}" } sort keys %options;
+	return ZkPsql->new($cluster);
+}
+
+$ensemble->zk;
+my $control = ZkPsql->new($node);
+$control->ask('CREATE ROLE plain LOGIN; CREATE ROLE dba LOGIN SUPERUSER');
+
+# ---- Off: nothing.
+
+$control->ask('SELECT 1') foreach 1 .. 3;
+is(threads($control->pid), 1, 'S150: off: no thread');
+is(sessions(), 0, 'S150: off: no ZooKeeper session');
+
+# ---- On for a database: when the backend starts.
+
+$control->ask('ALTER DATABASE postgres SET zklock.preconnect = on');
+my ($silent, $pid) = silent_client($node);
+cmp_ok(threads($pid), '>', 1, 'S150: it is begun before the first statement');
+wait_for_sessions(1, 'S150: it is there before the first statement');
+is($control->ask('SELECT count(*) FROM zk_locks') . threads($control->pid),
+	'01', 'S150: who was there before has none');
+kill 'TERM', $pid;
+time_to_end($pid);
+wait_for_sessions(0, 'S150: an end closes it');
+$silent->{run}->finish;
+
+# ---- The first lock uses it, and asks for nothing else than a second one does.
+
+$control->ask("SELECT zk_lock_acquire('/cost'), zk_lock_release('/cost')");
+$control->ask('SELECT zk_session_close()');
+my $user = connect_with($node, 'zklock.servers' => $proxy->address);
+wait_for(sub { $user->zk_session->{state} eq 'connected' }, 'the session');
+my $session = $user->zk_session;
+my $left_out = qr/^(ping|getData|event)$/;
+$proxy->accepted;
+my @costs = map {
+	$proxy->count;
+	$user->ask("SELECT zk_lock_acquire('/cost')");
+	my $acquire = $proxy->cost($left_out);
+	$user->ask("SELECT zk_lock_release('/cost')");
+	"$acquire " . $proxy->cost($left_out);
+} 1, 2;
+is($costs[0], $costs[1], "S150: the first lock costs $costs[1]");
+is($proxy->accepted, 0, 'S150: it makes no connection');
+is($user->zk_session->{session_id},
+	$session->{session_id}, 'S150: it is in the session that was there');
+
+# ---- Closed is closed.
+
+$user->ask('SELECT zk_session_close()');
+wait_for(sub { threads($user->pid) == 1 }, 'the client to end');
+$user->ask($_)
+  foreach 'SELECT 1', 'RESET ALL', 'SET zklock.preconnect = on', 'SELECT 1',
+  'DISCARD ALL', 'SELECT 1';
+is(threads($user->pid), 1, 'S150: once closed it is not opened by statements');
+is($user->ask("SELECT zk_lock_acquire('/again')"),
+	't', 'S150: but by the next lock');
+$user->quit;
+
+# ---- In a session: with the next statement.
+
+sub begins
+{
+	my ($what, $backend, $expected) = @_;
+	my $threads = threads($backend->pid);
+	ok($expected ? $threads > 1 : $threads == 1, "S150: $what")
+	  or diag "there are $threads threads";
+	return;
+}
+
+my $off = connect_with($node, 'zklock.preconnect' => 'off');
+begins('the option of a connection overrules the database', $off, 0);
+$off->ask('SET zklock.preconnect = on');
+begins('SET: not yet', $off, 0);
+$off->ask('BEGIN');
+begins('SET: with the next statement, which may be BEGIN', $off, 1);
+is($off->ask('SHOW transaction_isolation') . $off->sqlstate,
+	'read committed', 'S150: the transaction is as it was');
+$off->ask('SET TRANSACTION ISOLATION LEVEL SERIALIZABLE');
+is($off->sqlstate, '', 'S150: nothing has been done in it');
+$off->ask('COMMIT');
+wait_for(sub { $off->zk_session->{state} eq 'connected' }, 'the session');
+$off->quit;
+
+my $loaded = connect_with($node,
+	session_preload_libraries => '',
+	'zklock.preconnect' => 'on');
+begins('without the library there is nothing', $loaded, 0);
+$loaded->ask(q(LOAD 'zklock'));
+begins('LOAD: not yet', $loaded, 0);
+$loaded->ask('SELECT 1');
+begins('LOAD: with the next statement', $loaded, 1);
+$loaded->quit;
+
+my $nowhere = connect_with($node, 'zklock.servers' => '');
+$nowhere->ask('SELECT 1');
+begins('without servers it is not begun', $nowhere, 0);
+$nowhere->ask("SET zklock.servers = '${\$ensemble->connect_string}'");
+begins('but waits for them to be set', $nowhere, 0);
+$nowhere->ask('SELECT 1');
+begins('and is begun then', $nowhere, 1);
+$nowhere->quit;
+
+# ---- Who may not lock has none.
+
+# What a role has right after it has connected.
+sub role_has
+{
+	my ($what, $role, $expected, $database) = @_;
+	local $ENV{PGUSER} = $role;
+	my $backend =
+	  $database
+	  ? $node->background_psql($database)
+	  : ZkPsql->new($node);
+	my $backend_pid =
+	  $database ? $backend->query('SELECT pg_backend_pid()') : $backend->pid;
+	my $threads = threads($backend_pid);
+	ok($expected ? $threads > 1 : $threads == 1, "S150: $what")
+	  or diag "there are $threads threads";
+	$backend->quit;
+	return;
+}
+
+my $functions = 'zk_lock_acquire(text, interval, boolean),'
+  . ' zk_lock_acquire(text[], interval, boolean),'
+  . ' zk_lock_acquire_xact(text, interval, boolean),'
+  . ' zk_lock_acquire_xact(text[], interval, boolean),'
+  . ' zk_semaphore_acquire(text, integer, interval),'
+  . ' zk_semaphore_acquire_xact(text, integer, interval),'
+  . ' zk_job_begin(text, timestamptz, interval)';
+$control->ask("ALTER DATABASE postgres RESET zklock.preconnect;"
+	  . ' ALTER ROLE plain SET zklock.preconnect = on;'
+	  . ' ALTER ROLE dba SET zklock.preconnect = on');
+role_has('on for a role: a role has one', 'plain', 1);
+$control->ask("REVOKE EXECUTE ON FUNCTION $functions FROM PUBLIC");
+is($control->sqlstate, '', 'the rights are gone');
+role_has('no rights on any function: none', 'plain', 0);
+role_has('a superuser needs none', 'dba', 1);
+$control->ask(
+	'GRANT EXECUTE ON FUNCTION zk_semaphore_acquire(text, integer, interval) TO plain');
+role_has('the right on one of them suffices', 'plain', 1);
+$control->ask('CREATE SCHEMA locks; ALTER EXTENSION zklock SET SCHEMA locks');
+role_has('not without one on the schema', 'plain', 0);
+$control->ask('GRANT USAGE ON SCHEMA locks TO plain');
+role_has('but with that', 'plain', 1);
+$control->ask('ALTER EXTENSION zklock SET SCHEMA public');
+$control->ask("GRANT EXECUTE ON FUNCTION $functions TO PUBLIC");
+role_has('not where the extension is not installed', 'dba', 0, 'template1');
+$control->ask('ALTER ROLE plain RESET ALL; ALTER ROLE dba RESET ALL');
+wait_for_sessions(0, 'S150: all of them are closed');
+
+# ---- Nobody waits for it.  What servers that hang were asked for, they do when they
+# go on: sessions that nobody knows of any more, which have to expire.
+
+my %short = (
+	'zklock.preconnect' => 'on',
+	'zklock.session_timeout' => '2s',
+	'zklock.connect_timeout' => '1s');
+$ensemble->pause;
+my $patient = connect_with($node, %short);
+is($patient->ask('SELECT 1'),
+	1, 'S150: with servers that hang statements are executed');
+begins('though it was begun', $patient, 1);
+$patient->ask("SELECT zk_lock_acquire('/hang')");
+is($patient->sqlstate, '08001', 'S150: the first lock fails as it does without');
+my $leaver = connect_with($node, %short);
+my $leaver_pid = $leaver->pid;
+$leaver->quit;
+cmp_ok(time_to_end($leaver_pid), '<', 10, 'S150: and a backend ends');
+wait_for(sub { $patient->zk_session->{state} eq 'closed' },
+	'the attempts to end');
+pass('S150: after zklock.connect_timeout nobody goes on trying');
+$ensemble->resume;
+is($patient->ask("SELECT zk_lock_acquire('/hang', '10 s')"),
+	't', 'S150: when they go on, so do locks');
+$patient->quit;
+wait_for_sessions(0, 'S150: what was left expires');
+
+# An attempt that nothing uses ends by itself.
+my $refused = connect_with($node, %short, 'zklock.servers' => '127.0.0.1:1');
+begins('where nobody listens it is tried', $refused, 1);
+wait_for(sub { $refused->zk_session->{state} eq 'closed' },
+	'the attempts to end');
+pass('S150: for zklock.connect_timeout');
+$refused->ask("SELECT zk_lock_acquire('/refused')");
+is($refused->sqlstate, '08001', 'S150: the first lock says why');
+$refused->quit;
+
+# ---- What cannot even be begun is told to the log only, without the statement.
+
+my $log_size = -s $node->logfile;
+my $blind = connect_with($node, 'zklock.auth_file' => 'missing');
+$blind->ask('SET zklock.preconnect = on');
+is($blind->ask(q(SELECT 'Sesame-93b1')) . $blind->errors,
+	'Sesame-93b1', 'S150: a credential file that is missing disturbs no statement');
+my $log = substr slurp_file($node->logfile), $log_size;
+like($log,
+	qr/LOG: .*session ahead of the first lock: could not open the file that "zklock.auth_file" names/,
+	'S150: it is logged');
+unlike($log, qr/STATEMENT: .*Sesame-93b1/, 'S150: without the statement');
+$blind->ask("SELECT zk_lock_acquire('/blind')");
+is($blind->sqlstate, '58P01', 'S150: the first lock says so');
+is($blind->ask('SELECT 1'), 1, 'S150: and the session goes on');
+$blind->quit;
+
+# ---- Clients that come and go leave nothing.
+
+{
+	local $ENV{PGOPTIONS} = '-c zklock.preconnect=on';
+	foreach my $round (1 .. 20)
+	{
+		my ($stdout, $stderr);
+		$node->psql('postgres', $round % 2 ? 'SELECT 1' : '\q') == 0
+		  or die 'psql fails';
+	}
+}
+wait_for(
+	sub {
+		$control->ask(
+			q(SELECT count(*) FROM pg_stat_activity
+			WHERE backend_type = 'client backend'), 'quiet') == 1;
+	},
+	'the backends to end');
+wait_for_sessions(0, 'S150: clients that leave at once leave no session behind');
+
+# ---- A hot standby.
+
+$control->ask('ALTER DATABASE postgres SET zklock.preconnect = on');
+$node->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->start;
+my ($reader, $reader_pid) = silent_client($standby);
+cmp_ok(threads($reader_pid), '>', 1, 'S150: a standby opens it as well');
+wait_for_sessions(1, 'S150: and has it');
+$reader->quit;
+$standby->stop;
+$control->ask('ALTER DATABASE postgres RESET zklock.preconnect');
+
+# ---- The library is loaded by the postmaster, which opens nothing.
+
+my $shared = zk_cluster('shared', $ensemble,
+	allows_streaming => 1,
+	settings => {
+		%settings,
+		shared_preload_libraries => 'zklock',
+		'zklock.preconnect' => 'on'
+	});
+is(threads($shared->{_pid}), 1, 'S150: the postmaster has no thread');
+($silent, $pid) = silent_client($shared);
+is(threads($pid), 1, 'S150: loaded by the postmaster: not before a statement');
+$silent->query('SELECT 1');
+cmp_ok(threads($pid), '>', 1, 'S150: but with the first one');
+wait_for_sessions(1, 'S150: it is there then');
+
+# Processes that are no client's: who counts the threads is the process itself.
+my $count = q(SELECT count(*) FROM pg_ls_dir('/proc/self/task'));
+cmp_ok($silent->query($count), '>', 1, 'a client backend has threads');
+my $forced = $silent->query(
+	q(SELECT name FROM pg_settings
+	WHERE name IN ('force_parallel_mode', 'debug_parallel_query')));
+$silent->query("SET $forced = on");
+is($silent->query($count), 1, 'S150: a parallel worker has none');
+$silent->quit;
+is( $shared->safe_psql(
+		'postgres', $count, connstr => $shared->connstr('postgres') . ' replication=database'),
+	1,
+	'S150: nor has a WAL sender');
+
+$node->safe_psql('postgres',
+	'CREATE TABLE work (n integer); CREATE PUBLICATION pub FOR TABLE work');
+$shared->safe_psql(
+	'postgres', qq(
+	CREATE TABLE work (n integer);
+	CREATE FUNCTION count_threads() RETURNS trigger LANGUAGE plpgsql AS \$\$
+	BEGIN
+		NEW.n := ($count);
+		RETURN NEW;
+	END \$\$;
+	CREATE TRIGGER count_threads BEFORE INSERT ON work
+	FOR EACH ROW EXECUTE FUNCTION count_threads();
+	ALTER TABLE work ENABLE ALWAYS TRIGGER count_threads;
+	CREATE SUBSCRIPTION sub CONNECTION '${\$node->connstr} dbname=postgres'
+	PUBLICATION pub));
+$shared->poll_query_until('postgres',
+	"SELECT srsubstate = 'r' FROM pg_subscription_rel")
+  or die 'waited in vain for the table to be synchronized';
+$node->safe_psql('postgres', 'INSERT INTO work VALUES (0)');
+$node->wait_for_catchup('sub');
+is($shared->safe_psql('postgres', 'TABLE work'),
+	1, 'S150: nor has a worker that applies changes');
+$shared->safe_psql('postgres', 'DROP SUBSCRIPTION sub');
+
+# ---- Turned off for all, and on again, while sessions run.
+
+my $idle = ZkPsql->new($shared);
+$idle->ask('SELECT zk_session_close()');
+wait_for(sub { threads($idle->pid) == 1 }, 'the client to end');
+foreach my $value ('off', 'on')
+{
+	$shared->adjust_conf('postgresql.conf', 'zklock.preconnect', $value);
+	$shared->reload;
+	wait_for(sub { $idle->ask('SHOW zklock.preconnect', 'quiet') eq $value },
+		'the new value');
+}
+$idle->ask('SELECT 1');
+begins('turned on by the configuration file: with the next statement', $idle, 1);
+$idle->quit;
+wait_for_sessions(0, 'S150: at the end none is left');
+
+done_testing();
