@@ -756,6 +756,11 @@ extern void zk_connect_begin(ZkClient *client, ZkTime until);
 extern bool zk_connect_wanted(const ZkClient *client);
 extern void zk_connect_settle(ZkClient *client, DoorNews *news);
 
+/* in socket.c: the library's connection, as far as we have a hand in it */
+extern bool zk_socket_peer(char *server, size_t size);
+extern ZkTime zk_socket_connecting_since(ZkTime disconnected_at);
+extern bool zk_socket_break_connection(void);
+
 /* in guards.c: what the library must not do to its process; the log */
 extern atomic_bool zk_poisoned;
 extern void zk_guard_backend(int event_fd, int loss_signal);
@@ -764,9 +769,6 @@ extern void zk_guard_forget_event_fd(int fd);
 extern bool zk_guard_probe_threads(void);
 extern void zk_guard_enter_init(void);
 extern void zk_guard_leave_init(void);
-extern bool zk_guard_peer(char *server, size_t size);
-extern ZkTime zk_guard_connecting_since(ZkTime disconnected_at);
-extern bool zk_guard_break_connection(void);
 extern int	zk_thread_create(pthread_t *thread, void *(*start) (void *),
 							 void *arg);
 extern void zk_log(bool warning, const char *fmt,...)

@@ -13,11 +13,9 @@
  *					locks are lost then, later calls fail, the backend lives.
  * pthread_create	gives small stacks (the default costs 16 MB of commit
  *					charge for each backend).
- * pipe, socket		make descriptors that COPY ... TO PROGRAM does not inherit,
- *					and let us know the server's address without asking the
- *					library, whose accessor races with its own thread.
- * socket, close	tell which connection is the library's, so that one can be
- *					given up that comes to nothing.
+ * pipe				makes descriptors that COPY ... TO PROGRAM does not inherit.
+ *
+ * and those that have to do with its socket to socket.c.
  *
  * With the shared library only the stacks can be seen to, through the
  * process-wide default, and thread creation is probed before it matters.
@@ -36,12 +34,10 @@
 #endif
 
 #include <fcntl.h>
-#include <netdb.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "client.h"
@@ -72,15 +68,6 @@ static atomic_int poison_event_fd = -1;
 /* Whom to interrupt; written before there is any other thread. */
 static pthread_t backend_thread;
 static atomic_int loss_signal;
-
-/*
- * The library's socket, -1 if it has none, and when it was opened.  Under
- * socket_lock, which any thread may take; held while the socket is used by
- * others than the library, which waits with closing it until then.
- */
-static pthread_mutex_t socket_lock = PTHREAD_MUTEX_INITIALIZER;
-static int	last_socket = -1;
-static ZkTime last_socket_at;
 
 /*
  * Tell how the backend, whose thread this is, learns that the client is poisoned
@@ -121,8 +108,6 @@ zk_guard_forget_event_fd(int fd)
 
 extern int	__real_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 								  void *(*start) (void *), void *arg);
-extern int	__real_socket(int domain, int type, int protocol);
-extern int	__real_close(int fd);
 
 extern void __wrap___assert_fail(const char *expression, const char *file,
 								 unsigned int line, const char *function)
@@ -130,8 +115,6 @@ extern void __wrap___assert_fail(const char *expression, const char *file,
 extern int	__wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 								  void *(*start) (void *), void *arg);
 extern int	__wrap_pipe(int fds[2]);
-extern int	__wrap_socket(int domain, int type, int protocol);
-extern int	__wrap_close(int fd);
 
 /*
  * An assertion of the library failed, on whatever client thread.  Its locks
@@ -186,34 +169,6 @@ __wrap_pipe(int fds[2])
 	return pipe2(fds, O_CLOEXEC);
 }
 
-/*
- * As socket(), close-on-exec, and remembered.
- */
-int
-__wrap_socket(int domain, int type, int protocol)
-{
-	int			fd;
-
-	pthread_mutex_lock(&socket_lock);
-	last_socket_at = zk_now();
-	last_socket = fd = __real_socket(domain, type | SOCK_CLOEXEC, protocol);
-	pthread_mutex_unlock(&socket_lock);
-	return fd;
-}
-
-/*
- * As close(); if it is that socket, it is the library's no longer.
- */
-int
-__wrap_close(int fd)
-{
-	pthread_mutex_lock(&socket_lock);
-	if (fd == last_socket)
-		last_socket = -1;
-	pthread_mutex_unlock(&socket_lock);
-	return __real_close(fd);
-}
-
 #endif							/* ZKLOCK_STATIC_LIBRARY */
 
 #ifndef ZKLOCK_STATIC_LIBRARY
@@ -257,64 +212,6 @@ zk_guard_leave_init(void)
 	pthread_attr_destroy(&saved_attr);
 	attr_is_saved = false;
 #endif
-}
-
-/*
- * Write the numeric "host:port" of the server at the other end of the
- * library's socket.  False if that cannot be told.  Any client thread.
- */
-bool
-zk_guard_peer(char *server, size_t size)
-{
-	struct sockaddr_storage peer;
-	socklen_t	len = sizeof(peer);
-	char		host[64];
-	char		port[8];
-	int			rc;
-
-	pthread_mutex_lock(&socket_lock);
-	rc = getpeername(last_socket, (struct sockaddr *) &peer, &len);
-	pthread_mutex_unlock(&socket_lock);
-	if (rc != 0 ||
-		getnameinfo((struct sockaddr *) &peer, len, host, sizeof(host),
-					port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-		return false;
-	snprintf(server, size, peer.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s",
-			 host, port);
-	return true;
-}
-
-/*
- * When did the library begin to make the connection that it has?  Not before
- * that; without our hand on its calls all that is known is since when there was
- * none.  Any client thread.
- */
-ZkTime
-zk_guard_connecting_since(ZkTime disconnected_at)
-{
-	ZkTime		since;
-
-	pthread_mutex_lock(&socket_lock);
-	since = last_socket_at;
-	pthread_mutex_unlock(&socket_lock);
-	return since > disconnected_at ? since : disconnected_at;
-}
-
-/*
- * Break the connection that the library is making: it goes on to the next
- * server.  False if it has none.  Any client thread.
- */
-bool
-zk_guard_break_connection(void)
-{
-	bool		broken;
-
-	pthread_mutex_lock(&socket_lock);
-	broken = last_socket >= 0;
-	if (broken)
-		shutdown(last_socket, SHUT_RDWR);
-	pthread_mutex_unlock(&socket_lock);
-	return broken;
 }
 
 /*

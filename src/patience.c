@@ -46,7 +46,7 @@ zk_patience_due(const ZkClient *client)
 
 	if (client->zh == NULL || client->connected)
 		return INT64_MAX;
-	begun = zk_guard_connecting_since(client->gave_up);
+	begun = zk_socket_connecting_since(client->gave_up);
 	if (begun <= client->gave_up)
 		return INT64_MAX;
 	if (patience < MIN_HANDSHAKE)
@@ -62,8 +62,8 @@ check_handshake(ZkClient *client)
 {
 	if (zk_now() < zk_patience_due(client))
 		return;
-	client->gave_up = zk_guard_connecting_since(client->gave_up);
-	if (zk_guard_break_connection() && client->given_up < MAX_GIVEN_UP)
+	client->gave_up = zk_socket_connecting_since(client->gave_up);
+	if (zk_socket_break_connection() && client->given_up < MAX_GIVEN_UP)
 		client->given_up++;
 }
 
@@ -85,7 +85,7 @@ check_silence(ZkClient *client)
 	if (!client->connected || was_stopped ||
 		now - patience < zk_requests_unanswered_since(client))
 		return;
-	if (zk_guard_break_connection())
+	if (zk_socket_break_connection())
 		zk_log(true, "giving up the connection to %s: no answer for %d ms",
 			   client->status.server, (int) (patience / 1000));
 }

@@ -172,14 +172,14 @@ session_connected(ZkClient *client, zhandle_t *zh)
 	client->client_id = *id;
 	client->timeout_ms = timeout_ms;
 	zk_heard_connected(client,
-					   zk_guard_connecting_since(client->disconnected_at));
+					   zk_socket_connecting_since(client->disconnected_at));
 	client->disconnected_at = 0;
 	if (resumed)
 		client->status.reconnects++;
 	else
 		client->status.sessions++;
 	zk_log_clear_error();
-	if (!zk_guard_peer(client->status.server, sizeof(client->status.server)))
+	if (!zk_socket_peer(client->status.server, sizeof(client->status.server)))
 		client->status.server[0] = '\0';
 	publish_session(client, ZK_SESSION_CONNECTED);
 
