@@ -88,7 +88,8 @@ ZOOKEEPER_ARCHIVE := $(filter /%, \
 ifneq ($(ZOOKEEPER_ARCHIVE),)
 CLIENT_CPPFLAGS = -DZKLOCK_STATIC_LIBRARY
 SHLIB_LINK = $(ZOOKEEPER_ARCHIVE) -Wl,--exclude-libs,ALL \
-	$(addprefix -Wl$(comma)--wrap=,__assert_fail pthread_create pipe socket close)
+	$(addprefix -Wl$(comma)--wrap=,__assert_fail pthread_create pipe socket close \
+		recv)
 else
 SHLIB_LINK = -lzookeeper_mt
 endif

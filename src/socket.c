@@ -11,6 +11,9 @@
  *			accessor races with its own thread.
  * socket, close	tell which connection is the library's, so that one can be
  *			given up that comes to nothing.
+ * recv		gives up a connection over which a packet is announced that cannot be:
+ *			the library would ask for memory for it, whatever the length, and
+ *			never read again if there is none, as for a negative one.
  *
  * IDENTIFICATION
  *	  src/socket.c
@@ -21,8 +24,10 @@
 #define _GNU_SOURCE
 #endif
 
+#include <arpa/inet.h>
 #include <netdb.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -39,11 +44,45 @@ static ZkTime last_socket_at;
 
 #ifdef ZKLOCK_STATIC_LIBRARY
 
+/*
+ * The longest packet that is taken for one, in bytes.  What a server sends has no
+ * limit of its own; this is a list of a million contenders.
+ */
+#define MAX_PACKET		(64 * 1024 * 1024)
+
+/* Bytes of the length that stands in front of a packet. */
+#define LENGTH_WORD		4
+
+/*
+ * Where in the stream of packets a connection is.  The thread that opens the
+ * library's socket is the one that reads from it, so each has its own and needs no
+ * lock.
+ *
+ * The library asks for exactly what it wants: for the answer to its handshake, of a
+ * length that it knows; and then, again and again, for a length and for what
+ * remains of so many bytes.  So a thread that knows how much that was, and how
+ * much of it has come, knows what is asked for now, in however many pieces things
+ * come.  The answer of a server older than 3.4 is one byte shorter than was
+ * asked for, which shows in the next call's asking for another number of bytes.
+ */
+typedef struct Incoming
+{
+	int			fd;				/* that socket */
+	bool		begun;			/* the handshake's answer was asked for */
+	size_t		left;			/* of that answer, or of a packet, to come */
+	size_t		have;			/* bytes of the next packet's length */
+	unsigned char length[LENGTH_WORD];
+} Incoming;
+
+static __thread Incoming incoming = {.fd = -1};
+
 extern int	__real_socket(int domain, int type, int protocol);
 extern int	__real_close(int fd);
+extern ssize_t __real_recv(int fd, void *data, size_t size, int flags);
 
 extern int	__wrap_socket(int domain, int type, int protocol);
 extern int	__wrap_close(int fd);
+extern ssize_t __wrap_recv(int fd, void *data, size_t size, int flags);
 
 /*
  * As socket(), close-on-exec, and remembered.
@@ -57,6 +96,8 @@ __wrap_socket(int domain, int type, int protocol)
 	last_socket_at = zk_now();
 	last_socket = fd = __real_socket(domain, type | SOCK_CLOEXEC, protocol);
 	pthread_mutex_unlock(&socket_lock);
+	memset(&incoming, 0, sizeof(incoming));
+	incoming.fd = fd;
 	return fd;
 }
 
@@ -70,7 +111,63 @@ __wrap_close(int fd)
 	if (fd == last_socket)
 		last_socket = -1;
 	pthread_mutex_unlock(&socket_lock);
+	if (fd == incoming.fd)
+		incoming.fd = -1;
 	return __real_close(fd);
+}
+
+/*
+ * Take note of some bytes of a packet's length.  False if it is complete and is the
+ * length of no packet.
+ */
+static bool
+note_length(const void *data, size_t size)
+{
+	uint32_t	length;
+	char		server[80];
+
+	incoming.left = 0;
+	memcpy(incoming.length + incoming.have, data, size);
+	incoming.have += size;
+	if (incoming.have < LENGTH_WORD)
+		return true;
+	memcpy(&length, incoming.length, LENGTH_WORD);
+	incoming.left = ntohl(length);
+	incoming.have = 0;
+	if (incoming.left <= MAX_PACKET)
+		return true;
+	if (!zk_socket_peer(server, sizeof(server)))
+		server[0] = '\0';
+	zk_log(true, "giving up the connection to %s: it announces a packet of %d bytes",
+		   server, (int) ntohl(length));
+	return false;
+}
+
+/*
+ * As recv().  From the library's socket it fails with EPROTO after the length of a
+ * packet that cannot be; then the library closes the connection and tries the
+ * next server.  I/O thread.
+ */
+ssize_t
+__wrap_recv(int fd, void *data, size_t size, int flags)
+{
+	ssize_t		got = __real_recv(fd, data, size, flags);
+
+	if (fd != incoming.fd || got <= 0)
+		return got;
+	if (!incoming.begun)
+	{
+		incoming.begun = true;
+		incoming.left = size;
+	}
+	if (size == incoming.left)
+		incoming.left -= (size_t) got;
+	else if (!note_length(data, (size_t) got))
+	{
+		errno = EPROTO;
+		return -1;
+	}
+	return got;
 }
 
 #endif							/* ZKLOCK_STATIC_LIBRARY */

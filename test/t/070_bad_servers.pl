@@ -36,6 +36,14 @@ sub ask_servers
 	return time - $start;
 }
 
+# The most address space that a process has had, in bytes.
+sub peak_memory
+{
+	my ($pid) = @_;
+	my ($kb) = slurp_file("/proc/$pid/status") =~ /^VmPeak:\s+(\d+) kB/m;
+	return 1024 * $kb;
+}
+
 # After an error: the backend is idle, and works with the real ensemble.
 sub check_backend
 {
@@ -203,11 +211,20 @@ check_servers('session id 0',
 # Whoever passes for a server until then.
 
 foreach my $case (
-	[ 'a negative length', pack('N!', -5) ],
-	[ 'a huge length', pack('N!', 2**31 - 1) ],
-	[ 'nothing', '' ])
+	[ 'a negative length', pack('N!', -5), qr/announces a packet of -5 bytes/ ],
+	[
+		'a huge length',
+		pack('N!', 2**31 - 1),
+		qr/announces a packet of 2147483647 bytes/
+	],
+	[
+		'too long a length',
+		pack('N!', 2**26 + 1),
+		qr/announces a packet of 67108865 bytes/
+	],
+	[ 'nothing', '', qr/no answer for \d+ ms/ ])
 {
-	my ($what, $packet) = @$case;
+	my ($what, $packet, $reason) = @$case;
 	my $peer = new_peer(
 		sub {
 			my ($client) = @_;
@@ -215,11 +232,16 @@ foreach my $case (
 			$client->syswrite($packet);
 		});
 	my $liar = ZkPsql->new($node);
+	my $log_start = -s $node->logfile;
 	my $took = ask_servers($liar, $peer, ", '1 s'");
 	like($liar->sqlstate, qr/^0800[16]$/, "$what: SQLSTATE");
 	like($liar->errors, qr/could not acquire lock "\/bad": /,
 		"$what: it names the lock");
 	cmp_ok($took, '<', 1.5, "$what: in time");
+	like(slurp_file($node->logfile, $log_start),
+		qr/giving up the connection to \Q$peer\E: (?:it )?$reason/,
+		"$what: the server log says why");
+	cmp_ok(peak_memory($liar->pid), '<', 2**30, "$what: no memory for it");
 
 	check_backend($what, $liar);
 	$liar->quit;
