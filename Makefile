@@ -89,7 +89,7 @@ ifneq ($(ZOOKEEPER_ARCHIVE),)
 CLIENT_CPPFLAGS = -DZKLOCK_STATIC_LIBRARY
 SHLIB_LINK = $(ZOOKEEPER_ARCHIVE) -Wl,--exclude-libs,ALL \
 	$(addprefix -Wl$(comma)--wrap=,__assert_fail pthread_create pipe socket close \
-		recv)
+		recv send adaptor_send_queue)
 else
 SHLIB_LINK = -lzookeeper_mt
 endif

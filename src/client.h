@@ -13,8 +13,8 @@
  * Locks.  door.lock guards the mailbox (struct Door): any thread, short
  * copies only, no library call and no other lock inside.  engine_lock guards
  * all else in struct ZkClient: client threads only, so that no library call
- * made under it can hold up the backend.  Order: engine_lock, then the
- * library's own locks or door.lock.  zookeeper_init2() and zookeeper_close()
+ * made under it can hold up the backend.  socket_lock is socket.c's.  Order:
+ * engine_lock, then socket_lock, then the library's own locks or door.lock.  zookeeper_init2() and zookeeper_close()
  * are called without engine_lock, as they wait for threads that may want it.
  *
  * Contexts given to the library are numbers (see request.c), never pointers:
@@ -757,6 +757,7 @@ extern bool zk_connect_wanted(const ZkClient *client);
 extern void zk_connect_settle(ZkClient *client, DoorNews *news);
 
 /* in socket.c: the library's connection, as far as we have a hand in it */
+extern void zk_socket_belongs_to(zhandle_t *zh);
 extern bool zk_socket_peer(char *server, size_t size);
 extern ZkTime zk_socket_connecting_since(ZkTime disconnected_at);
 extern bool zk_socket_break_connection(void);

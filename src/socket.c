@@ -14,6 +14,13 @@
  * recv		gives up a connection over which a packet is announced that cannot be:
  *			the library would ask for memory for it, whatever the length, and
  *			never read again if there is none, as for a negative one.
+ * adaptor_send_queue	sends a request from the thread that makes it.  The library
+ *			would wake its I/O thread for that, by way of a pipe: a change of threads
+ *			and four system calls for each request, before anything is sent.
+ * send		puts the length of a packet, which the library sends alone, into one
+ *			segment with the packet.
+ *
+ * With the shared library nothing of that is done.
  *
  * IDENTIFICATION
  *	  src/socket.c
@@ -42,6 +49,9 @@ static pthread_mutex_t socket_lock = PTHREAD_MUTEX_INITIALIZER;
 static int	last_socket = -1;
 static ZkTime last_socket_at;
 
+/* The handle whose socket that is.  Under socket_lock. */
+static zhandle_t *handle;
+
 #ifdef ZKLOCK_STATIC_LIBRARY
 
 /*
@@ -69,6 +79,7 @@ typedef struct Incoming
 {
 	int			fd;				/* that socket */
 	bool		begun;			/* the handshake's answer was asked for */
+	bool		established;	/* and has come */
 	size_t		left;			/* of that answer, or of a packet, to come */
 	size_t		have;			/* bytes of the next packet's length */
 	unsigned char length[LENGTH_WORD];
@@ -76,13 +87,29 @@ typedef struct Incoming
 
 static __thread Incoming incoming = {.fd = -1};
 
+/* May requests be sent by the threads that make them?  Under socket_lock. */
+static bool established;
+
+/* Something has not been sent by this thread, or not in full. */
+static __thread bool fell_short;
+
 extern int	__real_socket(int domain, int type, int protocol);
 extern int	__real_close(int fd);
 extern ssize_t __real_recv(int fd, void *data, size_t size, int flags);
+extern ssize_t __real_send(int fd, const void *data, size_t size, int flags);
+extern int	__real_adaptor_send_queue(zhandle_t *zh, int timeout);
+
+/*
+ * The library's own: send what is in the handle's queue, as far as it goes without
+ * waiting.  It holds the queue's lock meanwhile.
+ */
+extern int	flush_send_queue(zhandle_t *zh, int timeout);
 
 extern int	__wrap_socket(int domain, int type, int protocol);
 extern int	__wrap_close(int fd);
 extern ssize_t __wrap_recv(int fd, void *data, size_t size, int flags);
+extern ssize_t __wrap_send(int fd, const void *data, size_t size, int flags);
+extern int	__wrap_adaptor_send_queue(zhandle_t *zh, int timeout);
 
 /*
  * As socket(), close-on-exec, and remembered.
@@ -95,6 +122,7 @@ __wrap_socket(int domain, int type, int protocol)
 	pthread_mutex_lock(&socket_lock);
 	last_socket_at = zk_now();
 	last_socket = fd = __real_socket(domain, type | SOCK_CLOEXEC, protocol);
+	established = false;
 	pthread_mutex_unlock(&socket_lock);
 	memset(&incoming, 0, sizeof(incoming));
 	incoming.fd = fd;
@@ -109,11 +137,31 @@ __wrap_close(int fd)
 {
 	pthread_mutex_lock(&socket_lock);
 	if (fd == last_socket)
+	{
 		last_socket = -1;
+		established = false;
+	}
 	pthread_mutex_unlock(&socket_lock);
 	if (fd == incoming.fd)
 		incoming.fd = -1;
 	return __real_close(fd);
+}
+
+/*
+ * A packet is asked for over that socket, so the handshake is over: requests may be
+ * sent by the threads that make them.  In the order of the I/O thread, which this
+ * is, the library has put the credential, and the watches that it sets anew, in
+ * front of all requests by now; nobody may send before.  A connection by way of TLS,
+ * which two threads must not use at a time, never comes here, as it is not
+ * read from with recv().
+ */
+static void
+establish(int fd)
+{
+	pthread_mutex_lock(&socket_lock);
+	if (fd == last_socket)
+		established = true;
+	pthread_mutex_unlock(&socket_lock);
 }
 
 /*
@@ -161,8 +209,14 @@ __wrap_recv(int fd, void *data, size_t size, int flags)
 		incoming.left = size;
 	}
 	if (size == incoming.left)
+	{
 		incoming.left -= (size_t) got;
-	else if (!note_length(data, (size_t) got))
+		return got;
+	}
+	if (!incoming.established)
+		establish(fd);
+	incoming.established = true;
+	if (!note_length(data, (size_t) got))
 	{
 		errno = EPROTO;
 		return -1;
@@ -170,7 +224,70 @@ __wrap_recv(int fd, void *data, size_t size, int flags)
 	return got;
 }
 
+/*
+ * As send(); more follows a packet's length.  (If those are the last four bytes of a
+ * packet for which there was no room, they may wait for a fifth of a second.)
+ */
+ssize_t
+__wrap_send(int fd, const void *data, size_t size, int flags)
+{
+	ssize_t		sent;
+
+	if (size == LENGTH_WORD)
+		flags |= MSG_MORE;
+	sent = __real_send(fd, data, size, flags);
+	fell_short |= sent != (ssize_t) size;
+	return sent;
+}
+
+/*
+ * Have what is in the handle's queue sent, here and now if that can be done.  Any
+ * client thread, also the I/O thread with a ping.
+ *
+ * The queue has a lock of its own, under which packets are sent one after the
+ * other, in their order, whoever does it; and the socket does not block, so that
+ * nobody waits here for the network.  socket_lock keeps the socket open
+ * meanwhile, lest its number is that of another file; the I/O thread, which waits
+ * for that before it closes it, takes what remains in the queue off afterwards.
+ *
+ * What does not go, for want of room or because of an error, remains in the queue,
+ * and the I/O thread is woken as ever: it waits until there is room, or meets the
+ * same error and gives up the connection.  In any state other than connected the
+ * library's way is taken, too, and for a timeout, with which it closes a handle.
+ *
+ * The library reads the time of the last send without a lock, to know when a ping
+ * is due.  Should it read just half of what another thread writes, a ping is a second
+ * early or late, with none of our requests for a third of the session timeout.
+ */
+int
+__wrap_adaptor_send_queue(zhandle_t *zh, int timeout)
+{
+	bool		sent = false;
+
+	pthread_mutex_lock(&socket_lock);
+	if (established && zh == handle && timeout == 0 &&
+		zoo_state(zh) == ZOO_CONNECTED_STATE)
+	{
+		fell_short = false;
+		sent = flush_send_queue(zh, 0) == ZOK && !fell_short;
+	}
+	pthread_mutex_unlock(&socket_lock);
+	return sent ? ZOK : __real_adaptor_send_queue(zh, timeout);
+}
+
 #endif							/* ZKLOCK_STATIC_LIBRARY */
+
+/*
+ * That is the client's handle, which is the only one of this process; it is
+ * connected.  Completion thread or helper.
+ */
+void
+zk_socket_belongs_to(zhandle_t *zh)
+{
+	pthread_mutex_lock(&socket_lock);
+	handle = zh;
+	pthread_mutex_unlock(&socket_lock);
+}
 
 /*
  * Write the numeric "host:port" of the server at the other end of the

@@ -168,6 +168,7 @@ session_connected(ZkClient *client, zhandle_t *zh)
 	zk_lease_check(client);		/* the helper may be behind with that */
 	client->handle = zh;
 	client->connected = true;
+	zk_socket_belongs_to(zh);
 	client->given_up = 0;
 	client->client_id = *id;
 	client->timeout_ms = timeout_ms;
