@@ -14,8 +14,9 @@
  * copies only, no library call and no other lock inside.  engine_lock guards
  * all else in struct ZkClient: client threads only, so that no library call
  * made under it can hold up the backend.  socket_lock is socket.c's.  Order:
- * engine_lock, then socket_lock, then the library's own locks or door.lock.  zookeeper_init2() and zookeeper_close()
- * are called without engine_lock, as they wait for threads that may want it.
+ * engine_lock, then socket_lock, then the library's own locks or door.lock.
+ * zookeeper_init2() and zookeeper_close() are called without engine_lock, as
+ * they wait for threads that may want it.
  *
  * Contexts given to the library are numbers (see request.c), never pointers:
  * a callback that comes late, or never, neither owns nor frees anything.
@@ -758,6 +759,7 @@ extern void zk_connect_settle(ZkClient *client, DoorNews *news);
 
 /* in socket.c: the library's connection, as far as we have a hand in it */
 extern void zk_socket_belongs_to(zhandle_t *zh);
+extern void zk_socket_send(void);
 extern bool zk_socket_peer(char *server, size_t size);
 extern ZkTime zk_socket_connecting_since(ZkTime disconnected_at);
 extern bool zk_socket_break_connection(void);

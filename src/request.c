@@ -185,8 +185,8 @@ zk_request_end(const void *context, Request *request)
 }
 
 /*
- * Leave the engine: send what comes next for everything that has changed, and
- * release engine_lock.  Any client thread.
+ * Leave the engine: request what comes next for everything that has changed, release
+ * engine_lock, and send all that was requested meanwhile.  Any client thread.
  */
 void
 zk_engine_leave(ZkClient *client)
@@ -204,6 +204,7 @@ zk_engine_leave(ZkClient *client)
 		client->advance(client, slot);
 	}
 	pthread_mutex_unlock(&client->engine_lock);
+	zk_socket_send();
 }
 
 /*

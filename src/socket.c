@@ -14,9 +14,10 @@
  * recv		gives up a connection over which a packet is announced that cannot be:
  *			the library would ask for memory for it, whatever the length, and
  *			never read again if there is none, as for a negative one.
- * adaptor_send_queue	sends a request from the thread that makes it.  The library
- *			would wake its I/O thread for that, by way of a pipe: a change of threads
- *			and four system calls for each request, before anything is sent.
+ * adaptor_send_queue	leaves a request to zk_socket_send(), with which the thread that
+ *			made it sends all that it has made in one turn.  The library would wake its
+ *			I/O thread for each, by way of a pipe: a change of threads and four system
+ *			calls before anything is sent.
  * send		puts the length of a packet, which the library sends alone, into one
  *			segment with the packet.
  *
@@ -33,6 +34,7 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -51,6 +53,12 @@ static ZkTime last_socket_at;
 
 /* The handle whose socket that is.  Under socket_lock. */
 static zhandle_t *handle;
+
+/*
+ * Requests in its queue that zk_socket_send() is to send.  None after the socket was
+ * closed, so the handle is there while there are any.  Under socket_lock.
+ */
+static int	held_back;
 
 #ifdef ZKLOCK_STATIC_LIBRARY
 
@@ -140,6 +148,7 @@ __wrap_close(int fd)
 	{
 		last_socket = -1;
 		established = false;
+		held_back = 0;
 	}
 	pthread_mutex_unlock(&socket_lock);
 	if (fd == incoming.fd)
@@ -241,8 +250,51 @@ __wrap_send(int fd, const void *data, size_t size, int flags)
 }
 
 /*
- * Have what is in the handle's queue sent, here and now if that can be done.  Any
- * client thread, also the I/O thread with a ping.
+ * Leave what is in the handle's queue to zk_socket_send(), if that can be done, or to
+ * the I/O thread.  Any client thread; the I/O thread, with a ping, has itself woken as
+ * ever.  In any state other than connected the library's way is taken, too, and for a
+ * timeout, with which it closes a handle.
+ */
+int
+__wrap_adaptor_send_queue(zhandle_t *zh, int timeout)
+{
+	bool		held;
+
+	pthread_mutex_lock(&socket_lock);
+	held = established && zh == handle && timeout == 0 && incoming.fd < 0 &&
+		zoo_state(zh) == ZOO_CONNECTED_STATE;
+	if (held)
+		held_back++;
+	pthread_mutex_unlock(&socket_lock);
+	return held ? ZOK : __real_adaptor_send_queue(zh, timeout);
+}
+
+/*
+ * Send what is in the handle's queue, as far as it goes without waiting, and several
+ * requests in as few segments as they fit in.  False if something is left.
+ * socket_lock.
+ */
+static bool
+flush(void)
+{
+	int			several = held_back > 1;
+	int			rc;
+
+	fell_short = false;
+	if (several)
+		setsockopt(last_socket, IPPROTO_TCP, TCP_CORK, &several, sizeof(several));
+	rc = flush_send_queue(handle, 0);
+	if (several)
+	{
+		several = 0;
+		setsockopt(last_socket, IPPROTO_TCP, TCP_CORK, &several, sizeof(several));
+	}
+	return rc == ZOK && !fell_short;
+}
+
+/*
+ * Send the requests that were made in a turn of the engine.  Helper or completion
+ * thread, without engine_lock; whoever comes first sends those of both.
  *
  * The queue has a lock of its own, under which packets are sent one after the
  * other, in their order, whoever does it; and the socket does not block, so that
@@ -252,27 +304,38 @@ __wrap_send(int fd, const void *data, size_t size, int flags)
  *
  * What does not go, for want of room or because of an error, remains in the queue,
  * and the I/O thread is woken as ever: it waits until there is room, or meets the
- * same error and gives up the connection.  In any state other than connected the
- * library's way is taken, too, and for a timeout, with which it closes a handle.
+ * same error and gives up the connection.  The handle is not freed before this
+ * thread, if it is the completion thread, has ended; the helper closes it itself.
  *
  * The library reads the time of the last send without a lock, to know when a ping
  * is due.  Should it read just half of what another thread writes, a ping is a second
  * early or late, with none of our requests for a third of the session timeout.
  */
-int
-__wrap_adaptor_send_queue(zhandle_t *zh, int timeout)
+void
+zk_socket_send(void)
 {
-	bool		sent = false;
+	zhandle_t  *left = NULL;
 
 	pthread_mutex_lock(&socket_lock);
-	if (established && zh == handle && timeout == 0 &&
-		zoo_state(zh) == ZOO_CONNECTED_STATE)
+	if (held_back > 0)
 	{
-		fell_short = false;
-		sent = flush_send_queue(zh, 0) == ZOK && !fell_short;
+		if (!flush())
+			left = handle;
+		held_back = 0;
 	}
 	pthread_mutex_unlock(&socket_lock);
-	return sent ? ZOK : __real_adaptor_send_queue(zh, timeout);
+	if (left != NULL)
+		__real_adaptor_send_queue(left, 0);
+}
+
+#else
+
+/*
+ * The I/O thread sends.
+ */
+void
+zk_socket_send(void)
+{
 }
 
 #endif							/* ZKLOCK_STATIC_LIBRARY */

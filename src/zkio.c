@@ -419,7 +419,7 @@ open_handle(ZkClient *client)
 		(void) zk_identity_present(client, zh);
 	if (zh != NULL && !client->connected)
 		publish_session(client, unconnected_state(client));
-	pthread_mutex_unlock(&client->engine_lock);
+	zk_engine_leave(client);
 }
 
 /*
