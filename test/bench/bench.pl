@@ -28,7 +28,7 @@ my $began = time;
 
 # What is chosen, and what was found out.
 my (@setups, @peers, @measures);
-my ($has_preconnect, %results, $cost, @machine, %missing);
+my (%results, $cost, @machine, %missing);
 
 # The names in a variable of the environment, or all.
 sub chosen
@@ -71,7 +71,6 @@ sub takes_part
 {
 	my ($world, $who) = @_;
 	my ($client) = BenchMeasures::needs($who);
-	return 0 if $who eq 'connect_preconnect' && !$has_preconnect;
 	return defined $client
 	  ? $world->peer($client)
 	  : grep { $world->peer($_) } qw(zklock plpython advisory);
@@ -155,7 +154,6 @@ sub run_setup
 	progress("$setup: starting");
 	my $world = BenchWorld->new($setup,
 		grep { $setup eq $setups[0] || !BenchMeasures::is_yardstick($_) } @peers);
-	$has_preconnect = $world->has_setting('zklock.preconnect');
 	foreach my $round (1 .. $rounds)
 	{
 		progress("$setup: round $round of $rounds");

@@ -105,6 +105,9 @@ my $short = "BEGIN;\nSELECT 1;\nCOMMIT;\n";
 my $held = "\\if :first\nSELECT zk_lock_acquire('/bench/guard');\n"
   . "\\set first 0\n\\endif\n$short";
 
+# What a connection does before its first lock, if it does something.
+my $before = "SELECT pg_sleep(0.02);\n";
+
 # The first lock of a connection.  The one before may not be given back yet, so it
 # is one of many.
 my $first = "\\set lock random(1, 64)\n"
@@ -233,16 +236,20 @@ sub first
 	return summary($world->peer($who)->command('first 8'));
 }
 
-# A connection for each transaction.
+# A connection for each transaction, which begins with these statements.
 sub connection
 {
-	my ($world, $who) = @_;
-	local $ENV{PGOPTIONS} = $who eq 'connect_preconnect' ? '-c zklock.preconnect=on' : '';
-	my $run = pgbench(
-		$world->node, $connect_scripts{$who},
-		transactions => 20,
-		connect => 1);
-	return (p50 => $run->time_per_transaction);
+	my ($beginning) = @_;
+	return sub {
+		my ($world, $who) = @_;
+		local $ENV{PGOPTIONS} =
+		  $who eq 'connect_preconnect' ? '-c zklock.preconnect=on' : '';
+		my $run = pgbench(
+			$world->node, $beginning . $connect_scripts{$who},
+			transactions => 20,
+			connect => 1);
+		return (p50 => $run->time_per_transaction);
+	};
 }
 
 # Transactions that do nothing, with a lock and each kind of guard.
@@ -298,17 +305,26 @@ my @measures = (
 		setups => $synced,
 		run => \&first
 	},
-	{
-		name => 'connection',
-		title => 'first lock of a new connection of pgbench, on the average',
-		who => [qw(connect_empty connect_zklock connect_preconnect)],
-		less => {
-			connect_zklock => 'connect_empty',
-			connect_preconnect => 'connect_empty'
-		},
-		setups => $synced,
-		run => \&connection
-	},
+	(
+		map {
+			{
+				name => $_->[0],
+				title => $_->[1],
+				who => [qw(connect_empty connect_zklock connect_preconnect)],
+				less => {
+					connect_zklock => 'connect_empty',
+					connect_preconnect => 'connect_empty'
+				},
+				setups => $synced,
+				run => connection($_->[2])
+			}
+		} [
+			'connection', 'first lock of a new connection of pgbench, on the average', ''
+		],
+		[
+			'connection_later',
+			'the same 20 ms after the beginning of another statement', $before
+		]),
 	{
 		name => 'guard',
 		title => 'a short transaction that holds a lock of session scope',

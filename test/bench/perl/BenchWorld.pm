@@ -227,10 +227,6 @@ The process numbers of the ensemble's servers.
 
 Those of a client: of its program, and of the postmaster if it works in PostgreSQL.
 
-=item $world->has_setting($name)
-
-Does PostgreSQL know a setting?
-
 =item $world->end()
 
 Stop everything.
@@ -258,13 +254,6 @@ sub client
 	push @pids, slurp_file($self->{node}->data_dir . '/postmaster.pid') =~ /^(\d+)/
 	  if $programs{$name}[0] eq 'pgpeer';
 	return @pids;
-}
-
-sub has_setting
-{
-	my ($self, $name) = @_;
-	return $self->{node}->safe_psql('postgres',
-		"SELECT count(*) FROM pg_settings WHERE name = '$name'");
 }
 
 sub end
