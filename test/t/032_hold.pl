@@ -15,7 +15,7 @@ my $ensemble = ZkEnsemble->new('main');
 # Commits take 20 ms, so that there is time to get in before their end.
 my $node = zk_cluster('main', $ensemble,
 	settings => {
-		'zklock.session_timeout' => '2s',
+		'zklock.session_timeout' => '3s',
 		fsync => 'on',
 		commit_delay => 20000,
 		commit_siblings => 0
@@ -30,10 +30,10 @@ my %meanwhile = (
 	'idle' => 'SELECT 1',
 	'computing' => q(
 		DO $$ BEGIN
-			WHILE clock_timestamp() < now() + interval '9 s' LOOP
+			WHILE clock_timestamp() < now() + interval '13 s' LOOP
 			END LOOP;
 		END $$),
-	'asleep' => 'SELECT pg_sleep(9)');
+	'asleep' => 'SELECT pg_sleep(13)');
 my %session;
 my %before;
 
