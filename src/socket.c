@@ -54,12 +54,6 @@ static ZkTime last_socket_at;
 /* The handle whose socket that is.  Under socket_lock. */
 static zhandle_t *handle;
 
-/*
- * Requests in its queue that zk_socket_send() is to send.  None after the socket was
- * closed, so the handle is there while there are any.  Under socket_lock.
- */
-static int	held_back;
-
 #ifdef ZKLOCK_STATIC_LIBRARY
 
 /*
@@ -97,6 +91,12 @@ static __thread Incoming incoming = {.fd = -1};
 
 /* May requests be sent by the threads that make them?  Under socket_lock. */
 static bool established;
+
+/*
+ * Requests in the handle's queue that zk_socket_send() is to send.  None after the socket was
+ * closed, so the handle is there while there are any.  Under socket_lock.
+ */
+static int	held_back;
 
 /* Something has not been sent by this thread, or not in full. */
 static __thread bool fell_short;
@@ -270,6 +270,15 @@ __wrap_adaptor_send_queue(zhandle_t *zh, int timeout)
 }
 
 /*
+ * Have the socket keep what is not a full segment, or send it.  socket_lock.
+ */
+static void
+set_cork(int on)
+{
+	setsockopt(last_socket, IPPROTO_TCP, TCP_CORK, &on, sizeof(on));
+}
+
+/*
  * Send what is in the handle's queue, as far as it goes without waiting, and several
  * requests in as few segments as they fit in.  False if something is left.
  * socket_lock.
@@ -277,18 +286,15 @@ __wrap_adaptor_send_queue(zhandle_t *zh, int timeout)
 static bool
 flush(void)
 {
-	int			several = held_back > 1;
+	bool		several = held_back > 1;
 	int			rc;
 
 	fell_short = false;
 	if (several)
-		setsockopt(last_socket, IPPROTO_TCP, TCP_CORK, &several, sizeof(several));
+		set_cork(1);
 	rc = flush_send_queue(handle, 0);
 	if (several)
-	{
-		several = 0;
-		setsockopt(last_socket, IPPROTO_TCP, TCP_CORK, &several, sizeof(several));
-	}
+		set_cork(0);
 	return rc == ZOK && !fell_short;
 }
 
