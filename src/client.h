@@ -755,7 +755,7 @@ extern ZkTime zk_patience_due(const ZkClient *client);
 extern void zk_patience_check(ZkClient *client);
 extern void zk_connect_begin(ZkClient *client, ZkTime until);
 extern bool zk_connect_wanted(const ZkClient *client);
-extern void zk_connect_settle(ZkClient *client, DoorNews *news);
+extern bool zk_session_beginning(ZkClient *client);
 
 /* in socket.c: the library's connection, as far as we have a hand in it */
 extern void zk_socket_belongs_to(zhandle_t *zh);

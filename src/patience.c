@@ -13,7 +13,7 @@
  * wait for it.  After that nobody knocks any more until something is asked for, or
  * backends that may never do so would, in an outage, knock all the time.
  *
- * All functions run on client threads under engine_lock, unless they say otherwise.
+ * All functions run on client threads under engine_lock.
  *
  * IDENTIFICATION
  *	  src/patience.c
@@ -27,9 +27,6 @@
 
 /* How many times that is doubled; the library itself is not so patient. */
 #define MAX_GIVEN_UP				3
-
-/* How often to look whether a session that is beginning is there. */
-#define SETTLE_POLL					ZK_MS(1)
 
 /*
  * Until when may the server that is being tried take to answer as one?  The
@@ -122,16 +119,19 @@ zk_connect_begin(ZkClient *client, ZkTime until)
 bool
 zk_connect_wanted(const ZkClient *client)
 {
-	return client->connect_by != 0 && !client->status.definite &&
-		zk_now() < client->connect_by;
+	return !client->status.definite && zk_now() < client->connect_by;
 }
 
 /*
  * Is the first connection for a session being made?  Once the library has complained,
- * only while there is another attempt; it pauses between those.
+ * only while there is another attempt; it pauses between those.  There is a handle.
+ *
+ * Who ends waits for that: a server that was asked for a session makes one, though
+ * nobody may be there any more to read the answer, and keeps it until it expires,
+ * unless it is closed.
  */
-static bool
-session_beginning(const ZkClient *client)
+bool
+zk_session_beginning(ZkClient *client)
 {
 	char		complaint[ZK_DETAIL_SIZE];
 	int			state = zoo_state(client->zh);
@@ -142,28 +142,4 @@ session_beginning(const ZkClient *client)
 		return true;
 	zk_log_last_error(complaint);
 	return state == ZOO_NOTCONNECTED_STATE && complaint[0] == '\0';
-}
-
-/*
- * The client is about to end.  A server that was asked for a session makes one, though
- * nobody may be there any more to read the answer, and keeps it until it expires.  So
- * wait for the answer, in order to close the session; not for longer than others give
- * us, nor for a server that cannot be reached.  Helper thread, without engine_lock;
- * there is a handle.
- */
-void
-zk_connect_settle(ZkClient *client, DoorNews *news)
-{
-	bool		beginning;
-
-	do
-	{
-		pthread_mutex_lock(&client->engine_lock);
-		beginning = session_beginning(client);
-		pthread_mutex_unlock(&client->engine_lock);
-		if (beginning)
-			zk_door_wait(&client->door, zk_now() + SETTLE_POLL, news);
-		zk_errand_clear(&news->errand);
-	} while (beginning && zk_now() < news->stop_by &&
-			 !atomic_load(&zk_poisoned));
 }

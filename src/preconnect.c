@@ -166,7 +166,6 @@ try_to_connect(void)
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(context);
-		CurrentResourceOwner = owner;
 		log_failure(error);
 		FreeErrorData(error);
 	}

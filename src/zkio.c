@@ -691,28 +691,37 @@ finish(ZkClient *client)
 }
 
 /*
+ * Wait until something is over, for no longer than the backend gives us.
+ */
+static void
+wait_while(ZkClient *client, DoorNews *news, bool (*going_on) (ZkClient *client))
+{
+	bool		left;
+
+	do
+	{
+		pthread_mutex_lock(&client->engine_lock);
+		left = going_on(client);
+		zk_engine_leave(client);
+		if (left)
+			zk_door_wait(&client->door, zk_now() + STOP_POLL, news);
+		zk_errand_clear(&news->errand);
+	} while (left && zk_now() < news->stop_by && !atomic_load(&zk_poisoned));
+}
+
+/*
  * The backend has said its last word: write the records that are to be written, and
  * delete the marks.  But first have a session that is just beginning, to close it.
  */
 static void
 write_records(ZkClient *client, DoorNews *news)
 {
-	bool		left;
-
 	take_news(client, news);
-	zk_connect_settle(client, news);
+	wait_while(client, news, zk_session_beginning);
 	pthread_mutex_lock(&client->engine_lock);
 	zk_records_end(client);
 	zk_engine_leave(client);
-	do
-	{
-		pthread_mutex_lock(&client->engine_lock);
-		left = zk_records_left(client);
-		zk_engine_leave(client);
-		if (left)
-			zk_door_wait(&client->door, zk_now() + STOP_POLL, news);
-		zk_errand_clear(&news->errand);
-	} while (left && zk_now() < news->stop_by && !atomic_load(&zk_poisoned));
+	wait_while(client, news, zk_records_left);
 }
 
 static void *
