@@ -241,19 +241,10 @@ on_create(int rc, const char *name, const void *context)
 }
 
 /*
- * What was to be done for several locks in one transaction is done.
+ * A contender is gone, or what was to be done for several in one transaction is done.
  */
 static void
-on_multi(int rc, const void *context)
-{
-	done((Session *) context, rc);
-}
-
-/*
- * A contender is gone.
- */
-static void
-on_delete(int rc, const void *context)
+on_done(int rc, const void *context)
 {
 	done((Session *) context, rc);
 }
@@ -314,7 +305,7 @@ give_back(Session *session, int index)
 {
 	expect(session, 1);
 	sent(session, zoo_adelete(session->zh, session->locks[index].name, -1,
-							  on_delete, session));
+							  on_done, session));
 }
 
 /*
@@ -360,7 +351,7 @@ raw_acquire_many(void *arg, const char *path, int count)
 	}
 	expect(session, 1 + count);
 	sent(session, zoo_amulti(session->zh, count, ops, session->results,
-							 on_multi, session));
+							 on_done, session));
 	for (int i = 0; i < count; i++)
 		list(session, i);
 	return await(session, "acquire");
@@ -377,7 +368,7 @@ raw_release_many(void *arg, const char *path, int count)
 		zoo_delete_op_init(&ops[i], session->locks[i].name, -1);
 	expect(session, 1);
 	sent(session, zoo_amulti(session->zh, count, ops, session->results,
-							 on_multi, session));
+							 on_done, session));
 	return await(session, "release");
 }
 

@@ -253,14 +253,22 @@ SIGSTOP and SIGCONT: a server that hangs, for its clients and for its peers.
 
 All servers.
 
+=item $ensemble->server_pid($id)
+
 =cut
+
+sub server_pid
+{
+	my ($self, $id) = @_;
+	my $file = "$self->{dir}/$id/zookeeper.pid";
+	my ($pid) = split ' ', PostgreSQL::Test::Utils::slurp_file($file);
+	return $pid;
+}
 
 sub kill_server
 {
 	my ($self, $id, $signal) = @_;
-	my $file = "$self->{dir}/$id/zookeeper.pid";
-	my ($pid) = split ' ', PostgreSQL::Test::Utils::slurp_file($file);
-	kill($signal // 'KILL', $pid) or croak "cannot signal server $id: $!";
+	kill($signal // 'KILL', $self->server_pid($id)) or croak "cannot signal server $id: $!";
 	return;
 }
 

@@ -23,11 +23,12 @@ package BenchCost;
 use strict;
 use warnings;
 
+use BenchProcessor;
 use BenchStats;
 use DBD::Pg ':async';
 use DBI;
 use Exporter 'import';
-use List::Util qw(min sum0);
+use List::Util qw(min);
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
@@ -260,7 +261,7 @@ sub proc_number
 	return $number;
 }
 
-# What a backend has and takes: kB, threads, nanoseconds of a processor.  The kernel
+# What a backend has and takes: kB, threads, microseconds of a processor.  The kernel
 # charges for its private writable memory, used or not; of the machine's sum others
 # have their part.
 sub backend_facts
@@ -274,8 +275,7 @@ sub backend_facts
 		dirty => proc_number("/proc/$pid/smaps_rollup", 'Private_Dirty'),
 		charge => proc_number("/proc/$pid/status", 'VmData'),
 		threads => proc_number("/proc/$pid/status", 'Threads'),
-		cpu => sum0(
-			map { (split ' ', slurp_file($_))[0] } glob "/proc/$pid/task/*/schedstat")
+		cpu => threads_time($pid)
 	};
 }
 
@@ -324,7 +324,7 @@ sub idle_backend
 	my $began = time;
 	sleep $idle_time;
 	my $idle = growth($after, $facts->());
-	$growth->{cpu_percent} = 100 * $idle->{cpu} / 1e9 / (time - $began);
+	$growth->{cpu_percent} = 100 * $idle->{cpu} / 1e6 / (time - $began);
 	return $growth;
 }
 

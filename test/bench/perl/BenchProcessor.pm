@@ -27,17 +27,9 @@ use warnings;
 
 use Exporter 'import';
 use List::Util qw(max sum0);
-use POSIX qw(sysconf _SC_CLK_TCK);
+use ZkTest qw(cpu_time);
 
-our @EXPORT = qw(processor_time);
-
-# Microseconds of the clock in which the kernel tells it.
-my $tick = 1e6 / sysconf(_SC_CLK_TCK);
-
-# The fields of /proc/PID/stat behind the name that are looked at: the parent, and
-# the time taken by the process itself and by the kernel for it, of threads that have
-# ended as well.
-my ($parent, $user, $system) = (1, 11, 12);
+our @EXPORT = qw(processor_time threads_time);
 
 =pod
 
@@ -50,6 +42,10 @@ my ($parent, $user, $system) = (1, 11, 12);
 Do something, which returns how often it was done, and return a hash of what each
 took of the processors, in microseconds: C<servers> those of the ensemble, C<client>
 who was measured.
+
+=item threads_time($pid)
+
+What the threads that a process has now have taken, in microseconds.
 
 =back
 
@@ -70,46 +66,48 @@ sub processor_time
 sub taken
 {
 	my ($world, $who) = @_;
-	my %processes = processes();
-	return map { sum0(map { max($processes{$_}{taken}, by_threads($_)) }
-		  family(\%processes, @$_)) } [ $world->servers ], [ $world->client($who) ];
+	my %parents = parents();
+	return map { sum0(map { process_time($_) } family(\%parents, @$_)) }
+	  [ $world->servers ], [ $world->client($who) ];
 }
 
-# All processes by their number: the parent, and what each has taken.
-sub processes
+# What a process has taken.  The kernel tells that in ticks, of which many backends with
+# little to do each would not come to one, or to the nanosecond, but without the threads
+# that have ended.
+sub process_time
 {
-	my %processes;
+	my ($pid) = @_;
+	return max(1e6 * (eval { cpu_time($pid) } // 0), threads_time($pid));
+}
+
+# The parents of all processes.
+sub parents
+{
+	my %parents;
 	foreach my $file (glob '/proc/[0-9]*/stat')
 	{
 		open my $stat, '<', $file or next;
-		my ($pid, $rest) = (<$stat> // '') =~ /^(\d+) \(.*\) (.*)/ or next;
-		my @fields = split ' ', $rest;
-		$processes{$pid} = {
-			parent => $fields[$parent],
-			taken => $tick * ($fields[$user] + $fields[$system])
-		};
+		$parents{$1} = $2 if (<$stat> // '') =~ /^(\d+) \(.*\) \S+ (\d+)/;
 	}
-	return %processes;
+	return %parents;
 }
 
 # These processes and all below them.
 sub family
 {
-	my ($processes, @pids) = @_;
+	my ($parents, @pids) = @_;
 	my %family = map { $_ => 1 } @pids;
 	my $size = 0;
 	while ($size < keys %family)
 	{
 		$size = keys %family;
 		$family{$_} = 1
-		  foreach grep { $family{ $processes->{$_}{parent} } } keys %$processes;
+		  foreach grep { $family{ $parents->{$_} } } keys %$parents;
 	}
-	return grep { $processes->{$_} } keys %family;
+	return keys %family;
 }
 
-# What the threads that a process has now have taken, to the nanosecond: many backends
-# with little to do each would not come to one tick.
-sub by_threads
+sub threads_time
 {
 	my ($pid) = @_;
 	my $taken = 0;

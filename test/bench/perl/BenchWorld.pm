@@ -243,16 +243,14 @@ sub servers
 {
 	my ($self) = @_;
 	my $ensemble = $self->{ensemble};
-	return map { slurp_file("$ensemble->{dir}/$_/zookeeper.pid") =~ /(\d+)/ }
-	  $ensemble->ids;
+	return map { $ensemble->server_pid($_) } $ensemble->ids;
 }
 
 sub client
 {
 	my ($self, $name) = @_;
 	my @pids = $self->peer($name)->pid;
-	push @pids, slurp_file($self->{node}->data_dir . '/postmaster.pid') =~ /^(\d+)/
-	  if $programs{$name}[0] eq 'pgpeer';
+	push @pids, $self->{node}{_pid} if $programs{$name}[0] eq 'pgpeer';
 	return @pids;
 }
 
