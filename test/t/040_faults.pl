@@ -6,6 +6,7 @@
 use strict;
 use warnings;
 
+use List::Util qw(min);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -359,12 +360,17 @@ $proxy->refuse;
 $proxy->cut;
 foreach my $timeout ('1s', '2s')
 {
-	$start = time;
-	$far->ask("SELECT zk_lock_acquire('/slow/down', '$timeout')");
-	my $took = time - $start;
-	like($far->sqlstate, qr/^0800[16]$/, "S87: $timeout in an outage: an error");
-	cmp_ok($took, '>=', $timeout =~ s/s//r, "S87: $timeout: not too early");
-	cmp_ok($took, '<', ($timeout =~ s/s//r) + 1.5, "S87: $timeout: nor late");
+	my @took;
+	foreach (1 .. 3)
+	{
+		$start = time;
+		$far->ask("SELECT zk_lock_acquire('/slow/down', '$timeout')");
+		push @took, time - $start;
+		like($far->sqlstate, qr/^0800[16]$/,
+			"S87: $timeout in an outage: an error");
+	}
+	cmp_ok(min(@took), '>=', $timeout =~ s/s//r, "S87: $timeout: not too early");
+	cmp_ok(min(@took), '<', ($timeout =~ s/s//r) + 0.5, "S87: $timeout: nor late");
 }
 $proxy->pass;
 is($far->ask("SELECT zk_lock_acquire('/slow/down', '20 s')"),
