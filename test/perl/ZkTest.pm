@@ -27,7 +27,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 
 our @EXPORT = qw(wait_for);
-our @EXPORT_OK = qw(cpu_time start_preloaded time_to_end);
+our @EXPORT_OK = qw(cpu_time process_status start_preloaded time_to_end);
 
 # Die of these signals instead of just ending: then the END blocks run, ours
 # and those of PostgreSQL::Test::Cluster, and stop the servers.
@@ -72,6 +72,10 @@ How much of a processor a process, with all its threads, has used, in seconds.
 
 Wait for a process to end; returns after how many seconds it has.
 
+=item process_status($pid, $name)
+
+A field of /proc/PID/status, or of a thread's if it is named as PID/task/TID.
+
 =item start_preloaded($node, $library, %environment)
 
 Start a PostgreSQL::Test::Cluster with one of the libraries of test/tools loaded
@@ -89,6 +93,14 @@ sub cpu_time
 	my $stat = PostgreSQL::Test::Utils::slurp_file("/proc/$pid/stat");
 	my @fields = split ' ', $stat =~ s/^.*\) //sr;
 	return ($fields[11] + $fields[12]) / POSIX::sysconf(POSIX::_SC_CLK_TCK());
+}
+
+sub process_status
+{
+	my ($process, $name) = @_;
+	my $status = PostgreSQL::Test::Utils::slurp_file("/proc/$process/status");
+	my ($value) = $status =~ /^$name:\s*(\w+)/m;
+	return $value;
 }
 
 sub start_preloaded

@@ -15,6 +15,7 @@ use Test::More;
 use Time::HiRes qw(time sleep);
 use ZkEnsemble;
 use ZkPsql;
+use ZkTest qw(process_status);
 
 my $ensemble = ZkEnsemble->new('main', tick_time => 500);
 my $node = zk_cluster('main', $ensemble,
@@ -24,14 +25,6 @@ my $node = zk_cluster('main', $ensemble,
 	});
 my $control = ZkPsql->new($node);
 my $session = ZkPsql->new($node);
-
-# A field of /proc/PID/status, or of a thread's.
-sub status_field
-{
-	my ($process, $name) = @_;
-	my ($value) = slurp_file("/proc/$process/status") =~ /^$name:\s*(\w+)/m;
-	return $value;
-}
 
 # The threads of a backend but the main one.
 sub client_threads
@@ -55,24 +48,24 @@ my $all_blocked = 'fffffffe7ffbfeff';
 my $pid = $session->pid;
 
 $session->ask('SELECT state FROM zk_session()');
-is(status_field($pid, 'Threads'), 1, 'no thread before a lock is asked for');
-my $main_mask = status_field($pid, 'SigBlk');
-my $size_before = status_field($pid, 'VmSize');
+is(process_status($pid, 'Threads'), 1, 'no thread before a lock is asked for');
+my $main_mask = process_status($pid, 'SigBlk');
+my $size_before = process_status($pid, 'VmSize');
 my %before = descriptors($pid);
 
 is($session->ask("SELECT zk_lock_acquire('/process')"), 't', 'a lock is held');
-is(status_field($pid, 'Threads'), 4, 'then there are three more');
+is(process_status($pid, 'Threads'), 4, 'then there are three more');
 is(scalar(my @threads = client_threads($pid)), 3, 'of the client');
 is_deeply(
-	[ map { status_field($_, 'SigBlk') } client_threads($pid) ],
+	[ map { process_status($_, 'SigBlk') } client_threads($pid) ],
 	[ ($all_blocked) x 3 ],
 	'S65: which take no signal');
-is(status_field("$pid/task/$pid", 'SigBlk'),
+is(process_status("$pid/task/$pid", 'SigBlk'),
 	$main_mask, 'S65: the main thread takes those it took before');
 
 # ---- What that costs.
 
-cmp_ok(status_field($pid, 'VmSize') - $size_before,
+cmp_ok(process_status($pid, 'VmSize') - $size_before,
 	'<', 5 * 1024, 'the process grows by less than 5 MB');
 
 # ---- Descriptors (S70).
@@ -113,7 +106,7 @@ my %ids = map { $backends[$_]->zk_session->{session_id} => 1 } 0 .. 2;
 is(scalar(keys %ids), 3, 'S70: then each has a ZooKeeper session of its own');
 is(keys %{ $ensemble->connections },
 	$connections + 3, 'and there is no further connection');
-is(status_field($postmaster, 'Threads'), 1, 'S70: the postmaster has no thread');
+is(process_status($postmaster, 'Threads'), 1, 'S70: the postmaster has no thread');
 my %preload_fds = descriptors($postmaster);
 is(scalar(grep { /eventfd/ } values %preload_fds),
 	0, 'nor any descriptor of a client');
@@ -145,7 +138,7 @@ is_deeply([ $ensemble->queue('/process') ], \@queue, 'in its place');
 $session->ask("SELECT zk_lock_release('/process')");
 like($waiter->answer, qr/^t$/m, 'S65: and gets the lock when it is its turn');
 is($waiter->sqlstate, '', 'without an error');
-is(status_field($waiter->pid, 'Threads'), 4, 'with all threads there');
+is(process_status($waiter->pid, 'Threads'), 4, 'with all threads there');
 
 # Each SIGINT cancels one wait, wherever the client's threads are meanwhile.
 my $cancelled = 0;

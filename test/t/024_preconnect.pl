@@ -11,7 +11,7 @@ use Test::More;
 use Time::HiRes qw(time);
 use ZkEnsemble;
 use ZkPsql;
-use ZkTest qw(time_to_end);
+use ZkTest qw(process_status time_to_end);
 
 # A session that is not closed stays for longer than anything here waits.
 my $ensemble = ZkEnsemble->new('main', maxSessionTimeout => 300_000);
@@ -27,8 +27,7 @@ my $node = zk_cluster('main', $ensemble,
 sub threads
 {
 	my ($pid) = @_;
-	my @threads = glob "/proc/$pid/task/*";
-	return scalar @threads;
+	return process_status($pid, 'Threads');
 }
 
 # How many ZooKeeper sessions there are that are not the probe's, with a connection or
@@ -134,12 +133,19 @@ $user->quit;
 
 # ---- In a session: with the next statement.
 
+sub process_begins
+{
+	my ($what, $backend_pid, $expected) = @_;
+	my $threads = threads($backend_pid);
+	ok($expected ? $threads > 1 : $threads == 1, "S150: $what")
+	  or diag "there are $threads threads";
+	return;
+}
+
 sub begins
 {
 	my ($what, $backend, $expected) = @_;
-	my $threads = threads($backend->pid);
-	ok($expected ? $threads > 1 : $threads == 1, "S150: $what")
-	  or diag "there are $threads threads";
+	process_begins($what, $backend->pid, $expected);
 	return;
 }
 
@@ -187,11 +193,9 @@ sub role_has
 	  $database
 	  ? $node->background_psql($database)
 	  : ZkPsql->new($node);
-	my $backend_pid =
-	  $database ? $backend->query('SELECT pg_backend_pid()') : $backend->pid;
-	my $threads = threads($backend_pid);
-	ok($expected ? $threads > 1 : $threads == 1, "S150: $what")
-	  or diag "there are $threads threads";
+	process_begins($what,
+		$database ? $backend->query('SELECT pg_backend_pid()') : $backend->pid,
+		$expected);
 	$backend->quit;
 	return;
 }
@@ -284,7 +288,6 @@ $blind->quit;
 	local $ENV{PGOPTIONS} = '-c zklock.preconnect=on';
 	foreach my $round (1 .. 20)
 	{
-		my ($stdout, $stderr);
 		$node->psql('postgres', $round % 2 ? 'SELECT 1' : '\q') == 0
 		  or die 'psql fails';
 	}

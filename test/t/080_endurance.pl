@@ -10,6 +10,7 @@ use Test::More;
 use Time::HiRes qw(time);
 use ZkEnsemble;
 use ZkPsql;
+use ZkTest qw(process_status);
 
 # Empty lock nodes are to stay, so that znodes can be counted.
 my $ensemble = ZkEnsemble->new('main',
@@ -66,14 +67,12 @@ $session->ask(q{
 # What must not grow: of the process, then at the server.
 sub look
 {
-	my ($memory) = slurp_file("/proc/$pid/status") =~ /^RssAnon:\s*(\d+)/m;
-	my ($threads) = slurp_file("/proc/$pid/status") =~ /^Threads:\s*(\d+)/m;
 	my $contexts = $session->ask(
 		'SELECT sum(total_bytes) / 1024 FROM pg_backend_memory_contexts');
 	my %look = (
-		memory => $memory,
+		memory => process_status($pid, 'RssAnon'),
 		contexts => int $contexts,
-		threads => $threads,
+		threads => process_status($pid, 'Threads'),
 		descriptors => scalar(my @fds = glob "/proc/$pid/fd/*"),
 		watches => $ensemble->watch_count,
 		znodes => $ensemble->znode_count,

@@ -95,6 +95,18 @@ test_fake_peer(const void *answer, size_t size, const char *what)
 }
 
 /*
+ * The real one is back: a session that is asked for comes about, and goes.
+ */
+static void
+check_connect(void)
+{
+	proxy_impersonate(NULL, 0);
+	zk_client_connect(client, 15000);
+	wait_session(ZK_SESSION_CONNECTED);
+	ok(zk_client_stop(client, 5000), "the client stops");
+}
+
+/*
  * A session that is asked for as such: there without a request, and not tried for when
  * time is up, or there is a reason against it.
  */
@@ -119,10 +131,7 @@ test_connect(void)
 	zk_client_status(client, &status);
 	is_int(status.state, ZK_SESSION_CLOSED,
 		   "nobody knocks any more when time is up (S150)");
-	proxy_impersonate(NULL, 0);
-	zk_client_connect(client, 15000);
-	wait_session(ZK_SESSION_CONNECTED);
-	ok(zk_client_stop(client, 5000), "the client stops");
+	check_connect();
 
 	proxy_impersonate(http_answer, sizeof(http_answer) - 1);
 	start_client(proxied, TIMEOUT_MS);
@@ -138,10 +147,7 @@ test_connect(void)
 		   "nor when there is a reason against it (S150)");
 	is_int(status.error, ZK_ERR_NOT_ZOOKEEPER,
 		   "which is told");
-	proxy_impersonate(NULL, 0);
-	zk_client_connect(client, 15000);
-	wait_session(ZK_SESSION_CONNECTED);
-	ok(zk_client_stop(client, 5000), "the client stops");
+	check_connect();
 }
 
 /*
