@@ -88,8 +88,9 @@ ZOOKEEPER_ARCHIVE := $(filter /%, \
 ifneq ($(ZOOKEEPER_ARCHIVE),)
 CLIENT_CPPFLAGS = -DZKLOCK_STATIC_LIBRARY
 SHLIB_LINK = $(ZOOKEEPER_ARCHIVE) -Wl,--exclude-libs,ALL \
-	$(addprefix -Wl$(comma)--wrap=,__assert_fail pthread_create pipe socket close \
-		recv send adaptor_send_queue)
+	$(addprefix -Wl$(comma)--wrap=,__assert_fail pthread_create pthread_join pipe \
+		socket close recv send adaptor_send_queue adaptor_finish zookeeper_interest \
+		zookeeper_process)
 else
 SHLIB_LINK = -lzookeeper_mt
 endif

@@ -5,10 +5,10 @@
  *
  * Threads.  The "backend thread" is the one that calls zkclient.h.  The
  * "helper thread" is ours; it alone opens and closes library handles, keeps
- * the timers and carries out orders.  libzookeeper adds an I/O thread, on
- * which nothing of ours runs but the log callback, and a "completion thread",
- * on which every completion and watcher runs.  All but the backend thread are
- * "client threads".
+ * the timers and carries out orders.  libzookeeper adds an "I/O thread".  Every
+ * completion and watcher runs on the "completion thread", which is the I/O thread
+ * where the library is linked statically (see threads.c), and else one more that
+ * libzookeeper adds.  All but the backend thread are "client threads".
  *
  * Locks.  door.lock guards the mailbox (struct Door): any thread, short
  * copies only, no library call and no other lock inside.  engine_lock guards
@@ -764,16 +764,19 @@ extern bool zk_socket_peer(char *server, size_t size);
 extern ZkTime zk_socket_connecting_since(ZkTime disconnected_at);
 extern bool zk_socket_break_connection(void);
 
+/* in threads.c: the library's threads */
+extern bool zk_thread_completes(void);
+extern bool zk_threads_probe(void);
+extern void zk_threads_enter_init(void);
+extern void zk_threads_leave_init(void);
+extern int	zk_thread_create(pthread_t *thread, void *(*start) (void *),
+							 void *arg);
+
 /* in guards.c: what the library must not do to its process; the log */
 extern atomic_bool zk_poisoned;
 extern void zk_guard_backend(int event_fd, int loss_signal);
 extern void zk_signal_loss(void);
 extern void zk_guard_forget_event_fd(int fd);
-extern bool zk_guard_probe_threads(void);
-extern void zk_guard_enter_init(void);
-extern void zk_guard_leave_init(void);
-extern int	zk_thread_create(pthread_t *thread, void *(*start) (void *),
-							 void *arg);
 extern void zk_log(bool warning, const char *fmt,...)
 			__attribute__((format(printf, 2, 3)));
 extern void zk_log_callback(const char *line);

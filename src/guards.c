@@ -11,14 +11,10 @@
  *
  * __assert_fail	poisons the client and parks the thread for ever.  Held
  *					locks are lost then, later calls fail, the backend lives.
- * pthread_create	gives small stacks (the default costs 16 MB of commit
- *					charge for each backend).
  * pipe				makes descriptors that COPY ... TO PROGRAM does not inherit.
  *
- * and those that have to do with its socket to socket.c.
- *
- * With the shared library only the stacks can be seen to, through the
- * process-wide default, and thread creation is probed before it matters.
+ * and those that have to do with its threads to threads.c, with its socket to
+ * socket.c.
  *
  * The log: the library's callback comes without a context on any client
  * thread, so lines go to one ring for the process, and from there, on the
@@ -30,7 +26,7 @@
  *-------------------------------------------------------------------------
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE				/* pthread_setattr_default_np, pipe2 */
+#define _GNU_SOURCE				/* pipe2 */
 #endif
 
 #include <fcntl.h>
@@ -106,14 +102,9 @@ zk_guard_forget_event_fd(int fd)
 
 #ifdef ZKLOCK_STATIC_LIBRARY
 
-extern int	__real_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
-								  void *(*start) (void *), void *arg);
-
 extern void __wrap___assert_fail(const char *expression, const char *file,
 								 unsigned int line, const char *function)
 			__attribute__((noreturn));
-extern int	__wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
-								  void *(*start) (void *), void *arg);
 extern int	__wrap_pipe(int fds[2]);
 
 /*
@@ -140,27 +131,6 @@ __wrap___assert_fail(const char *expression, const char *file,
 }
 
 /*
- * As pthread_create(), with a small stack where the caller has no wish.
- */
-int
-__wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
-					  void *(*start) (void *), void *arg)
-{
-	pthread_attr_t small;
-	int			rc;
-
-	if (attr != NULL)
-		return __real_pthread_create(thread, attr, start, arg);
-	rc = pthread_attr_init(&small);
-	if (rc != 0)
-		return rc;
-	pthread_attr_setstacksize(&small, ZK_LIBRARY_STACK);
-	rc = __real_pthread_create(thread, &small, start, arg);
-	pthread_attr_destroy(&small);
-	return rc;
-}
-
-/*
  * As pipe(), close-on-exec.
  */
 int
@@ -170,103 +140,6 @@ __wrap_pipe(int fds[2])
 }
 
 #endif							/* ZKLOCK_STATIC_LIBRARY */
-
-#ifndef ZKLOCK_STATIC_LIBRARY
-
-/*
- * The process's defaults for new threads, while ours are in their place.  Of
- * the one helper thread that has the library's handle.
- */
-static pthread_attr_t saved_attr;
-static bool attr_is_saved;
-
-#endif
-
-/*
- * Before zookeeper_init2(), on the helper thread: have its threads get small
- * stacks.  zk_guard_leave_init() undoes it.
- */
-void
-zk_guard_enter_init(void)
-{
-#ifndef ZKLOCK_STATIC_LIBRARY
-	pthread_attr_t attr;
-
-	attr_is_saved = pthread_getattr_default_np(&saved_attr) == 0;
-	if (!attr_is_saved || pthread_attr_init(&attr) != 0)
-		return;
-	pthread_attr_setstacksize(&attr, ZK_LIBRARY_STACK);
-	pthread_setattr_default_np(&attr);
-	pthread_attr_destroy(&attr);
-#endif
-}
-
-/* After it.  (Attributes just initialized would change nothing.) */
-void
-zk_guard_leave_init(void)
-{
-#ifndef ZKLOCK_STATIC_LIBRARY
-	if (!attr_is_saved)
-		return;
-	pthread_setattr_default_np(&saved_attr);
-	pthread_attr_destroy(&saved_attr);
-	attr_is_saved = false;
-#endif
-}
-
-/*
- * Create a thread with our stack size and the caller's signal mask.  Returns
- * 0 or an errno.  Any thread.
- */
-int
-zk_thread_create(pthread_t *thread, void *(*start) (void *), void *arg)
-{
-	pthread_attr_t attr;
-	int			rc;
-
-	rc = pthread_attr_init(&attr);
-	if (rc != 0)
-		return rc;
-	pthread_attr_setstacksize(&attr, ZK_THREAD_STACK);
-	rc = pthread_create(thread, &attr, start, arg);
-	pthread_attr_destroy(&attr);
-	return rc;
-}
-
-/* Waits for the probe to be over: the mutex is held until then. */
-static void *
-probe_main(void *arg)
-{
-	pthread_mutex_t *over = arg;
-
-	pthread_mutex_lock(over);
-	pthread_mutex_unlock(over);
-	return NULL;
-}
-
-/*
- * Can the two threads that zookeeper_init2() will create be had?  It cannot
- * report that they cannot: it asserts.  (Another process may take the last
- * thread in between; then the client is poisoned, and only then.)  Helper
- * thread.
- */
-bool
-zk_guard_probe_threads(void)
-{
-	pthread_mutex_t over = PTHREAD_MUTEX_INITIALIZER;
-	pthread_t	threads[2];
-	int			started = 0;
-
-	pthread_mutex_lock(&over);
-	while (started < 2 &&
-		   zk_thread_create(&threads[started], probe_main, &over) == 0)
-		started++;
-	pthread_mutex_unlock(&over);
-	for (int i = 0; i < started; i++)
-		pthread_join(threads[i], NULL);
-	pthread_mutex_destroy(&over);
-	return started == 2;
-}
 
 /*
  * Put a line into the ring.  A line like the one before only counts, a full

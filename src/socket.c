@@ -251,8 +251,8 @@ __wrap_send(int fd, const void *data, size_t size, int flags)
 
 /*
  * Leave what is in the handle's queue to zk_socket_send(), if that can be done, or to
- * the I/O thread.  Any client thread; the I/O thread, with a ping, has itself woken as
- * ever.  In any state other than connected the library's way is taken, too, and for a
+ * the I/O thread.  Any client thread; the I/O thread, with a ping and not in a
+ * completion, has itself woken as ever.  In any state other than connected the library's way is taken, too, and for a
  * timeout, with which it closes a handle.
  */
 int
@@ -261,7 +261,8 @@ __wrap_adaptor_send_queue(zhandle_t *zh, int timeout)
 	bool		held;
 
 	pthread_mutex_lock(&socket_lock);
-	held = established && zh == handle && timeout == 0 && incoming.fd < 0 &&
+	held = established && zh == handle && timeout == 0 &&
+		(incoming.fd < 0 || zk_thread_completes()) &&
 		zoo_state(zh) == ZOO_CONNECTED_STATE;
 	if (held)
 		held_back++;

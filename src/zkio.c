@@ -364,7 +364,7 @@ open_handle(ZkClient *client)
 		client->next_open = zk_now() + CLAIM_DELAY;
 		return;
 	}
-	if (servers != NULL && !zk_guard_probe_threads())
+	if (servers != NULL && !zk_threads_probe())
 	{
 		free(servers);
 		servers = NULL;
@@ -389,13 +389,13 @@ open_handle(ZkClient *client)
 	if (servers != NULL)
 	{
 		zk_log_clear_error();
-		zk_guard_enter_init();
+		zk_threads_enter_init();
 		zh = zookeeper_init2(servers, session_watcher,
 							 client->session_timeout_ms,
 							 id.client_id != 0 ? &id : NULL,
 							 (void *) client->epoch,
 							 ZOO_NO_LOG_CLIENTENV, zk_log_callback);
-		zk_guard_leave_init();
+		zk_threads_leave_init();
 		if (zh != NULL)
 			zoo_set_servers_resolution_delay(zh, -1);
 		else

@@ -54,11 +54,11 @@ my $size_before = process_status($pid, 'VmSize');
 my %before = descriptors($pid);
 
 is($session->ask("SELECT zk_lock_acquire('/process')"), 't', 'a lock is held');
-is(process_status($pid, 'Threads'), 4, 'then there are three more');
-is(scalar(my @threads = client_threads($pid)), 3, 'of the client');
+is(process_status($pid, 'Threads'), 3, 'then there are two more');
+is(scalar(my @threads = client_threads($pid)), 2, 'of the client');
 is_deeply(
 	[ map { process_status($_, 'SigBlk') } client_threads($pid) ],
-	[ ($all_blocked) x 3 ],
+	[ ($all_blocked) x 2 ],
 	'S65: which take no signal');
 is(process_status("$pid/task/$pid", 'SigBlk'),
 	$main_mask, 'S65: the main thread takes those it took before');
@@ -138,7 +138,7 @@ is_deeply([ $ensemble->queue('/process') ], \@queue, 'in its place');
 $session->ask("SELECT zk_lock_release('/process')");
 like($waiter->answer, qr/^t$/m, 'S65: and gets the lock when it is its turn');
 is($waiter->sqlstate, '', 'without an error');
-is(process_status($waiter->pid, 'Threads'), 4, 'with all threads there');
+is(process_status($waiter->pid, 'Threads'), 3, 'with all threads there');
 
 # Each SIGINT cancels one wait, wherever the client's threads are meanwhile.
 my $cancelled = 0;

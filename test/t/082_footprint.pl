@@ -78,7 +78,7 @@ cmp_ok($growth[ @growth / 2 ], '<=', 250, 'S86: it takes at most 250 kB of memor
 @growth = growth('charge', \@before, \@after);
 cmp_ok($growth[-1], '<=', 1024, 'S86: the system answers for at most 1 MB');
 @growth = growth('threads', \@before, \@after);
-cmp_ok($growth[-1], '<=', 3, 'S86: there are at most three more threads');
+cmp_ok($growth[-1], '<=', 2, 'S86: there are at most two more threads');
 
 # Nothing is asked of the backends for some time: what they do is by the clock.
 my $start = time;
