@@ -9,7 +9,8 @@
 #   make chaos [SECONDS=n] [SEED=s] [KEEP=1]
 #				many faults at random, and a proof that nothing
 #				came of them; see test/chaos/README
-#   make bench [ROUNDS=n] [ONLY=...] [SETUPS=...] [PEERS=...] [KEEP=1]
+#   make bench [ROUNDS=n] [ONLY=...] [SETUPS=...] [PEERS=...] [AWAKE=1]
+#              [KEEP=1]
 #				how fast it is, and others are; see test/bench/README
 #
 # And these need GNU indent, or spin, which "make test" installs:

@@ -252,8 +252,8 @@ __wrap_send(int fd, const void *data, size_t size, int flags)
 /*
  * Leave what is in the handle's queue to zk_socket_send(), if that can be done, or to
  * the I/O thread.  Any client thread; the I/O thread, with a ping and not in a
- * completion, has itself woken as ever.  In any state other than connected the library's way is taken, too, and for a
- * timeout, with which it closes a handle.
+ * completion, has itself woken as ever.  In any state other than connected the
+ * library's way is taken, too, and for a timeout, with which it closes a handle.
  */
 int
 __wrap_adaptor_send_queue(zhandle_t *zh, int timeout)

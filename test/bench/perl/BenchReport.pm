@@ -219,7 +219,7 @@ sub head
 sub command
 {
 	my @settings =
-	  map { defined $ENV{$_} ? ("$_=$ENV{$_}") : () } qw(ROUNDS ONLY SETUPS PEERS);
+	  map { defined $ENV{$_} ? ("$_=$ENV{$_}") : () } qw(ROUNDS ONLY SETUPS PEERS AWAKE);
 	return join ' ', 'make bench', @settings;
 }
 
