@@ -402,7 +402,7 @@ my @measures = (
 	{
 		name => 'processor_cycle',
 		title => 'processor time of an acquire and release',
-		who => \@queues,
+		who => [ @queues, 'advisory' ],
 		metrics => [qw(servers client)],
 		setups => $synced,
 		run => \&cycle_processor
