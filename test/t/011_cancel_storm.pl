@@ -5,6 +5,7 @@
 use strict;
 use warnings;
 
+use List::Util qw(sum0);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -78,7 +79,14 @@ my @acquires = (
 	"SELECT zk_lock_acquire('$path', '0')",
 	"SELECT zk_lock_acquire('$path', shared => true)",
 	"SELECT zk_lock_acquire('$path', '3 ms')");
-foreach my $try (1 .. 400)
+
+# A busy machine may be slow to begin the statement, and the cancel comes before it.
+sub enough
+{
+	return ($outcome{57014} // 0) > 20 && ($outcome{granted} // 0) > 10;
+}
+
+for (my $try = 1; $try <= 400 || (!enough() && $try <= 4000); $try++)
 {
 	# Some of them begin with a connection, too.
 	$victim->ask('SELECT zk_session_close()') if $try % 10 == 0;
@@ -142,8 +150,9 @@ sub duel
 {
 	my ($what, $acquire, $end_wait, $other) = @_;
 	my $delay = 0;
+	my $undecided = 0;
 	%outcome = ();
-	foreach (1 .. 150)
+	for (my $try = 1; $try <= 150 + $undecided && $undecided < 1000; $try++)
 	{
 		$rival->ask("SELECT zk_lock_acquire('$path')");
 		$victim->send($acquire);
@@ -156,15 +165,16 @@ sub duel
 			$_->[1]->();
 		}
 		$rival->answer;
-		$delay +=
-		  (judge($path, 1) =~ /^(granted|late)$/ ? 1 : -1) * rand 0.0005;
+		my $result = judge($path, 1);
+		$delay += ($result =~ /^(granted|late)$/ ? 1 : -1) * rand 0.0005;
+
+		# On a busy machine there may be no answer at all in 30 ms.
+		$undecided++ if $result eq '08006';
 	}
+	delete $outcome{'08006'};
 	note "$what: ", explain \%outcome;
 	cmp_ok($outcome{granted} // 0, '>', 10, "$what: some were granted");
 	cmp_ok($outcome{$other} // 0, '>', 10, "$what: some were not");
-
-	# On a busy machine there may be no answer at all in 30 ms.
-	cmp_ok(delete $outcome{'08006'} // 0, '<', 30, "$what: they were answered");
 	is_deeply([ grep { !/^(granted|late|$other)$/ } keys %outcome ],
 		[], "$what: nothing else came of them");
 	return;
@@ -204,17 +214,19 @@ foreach (1 .. 5)
 is($far->ask("SELECT zk_lock_acquire('/far', '0'), zk_lock_release('/far')"),
 	't|t', 'S44: a release that is cancelled completes');
 
-# When time is up, the contender is waited for a moment.  Cancel just then.
+# When time is up, the contender is waited for a moment.  Cancel just then.  If there
+# was no answer until then, it is no such end.
 $rival->ask("SELECT zk_lock_acquire('/far')");
 my %end;
-foreach (1 .. 20)
+for (my $try = 1; $try <= 50 && sum0(values %end) < 10; $try++)
 {
 	$proxy->hold_reply('delete');
-	$far->send("SELECT zk_lock_acquire('/far', '200 ms')");
+	$far->send("SELECT zk_lock_acquire('/far', '500 ms')");
 	wait_for(sub { $proxy->fired > $fired }, 'the delete');
 	$fired = $proxy->fired;
 	kill 'INT', $far->pid;
-	$end{ $far->answer eq 'f' ? 'refused' : $far->sqlstate }++;
+	my $end = $far->answer eq 'f' ? 'refused' : $far->sqlstate;
+	$end{$end}++ unless $end eq '08006';
 	die 'the lock is held' if $far->ask('SELECT count(*) FROM zk_locks');
 	$proxy->pass;
 	$ensemble->wait_for_queue('/far', 1);
@@ -222,8 +234,9 @@ foreach (1 .. 20)
 note explain \%end;
 is_deeply([ grep { !/^(57014|refused)$/ } keys %end ],
 	[], 'S44: a wait is cancelled after its end');
+is(sum0(values %end), 10, 'S44: a few times');
 $rival->ask("SELECT zk_lock_release('/far')");
-is($far->ask("SELECT zk_lock_acquire('/far', '1 s'), zk_lock_release('/far')"),
+is($far->ask("SELECT zk_lock_acquire('/far', '20 s'), zk_lock_release('/far')"),
 	't|t', 'S44: which leaves nothing behind');
 
 # ---- Signals are for the backend's own thread alone (S65).
