@@ -57,7 +57,7 @@ is(($ensemble->packets($zk->session_id))[0], $received + 3,
 # The proxy: what it forwards it counts.
 
 my $proxy = $ensemble->proxy;
-my $client = ZkProbe->new($proxy->address, 2000);
+my $client = ZkProbe->new($proxy->address, 10000);
 is($proxy->connections, 1, 'a client comes through the proxy');
 is_deeply([ keys %{ $proxy->sessions } ],
 	[ $client->session_id ], 'which learns its session');
@@ -82,7 +82,7 @@ is($proxy->fired, 1, 'the proxy says that it struck');
 
 # A request that gets lost.
 
-$client = ZkProbe->new($proxy->address, 2000);
+$client = ZkProbe->new($proxy->address, 10000);
 $proxy->cut_before_request('create', 2);
 ($rc) = $client->call('create', '/first');
 is($rc, 0, 'the first of two passes');
@@ -94,7 +94,7 @@ ok($zk->stat('/first'), 'while the first does');
 
 # A reply that is held, and the session with it.
 
-$client = ZkProbe->new($proxy->address, 4000);
+$client = ZkProbe->new($proxy->address, 6000);
 my $id = $client->session_id;
 $proxy->hold_reply('delete');
 my $other = fork // die "fork: $!";
@@ -189,7 +189,7 @@ $three->restart_server($leader);
 is(scalar(my @all = $three->followers), 2, 'the old leader follows');
 
 my ($paused) = $three->followers;
-my $stuck = ZkProbe->new($three->address($paused), 3000);
+my $stuck = ZkProbe->new($three->address($paused), 6000);
 $three->pause_server($paused);
 is(($stuck->call('get', '/shared'))[0],
 	-7, 'a paused server does not answer its clients');
