@@ -14,16 +14,17 @@ use ZkEnsemble;
 use ZkPsql;
 use ZkTest qw(time_to_end);
 
-# As long as the servers allow: what comes within milliseconds does not come by
+# So long that what comes within milliseconds, or a second or two, does not come by
 # itself.
-my $ensemble = ZkEnsemble->new('main', tick_time => 500);
+my $ensemble =
+  ZkEnsemble->new('main', tick_time => 500, maxSessionTimeout => 60000);
 my $main = zk_cluster('main', $ensemble,
 	settings => {
-		'zklock.session_timeout' => '10s',
+		'zklock.session_timeout' => '20s',
 		restart_after_crash => 'on'
 	});
 my $other = zk_cluster('other', $ensemble,
-	settings => { 'zklock.session_timeout' => '10s' });
+	settings => { 'zklock.session_timeout' => '20s' });
 my $rival = ZkPsql->new($other);
 my $path = '/exit';
 
@@ -75,13 +76,17 @@ sub handover
 	return $time - $start;
 }
 
+# What is not measured more than once must be over by then, in seconds: the machine
+# may stand still for a moment.
+my $late = 8;
+
 # Three times; the machine may be busy with other things at times.
 sub at_once
 {
 	my ($what, $round) = @_;
 	my @times = map { $round->() } 1 .. 3;
 	cmp_ok(min(@times), '<', 0.05, "S47: $what: within milliseconds");
-	cmp_ok(max(@times), '<', 3, "S47: $what: every time");
+	cmp_ok(max(@times), '<', $late, "S47: $what: every time");
 	return;
 }
 
@@ -175,17 +180,17 @@ sub three_backends
 	return ($holder, $waiter, $idle);
 }
 
-# What is left of them must not be, at the latest after that many seconds.
+# What is left of them must not be.
 sub nothing_is_left
 {
-	my ($what, $seconds) = @_;
+	my ($what) = @_;
 	my $start = time;
 	wait_for(sub { $ensemble->queue('/exit-other') == 1 }, 'the waiter to go');
 
 	# The rival's, and that of the probe.
 	wait_for(sub { keys %{ $ensemble->connections } == 2 },
 		'the connections to go');
-	cmp_ok(time - $start, '<', $seconds, "$what: nothing is left behind");
+	cmp_ok(time - $start, '<', $late, "$what: nothing is left behind");
 	$rival->ask("SELECT zk_lock_release_all()");
 	return;
 }
@@ -193,15 +198,15 @@ sub nothing_is_left
 $control->quit;
 my @backends = three_backends();
 cmp_ok(handover(sub { $main->stop('fast'); return; }),
-	'<', 1, 'S47: pg_ctl stop -m fast: the lock is handed over');
-nothing_is_left('S47: pg_ctl stop -m fast', 1);
+	'<', $late, 'S47: pg_ctl stop -m fast: the lock is handed over');
+nothing_is_left('S47: pg_ctl stop -m fast');
 $main->start;
 
 @backends = three_backends();
 my $postmaster = $main->{_pid};
 cmp_ok(handover(sub { $main->kill9; return; }),
-	'<', 1, 'S47: the postmaster is killed: the lock is handed over');
-nothing_is_left('S47: the postmaster is killed', 1);
+	'<', $late, 'S47: the postmaster is killed: the lock is handed over');
+nothing_is_left('S47: the postmaster is killed');
 time_to_end($_->pid) foreach @backends;
 
 # As long as it is known to the system it cannot be started again.
@@ -238,9 +243,9 @@ foreach my $round (1 .. 3)
 	end_client($holder);
 }
 cmp_ok(min(@ends), '<', 0.65, 'S47: a frozen ensemble holds up an end for 500 ms');
-cmp_ok(max(@ends), '<', 1.5, 'S47: every time');
+cmp_ok(max(@ends), '<', $late, 'S47: every time');
 cmp_ok(min(@thaws), '<', 0.3, 'S47: what the backend said at its end is heard');
-cmp_ok(max(@thaws), '<', 3, 'S47: every time');
+cmp_ok(max(@thaws), '<', $late, 'S47: every time');
 
 @ends = map {
 	my $holder = new_holder();
@@ -252,7 +257,7 @@ cmp_ok(max(@thaws), '<', 3, 'S47: every time');
 	$took;
 } 1 .. 3;
 cmp_ok(min(@ends), '<', 0.65, 'S47: nor does it hold up a waiter any longer');
-cmp_ok(max(@ends), '<', 1.5, 'S47: every time');
+cmp_ok(max(@ends), '<', $late, 'S47: every time');
 
 @ends = map {
 	my $newcomer = ZkPsql->new($main);
@@ -272,25 +277,24 @@ cmp_ok(max(@ends), '<', 1.5, 'S47: every time');
 	$took;
 } 1 .. 3;
 cmp_ok(min(@ends), '<', 0.65, 'S69: nor one that is about to connect');
-cmp_ok(max(@ends), '<', 1.5, 'S69: every time');
+cmp_ok(max(@ends), '<', $late, 'S69: every time');
 $ensemble->wait_for_queue($path, 0);
 
 # Together, not one after the other.
-@backends = map { ZkPsql->new($main) } 1 .. 5;
-$backends[$_]->ask("SELECT zk_lock_acquire('/exit-$_')") foreach 0 .. 4;
+my $many = 16;
+@backends = map { ZkPsql->new($main) } 1 .. $many;
+$backends[ $_ - 1 ]->ask("SELECT zk_lock_acquire('/exit-$_')") foreach 1 .. $many;
 $ensemble->pause;
 my $start = time;
 $main->stop('fast');
 my $took = time - $start;
 $ensemble->resume;
 note sprintf 'pg_ctl stop -m fast took %.3f s', $took;
-cmp_ok($took, '<', 1.9, 'S47: pg_ctl stop -m fast of five while it is frozen');
-foreach my $n (0 .. 4)
-{
-	wait_for(sub { $ensemble->queue("/exit-$n") == 0 }, 'the locks to be free',
-		5);
-}
-pass('S47: all of them are heard afterwards');
+cmp_ok($took, '<', 0.3 * $many,
+	"S47: pg_ctl stop -m fast of $many while it is frozen");
+$start = time;
+$ensemble->wait_for_queue("/exit-$_", 0) foreach 1 .. $many;
+cmp_ok(time - $start, '<', $late, 'S47: all of them are heard afterwards');
 $main->start;
 
 # ---- Without a connection nothing can be said: the session has to expire.
@@ -298,7 +302,7 @@ $main->start;
 my $proxy = $ensemble->proxy;
 my $cut_off = new_holder(
 	'zklock.servers' => $proxy->address,
-	'zklock.session_timeout' => '2s');
+	'zklock.session_timeout' => '6s');
 $took = undef;
 my $free = handover(
 	sub {
@@ -310,16 +314,16 @@ my $free = handover(
 		$took = time_to_end($cut_off->pid);
 		return;
 	});
-cmp_ok($took, '<', 1.5, 'S49: a backend ends without a connection');
+cmp_ok($took, '<', 4, 'S49: a backend ends without a connection');
 cmp_ok($free, '>', 1, 'S49: its lock is not free at once');
-cmp_ok($free, '<', 8, 'S49: but after the session timeout');
+cmp_ok($free, '<', 6 + $late, 'S49: but after the session timeout');
 end_client($cut_off);
 $proxy->pass;
 
 # ---- An end that nobody sees coming: one backend is killed, so the others go
 # without a word (S48).
 
-@backends = three_backends('zklock.session_timeout' => '2s');
+@backends = three_backends('zklock.session_timeout' => '3s');
 $free = handover(
 	sub {
 		kill 'KILL', $backends[0]->pid;
@@ -327,23 +331,23 @@ $free = handover(
 		$main->poll_query_until('postgres', 'SELECT true')
 		  or die 'the cluster does not restart';
 		my $new = ZkPsql->new($main);
-		is($new->ask("SELECT zk_lock_acquire('/exit-new', '5 s')"),
+		is($new->ask("SELECT zk_lock_acquire('/exit-new', '20 s')"),
 			't', 'S48: a new backend works before the old locks are free');
 		$new->quit;
 		return;
 	});
 cmp_ok($free, '>', 1, 'S48: the lock of a killed backend is not free at once');
-cmp_ok($free, '<', 8, 'S48: but after the session timeout');
-nothing_is_left('S48: a backend is killed', 5);
+cmp_ok($free, '<', 3 + $late, 'S48: but after the session timeout');
+nothing_is_left('S48: a backend is killed');
 my $new = new_holder();
 pass('S48: a new backend gets the lock');
 $new->quit;
 
-@backends = three_backends('zklock.session_timeout' => '2s');
+@backends = three_backends('zklock.session_timeout' => '3s');
 $free = handover(sub { $main->stop('immediate'); return; });
 cmp_ok($free, '>', 1, 'pg_ctl stop -m immediate: not at once');
-cmp_ok($free, '<', 8, 'but after the session timeout');
-nothing_is_left('pg_ctl stop -m immediate', 5);
+cmp_ok($free, '<', 3 + $late, 'but after the session timeout');
+nothing_is_left('pg_ctl stop -m immediate');
 $main->start;
 $new = new_holder();
 pass('a new backend gets the lock');
