@@ -15,10 +15,11 @@ use ZkPsql;
 use ZkResolver;
 use ZkTest qw(cpu_time time_to_end);
 
-# What is to happen at once: the machine may be busy with other things, so the
-# fastest of a few tries has to, and none may be much slower.
+# What is to happen at once: the machine may be busy with other things, or stand still
+# for a moment, so the fastest of a few tries has to, and none may take as long as a
+# ZooKeeper session or a connection may.
 my $tries = 3;
-my $late = 1.5;
+my $late = 5;
 
 my $ensemble = ZkEnsemble->new('main', maxSessionTimeout => 60000);
 my $node = zk_cluster(
@@ -310,7 +311,7 @@ foreach my $role (sort keys %proxy)
 	$session{$role} = ZkPsql->new(
 		$node,
 		'zklock.servers' => by_name($proxy{$role}),
-		'zklock.session_timeout' => '6s');
+		'zklock.session_timeout' => '8s');
 	is($session{$role}->ask("SELECT zk_lock_acquire('/stall/$role')"),
 		't', "the $role is connected");
 }
@@ -360,7 +361,7 @@ kill 'TERM', $waiter->pid;
 cmp_ok(time_to_end($waiter->pid),
 	'<', $late, 'S47: the resolver hangs: a backend ends');
 $ensemble->wait_for_queue('/stall/holder', 0);
-cmp_ok(time - $start, '<', 3, 'S47: and its lock is free');
+cmp_ok(time - $start, '<', $late, 'S47: and its lock is free');
 $waiter->{psql}{run}->finish;
 $holder->quit;
 is_deeply([ $resolver->asked ], [], 'nobody has asked the resolver');
