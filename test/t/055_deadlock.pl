@@ -196,7 +196,7 @@ resolve('S72: at the same time', undef,
 hold('a1', '/A');
 hold('b1', '/B');
 begin_wait('a1', '/B');
-$session{b1}->ask("SET LOCAL lock_timeout = '50ms'");
+$session{b1}->ask("SET LOCAL deadlock_timeout = '30s'; SET LOCAL lock_timeout = '2s'");
 $session{b1}->ask(lock_of('/A'));
 is($session{b1}->sqlstate, '55P03', 'S72: lock_timeout before deadlock_timeout');
 like($session{b1}->errors, qr/"cluster":"a".*"pid":${\$session{a1}->pid}\b/,
@@ -416,6 +416,7 @@ foreach my $impatient ('a1', 'b1')
 	hold('b1', '/B');
 	my ($patient) = grep { $_ ne $impatient } 'a1', 'b1';
 	$session{$impatient}->ask("SET LOCAL deadlock_timeout = '50ms'");
+	$session{$patient}->ask("SET LOCAL deadlock_timeout = '3s'");
 	begin_wait('a1', '/B');
 	$since = time;
 	begin_wait('b1', '/A');
@@ -450,7 +451,7 @@ is($session{a1}->answer, 't', 'granted');
 wait_for_published(0);
 $session{a1}->ask('COMMIT');
 
-wait_in_public("lock_timeout = '1s'");
+wait_in_public("lock_timeout = '3s'");
 $session{a1}->answer;
 is($session{a1}->sqlstate, '55P03', 'lock_timeout');
 wait_for_published(0);
@@ -479,7 +480,7 @@ my $far = zk_cluster(
 	'd', $proxy,
 	settings => {
 		deadlock_timeout => '300ms',
-		'zklock.session_timeout' => '6s'
+		'zklock.session_timeout' => '10s'
 	});
 $session{d1} = ZkPsql->new($far);
 $cluster{d} = $far;
@@ -512,7 +513,7 @@ wait_for_published(0);
 # The answer to the create is lost; what was created is deleted with the wait.
 hold('d1', '/A');
 hold('b1', '/B');
-$session{d1}->ask("SET LOCAL lock_timeout = '3s'");
+$session{d1}->ask("SET LOCAL deadlock_timeout = '2s'; SET LOCAL lock_timeout = '6s'");
 $session{d1}->send(lock_of('/B'));
 $ensemble->wait_for_queue('/B', 2);
 my $struck = $proxy->fired;
