@@ -14,13 +14,13 @@ use ZkTest qw(time_to_end);
 
 # How long the next holder waits, and how much later it may have the lock on a busy
 # machine, in seconds.
-my $delay = 2;
+my $delay = 3;
 my $late = 8;
 
 my $ensemble = ZkEnsemble->new('main', tick_time => 500);
 my $proxy = $ensemble->proxy;
 my %settings = (
-	'zklock.session_timeout' => '2s',
+	'zklock.session_timeout' => '3s',
 	'zklock.lock_delay' => "${delay}s",
 	autovacuum => 'off');
 my $main = zk_cluster('main', $ensemble,
@@ -86,7 +86,7 @@ sub handover
 }
 
 # The rival has seen it sooner than this script, by less than this.
-my $margin = 0.5;
+my $margin = 1.5;
 
 sub delayed
 {
@@ -134,11 +134,11 @@ is($rival->ask("SELECT zk_lock_acquire('$path', '0')"),
 is($rival->errors, '', 'without an error');
 is(scalar(my @queue = $ensemble->queue($path)), 0, 'and leaves no contender');
 is(marks($path), 1, 'nor a mark of its own');
-is($rival->ask("SELECT zk_lock_acquire('$path', '300 ms')"),
+is($rival->ask("SELECT zk_lock_acquire('$path', '2 s')"),
 	'f', 'S142: so does a timeout');
 is(scalar(@queue = $ensemble->queue($path)), 0, 'which leaves none, either');
 $rival->ask('BEGIN');
-$rival->ask("SET LOCAL lock_timeout = '200 ms'");
+$rival->ask("SET LOCAL lock_timeout = '2 s'");
 $rival->ask("SELECT zk_lock_acquire('$path')");
 is($rival->sqlstate, '55P03', 'S142: lock_timeout is an error');
 like($rival->errors,
