@@ -120,9 +120,9 @@ is_gone('/fifo');
 
 $first->ask(acquire('/try', 1));
 is($second->ask(acquire('/try', 1, "'0'")), 'f', 'S131: a try in vain is false');
-is($second->ask(acquire('/try', 1, "'100 ms'")),
+is($second->ask(acquire('/try', 1, "'2 s'")),
 	'f', 'S131: so is a timeout that runs out');
-$second->ask("SET lock_timeout = '100ms'");
+$second->ask("SET lock_timeout = '2s'");
 $second->ask(acquire('/try', 1));
 is($second->sqlstate, '55P03', 'S131: lock_timeout');
 my ($holder) = $ensemble->queue('/try');
@@ -144,7 +144,7 @@ foreach my $round (1 .. 10)
 	$second->send(acquire('/cancel', 1));
 	$ensemble->wait_for_queue('/cancel', 2);
 	kill('INT', $second->pid);
-	$second->answer(10);
+	$second->answer;
 	is($second->sqlstate, '57014', 'S131: a wait is cancelled');
 	$ensemble->wait_for_queue('/cancel', 1);
 }
@@ -385,9 +385,9 @@ $$;
 PROCEDURE
 
 my $rounds = 60;
-my @workers = map { ZkPsql->new($node, 'zklock.session_timeout' => '2s') } 1 .. 9;
+my @workers = map { ZkPsql->new($node) } 1 .. 9;
 my $lost = ZkPsql->new($far_node, 'zklock.session_timeout' => '2s');
-my @doomed = map { ZkPsql->new($node, 'zklock.session_timeout' => '2s') } 1 .. 4;
+my @doomed = map { ZkPsql->new($node) } 1 .. 4;
 is($lost->ask(acquire('/load', 3)), 't', 'one in the other cluster has a permit');
 $_->send("CALL work($rounds)") foreach @workers;
 $_->send('CALL work(100000)') foreach @doomed;
