@@ -13,11 +13,11 @@ use ZkEnsemble;
 use ZkPsql;
 
 my $ensemble = ZkEnsemble->new('main',
-	minSessionTimeout => 2000, maxSessionTimeout => 6000);
+	minSessionTimeout => 4000, maxSessionTimeout => 6000);
 my $zk = $ensemble->zk;
 my $proxy = $ensemble->proxy;
 my $node = zk_cluster('holder', $proxy,
-	settings => { 'zklock.session_timeout' => '2s' });
+	settings => { 'zklock.session_timeout' => '4s' });
 my $rival_node = zk_cluster('rival', $ensemble);
 
 $node->safe_psql('postgres', 'CREATE TABLE work (step text)');
@@ -89,7 +89,7 @@ $patient->quit;
 
 # ---- The timeout that counts is the negotiated one (S8).
 
-foreach ([ '1min', '00:00:06' ], [ '1s', '00:00:02' ])
+foreach ([ '1min', '00:00:06' ], [ '1s', '00:00:04' ])
 {
 	my ($asked, $negotiated) = @$_;
 	my $session = ZkPsql->new($node, 'zklock.session_timeout' => $asked);
@@ -100,9 +100,9 @@ foreach ([ '1min', '00:00:06' ], [ '1s', '00:00:02' ])
 		$negotiated, "asked for $asked, the servers give $negotiated");
 	$rival->send("SELECT zk_lock_acquire('/negotiated')");
 	$ensemble->wait_for_queue('/negotiated', 2);
+	my $start = time;
 	$session->ask("SELECT zk_lock_verify('/negotiated')");
 	$proxy->freeze;
-	my $start = time;
 	$session->wait_until_lost('/negotiated');
 	my $took = time - $start;
 	ok(!$rival->answered, "S8: $asked: lost before the rival holds it");
