@@ -36,6 +36,20 @@ sub ask_servers
 	return time - $start;
 }
 
+# In how many seconds does something end?  If that is not within the limit there are two
+# more tries, as the machine may stand still for a moment.
+sub time_taken
+{
+	my ($limit, $try) = @_;
+	my $took;
+	foreach (1 .. 3)
+	{
+		$took = $try->();
+		last if $took < $limit;
+	}
+	return $took;
+}
+
 # After an error: the backend is idle, and works with the real ensemble.
 sub check_backend
 {
@@ -48,8 +62,7 @@ sub check_backend
 			sleep 1;
 			return cpu_time($session->pid) - $before < 0.1;
 		},
-		'the backend to be idle',
-		10);
+		'the backend to be idle');
 	pass("$what: afterwards the backend does not burn a processor");
 	$session->ask("SET zklock.connect_timeout = '10s'");
 	ask_servers($session, $real);
@@ -64,11 +77,12 @@ sub check_servers
 {
 	my ($what, $servers, $sqlstate, $message, $limit) = @_;
 	my $session = ZkPsql->new($node);
-	my $took = ask_servers($session, $servers);
+	$limit //= $connect_timeout + 0.5;
+	my $took = time_taken($limit, sub { ask_servers($session, $servers) });
 	is($session->sqlstate, $sqlstate, "$what: SQLSTATE $sqlstate");
 	like($session->errors, $message, "$what: message");
 	like($session->errors, qr/lock "\/bad"/, "$what: it names the lock");
-	cmp_ok($took, '<', $limit // $connect_timeout + 0.5, "$what: in time");
+	cmp_ok($took, '<', $limit, "$what: in time");
 	check_backend($what, $session);
 	$session->quit;
 	return;
@@ -225,11 +239,11 @@ foreach my $case (
 		});
 	my $liar = ZkPsql->new($node);
 	my $log_start = -s $node->logfile;
-	my $took = ask_servers($liar, $peer, ", '1 s'");
+	my $took = time_taken(2.5, sub { ask_servers($liar, $peer, ", '2 s'") });
 	like($liar->sqlstate, qr/^0800[16]$/, "$what: SQLSTATE");
 	like($liar->errors, qr/could not acquire lock "\/bad": /,
 		"$what: it names the lock");
-	cmp_ok($took, '<', 1.5, "$what: in time");
+	cmp_ok($took, '<', 2.5, "$what: in time");
 	like(slurp_file($node->logfile, $log_start),
 		qr/giving up the connection to \Q$peer\E: (?:it )?$reason/,
 		"$what: the server log says why");
@@ -267,8 +281,10 @@ sub forward
 }
 
 my $address = new_peer(\&forward);
-my $poisoned = ZkPsql->new($node);
-my $bystander = ZkPsql->new($node);
+my %patient =
+  ('zklock.connect_timeout' => '20s', 'zklock.session_timeout' => '10s');
+my $poisoned = ZkPsql->new($node, %patient);
+my $bystander = ZkPsql->new($node, %patient);
 is($bystander->ask("SELECT zk_lock_acquire('/bystander')"),
 	't', 'another backend holds a lock');
 ask_servers($poisoned, $address);
@@ -283,13 +299,13 @@ like($poisoned->errors, qr/WARNING: .*lock "\/bad" had been lost/,
 	'H7: its release says so');
 foreach my $servers ($address, $real)
 {
-	my $took = ask_servers($poisoned, $servers);
+	my $took = time_taken(1, sub { ask_servers($poisoned, $servers) });
 	is($poisoned->sqlstate, '08006',
 		'H7: no lock can be acquired any more: SQLSTATE');
 	like($poisoned->errors,
 		qr/ZooKeeper client library has failed in this backend/,
 		'H7: message');
-	cmp_ok($took, '<', 1.5, 'H7: in time');
+	cmp_ok($took, '<', 1, 'H7: at once');
 }
 is($poisoned->ask('SELECT count(*) FROM pg_class') > 0,
 	1, 'H7: the backend lives on');
@@ -306,8 +322,7 @@ wait_for(
 			"SELECT count(*) FROM pg_stat_activity WHERE pid = ${\$poisoned->pid}"
 		) == 0;
 	},
-	'the backend to end',
-	5);
+	'the backend to end');
 pass('H7: it ends as any other');
 ask_servers($bystander, $real);
 is($bystander->sqlstate, '', 'H7: its lock is free, in the end');
