@@ -182,7 +182,7 @@ SELECT zk_lock_release('/1');
 -- shared to exclusive with nobody else: a second contender, not its own
 -- deadlock (S36, S74)
 SELECT zk_lock_acquire('/1', shared => true);
-SELECT zk_lock_acquire('/1', '5 s');
+SELECT zk_lock_acquire('/1', '20 s');
 SELECT * FROM my_locks;
 SELECT position, mode, granted, own FROM zk_lock_queue('/1');
 SELECT zk_lock_release('/1', true);
@@ -213,7 +213,7 @@ SELECT zk_lock_acquire('/1'), zk_lock_acquire('/2', shared => true);
 DISCARD ALL;
 SET zklock.root = '/zklock_regress';
 SELECT path FROM zk_locks;
-SELECT zk_lock_acquire('/1', '5 s');
+SELECT zk_lock_acquire('/1', '20 s');
 DISCARD PLANS;
 RESET ALL;
 SELECT path FROM zk_locks;

@@ -33,7 +33,7 @@ SELECT * FROM my_locks;
 
 -- what is held is only counted; the rest is acquired
 SELECT zk_lock_acquire('{/d,/c,/a}'::text[], '0');
-SELECT zk_lock_acquire(paths => '{/a,/d}', shared => true, timeout => '1 s');
+SELECT zk_lock_acquire(paths => '{/a,/d}', shared => true, timeout => '20 s');
 SELECT * FROM my_locks;
 SELECT zk_lock_release_all();
 SELECT * FROM my_locks;

@@ -92,7 +92,7 @@ is($session{near}->ask("SELECT zk_lock_acquire('/a', '0')"),
 	'f', 'S28: a try fails');
 is($session{near}->errors, '', 'without an error');
 is(scalar(my @queue = $ensemble->queue('/a')), 0, 'and leaves no contender');
-is($session{near}->ask("SELECT zk_lock_acquire('/a', '300 ms')"),
+is($session{near}->ask("SELECT zk_lock_acquire('/a', '2 s')"),
 	'f', 'S28: so does a timeout');
 is(scalar(@queue = $ensemble->queue('/a')), 0, 'which leaves none, either');
 is($session{primary}->ask("SELECT zk_lock_acquire('/a', '0')"),
@@ -103,7 +103,7 @@ is($session{other}->ask("SELECT zk_lock_acquire('/a', '0')"),
 $session{other}->ask("SELECT zk_lock_release('/a')");
 
 $session{near}->ask('BEGIN');
-$session{near}->ask("SET LOCAL lock_timeout = '200 ms'");
+$session{near}->ask("SET LOCAL lock_timeout = '2 s'");
 $session{near}->ask("SELECT zk_lock_acquire('/a')");
 is($session{near}->sqlstate, '55P03', 'lock_timeout is an error');
 like(
@@ -122,7 +122,7 @@ like($session{near}->errors,
 	'and says what it was for');
 $ensemble->wait_for_queue('/a', 0);
 
-is( $session{near}->ask("SELECT zk_lock_acquire('{/free,/a}'::text[], '200 ms')"),
+is( $session{near}->ask("SELECT zk_lock_acquire('{/free,/a}'::text[], '2 s')"),
 	'f', 'of several locks all wait');
 is(@queue = $ensemble->queue('/free'), 0, 'none is left');
 is($session{near}->ask("SELECT zk_lock_acquire('/free', '0')"),
@@ -152,7 +152,7 @@ $session{primary}->ask("INSERT INTO work VALUES ('/xact')");
 $session{primary}->ask('COMMIT');
 foreach my $name ('other', 'far')
 {
-	is($session{$name}->ask("SELECT zk_lock_acquire('/xact', '10 s')"),
+	is($session{$name}->ask("SELECT zk_lock_acquire('/xact', '20 s')"),
 		't', "the lock goes by way of $name");
 	$session{$name}->ask("SELECT zk_lock_release('/xact')");
 }
@@ -171,7 +171,7 @@ $session{primary}->ask("INSERT INTO work VALUES ('/job')");
 $session{primary}->ask("SELECT zk_job_end('/job')");
 $session{primary}->ask('COMMIT');
 $ensemble->wait_for_queue('/job', 0);
-is($session{near}->ask("SELECT zk_job_begin('/job', '2026-01-02', '300 ms')"),
+is($session{near}->ask("SELECT zk_job_begin('/job', '2026-01-02', '2 s')"),
 	'f', 'a run of a job waits for what the one before has committed');
 wait_for_replay('near', '/job', "SELECT zk_job_begin('/job', '2026-01-02')");
 resume_replay('near');
@@ -179,13 +179,13 @@ is($session{near}->answer, 't', 'and is begun when that is there');
 is(seen('near', '/job'), 1, 'with the work');
 is($session{near}->ask("SELECT zk_job_end('/job')"),
 	't', 'it can be ended on a standby');
-is( $session{other}->ask("SELECT zk_job_begin('/job', '2026-01-02', '10 s')"),
+is( $session{other}->ask("SELECT zk_job_begin('/job', '2026-01-02', '20 s')"),
 	'f', 'and is known to be done elsewhere');
 
 # ---- The lock is a lock while its holder waits for replay.
 
 $session{near}->ask('SELECT zk_session_close()');
-$session{near}->ask("SET zklock.session_timeout = '2 s'");
+$session{near}->ask("SET zklock.session_timeout = '3 s'");
 pause_replay('near');
 work('primary', '/long');
 wait_for_replay('near', '/long');
@@ -218,7 +218,7 @@ $session{primary}->ask("INSERT INTO work VALUES ('/async')");
 my $unflushed = $session{primary}->ask(
 	'SELECT pg_current_wal_insert_lsn() > pg_current_wal_flush_lsn()');
 $session{primary}->ask("SELECT zk_lock_release('/async')");
-is($session{near}->ask("SELECT zk_lock_acquire('/async', '10 s')"),
+is($session{near}->ask("SELECT zk_lock_acquire('/async', '20 s')"),
 	't', 'S29: a commit that is not flushed is not waited for');
 is($unflushed . seen('near', '/async'), 't0', 'S29: nor is it there');
 kill 'CONT', $writer;
@@ -244,7 +244,7 @@ is($session{near}->ask('SELECT pg_is_in_recovery()'),
 
 $primary->wait_for_catchup($node{far});
 work('near', '/timeline');
-is($session{far}->ask("SELECT zk_lock_acquire('/timeline', '500 ms')"),
+is($session{far}->ask("SELECT zk_lock_acquire('/timeline', '2 s')"),
 	'f', 'a standby on the old timeline waits for the new one');
 $session{far}->quit;
 $node{far}->enable_streaming($node{near});
@@ -264,7 +264,7 @@ $session{far}->ask('SELECT zk_lock_release_all()');
 foreach my $name ('near', 'far')
 {
 	work('primary', "/branch/$name") for 1 .. 3;
-	is($session{$name}->ask("SELECT zk_lock_acquire('/branch/$name', '10 s')"),
+	is($session{$name}->ask("SELECT zk_lock_acquire('/branch/$name', '20 s')"),
 		't', "$name: what was committed on a branch that was left is not waited for");
 	like(
 		$session{$name}->errors,
@@ -273,7 +273,7 @@ foreach my $name ('near', 'far')
 	is(seen($name, "/branch/$name"), 0, "$name: for it is not there");
 	$session{$name}->ask("SELECT zk_lock_release('/branch/$name')");
 }
-is($session{primary}->ask("SELECT zk_lock_acquire('/timeline', '10 s')"),
+is($session{primary}->ask("SELECT zk_lock_acquire('/timeline', '20 s')"),
 	't', 'nor is it where the others have left');
 like($session{primary}->errors, qr/which timeline 1 of this server does not include/,
 	'which is told, too');

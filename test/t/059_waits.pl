@@ -133,9 +133,9 @@ is($control->ask('SELECT zk_blocking_pids(0), zk_blocking_pids(NULL)'),
 $control->ask("SELECT pg_cancel_backend(${\$third->pid})");
 $third->answer;
 is(row($third, '*'), '', 'cancelled: gone');
-foreach my $how ("'300 ms'", 'NULL')
+foreach my $how ("'2 s'", 'NULL')
 {
-	$third->ask("SET lock_timeout = '300ms'") if $how eq 'NULL';
+	$third->ask("SET lock_timeout = '2s'") if $how eq 'NULL';
 	begin_wait($third, "SELECT zk_lock_acquire('$path', $how)");
 	$third->answer;
 	is(row($third, '*'), '', "timeout $how: gone");
