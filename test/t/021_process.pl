@@ -154,7 +154,7 @@ foreach my $round (1 .. 50)
 }
 is($cancelled, 50, 'S65: fifty cancels end fifty waits');
 $waiter->quit;
-is($session->ask("SELECT zk_lock_acquire('/process', '5 s')"),
+is($session->ask("SELECT zk_lock_acquire('/process', '20 s')"),
 	't', 'and then a lock can be had');
 $session->ask("SELECT zk_lock_release('/process')");
 
@@ -315,7 +315,7 @@ $session->ask('SELECT zk_lock_release_all()');
 # lines.
 
 $offset = -s $node->logfile;
-@backends = map { ZkPsql->new($node, 'zklock.session_timeout' => '2s') } 1 .. 4;
+@backends = map { ZkPsql->new($node, 'zklock.session_timeout' => '5s') } 1 .. 4;
 $_->ask("SELECT zk_lock_acquire('/outage', shared => true)")
   foreach @backends[ 0 .. 2 ];
 $backends[3]->send("SELECT zk_lock_acquire('/outage', '60 s')");

@@ -120,7 +120,7 @@ foreach my $what (sort keys %data)
 	my $theirs =
 	  $zk->create('/zklock/strange/_c_1-lock-', $data{$what},
 		'ephemeral,sequential');
-	$writer->ask("BEGIN; SET LOCAL lock_timeout = '200ms'", 'quiet');
+	$writer->ask("BEGIN; SET LOCAL lock_timeout = '2s'", 'quiet');
 	$writer->ask("SELECT zk_lock_acquire('/strange')");
 	is($writer->sqlstate, '55P03', "S104: $what: a lock that a stranger holds");
 	like($writer->errors, qr/waits for contender "_c_1-lock-\d{10}"$shown{$what}; 1 must go first/,
@@ -162,7 +162,7 @@ my $length = length $zk->get('/zklock/names/' . ($ensemble->queue('/names'))[0])
 note "$length bytes";
 cmp_ok($length, '<', 1024, 'S104: less than a kilobyte');
 
-$late->ask("SET lock_timeout = '200ms'");
+$late->ask("SET lock_timeout = '2s'");
 $late->ask("SELECT zk_lock_acquire('/names')");
 is($late->sqlstate, '55P03', 'S104: who waits for it in vain');
 like($late->errors, qr/waits for contender "_c_\S+" \(\{"cluster":"/,
