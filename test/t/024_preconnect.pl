@@ -233,8 +233,8 @@ wait_for_sessions(0, 'S150: all of them are closed');
 
 my %short = (
 	'zklock.preconnect' => 'on',
-	'zklock.session_timeout' => '2s',
-	'zklock.connect_timeout' => '1s');
+	'zklock.session_timeout' => '3s',
+	'zklock.connect_timeout' => '3s');
 $ensemble->pause;
 my $patient = connect_with($node, %short);
 is($patient->ask('SELECT 1'),
@@ -250,7 +250,7 @@ wait_for(sub { $patient->zk_session->{state} eq 'closed' },
 	'the attempts to end');
 pass('S150: after zklock.connect_timeout nobody goes on trying');
 $ensemble->resume;
-is($patient->ask("SELECT zk_lock_acquire('/hang', '10 s')"),
+is($patient->ask("SELECT zk_lock_acquire('/hang', '20 s')"),
 	't', 'S150: when they go on, so do locks');
 $patient->quit;
 wait_for_sessions(0, 'S150: what was left expires');

@@ -80,7 +80,7 @@ sub check_in_place
 my $leader = $ensemble->leader;
 $ensemble->kill_server($leader);
 wait_for(sub { ($ensemble->leader // $leader) != $leader },
-	'another leader to be elected');
+	'another leader to be elected', 60);
 check_in_place('the leader killed');
 $ensemble->start_server($leader);
 
@@ -133,7 +133,7 @@ $ensemble->start_server($dead);
 $leader = $ensemble->leader;
 my ($first, $second) = $ensemble->followers;
 my $cut_off = session_at($ensemble->address($first),
-	'zklock.session_timeout' => '3s');
+	'zklock.session_timeout' => '4s');
 my $rival = session_at($ensemble->address($second));
 $cut_off->ask("SELECT zk_lock_acquire('/cut-off')");
 $rival->send("SELECT zk_lock_acquire('/cut-off')");
@@ -168,7 +168,7 @@ wait_for(sub { $ensemble->followers == 2 }, 'all servers to be back', 60);
 # ---- A member without a majority serves reads at best (S38).
 
 my $minority = session_at($ensemble->address(1),
-	'zklock.session_timeout' => '3s', 'zklock.connect_timeout' => '1s');
+	'zklock.session_timeout' => '4s', 'zklock.connect_timeout' => '4s');
 $minority->ask("SELECT zk_lock_acquire('/minority')");
 $ensemble->stop_server($_) foreach (2, 3);
 wait_for(sub { ($ensemble->mntr(1)->{server_state} // '') eq 'read-only' },

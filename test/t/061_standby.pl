@@ -12,7 +12,10 @@ use ZkPsql;
 
 # long timeouts are allowed, for a lock that has to outlive a server's restart
 my $ensemble = ZkEnsemble->new('main', maxSessionTimeout => 60000);
-my $primary = zk_cluster('primary', $ensemble, allows_streaming => 1);
+my %settings = ('zklock.session_timeout' => '60s');
+my $primary = zk_cluster('primary', $ensemble,
+	allows_streaming => 1,
+	settings => \%settings);
 $primary->safe_psql('postgres', 'CREATE TABLE job (ran_on text)');
 $primary->backup('base');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
@@ -20,8 +23,7 @@ $standby->init_from_backup($primary, 'base', has_streaming => 1);
 $standby->append_conf('postgresql.conf', "cluster_name = 'standby'");
 $standby->start;
 $primary->wait_for_catchup($standby);
-my $other = zk_cluster('other', $ensemble,
-	settings => { 'zklock.session_timeout' => '60s' });
+my $other = zk_cluster('other', $ensemble, settings => \%settings);
 
 my %node = (primary => $primary, standby => $standby, other => $other);
 my %session = map { $_ => ZkPsql->new($node{$_}) } keys %node;
@@ -71,7 +73,7 @@ foreach my $name ('primary', 'standby')
 		'f', "$name: and excludes");
 	$session->ask('COMMIT');
 	is($session->errors, '', "$name: it commits");
-	is($session{other}->ask("SELECT zk_lock_acquire('/read-only', '5 s')"),
+	is($session{other}->ask("SELECT zk_lock_acquire('/read-only', '20 s')"),
 		't', "$name: which releases the lock");
 	$session{other}->ask("SELECT zk_lock_release('/read-only')");
 }
@@ -177,7 +179,7 @@ SKIP:
 	my $six = ZkEnsemble->new('six', address => '::1');
 	my $session = ZkPsql->new($other, 'zklock.servers' => $six->address(1));
 	like($six->address(1), qr/^\[::1\]:\d+$/, 'a server listens on IPv6 only');
-	is($session->ask("SELECT zk_lock_acquire('/six', '10 s')"),
+	is($session->ask("SELECT zk_lock_acquire('/six', '20 s')"),
 		't', 'a lock is acquired over IPv6');
 	is($session->zk_session->{server},
 		$six->address(1), 'zk_session shows the address');
