@@ -14,7 +14,7 @@ my $ensemble = ZkEnsemble->new('main');
 my %node = map {
 	$_ => zk_cluster($_, $ensemble,
 		settings => {
-			'zklock.session_timeout' => '2s',
+			'zklock.session_timeout' => '5s',
 			max_prepared_transactions => 2,
 			restart_after_crash => 'on'
 		})
@@ -132,7 +132,7 @@ foreach my $case (
 my $rounds = 12;
 foreach my $round (1 .. $rounds)
 {
-	my $run = "SELECT run_job('/race', " . due($round) . ", '20 s')";
+	my $run = "SELECT run_job('/race', " . due($round) . ", '30 s')";
 	$_->send($run, 'quiet') foreach values %session;
 	my @answers = sort map { $_->answer } values %session;
 	is("@answers", 'f f t', "S111: round $round: one of three runs the job");
