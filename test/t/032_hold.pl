@@ -15,7 +15,7 @@ my $ensemble = ZkEnsemble->new('main');
 # Commits take 20 ms, so that there is time to get in before their end.
 my $node = zk_cluster('main', $ensemble,
 	settings => {
-		'zklock.session_timeout' => '3s',
+		'zklock.session_timeout' => '6s',
 		fsync => 'on',
 		commit_delay => 20000,
 		commit_siblings => 0
@@ -30,10 +30,10 @@ my %meanwhile = (
 	'idle' => 'SELECT 1',
 	'computing' => q(
 		DO $$ BEGIN
-			WHILE clock_timestamp() < now() + interval '13 s' LOOP
+			WHILE clock_timestamp() < now() + interval '19 s' LOOP
 			END LOOP;
 		END $$),
-	'asleep' => 'SELECT pg_sleep(13)');
+	'asleep' => 'SELECT pg_sleep(19)');
 my %session;
 my %before;
 
@@ -49,7 +49,7 @@ $session{$_}->answer foreach keys %meanwhile;
 foreach my $name (sort keys %meanwhile)
 {
 	is($session{$name}->ask('SELECT state FROM zk_locks'),
-		'held', "S110: $name: the lease runs after four session timeouts");
+		'held', "S110: $name: the lease runs after three session timeouts");
 	is($session{$name}->ask($session_row),
 		$before{$name}, "S110: $name: in one session without a reconnect");
 	$session{$name}->ask('COMMIT');

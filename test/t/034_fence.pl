@@ -45,7 +45,7 @@ my $other = ZkPsql->new($node);
 # it holds.
 sub short_lived
 {
-	return ZkPsql->new($node, 'zklock.session_timeout' => '3s',
+	return ZkPsql->new($node, 'zklock.session_timeout' => '4s',
 		'zklock.servers' => $proxy->address, @_);
 }
 
