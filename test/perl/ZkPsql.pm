@@ -134,7 +134,7 @@ sub answer
 	my $psql = $self->{psql};
 
 	wait_for(sub { $self->answered }, 'the end of a statement',
-		$seconds // 60);
+		$seconds // 120);
 	($self->{errors} = $psql->{stderr}) =~ s/$self->{mark}//;
 	$self->{errors} =~ s/^psql:<stdin>:\d+: //mg;
 	(my $output = $psql->{stdout}) =~ s/$self->{mark}//;

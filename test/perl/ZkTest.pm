@@ -45,14 +45,14 @@ foreach my $signal (qw(INT TERM HUP))
 =item wait_for($condition, $what, $seconds)
 
 Call the condition every 10 ms until it returns something true, and return
-that.  Dies, saying what was waited for, when the time (default: 30 s) is over.
+that.  Dies, saying what was waited for, when the time (default: 60 s) is over.
 
 =cut
 
 sub wait_for
 {
 	my ($condition, $what, $seconds) = @_;
-	my $deadline = time + ($seconds // 30);
+	my $deadline = time + ($seconds // 60);
 	while (1)
 	{
 		my $result = $condition->();

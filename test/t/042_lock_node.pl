@@ -168,7 +168,8 @@ is( $many->ask(
 	'', 'S93: ten thousand locks, one after the other');
 is($many->errors, '', 'S93: are acquired and released');
 wait_for(sub { $quiet->znode_count == $znodes },
-	'the znodes of ten thousand locks to go');
+	'the znodes of ten thousand locks to go',
+	120);
 pass('S93: and leave not a single znode behind, nor does their root stay');
 
 done_testing();

@@ -130,7 +130,7 @@ wait_for(
 		$_->{run}->pump_nb foreach @waiters;
 		return $queued == $many + 1 || complaints();
 	},
-	'all to queue up', 120);
+	'all to queue up', 240);
 is(complaints(), '', 'no client has an error');
 is($queued, $many + 1, "S91: $many backends wait for one lock");
 cmp_ok(requests_each('to queue up', @start),
