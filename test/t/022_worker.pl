@@ -16,7 +16,7 @@ my $publisher = zk_cluster('publisher', $ensemble,
 	allows_streaming => 'logical');
 my $subscriber = zk_cluster('subscriber', $ensemble,
 	settings => {
-		'zklock.session_timeout' => '2s',
+		'zklock.session_timeout' => '4s',
 		wal_retrieve_retry_interval => '100ms'
 	});
 

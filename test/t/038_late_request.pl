@@ -40,23 +40,39 @@ foreach my $session ($holder, $rival)
 {
 	$session->ask("SELECT zk_lock_acquire('/late'), zk_lock_release('/late')");
 }
-$holder->ask('BEGIN');
-$holder->ask("INSERT INTO work VALUES ('late')");
 
 # From the last that was heard of the idle session until shortly before its client
 # gives the connection up: it says something a quarter of the timeout later, and
-# has the patience to wait for the answer for another one.
-$proxy->count;
-wait_for(sub { $proxy->count->{exists} }, 'the idle session to be heard');
-my $frozen = time;
-$proxy->freeze_requests;
-$proxy->accepted;
-sleep($session_timeout * 0.45);
-$holder->send("SELECT zk_lock_acquire_xact('/late')");
-$proxy->pass;
-is($holder->answer, 't', 'after a silence the holder acquires');
-$ensemble->pause_server($follower);
-is($proxy->accepted, 0, 'over the connection that it had');
+# has the patience to wait for the answer for another one.  Returns when that was, and
+# whether the client has kept the connection: not on a machine that was busy at the
+# wrong moment.
+sub acquire_late
+{
+	$holder->ask('BEGIN');
+	$holder->ask("INSERT INTO work VALUES ('late')");
+	$proxy->count;
+	wait_for(sub { $proxy->count->{exists} }, 'the idle session to be heard');
+	my $silent_since = time;
+	$proxy->freeze_requests;
+	$proxy->accepted;
+	sleep($session_timeout * 0.45);
+	$holder->send("SELECT zk_lock_acquire_xact('/late')");
+	$proxy->pass;
+	is($holder->answer, 't', 'after a silence the holder acquires');
+	$ensemble->pause_server($follower);
+	return ($silent_since, $proxy->accepted == 0);
+}
+
+my ($frozen, $kept) = acquire_late();
+foreach (1 .. 3)
+{
+	last if $kept;
+	$ensemble->resume_server($follower);
+	$holder->ask('ROLLBACK');
+	$ensemble->wait_for_queue('/late', 0);
+	($frozen, $kept) = acquire_late();
+}
+ok($kept, 'over the connection that it had');
 my $granted = time;
 $rival->send("SELECT zk_lock_acquire('/late')");
 wait_for(sub { $holder->ask('SELECT state FROM zk_locks', 'quiet') eq 'lost' },
