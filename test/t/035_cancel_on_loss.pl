@@ -19,7 +19,7 @@ my $ensemble = ZkEnsemble->new('main',
 my $proxy = $ensemble->proxy;
 my $node = zk_cluster('main', $proxy,
 	settings => {
-		'zklock.session_timeout' => '3s',
+		'zklock.session_timeout' => '6s',
 		'zklock.on_lock_loss' => 'cancel'
 	});
 
@@ -146,17 +146,22 @@ my ($lost_at) = $holder->errors =~ /lost at (.*)\.$/m;
 my $late = $observer->ask(
 	"SELECT extract(epoch FROM '$after'::timestamptz - '$lost_at')");
 note "cancelled $late s after the loss";
-cmp_ok($late, '<', 2, 'cancelled right after the loss');
+cmp_ok($late, '<', 5, 'cancelled right after the loss');
 
-# ---- report: nothing is cancelled, but the commit is refused.
+# ---- report: nothing is cancelled, but the commit is refused.  The loss is known
+# after a quarter of the session timeout, if the server leaves the connection open.
 
 begin_work('/report', "SET zklock.on_lock_loss = 'report'");
-$holder->send('SELECT count(*) FROM generate_series(1, 3), pg_sleep(1)');
+$holder->send('SELECT count(*) FROM generate_series(1, 3), pg_sleep(4)');
 wait_until_busy("wait_event = 'PgSleep'");
 expire();
 is($holder->answer, 3, 'report: the statement goes on');
-is($holder->ask("SELECT state FROM zk_locks WHERE path = '/report'"),
-	'lost', 'report: the lock is lost');
+wait_for(
+	sub {
+		$holder->ask("SELECT state FROM zk_locks WHERE path = '/report'", 1) eq
+		  'lost';
+	},
+	'the loss to be known');
 $holder->ask('COMMIT');
 is($holder->sqlstate, 'ZKL01', 'report: the commit fails');
 is(committed('/report'), 0, 'report: nothing was committed');
@@ -194,25 +199,29 @@ $holder->answer;
 is($holder->sqlstate, '57014', "a user's cancel is a user's cancel");
 $holder->ask('ROLLBACK');
 
-# A loss at any moment of release and of what comes after it.
+# A loss at any moment of release and of what comes after it.  It is known some time
+# after the session has expired: the library waits for a sixtieth of the timeout before
+# it connects again.  If it meets the release itself, that is cancelled as whatever
+# runs, and the lock not released.
 my %outcome;
-foreach (1 .. 50)
+foreach (1 .. 30)
 {
 	$holder->ask("SELECT zk_lock_acquire('/storm')");
 	$zk_session = $holder->ask('SELECT session_id FROM zk_session()');
-	$holder->send('SELECT pg_sleep(0.1);SELECT zk_lock_release_all();'
-		  . 'SELECT count(*) FROM generate_series(1, 3), pg_sleep(0.1)');
-	sleep rand 0.15;
+	$holder->send('SELECT pg_sleep(0.3);SELECT zk_lock_release_all();'
+		  . 'SELECT count(*) FROM generate_series(1, 3), pg_sleep(0.2)');
+	sleep rand 0.4;
 	expire();
 	my $answer = $holder->answer;
-	$outcome{ $answer =~ /^3$/m ? 'went on' : 'cancelled' }++;
+	my $released = $answer =~ /^[01]$/m;
+	$outcome{ !$released ? 'met the release' : $answer =~ /^3$/m ? 'went on' : 'cancelled' }++;
 	$outcome{$_}++ foreach $holder->errors =~ /^ERROR: +(\w+)/mg;
 	$holder->ask('SELECT zk_lock_release_all()');
 }
 note explain \%outcome;
 is($outcome{cancelled} // 0, 0, 'what came after the release went on');
 cmp_ok($outcome{ZKL01} // 0, '>', 3, 'what came before it was cancelled');
-is_deeply([ grep { !/^(went on|ZKL01)$/ } keys %outcome ],
+is_deeply([ grep { !/^(went on|met the release|ZKL01)$/ } keys %outcome ],
 	[], 'and no other error came of it');
 
 done_testing();
