@@ -260,7 +260,7 @@ test_identity(void)
 	ok(release(id), "it is released");
 	is_int(logged("sesame"), 0, "and again none has");
 	zoo_set_debug_level(ZOO_LOG_LEVEL_WARN);
-	ok(zk_client_stop(client, 5000), "the client stops");
+	ok(zk_client_stop(client, 30000), "the client stops");
 }
 
 /* Somebody else, or with another password, is refused the same lock. */
@@ -280,7 +280,7 @@ test_refused(const char *credential, ZkError error)
 	   strstr(status.detail, "app") == NULL, "which names the znode, and nobody");
 	zk_contender_abandon(client, id);
 	ok(wait_no_contenders(), "nothing is left of it");
-	ok(zk_client_stop(client, 5000), "the client stops");
+	ok(zk_client_stop(client, 30000), "the client stops");
 }
 
 int
@@ -292,7 +292,7 @@ main(void)
 	test_no_list();
 	test_no_delete();
 	test_no_read();
-	ok(zk_client_stop(client, 5000), "the client stops");
+	ok(zk_client_stop(client, 30000), "the client stops");
 	test_checks();
 	test_identity();
 	test_refused("app:other", ZK_ERR_AUTH);

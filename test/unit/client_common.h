@@ -22,7 +22,7 @@
 #include "client.h"
 #include "tap.h"
 
-#define DEADLINE	ZK_MS(15000)
+#define DEADLINE	ZK_MS(60000)
 #define OWNER		"{\"pid\":1}"
 
 /*

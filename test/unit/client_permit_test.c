@@ -428,7 +428,7 @@ main(void)
 	test_many();
 	test_expiry();
 	test_cycles(rounds);
-	ok(zk_client_stop(client, 5000), "the client stops in time");
+	ok(zk_client_stop(client, 30000), "the client stops in time");
 	zookeeper_close(stranger);
 	return done_testing();
 }

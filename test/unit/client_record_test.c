@@ -594,7 +594,7 @@ test_stop(void)
 	leave_record(node, 1);
 	id = acquire_recorded(node, ZK_EXCLUSIVE);
 	note(id, 2);
-	ok(zk_client_stop(client, 5000), "the client stops");
+	ok(zk_client_stop(client, 30000), "the client stops");
 	is_int(run_of(node), 2, "and has written the record of what it held");
 	ok(wait_children(node, 0), "no contender is left");
 }

@@ -706,7 +706,7 @@ test_stop(void)
 
 	node_path(node, "stop");
 	acquire(node, ZK_EXCLUSIVE);
-	ok(zk_client_stop(client, 5000), "the client stops in time");
+	ok(zk_client_stop(client, 30000), "the client stops in time");
 	is_int(children(node), 0, "and its contenders are gone with it");
 }
 
@@ -733,7 +733,7 @@ test_unreachable(const char *list, ZkError error, bool definite,
 	   definite ? "" : "not ");
 	diag("%s: %s", what, status.detail);
 	zk_contender_abandon(client, id);
-	ok(zk_client_stop(client, 5000), "%s: the client stops in time", what);
+	ok(zk_client_stop(client, 30000), "%s: the client stops in time", what);
 }
 
 int

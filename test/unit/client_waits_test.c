@@ -248,7 +248,7 @@ main(void)
 	test_away();
 	test_reading();
 	test_too_many();
-	ok(zk_client_stop(client, 5000), "the client stops in time");
+	ok(zk_client_stop(client, 30000), "the client stops in time");
 	zookeeper_close(stranger);
 	return done_testing();
 }
