@@ -215,7 +215,9 @@ node_path(char *node, const char *name)
 	snprintf(node, 128, "%s/%s", root, name);
 }
 
-/* Connect as somebody else, or take up a ZooKeeper session. */
+/*
+ * Connect as somebody else, or take up a ZooKeeper session, unless that is over.
+ */
 static inline zhandle_t *
 open_handle(const clientid_t *id)
 {
@@ -230,7 +232,8 @@ open_handle(const clientid_t *id)
 	zh = zookeeper_init2(servers, NULL, 6000, id, NULL, ZOO_NO_LOG_CLIENTENV,
 						 zk_log_callback);
 	pthread_sigmask(SIG_SETMASK, &saved, NULL);
-	while (zoo_state(zh) != ZOO_CONNECTED_STATE && zk_now() < deadline)
+	while (zoo_state(zh) != ZOO_CONNECTED_STATE &&
+		   zoo_state(zh) != ZOO_EXPIRED_SESSION_STATE && zk_now() < deadline)
 		usleep(1000);
 	return zh;
 }
