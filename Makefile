@@ -119,7 +119,7 @@ LINT = $(or $(CLANG),clang) -fsyntax-only -std=gnu11 -Wall -Wextra -Werror \
 	-D_GNU_SOURCE
 
 # Of the bench, what needs no packages that only the bench has.
-BENCH_SOURCES = $(addprefix test/bench/,peer.c raw.c pgpeer.c \
+BENCH_SOURCES = $(addprefix test/bench/,peer.c raw.c pgpeer.c awake.c \
 	$(if $(wildcard /usr/include/hiredis/hiredis.h),redispeer.c))
 
 .PHONY: lint
