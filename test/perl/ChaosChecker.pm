@@ -31,7 +31,7 @@ a list of those that contradict it, in words
 
 =item documented
 
-a list of those that would, if README.md did not say that this can happen: a
+a list of those that would, if doc/explanation.md did not say that this can happen: a
 commit that was under way, past the guard, when its backend was stopped or
 another client closed its ZooKeeper session; and one by the session guard, soon
 after another client closed the session, for the lease does not know of that.
@@ -158,7 +158,7 @@ sub in_words
 	  map { $_ // 0 } @{$section}{qw(commit_sent commit_returned commit)};
 }
 
-# ---- What README.md says can happen.
+# ---- What doc/explanation.md says can happen.
 
 # Was the section's backend stopped while it committed, for long enough to lose
 # a lock?

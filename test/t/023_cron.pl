@@ -1,4 +1,4 @@
-# A job that pg_cron begins on every replica, as the README has it: it runs on one
+# A job that pg_cron begins on every replica, as doc/howto-pg_cron.md has it: it runs on one
 # of them for each fire time.  pg_cron's unit is the minute, so this takes one.
 
 use strict;
