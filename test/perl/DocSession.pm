@@ -1,0 +1,151 @@
+
+=pod
+
+=head1 NAME
+
+DocSession - psql, as whoever follows the documentation has it before them
+
+=head1 SYNOPSIS
+
+  my $session = DocSession->new($node, 'tutorial');
+  $session->send("SELECT zk_lock_acquire('/a')");
+  print $session->output;
+
+=head1 DESCRIPTION
+
+Unlike ZkPsql, which is made to ask for values, this one keeps the output as it is
+shown to people, errors and notices in between.
+
+=cut
+
+package DocSession;
+
+use strict;
+use warnings;
+
+use IPC::Run;
+use ZkTest;
+
+=pod
+
+=head1 METHODS
+
+=over
+
+=item DocSession->new($node, $database)
+
+=item $session->pid()
+
+Of its backend.
+
+=cut
+
+sub new
+{
+	my ($class, $node, $database) = @_;
+	my $self = bless {
+		node => $node,
+		database => $database,
+		in => '',
+		out => '',
+		blocks => 0
+	}, $class;
+
+	local $ENV{PGCLIENTENCODING} = 'UTF8';
+	local $ENV{PGAPPNAME};
+	delete $ENV{PGAPPNAME};
+	$self->{run} = IPC::Run::start(
+		[ 'psql', '-X', '-q', '-d', $node->connstr($database) ],
+		'<', \$self->{in}, '>', \$self->{out}, '2>&1');
+	$self->send('\pset footer off');
+	$self->send('SELECT pg_backend_pid() AS pid \gset');
+	$self->send('\echo :pid');
+	($self->{pid}) = $self->output =~ /^(\d+)$/m;
+	return $self;
+}
+
+sub pid { return $_[0]->{pid}; }
+
+=pod
+
+=item $session->send($text, $failing)
+
+Have it executed, do not wait for that.  It ends with the first error, and psql with
+it, unless there may be errors.
+
+=item $session->waits()
+
+Does the backend wait for a lock, and know for whose?
+
+=cut
+
+sub send
+{
+	my ($self, $text, $failing) = @_;
+	my $mark = 'end of block ' . ++$self->{blocks};
+	my $stop = $failing ? 0 : 1;
+
+	chomp $text;
+	$self->{mark} = qr/^\Q$mark\E\n/m;
+	$self->{in} .= "\\set ON_ERROR_STOP $stop\n$text\n";
+	$self->{in} .= "\\echo '$mark'\n" unless $text =~ /^\\q$/m;
+	$self->{run}->pump_nb;
+	return;
+}
+
+sub waits
+{
+	my ($self) = @_;
+	$self->{run}->pump_nb unless $self->ended;
+	return $self->{node}->safe_psql($self->{database},
+		'SELECT count(*) FROM zk_lock_waits'
+		  . " WHERE pid = $self->{pid} AND holder_owner IS NOT NULL") == 1;
+}
+
+=pod
+
+=item $session->output()
+
+Wait until all that was sent was executed, or psql has ended, and return what it has
+put out since the last time.
+
+=item $session->ended()
+
+Has psql ended?
+
+=item $session->quit()
+
+=back
+
+=cut
+
+sub ended
+{
+	my ($self) = @_;
+	return !$self->{run}->pumpable;
+}
+
+sub output
+{
+	my ($self) = @_;
+	wait_for(
+		sub {
+			$self->{run}->pump_nb if $self->{run}->pumpable;
+			return $self->ended || $self->{out} =~ $self->{mark};
+		},
+		'the end of a block',
+		120);
+	(my $output = $self->{out}) =~ s/$self->{mark}//;
+	$self->{out} = '';
+	return $output;
+}
+
+sub quit
+{
+	my ($self) = @_;
+	$self->{in} .= "\\q\n" unless $self->ended;
+	$self->{run}->finish;
+	return;
+}
+
+1;
