@@ -632,6 +632,8 @@ extern void zk_permit_announce(ZkClient *client, int slot);
 
 /* in recorder.c: the record of its lock */
 extern bool zk_record_due(ZkClient *client, const Contender *contender);
+extern bool zk_record_end_pending(ZkClient *client, const Contender *contender);
+extern void zk_record_ended(ZkClient *client, const Contender *gone);
 extern bool zk_record_ready(ZkClient *client, int slot);
 extern void zk_record_op(ZkClient *client, Contender *contender, zoo_op_t *op,
 						 char *path, char *text);

@@ -40,6 +40,7 @@ gone(ZkClient *client, int slot)
 
 	zk_contender_unwatch(c);
 	zk_marks_forget(c);
+	zk_record_ended(client, c);
 	zk_group_dissolve(client, slot);
 	if (c->successor != ZK_NO_SLOT)
 	{
@@ -157,7 +158,7 @@ zk_contender_advance(ZkClient *client, int slot)
 				zk_send_parent(client, slot);
 			else if (c->grouped)
 				zk_send_group(client, slot);
-			else
+			else if (!zk_record_end_pending(client, c))
 				zk_send_create(client, slot);
 			break;
 		case ZK_CREATING:

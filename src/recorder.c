@@ -91,6 +91,47 @@ zk_record_due(ZkClient *client, const Contender *c)
 }
 
 /*
+ * Has another contender of this client's for the same lock still to write down that a
+ * run has ended?  Who asks for the lock after that queues up when it is written:
+ * ours never stand in each other's way, so it would be granted at once, with the
+ * record of before, and begin the same run again.
+ */
+bool
+zk_record_end_pending(ZkClient *client, const Contender *c)
+{
+	ZkRecord	note;
+
+	if (c->room == NULL)
+		return false;
+	for (int i = 0; i < client->used; i++)
+	{
+		const Contender *other = &client->contenders[i];
+
+		if (other->in_use && other->unwanted && strcmp(other->node, c->node) == 0 &&
+			zk_record_due(client, other) && take_note(client, other, &note) &&
+			note.has_run)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The contender is gone, and so nothing of it is pending: see what comes next for
+ * those that zk_record_end_pending() has kept.
+ */
+void
+zk_record_ended(ZkClient *client, const Contender *gone)
+{
+	for (int i = 0; gone->room != NULL && i < client->used; i++)
+	{
+		const Contender *c = &client->contenders[i];
+
+		if (c->in_use && c->state == ZK_WANTED && strcmp(c->node, gone->node) == 0)
+			zk_contender_touch(client, i);
+	}
+}
+
+/*
  * The record cannot be written.  That is not to keep the lock from anybody: the
  * contender goes without.  The server log is told, as maybe nobody looks at the
  * contender any more.

@@ -187,6 +187,16 @@ is($two->answer, 'f', 'with the commit it has ended');
 is(runs('/xact'), 1, 'and the work is done');
 is(status('/xact'), '1|-1|', 'as is shown');
 
+# The backend that has ended a run does not wait for that with its commit.  Below a root
+# that is not there the mark takes longest.
+foreach my $number (1 .. 5)
+{
+	my $twice = "SELECT run_job('/twice', " . due($number) . ", '30 s');";
+	is( $node{one}->safe_psql('postgres', $twice x 2,
+			connstr => $node{one}->connstr('postgres') . " options='-c zklock.root=/again$number'"),
+		"t\nf", 'S111: who has ended a run with its commit cannot begin it again');
+}
+
 # ---- The runner dies.
 
 $two->ask("SELECT zk_job_begin('/killed', " . due(1) . ')');
