@@ -234,6 +234,7 @@ InitMaterializedSRF(FunctionCallInfo fcinfo, bits32 flags)
 	TupleDesc	desc;
 	bool		random_access;
 
+	(void) flags;
 	Assert(flags == 0);
 	if (rsinfo == NULL || !IsA(rsinfo, ReturnSetInfo))
 		ereport(ERROR,
