@@ -626,7 +626,7 @@ sub check_crashes
 	foreach my $line (@{ $self->{facts}{crashes} })
 	{
 		next
-		  if $line =~ /process \(PID (\d+)\) was terminated by signal 9\b/
+		  if $line =~ /(?:process|backend) \(PID (\d+)\) was terminated by signal 9\b/
 		  && $killed{$1};
 		push @{ $claim->{violations} }, $line;
 	}

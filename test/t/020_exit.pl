@@ -356,7 +356,7 @@ $new->quit;
 # ---- No other backend has crashed.
 
 my @crashes = slurp_file($main->logfile) =~
-  /server process \(PID \d+\) (?:was terminated by signal \d+|exited with .*)/g;
+  /(?:server process|client backend) \(PID \d+\) (?:was terminated by signal \d+|exited with .*)/g;
 is(scalar(@crashes), 1, 'S48: one backend was killed, by us');
 like($crashes[0], qr/signal 9$/, 'and none has crashed')
   or diag(@crashes);
