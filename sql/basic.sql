@@ -90,8 +90,11 @@ SET zklock.servers = 'localhost:0';
 SET zklock.servers = 'localhost:2181,';
 SET zklock.servers = 'localhost:2181/chroot';
 SET zklock.servers = '::1:2181';
+-- a range is told in other words from PostgreSQL 17 on
+\set VERBOSITY sqlstate
 SET zklock.session_timeout = '999ms';
 SET zklock.connect_timeout = 0;
+\set VERBOSITY default
 SET zklock.commit_guard = 'nosuch';
 SET zklock.on_lock_loss = 'nosuch';
 SET zklock.znode_style = 'nosuch';
