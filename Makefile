@@ -83,7 +83,7 @@ SHLIB_EXPORTS = src/exports.txt
 
 # An assertion of libzookeeper_mt or a thread that cannot be created must not
 # end the server: where the library's archive is installed, link that, and put
-# our own hands on the calls it makes.
+# our own hands on the calls it makes.  It may want the mathematical library.
 ZOOKEEPER_ARCHIVE := $(filter /%, \
 	$(shell $(CC) -print-file-name=libzookeeper_mt.a))
 ifneq ($(ZOOKEEPER_ARCHIVE),)
@@ -91,7 +91,7 @@ CLIENT_CPPFLAGS = -DZKLOCK_STATIC_LIBRARY
 SHLIB_LINK = $(ZOOKEEPER_ARCHIVE) -Wl,--exclude-libs,ALL \
 	$(addprefix -Wl$(comma)--wrap=,__assert_fail pthread_create pthread_join pipe \
 		socket close recv send adaptor_send_queue adaptor_finish zookeeper_interest \
-		zookeeper_process)
+		zookeeper_process) -lm
 else
 SHLIB_LINK = -lzookeeper_mt
 endif
