@@ -9,6 +9,9 @@
 #   make chaos [SECONDS=n] [SEED=s] [KEEP=1]
 #				many faults at random, and a proof that nothing
 #				came of them; see test/chaos/README
+#   make matrix [SUITES="..."] [QUICK=1] [FOLDERS=...]
+#				every test, with the PostgreSQL and the ZooKeeper of
+#				other suites of Debian; as root; see test/matrix
 #   make bench [ROUNDS=n] [ONLY=...] [SETUPS=...] [PEERS=...] [AWAKE=1]
 #              [KEEP=1]
 #				how fast it is, and others are; see test/bench/README
@@ -147,13 +150,15 @@ all install uninstall installcheck clean lint check-symbols:
 
 endif
 
-.PHONY: demo demo-stop test chaos bench format model
+.PHONY: demo demo-stop test matrix chaos bench format model
 demo:
 	demo/run
 demo-stop:
 	demo/stop
 test:
 	test/run $(SUITE)
+matrix:
+	@test/matrix $(SUITES)
 chaos:
 	@CHAOS_SECONDS='$(SECONDS)' CHAOS_SEED='$(SEED)' test/chaos/run
 bench:
