@@ -111,7 +111,11 @@ sub read_line
 	{
 		my $fds = '';
 		vec($fds, fileno($self->{out}), 1) = 1;
-		select($fds, undef, undef, $deadline - time) > 0
+		my $left = $deadline - time;
+		my $ready = select($fds, undef, undef, $left > 0 ? $left : 0);
+		# the end of another program may interrupt it
+		next if $ready < 0 && $!{EINTR};
+		$ready > 0
 		  or croak "$self->{program} does not answer to \"$after\"";
 		sysread($self->{out}, $self->{buffer}, 65536, length $self->{buffer})
 		  or croak "$self->{program} ended at \"$after\"";
