@@ -124,6 +124,9 @@ COMMENT ON COLUMN zk_lock_fences.token IS 'the token';
 COMMENT ON COLUMN zk_lock_fences.since IS
 'when it first came to the fence, by the clock of this server';
 
+-- A dump has all fences: they guard the data that is in it, too, and without them
+-- a holder from before could write to what was restored.  There is nothing else to
+-- be dumped: locks, and jobs that were done, are ZooKeeper's.
 SELECT pg_extension_config_dump('zk_lock_fences', '');
 
 -- everybody may look: it tells no more of others than pg_locks does, and who
