@@ -34,7 +34,7 @@ sub shows_event
 	$session->send($sql);
 	wait_for(sub { $control->ask($query, 'quiet') eq $expected },
 		"$what to show as $expected");
-	pass("S160: $what shows as $expected");
+	pass("S151: $what shows as $expected");
 	$control->ask("SELECT pg_cancel_backend(${\$session->pid})");
 	$session->answer;
 	is($session->sqlstate, '57014', 'and can be cancelled');
@@ -66,7 +66,7 @@ SKIP:
 			q(SELECT string_agg(name, ' ' ORDER BY name) FROM pg_wait_events
 			  WHERE type = 'Extension' AND name LIKE 'ZooKeeper%')),
 		'ZooKeeperConnect ZooKeeperLock ZooKeeperProof ZooKeeperRead ZooKeeperRelease',
-		'S160: all of them are in pg_wait_events');
+		'S151: all of them are in pg_wait_events');
 }
 
 SKIP:

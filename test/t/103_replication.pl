@@ -1,0 +1,175 @@
+# Logical replication of tables behind a fence (S163).  What is applied was written
+# under the lock, where it was written: so the trigger does not fire for it, and the
+# fence of the subscriber is not in its way.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkEnsemble;
+use ZkPsql;
+
+my $ensemble = ZkEnsemble->new('main');
+my %node = map {
+	$_ => zk_cluster(
+		$_, $ensemble,
+		allows_streaming => 'logical',
+		settings => { wal_retrieve_retry_interval => '100ms' })
+} qw(east west);
+my ($east, $west) = @node{qw(east west)};
+
+# Each table is written in one place and read in both.
+my %writer = (eastern => $east, western => $west);
+my %reader = (eastern => $west, western => $east);
+foreach my $node ($east, $west)
+{
+	$node->safe_psql(
+		'postgres', "CREATE TABLE $_ (step text PRIMARY KEY);
+		CREATE TRIGGER fence BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON $_
+			FOR EACH STATEMENT EXECUTE FUNCTION zk_lock_fence_trigger('/$_')")
+	  foreach sort keys %writer;
+}
+my %session = (east => ZkPsql->new($east), west => ZkPsql->new($west));
+my %here = (eastern => $session{east}, western => $session{west});
+my %there = (eastern => $session{west}, western => $session{east});
+
+sub subscribe
+{
+	my ($table) = @_;
+	$writer{$table}->safe_psql('postgres', "CREATE PUBLICATION $table FOR TABLE $table");
+	$reader{$table}->safe_psql('postgres',
+		"CREATE SUBSCRIPTION $table CONNECTION '"
+		  . $writer{$table}->connstr
+		  . " dbname=postgres' PUBLICATION $table");
+	$reader{$table}->poll_query_until('postgres',
+		"SELECT srsubstate = 'r' FROM pg_subscription_rel WHERE srrelid = '$table'::regclass")
+	  or die "waited in vain for $table to be synchronized";
+	return;
+}
+
+# Write under the lock, where the table is written.
+sub write_step
+{
+	my ($table, $step) = @_;
+	my $session = $here{$table};
+	$session->ask("BEGIN; SELECT zk_lock_acquire_xact('/$table');"
+		  . " INSERT INTO $table VALUES ('$step'); COMMIT");
+	is($session->errors, '', "$step is written to $table");
+	return;
+}
+
+# Both sides have the same in a table.
+sub same
+{
+	my ($table, $what) = @_;
+	$writer{$table}->wait_for_catchup($table);
+	is($reader{$table}->safe_psql('postgres', "TABLE $table ORDER BY step"),
+		$writer{$table}->safe_psql('postgres', "TABLE $table ORDER BY step"), $what);
+	return;
+}
+
+sub fences
+{
+	my ($node) = @_;
+	return $node->safe_psql('postgres',
+		"SELECT string_agg(path, ' ' ORDER BY path) FROM zk_lock_fences");
+}
+
+# ---- Both ways at once.
+
+write_step($_, 'before') foreach sort keys %writer;
+subscribe($_) foreach sort keys %writer;
+same($_, "S163: $_: the first copy needs no lock") foreach sort keys %writer;
+foreach my $table (sort keys %writer)
+{
+	write_step($table, 'one');
+	write_step($table, 'two');
+}
+same($_, "S163: $_: nor does what comes after it") foreach sort keys %writer;
+is(fences($east), '/eastern', 'S163: each side has the fences of its own writers');
+is(fences($west), '/western', 'and the other has its');
+
+# ---- A fence that somebody keeps on the subscriber.
+
+write_step('eastern', 'three');
+my $keeper = $there{eastern};
+$west->safe_psql('postgres', 'ALTER SUBSCRIPTION eastern DISABLE');
+$west->poll_query_until('postgres',
+	"SELECT pid IS NULL FROM pg_stat_subscription WHERE subname = 'eastern'")
+  or die 'waited in vain for the worker to end';
+write_step('eastern', 'four');
+$keeper->ask("BEGIN; SELECT zk_lock_acquire_xact('/eastern'), zk_lock_fence('/eastern')");
+is($keeper->errors, '', 'somebody keeps the fence where the table is read');
+$west->safe_psql('postgres', 'ALTER SUBSCRIPTION eastern ENABLE');
+same('eastern', 'S163: what is applied meanwhile does not wait for it');
+$keeper->ask("INSERT INTO eastern VALUES ('five')");
+is($keeper->errors, '', 'S163: who holds the lock there can write there, too');
+$keeper->ask('ROLLBACK');
+$keeper->ask("INSERT INTO eastern VALUES ('six')");
+is($keeper->sqlstate, '55000', 'S163: and who does not cannot');
+
+# ---- A trigger that is to fire always: what is applied row by row fires none for a
+# statement, but TRUNCATE and a first copy do, and the worker holds no lock.
+
+my $log_start = -s $west->logfile;
+$west->safe_psql('postgres', 'ALTER TABLE eastern ENABLE ALWAYS TRIGGER fence');
+write_step('eastern', 'seven');
+same('eastern', 'S163: ENABLE ALWAYS: rows are applied');
+$here{eastern}->ask(
+	"BEGIN; SELECT zk_lock_acquire_xact('/eastern'); TRUNCATE eastern; COMMIT");
+is($here{eastern}->errors, '', 'the table is emptied');
+wait_for(
+	sub {
+		slurp_file($west->logfile, $log_start) =~ /without holding lock "\/eastern"/;
+	},
+	'the worker to be stopped',
+	120);
+pass('S163: ENABLE ALWAYS: TRUNCATE stops the worker');
+write_step('western', 'eight');
+same('western', 'S163: and nothing else');
+$west->safe_psql('postgres', 'ALTER TABLE eastern ENABLE TRIGGER fence');
+write_step('eastern', 'nine');
+same('eastern', 'S163: as others are it is not fired, and the worker goes on');
+
+# ---- All tables, and then the other server takes over: the fences have come along.
+
+foreach my $table (sort keys %writer)
+{
+	$reader{$table}->safe_psql('postgres', "DROP SUBSCRIPTION $table");
+}
+$_->safe_psql('postgres', 'CREATE DATABASE whole') foreach ($east, $west);
+$_->safe_psql(
+	'whole', q{
+	CREATE EXTENSION zklock;
+	CREATE TABLE moved (step text PRIMARY KEY);
+	CREATE TRIGGER fence BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON moved
+		FOR EACH STATEMENT EXECUTE FUNCTION zk_lock_fence_trigger('/moved');})
+  foreach ($east, $west);
+$east->safe_psql('whole', 'CREATE PUBLICATION whole FOR ALL TABLES');
+$west->safe_psql('whole',
+	"CREATE SUBSCRIPTION whole CONNECTION '"
+	  . $east->connstr
+	  . " dbname=whole' PUBLICATION whole");
+my $move = q{
+	SELECT zk_lock_acquire('/moved');
+	INSERT INTO moved VALUES ('%s');
+	SELECT zk_lock_release('/moved');};
+$east->safe_psql('whole', sprintf $move, $_) foreach ('a', 'b');
+$west->poll_query_until('whole',
+	"SELECT count(*) > 0 AND bool_and(srsubstate = 'r') FROM pg_subscription_rel")
+  or die 'waited in vain for the tables to be synchronized';
+$east->wait_for_catchup('whole');
+my $fence = 'SELECT path, token FROM zk_lock_fences';
+is($west->safe_psql('whole', $fence),
+	$east->safe_psql('whole', $fence), 'S163: all tables: so are the fences');
+$west->safe_psql('whole', 'DROP SUBSCRIPTION whole');
+my $token = $west->safe_psql('whole', 'SELECT token FROM zk_lock_fences');
+$west->safe_psql('whole', sprintf $move, 'c');
+is($west->safe_psql('whole', 'TABLE moved ORDER BY step'),
+	"a\nb\nc", 'S163: the next holder writes on the other server');
+cmp_ok($west->safe_psql('whole', 'SELECT token FROM zk_lock_fences'),
+	'>', $token, 'with a newer token');
+
+done_testing();
