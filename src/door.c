@@ -550,10 +550,9 @@ void
 zk_queue_break(ZkClient *client, const char *node, const char *name,
 			   const char *who, bool only_revoke)
 {
-	Errand		errand;
+	Errand		errand = {.kind = only_revoke ? ERRAND_REVOKE : ERRAND_BREAK};
 	size_t		size = sizeof(ZK_BREAK_PREFIX) + strlen(who) + 1;
 
-	errand.kind = only_revoke ? ERRAND_REVOKE : ERRAND_BREAK;
 	errand.node = strdup(node);
 	errand.name = strdup(name);
 	errand.note = malloc(size);
