@@ -78,16 +78,25 @@ take_note(ZkClient *client, const Contender *c, ZkRecord *note)
 }
 
 /*
+ * What has to be written into the record when the contender is ended; false if
+ * nothing.  Only for who has held the lock to the end.
+ */
+static bool
+take_due_note(ZkClient *client, const Contender *c, ZkRecord *note)
+{
+	return c->room != NULL && !c->room->given_up && c->state == ZK_HELD &&
+		c->end == ZK_NONE && take_note(client, c, note);
+}
+
+/*
  * Does something have to be written into the record when the contender is ended?
- * Only for who has held the lock to the end.
  */
 bool
 zk_record_due(ZkClient *client, const Contender *c)
 {
 	ZkRecord	note;
 
-	return c->room != NULL && !c->room->given_up && c->state == ZK_HELD &&
-		c->end == ZK_NONE && take_note(client, c, &note);
+	return take_due_note(client, c, &note);
 }
 
 /*
@@ -108,8 +117,7 @@ zk_record_end_pending(ZkClient *client, const Contender *c)
 		const Contender *other = &client->contenders[i];
 
 		if (other->in_use && other->unwanted && strcmp(other->node, c->node) == 0 &&
-			zk_record_due(client, other) && take_note(client, other, &note) &&
-			note.has_run)
+			take_due_note(client, other, &note) && note.has_run)
 			return true;
 	}
 	return false;
@@ -122,7 +130,9 @@ zk_record_end_pending(ZkClient *client, const Contender *c)
 void
 zk_record_ended(ZkClient *client, const Contender *gone)
 {
-	for (int i = 0; gone->room != NULL && i < client->used; i++)
+	if (gone->room == NULL)
+		return;
+	for (int i = 0; i < client->used; i++)
 	{
 		const Contender *c = &client->contenders[i];
 
