@@ -766,7 +766,7 @@ extern bool zk_socket_peer(char *server, size_t size);
 extern ZkTime zk_socket_connecting_since(ZkTime disconnected_at);
 extern bool zk_socket_break_connection(void);
 
-/* in threads.c: the library's threads */
+/* in threads.c: the library's threads; the first with its archive only */
 extern bool zk_thread_completes(void);
 extern bool zk_threads_probe(void);
 extern void zk_threads_enter_init(void);

@@ -37,10 +37,10 @@
 
 #include "client.h"
 
+#ifdef ZKLOCK_STATIC_LIBRARY
+
 /* This thread runs completions just now, and is the I/O thread. */
 static __thread bool completing;
-
-#ifdef ZKLOCK_STATIC_LIBRARY
 
 /* What stands for the completion thread: no thread's number in glibc. */
 #define NO_THREAD		((pthread_t) 0)
@@ -169,12 +169,6 @@ __wrap_zookeeper_process(zhandle_t *zh, int events)
 	return rc;
 }
 
-#else
-
-#define LIBRARY_THREADS		2
-
-#endif							/* ZKLOCK_STATIC_LIBRARY */
-
 /*
  * Does the I/O thread run a completion, and is it this one?
  */
@@ -184,7 +178,9 @@ zk_thread_completes(void)
 	return completing;
 }
 
-#ifndef ZKLOCK_STATIC_LIBRARY
+#else
+
+#define LIBRARY_THREADS		2
 
 /*
  * The process's defaults for new threads, while ours are in their place.  Of
@@ -193,7 +189,7 @@ zk_thread_completes(void)
 static pthread_attr_t saved_attr;
 static bool attr_is_saved;
 
-#endif
+#endif							/* ZKLOCK_STATIC_LIBRARY */
 
 /*
  * Before zookeeper_init2(), on the helper thread: have its threads get small
