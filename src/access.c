@@ -151,7 +151,7 @@ zklock_check_acl(char **newval, void **extra, GucSource source)
  * the server log.  Throws 55P02.
  */
 void
-zklock_access_screen(Node * statement)
+zklock_access_screen(Node *statement)
 {
 	const VariableSetStmt *set;
 

@@ -184,7 +184,7 @@ max_backends_to_be(void)
  * with in one partition of the lock table: the first, and the next, NULL at last.
  */
 static inline PROCLOCK *
-proc_first_lock(PGPROC * proc, int partition)
+proc_first_lock(PGPROC *proc, int partition)
 {
 #if PG_VERSION_NUM < 160000
 	return (PROCLOCK *) SHMQueueNext(&proc->myProcLocks[partition],
@@ -199,7 +199,7 @@ proc_first_lock(PGPROC * proc, int partition)
 }
 
 static inline PROCLOCK *
-proc_next_lock(PGPROC * proc, int partition, PROCLOCK * lock)
+proc_next_lock(PGPROC *proc, int partition, PROCLOCK *lock)
 {
 #if PG_VERSION_NUM < 160000
 	return (PROCLOCK *) SHMQueueNext(&proc->myProcLocks[partition],

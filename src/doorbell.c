@@ -74,7 +74,7 @@ wait_event_info(ZkWaitEvent event)
  * PostgreSQL does if it cannot.
  */
 static void
-fill_wait_set(WaitEventSet * set)
+fill_wait_set(WaitEventSet *set)
 {
 	AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
 	AddWaitEventToSet(set, WL_SOCKET_READABLE,

@@ -123,7 +123,7 @@ connect_ahead(void)
  * happens to run, which has nothing to do with it and may have a password in it.
  */
 static void
-log_failure(const ErrorData * error)
+log_failure(const ErrorData *error)
 {
 	const char *detail = error->detail_log != NULL ? error->detail_log :
 		error->detail;

@@ -77,7 +77,7 @@ zklock_waited_for_locally(void)
 		LWLock	   *partition = LockHashPartitionLockByIndex(i);
 
 		LWLockAcquire(partition, LW_SHARED);
-		for (PROCLOCK * lock = proc_first_lock(MyProc, i);
+		for (PROCLOCK *lock = proc_first_lock(MyProc, i);
 			 lock != NULL && !found; lock = proc_next_lock(MyProc, i, lock))
 			found = lock->holdMask != 0 && lock->tag.myLock->nRequested >
 				lock->tag.myLock->nGranted;

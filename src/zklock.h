@@ -294,7 +294,7 @@ extern void zklock_access_loaded(void);
 extern bool zklock_check_auth(char **newval, void **extra, GucSource source);
 extern const char *zklock_show_auth(void);
 extern bool zklock_check_acl(char **newval, void **extra, GucSource source);
-extern void zklock_access_screen(Node * statement);
+extern void zklock_access_screen(Node *statement);
 extern uint64 zklock_access_stamp(void);
 extern char *zklock_credential(void);
 extern void zklock_wipe(char *credential);
