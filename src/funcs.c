@@ -388,7 +388,7 @@ foreign_text(const char *data, int length)
 
 /*
  * Fill in what a contender itself says, from the token on: token, since, age,
- * owner, and the columns that show the latter.
+ * owner, and the columns that show the latter; of a hidden one, nothing is known.
  */
 static void
 put_owner(const ZkQueueMember *member, TimestampTz now, Datum *values,
@@ -397,6 +397,7 @@ put_owner(const ZkQueueMember *member, TimestampTz now, Datum *values,
 	TimestampTz since = member->ctime_ms * 1000 -
 		(POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
 
+	nulls[0] = nulls[1] = nulls[2] = member->hidden;
 	values[0] = Int64GetDatum(member->czxid);
 	values[1] = TimestampTzGetDatum(since);
 	values[2] = DirectFunctionCall2(timestamp_mi, TimestampTzGetDatum(now),

@@ -107,7 +107,7 @@ take_head(ZkHolder *holder, const ZkQueueListing *listing, const ZkLock *lock,
 								 (int) sizeof(holder->owner) - 1);
 
 		/* gone before it could be read */
-		if (first->czxid == 0)
+		if (zk_member_gone(first))
 			continue;
 		strlcpy(holder->name, first->name, sizeof(holder->name));
 		holder->session = first->session_id;

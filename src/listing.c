@@ -82,10 +82,10 @@ read_complete(ZkClient *client)
 	}
 	for (int i = 0; i < listing->count; i++)
 	{
-		if (listing->members[i].czxid != 0)
-			listing->members[count++] = listing->members[i];
-		else
+		if (zk_member_gone(&listing->members[i]))
 			free(listing->members[i].name);
+		else
+			listing->members[count++] = listing->members[i];
 	}
 	listing->count = count;
 
@@ -165,6 +165,12 @@ make_listing(const ZkClient *client, const struct String_vector *children)
 	return listing;
 }
 
+bool
+zk_member_gone(const ZkQueueMember *member)
+{
+	return member->czxid == 0 && !member->hidden;
+}
+
 /*
  * Fill in what the answer to a get says of a contender, or just its Stat.
  */
@@ -199,13 +205,15 @@ on_data_stat(int rc, const struct Stat *stat, const void *context)
 	if (rc == ZOK)
 		zk_member_fill(&client->read.listing->members[request.which], NULL, 0,
 					   stat);
+	else if (rc == ZNOAUTH)
+		client->read.listing->members[request.which].hidden = true;
 	zk_read_advance(client);
 	zk_engine_leave(client);
 }
 
 /*
- * An ACL forbids to read a contender's data: it is listed without.  Everybody
- * may see that it exists.
+ * An ACL forbids to read a contender's data: it is listed without.  Up to ZooKeeper
+ * 3.9.2 everybody may read the Stat; later, it is forbidden with the data.
  */
 static void
 send_data_stat(ZkClient *client, int which)

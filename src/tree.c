@@ -332,6 +332,11 @@ on_stat(int rc, const struct Stat *stat, const void *context)
 		zk_member_fill(&item->member, NULL, 0, stat);
 		item->size = stat->dataLength;
 	}
+	else if (rc == ZNOAUTH)
+	{
+		client->tree.progress = true;
+		item->member.hidden = true;
+	}
 	else if (rc != ZNONODE)
 		zk_tree_refused(client, which, rc);
 	leave(client);
@@ -388,7 +393,7 @@ static int
 first_of(const TreeRead *tree, const TreeItem *lock)
 {
 	for (int i = lock->first; i < lock->first + lock->contenders; i++)
-		if (tree->items[i].member.czxid != 0)
+		if (!zk_member_gone(&tree->items[i].member))
 			return i;
 	return -1;
 }
@@ -432,7 +437,7 @@ count_queue(const TreeRead *tree, const TreeItem *lock, ZkQueueEntry *entries,
 	{
 		const ZkQueueMember *member = &tree->items[i].member;
 
-		if (member->czxid == 0)
+		if (zk_member_gone(member))
 			continue;
 		zk_queue_parse(member->name, &entries[count]);
 		owners[count++] = member->session_id;

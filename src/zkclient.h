@@ -307,6 +307,7 @@ typedef struct ZkQueueMember
 	ZkMode		mode;
 	bool		granted;
 	bool		own;			/* one of this client's contenders */
+	bool		hidden;			/* no more than its name may be read */
 	int64_t		sequence;
 	int64_t		session_id;		/* ephemeralOwner; 0 for a persistent node */
 	int64_t		czxid;
@@ -576,6 +577,12 @@ extern void zk_head_request(ZkClient *client, const char *node);
 extern ZkQueueListing *zk_queue_take(ZkClient *client);
 extern void zk_queue_cancel(ZkClient *client);
 extern void zk_queue_free(ZkQueueListing *listing);
+
+/*
+ * Has a member that was listed by name gone before more of it could be read?  One that
+ * an ACL hides has not.  Any thread; sees the member only.
+ */
+extern bool zk_member_gone(const ZkQueueMember *member);
 
 /*
  * Read the locks at and below a znode, not from before this call: one member for each that has a contender,

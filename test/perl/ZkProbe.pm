@@ -28,7 +28,7 @@ use Carp;
 use parent 'ZkTool';
 
 # Codes of the C client library.
-use constant { OK => 0, NONODE => -101 };
+use constant { OK => 0, NONODE => -101, NOAUTH => -102 };
 
 =pod
 
@@ -196,6 +196,23 @@ sub stat
 	my ($self, $path) = @_;
 	my @fields = $self->expect([ OK, NONODE ], 'stat', $path) or return;
 	return { map { split /=/, $_, 2 } @fields };
+}
+
+=pod
+
+=item $zk->may_stat($path)
+
+Whether the ensemble shows the Stat of a znode: from 3.9.3 on that needs permission to
+read it.
+
+=cut
+
+sub may_stat
+{
+	my ($self, $path) = @_;
+	my ($rc) = $self->call('stat', $path);
+	croak "stat $path: $rc" if $rc != OK && $rc != NOAUTH;
+	return $rc == OK;
 }
 
 =pod
