@@ -9,7 +9,7 @@
 #   make chaos [SECONDS=n] [SEED=s] [KEEP=1]
 #				many faults at random, and a proof that nothing
 #				came of them; see test/chaos/README
-#   make matrix [SUITES="..."] [QUICK=1] [FOLDERS=...]
+#   make matrix [SUITES="..."] [QUICK=1] [FOLDERS=...] [OPTIONAL=1]
 #				every test, with the PostgreSQL and the ZooKeeper of
 #				other suites of Debian; as root; see test/matrix
 #   make bench [ROUNDS=n] [ONLY=...] [SETUPS=...] [PEERS=...] [AWAKE=1]
