@@ -57,7 +57,7 @@ zk_door_init(Door *door, size_t engine_size, ZkError *error, char *detail)
 	door->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (door->event_fd < 0)
 	{
-		snprintf(detail, ZK_DETAIL_SIZE, "eventfd: %s.", strerror(errno));
+		snprintf(detail, ZK_DETAIL_SIZE, "eventfd: %m.");
 		zk_array_free(&door->slot_array);
 		zk_array_free(&door->engine_array);
 		return false;

@@ -402,8 +402,7 @@ open_handle(ZkClient *client)
 		{
 			error = ZK_ERR_UNREACHABLE;
 			snprintf(detail, sizeof(detail),
-					 "Could not set up the ZooKeeper client library: %s.",
-					 strerror(errno));
+					 "Could not set up the ZooKeeper client library: %m.");
 		}
 		free(servers);
 	}
@@ -814,7 +813,7 @@ zk_client_start(const ZkConfig *config, ZkError *error, char *detail)
 	}
 
 	/* one arena: threads of their own arenas cost address space, not speed */
-	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_ARENA_MAX, 1);	/* NOLINT(concurrency-mt-unsafe): our only call */
 	zoo_set_debug_level(ZOO_LOG_LEVEL_WARN);
 
 	client = make_client(config);
@@ -838,7 +837,8 @@ zk_client_start(const ZkConfig *config, ZkError *error, char *detail)
 	{
 		free_client(client);
 		*error = ZK_ERR_NO_THREAD;
-		snprintf(detail, ZK_DETAIL_SIZE, "%s.", strerror(rc));
+		errno = rc;
+		snprintf(detail, ZK_DETAIL_SIZE, "%m.");
 		return NULL;
 	}
 	return client;
