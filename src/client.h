@@ -776,7 +776,7 @@ extern int	zk_thread_create(pthread_t *thread, void *(*start) (void *),
 
 /* in guards.c: what the library must not do to its process; the log */
 extern atomic_bool zk_poisoned;
-extern void zk_guard_backend(int event_fd, int loss_signal);
+extern void zk_guard_backend(int event_fd, int signal_number);
 extern void zk_signal_loss(void);
 extern void zk_guard_forget_event_fd(int fd);
 extern void zk_log(bool warning, const char *fmt,...)

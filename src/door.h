@@ -248,10 +248,10 @@ extern bool zk_door_init(Door *door, size_t engine_size, ZkError *error,
 						 char *detail);
 extern void zk_door_destroy(Door *door);
 extern void zk_door_wake_backend(Door *door);
-extern void zk_door_publish(Door *door, int slot,
+extern void zk_door_publish(Door *door, int index,
 							const ZkContenderStatus *status, bool wake);
 extern void zk_door_publish_session(Door *door, const ZkSessionStatus *session);
-extern void zk_door_free_slot(Door *door, int slot);
+extern void zk_door_free_slot(Door *door, int index);
 extern int	zk_door_take_slot(Door *door, const char *node);
 extern void zk_door_wait(Door *door, ZkTime until, DoorNews *news);
 extern void zk_door_wake_helper(Door *door);
