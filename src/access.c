@@ -245,7 +245,7 @@ static int
 open_credential_file(const char *path)
 {
 	struct stat st;
-	int			fd = OpenTransientFile(path, O_RDONLY | O_NONBLOCK | PG_BINARY);
+	int			fd = OpenTransientFile(path, O_RDONLY | O_NONBLOCK);
 	mode_t		forbidden = S_IRWXG | S_IRWXO;
 
 	if (fd < 0 || fstat(fd, &st) != 0)

@@ -297,10 +297,11 @@ zk_contenders_session_over(ZkClient *client, bool expired)
 			continue;
 		}
 		if (expired)
+		{
 			zk_contender_forget(c);
-		if (expired)
 			zk_contender_lose(client, i, ZK_LOST_EXPIRED,
 							  "The ZooKeeper session has expired.");
+		}
 		else
 			zk_contender_lose(client, i, ZK_LOST_LEASE,
 							  "The ZooKeeper ensemble could not be reached.");

@@ -182,8 +182,9 @@ zk_member_fill(ZkQueueMember *member, const char *value, int value_len,
 	member->mzxid = stat->mzxid;
 	member->session_id = stat->ephemeralOwner;
 	member->ctime_ms = stat->ctime;
-	if (value_len > 0)
-		member->data = malloc((size_t) value_len);
+	if (value_len <= 0)
+		return;
+	member->data = malloc((size_t) value_len);
 	if (member->data == NULL)
 		return;
 	memcpy(member->data, value, (size_t) value_len);
