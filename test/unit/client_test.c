@@ -191,7 +191,7 @@ test_renewal(void)
 	ZkContenderId id;
 	ZkContenderId other;
 	ZkContenderStatus before;
-	ZkContenderStatus after;
+	ZkContenderStatus after = {0};
 	ZkTime		asked;
 
 	node_path(node, "renewal");

@@ -17,7 +17,6 @@
 
 #include "queue.h"
 #include "random.h"
-#include "random.h"
 #include "tap.h"
 
 #define lengthof(array) ((int) (sizeof(array) / sizeof((array)[0])))
