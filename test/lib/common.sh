@@ -1,5 +1,7 @@
 # Small things that the shell scripts of the tests and the demo share.  To be
 # sourced.
+#
+# shellcheck shell=bash
 
 # Print to standard error and give up.
 die()

@@ -1,5 +1,7 @@
 # A folder of one's own to build and run servers in, as an ordinary user.  To
 # be sourced after common.sh.
+#
+# shellcheck shell=bash
 
 # Print the name of a new folder, for this purpose.
 private_folder()

@@ -1,4 +1,6 @@
 # Results in TAP, for shell scripts.  To be sourced.
+#
+# shellcheck shell=bash
 
 count=0
 failed=0
