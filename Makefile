@@ -16,9 +16,13 @@
 #              [KEEP=1]
 #				how fast it is, and others are; see test/bench/README
 #
-# And these need GNU indent, or spin, which "make test" installs:
+# And these need GNU indent, clang-tidy, cppcheck, shellcheck, or spin, which
+# "make test" installs:
 #
 #   make format			lay out the C code as pgindent does
+#   make lint [DEEP=1]		what compilers and other programs have to say of the
+#				code; takes -j, and see .clang-tidy and
+#				test/lint/cppcheck.txt
 #   make model [DEEP=1]		check the models of the lease and the queue; see
 #				test/model/README
 #
@@ -118,21 +122,51 @@ $(CLIENT_OBJS): override CFLAGS += -fvisibility=hidden
 $(OBJS): $(wildcard src/*.h)
 
 # Warnings of a second compiler: the one PostgreSQL's packages bring along.
-LINT = $(or $(CLANG),clang) -fsyntax-only -std=gnu11 -Wall -Wextra -Werror \
-	-D_GNU_SOURCE
+LINT_FLAGS = -std=gnu11 -Wall -Wextra -D_GNU_SOURCE
+LINT = $(or $(CLANG),clang) -fsyntax-only $(LINT_FLAGS) -Werror
 
 # Of the bench, what needs no packages that only the bench has.
 BENCH_SOURCES = $(addprefix test/bench/,peer.c raw.c pgpeer.c awake.c \
 	$(if $(wildcard /usr/include/hiredis/hiredis.h),redispeer.c))
+TOOL_SOURCES = $(wildcard test/tools/*.c)
+UNIT_SOURCES = $(wildcard test/unit/*.c)
 
-.PHONY: lint
-lint:
+.PHONY: lint lint-clang lint-tidy lint-cppcheck lint-shellcheck
+lint: lint-clang lint-tidy lint-cppcheck lint-shellcheck
+
+lint-clang:
 	$(LINT) $(PG_CPPFLAGS) $(BACKEND_OBJS:.o=.c)
 	$(LINT) $(CLIENT_CPPFLAGS) $(CLIENT_OBJS:.o=.c)
-	$(LINT) -DTHREADED $(wildcard test/tools/*.c)
+	$(LINT) -DTHREADED $(TOOL_SOURCES)
 	$(LINT) -DTHREADED -isystem$(shell $(PG_CONFIG) --includedir) \
 		$(BENCH_SOURCES)
-	$(LINT) $(CLIENT_CPPFLAGS) -Isrc $(wildcard test/unit/*.c)
+	$(LINT) $(CLIENT_CPPFLAGS) -Isrc $(UNIT_SOURCES)
+
+# One target for each file, so that "make -j" takes several at a time.  The analyzer
+# takes minutes.
+TIDY = $(addprefix tidy/,$(OBJS:.o=.c) $(if $(DEEP),$(TOOL_SOURCES) $(UNIT_SOURCES)))
+.PHONY: $(TIDY)
+lint-tidy: $(TIDY)
+tidy/src/%: TIDY_FLAGS = $(CLIENT_CPPFLAGS)
+$(patsubst %.o,tidy/%.c,$(BACKEND_OBJS)): TIDY_FLAGS = $(PG_CPPFLAGS)
+tidy/test/%: TIDY_FLAGS = -DTHREADED $(CLIENT_CPPFLAGS) -Isrc
+$(TIDY):
+	clang-tidy --quiet $(if $(DEEP),,--checks='-clang-analyzer-*') \
+		$(@:tidy/%=%) -- $(LINT_FLAGS) $(TIDY_FLAGS)
+
+# Of PostgreSQL it knows what test/lint/cppcheck.h says.
+lint-cppcheck:
+	cppcheck --quiet --error-exitcode=1 --std=c11 --library=posix,gnu \
+		--enable=warning,performance,portability,style --inline-suppr \
+		--suppressions-list=test/lint/cppcheck.txt \
+		-D_GNU_SOURCE -DTHREADED -DZKLOCK_STATIC_LIBRARY -DPG_VERSION_NUM=150000 \
+		--include=test/lint/cppcheck.h -Isrc src test/tools test/unit
+
+# What the first line says is a shell script, and what is for such to read.
+lint-shellcheck:
+	shellcheck --external-sources $$(grep -rlE \
+		'^#!.*[/ ](ba)?sh( |$$)|^# shellcheck shell=' \
+		.ci debian demo test)
 
 .PHONY: check-symbols
 check-symbols: all

@@ -366,7 +366,7 @@ zk_socket_belongs_to(zhandle_t *zh)
 bool
 zk_socket_peer(char *server, size_t size)
 {
-	struct sockaddr_storage peer;
+	struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
 	socklen_t	len = sizeof(peer);
 	char		host[64];
 	char		port[8];

