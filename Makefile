@@ -9,6 +9,7 @@
 #   make chaos [SECONDS=n] [SEED=s] [KEEP=1]
 #				many faults at random, and a proof that nothing
 #				came of them; see test/chaos/README
+#   make coverage [SUITE=...]	which lines of src/ the tests reach; see test/coverage
 #   make matrix [SUITES="..."] [QUICK=1] [FOLDERS=...] [OPTIONAL=1]
 #				every test, with the PostgreSQL and the ZooKeeper of
 #				other suites of Debian; as root; see test/matrix
@@ -109,6 +110,11 @@ PG_CFLAGS = -std=gnu11 -Wall -Wextra
 ifeq ($(WERROR),1)
 PG_CFLAGS += -Werror
 endif
+# Count which lines run, in all threads; see test/coverage.
+ifeq ($(COVERAGE),1)
+PG_CFLAGS += -Og --coverage -fprofile-update=atomic
+SHLIB_LINK += --coverage
+endif
 
 # Bitcode serves to inline functions into compiled queries: nothing to gain
 # for functions that wait for a network, and it would take a second compiler.
@@ -184,13 +190,15 @@ all install uninstall installcheck clean lint check-symbols:
 
 endif
 
-.PHONY: demo demo-stop test matrix chaos bench format model
+.PHONY: demo demo-stop test coverage matrix chaos bench format model
 demo:
 	demo/run
 demo-stop:
 	demo/stop
 test:
 	test/run $(SUITE)
+coverage:
+	test/coverage $(SUITE)
 matrix:
 	@test/matrix $(SUITES)
 chaos:

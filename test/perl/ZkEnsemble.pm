@@ -714,11 +714,21 @@ sub zk_cluster
 	return $node;
 }
 
+# PostgreSQL::Test::Cluster ends its servers at once, and what their processes have
+# counted is lost: where that is wanted they are stopped before, in the usual way.
+sub stop_nodes
+{
+	no warnings 'once';
+	$_->stop('fast', fail_ok => 1) foreach @PostgreSQL::Test::Cluster::all_nodes;
+	return;
+}
+
 END
 {
 	# take care not to change the script's exit value
 	my $exit_code = $?;
 
+	stop_nodes() if $ENV{COVERAGE};
 	foreach my $ensemble (@ensembles)
 	{
 		$ensemble->{zk} = undef;
