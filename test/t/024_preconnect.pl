@@ -66,6 +66,15 @@ sub silent_client
 	return ($client, $pid);
 }
 
+# What a client like that is answered, in whose words PostgreSQL 16 leaves the end of
+# the line.
+sub answer
+{
+	my ($client, $query) = @_;
+	chomp(my $answer = $client->query($query));
+	return $answer;
+}
+
 # A session with settings from the beginning, of the connection.
 sub connect_with
 {
@@ -194,7 +203,7 @@ sub role_has
 	  ? $node->background_psql($database)
 	  : ZkPsql->new($node);
 	process_begins($what,
-		$database ? $backend->query('SELECT pg_backend_pid()') : $backend->pid,
+		$database ? answer($backend, 'SELECT pg_backend_pid()') : $backend->pid,
 		$expected);
 	$backend->quit;
 	return;
@@ -333,12 +342,13 @@ wait_for_sessions(1, 'S150: it is there then');
 
 # Processes that are no client's: who counts the threads is the process itself.
 my $count = q(SELECT count(*) FROM pg_ls_dir('/proc/self/task'));
-cmp_ok($silent->query($count), '>', 1, 'a client backend has threads');
-my $forced = $silent->query(
+cmp_ok(answer($silent, $count), '>', 1, 'a client backend has threads');
+my $forced = answer(
+	$silent,
 	q(SELECT name FROM pg_settings
 	WHERE name IN ('force_parallel_mode', 'debug_parallel_query')));
 $silent->query("SET $forced = on");
-is($silent->query($count), 1, 'S150: a parallel worker has none');
+is(answer($silent, $count), 1, 'S150: a parallel worker has none');
 $silent->quit;
 is( $shared->safe_psql(
 		'postgres', $count, connstr => $shared->connstr('postgres') . ' replication=database'),
