@@ -7,6 +7,7 @@ use warnings;
 
 use File::Basename;
 use File::Path qw(make_path);
+use List::Util qw(min);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -19,15 +20,21 @@ note "seed $seed";
 # stopped.
 my %world = (timeout => 1.5, tick_time => 300, paths => 4, peers => 0);
 
-# Run until the checker finds something, for some rounds at most.  Returns what
-# was violated, in one text; and how many faults there were.
+# Run until the checker finds something, for some minutes at most, in rounds each of
+# which is longer than the one before: on a machine that is busy a short one is over
+# before much has come about.  Returns what was violated, in one text; and how many
+# faults there were.
 sub find_something
 {
 	my ($world, $wanted, %params) = @_;
 	my ($found, $faults) = ('', 0);
-	foreach my $round (1 .. 12)
+	my $deadline = time + 200;
+	for (my $round = 1; time < $deadline; $round++)
 	{
-		my $facts = run_chaos($world, %params, seed => "$seed $round");
+		my $facts = run_chaos(
+			$world, %params,
+			seconds => min($params{seconds} * $round, 40),
+			seed => "$seed $round");
 		$found .= join "\n", violations(check_chaos($facts)), '';
 		$faults += @{ $facts->{faults} };
 		note substr $found, 0, 3000;
