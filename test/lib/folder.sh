@@ -1,0 +1,132 @@
+# Folders with a Debian of their own, for tests that change what is installed.  To be
+# sourced after common.sh and private.sh, with top set to the source tree's folder.
+#
+# Needs root, and Debian's servers.  FOLDERS=DIR makes the folders below DIR and leaves
+# them, and uses one again that is there; else they are temporary, and go at the end,
+# unless KEEP=1.  MIRROR=URL says where Debian is, if not where debootstrap looks; an
+# archive of it has suites as they were once, with other versions.
+#
+# shellcheck shell=bash
+
+# How long it may take to make a folder, and to install packages in it, each, before
+# it counts as not to be had; in seconds.  What a folder takes on the disk, with
+# what the tests write; in kilobytes.
+patience=1200
+room=6000000
+
+# The status with which a command ends that has no folder to be run in.
+not_to_be_had=75
+
+# Where the folders are.
+folders=
+
+# Is there room for a folder?  DIR is where it is to be.
+has_room()
+{
+	local free
+	free=$(df --output=avail "$1" | tail -n 1)
+	((free >= room)) || {
+		echo "no room in $1: $free kB are free, and $room wanted" >&2
+		return 1
+	}
+}
+
+# make_folder SUITE FOLDER: with no more in it than apt needs.  What was begun and not
+# completed is made anew.
+make_folder()
+{
+	local suite=$1 folder=$2
+	[ ! -e "$folder/.zklock-matrix" ] || return 0
+	rm -rf "$folder"
+	mkdir -p "$folder"
+	has_room "$folder" || return 1
+	echo "making a folder of $suite"
+	timeout "$patience" debootstrap --variant=minbase "$suite" "$folder" ${MIRROR:+"$MIRROR"} \
+		>"$folder.log" 2>&1 </dev/null || {
+		tail -n 20 "$folder.log" >&2
+		echo "debootstrap has not made a folder of $suite" >&2
+		return 1
+	}
+	# An archive is older than it says that it may be.
+	printf '%s\n' 'Acquire::Check-Valid-Until "false";' 'Acquire::Retries "3";' \
+		>"$folder/etc/apt/apt.conf.d/zklock-matrix"
+	: >"$folder/.zklock-matrix"
+}
+
+# isolated FOLDER COMMAND [ARG ...]: run a command in namespaces of its own, with
+# the file systems mounted in the folder that programs need.  It is alone with its
+# processes: when it has ended, they have.  Fails with status 125 if that is not
+# allowed.
+isolated()
+{
+	# shellcheck disable=SC2016 # for the inner shell
+	unshare --mount --pid --fork --kill-child bash -c '
+		folder=$1
+		shift
+		mkdir -p "$folder/proc" "$folder/dev/shm" "$folder/dev/pts" &&
+			mount -t proc proc "$folder/proc" &&
+			mount -t devpts -o newinstance,ptmxmode=0666 devpts "$folder/dev/pts" &&
+			mount -t tmpfs -o mode=1777 tmpfs "$folder/dev/shm" || exit 125
+		# Somebody has to wait for orphans: this shell remains.
+		"$@"
+		exit $?
+	' isolated "$@"
+}
+
+# in_folder FOLDER COMMAND [ARG ...]: run a command as root in a folder, in the source
+# tree's copy there.
+in_folder()
+{
+	local folder=$1 name keep=()
+	shift
+	for name in QUICK JOBS REPEAT http_proxy https_proxy; do
+		[ -z "${!name-}" ] || keep+=("$name=${!name}")
+	done
+	isolated "$folder" chroot "$folder" /usr/bin/env -i "${keep[@]}" HOME=/root LANG=C.UTF-8 \
+		PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+		bash -c 'cd /zklock && exec "$@"' bash "$@"
+}
+
+# Can folders be made here, as far as that can be said without one?  If not, say why.
+has_means()
+{
+	local dir status=0
+	if ((EUID != 0)); then
+		echo "A folder with another Debian can be made by root only: sudo $0" >&2
+		return 1
+	fi
+	"$top/test/setup" matrix || return 1
+	dir=$(private_folder matrix) || return 1
+	isolated "$dir" true || status=$?
+	rm -rf --one-file-system "$dir"
+	((status == 0)) || echo "namespaces of processes, or mounts in them, are not allowed here" >&2
+	return "$status"
+}
+
+# place_folders NAME: set folders, and see that what is temporary goes at the end.  NAME
+# is for the name of a temporary place.
+place_folders()
+{
+	if [ -n "${FOLDERS-}" ]; then
+		mkdir -p "$FOLDERS"
+		folders=$(cd "$FOLDERS" && pwd -P)
+	else
+		folders=$(private_folder "$1")
+		[ "${KEEP-}" = 1 ] || trap 'rm -rf --one-file-system "$folders"' EXIT
+	fi
+}
+
+# enter_folder SUITE FOLDER COMMAND [ARG ...]: run a command as root in a folder of this
+# suite, which is made if need be, in a new copy of the source tree there.
+enter_folder()
+{
+	local suite=$1 folder=$2 file
+	shift 2
+	make_folder "$suite" "$folder" || return "$not_to_be_had"
+	for file in /etc/hosts /etc/resolv.conf; do
+		[ ! -e "$file" ] || cp -L "$file" "$folder$file"
+	done
+	rm -rf "$folder/zklock"
+	copy_tree "$top" "$folder/zklock" || return 1
+	in_folder "$folder" "$@"
+}
