@@ -17,6 +17,9 @@
 #              [KEEP=1]
 #				how fast it is, and others are; see test/bench/README
 #
+#   make dist [DIST=DIR]	the archives of a release, for PGXN and for Debian's
+#				source package, in build/ if not said otherwise
+#
 # And these need GNU indent, clang-tidy, cppcheck, shellcheck, or spin, which
 # "make test" installs:
 #
@@ -190,7 +193,7 @@ all install uninstall installcheck clean lint check-symbols:
 
 endif
 
-.PHONY: demo demo-stop test coverage matrix chaos bench format model
+.PHONY: demo demo-stop test coverage matrix chaos bench format model dist
 demo:
 	demo/run
 demo-stop:
@@ -210,4 +213,15 @@ format:
 		test/bench/*.[ch])
 model:
 	test/model/run
+
+# What was committed, not what lies about.  Debian's source package adds debian/ itself.
+DIST = build
+dist: DISTVERSION = $(shell sed -n 's/^  "version": "\(.*\)",$$/\1/p' META.json)
+dist: DEBVERSION = $(shell sed -n '1s/.*(\(.*\)-[^-]*).*/\1/p' debian/changelog)
+dist: ARCHIVE = git archive --prefix=zklock-$(DISTVERSION)/
+dist:
+	mkdir -p $(DIST)
+	$(ARCHIVE) --format=zip --output=$(DIST)/zklock-$(DISTVERSION).zip HEAD
+	$(ARCHIVE) --format=tar.gz --output=$(DIST)/zklock_$(DEBVERSION).orig.tar.gz \
+		HEAD -- . ':(exclude)debian'
 .DEFAULT_GOAL := all
