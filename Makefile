@@ -13,6 +13,9 @@
 #   make matrix [SUITES="..."] [QUICK=1] [FOLDERS=...] [OPTIONAL=1]
 #				every test, with the PostgreSQL and the ZooKeeper of
 #				other suites of Debian; as root; see test/matrix
+#   make debian [SUITES="..."] [FOLDERS=...]
+#				the Debian package: build, install, test and remove
+#				it; as root; see test/debian
 #   make bench [ROUNDS=n] [ONLY=...] [SETUPS=...] [PEERS=...] [AWAKE=1]
 #              [KEEP=1]
 #				how fast it is, and others are; see test/bench/README
@@ -193,7 +196,7 @@ all install uninstall installcheck clean lint check-symbols:
 
 endif
 
-.PHONY: demo demo-stop test coverage matrix chaos bench format model dist
+.PHONY: demo demo-stop test coverage matrix debian chaos bench format model dist
 demo:
 	demo/run
 demo-stop:
@@ -204,6 +207,8 @@ coverage:
 	test/coverage $(SUITE)
 matrix:
 	@test/matrix $(SUITES)
+debian:
+	@test/debian $(SUITES)
 chaos:
 	@CHAOS_SECONDS='$(SECONDS)' CHAOS_SEED='$(SEED)' test/chaos/run
 bench:
