@@ -16,6 +16,8 @@
 #   make debian [SUITES="..."] [FOLDERS=...]
 #				the Debian package: build, install, test and remove
 #				it; as root; see test/debian
+#   make upgrade [FOLDERS=...]	pg_upgrade from an older PostgreSQL; as root; see
+#				test/upgrade
 #   make bench [ROUNDS=n] [ONLY=...] [SETUPS=...] [PEERS=...] [AWAKE=1]
 #              [KEEP=1]
 #				how fast it is, and others are; see test/bench/README
@@ -196,7 +198,7 @@ all install uninstall installcheck clean lint check-symbols:
 
 endif
 
-.PHONY: demo demo-stop test coverage matrix debian chaos bench format model dist
+.PHONY: demo demo-stop test coverage matrix debian upgrade chaos bench format model dist
 demo:
 	demo/run
 demo-stop:
@@ -209,6 +211,8 @@ matrix:
 	@test/matrix $(SUITES)
 debian:
 	@test/debian $(SUITES)
+upgrade:
+	@test/upgrade
 chaos:
 	@CHAOS_SECONDS='$(SECONDS)' CHAOS_SEED='$(SEED)' test/chaos/run
 bench:

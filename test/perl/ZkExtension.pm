@@ -3,7 +3,8 @@
 
 =head1 NAME
 
-ZkExtension - the extension in a database: its objects, and a database that uses it
+ZkExtension - the extension in an installation and in a database: its files, its
+objects, and a database that uses it
 
 =head1 SYNOPSIS
 
@@ -13,6 +14,9 @@ ZkExtension - the extension in a database: its objects, and a database that uses
   my $before = jobs_state($node, 'jobs');
   ... the database is moved ...
   is(jobs_state($other, 'jobs'), $before);
+
+  my $pg_config = copy_postgres('other');
+  build_zklock($pg_config);
 
 =head1 DESCRIPTION
 
@@ -26,14 +30,76 @@ use strict;
 use warnings;
 
 use Exporter 'import';
+use File::Basename;
+use File::Spec;
+use PostgreSQL::Test::Utils;
 
-our @EXPORT = qw(extension_catalog jobs_state make_jobs_database);
+our @EXPORT = qw(build_zklock copy_postgres extension_catalog jobs_data jobs_definitions
+  jobs_state make_jobs_database pg_config);
+
+my $lib = File::Spec->rel2abs(File::Spec->catdir(dirname(__FILE__), '..', 'lib'));
 
 =pod
 
 =head1 FUNCTIONS
 
 =over
+
+=item pg_config($name, $program)
+
+What pg_config says of C<--name>: the one of the installation that is tested, or
+another one.
+
+=cut
+
+sub pg_config
+{
+	my ($name, $program) = @_;
+	chomp(my $value = qx('@{[ $program // 'pg_config' ]}' --$name));
+	die "pg_config failed\n" if $? != 0 || $value eq '';
+	return $value;
+}
+
+=pod
+
+=item copy_postgres($name, $program)
+
+Another copy of an installation, into which nothing is installed yet: of the one that
+is tested, or of that of another pg_config.  Returns the copy's pg_config.
+
+=cut
+
+sub copy_postgres
+{
+	my ($name, $program) = @_;
+	$program //= pg_config('bindir') . '/pg_config';
+	my $root = "$PostgreSQL::Test::Utils::tmp_check/$name";
+	chomp(my $copy = qx(PG_CONFIG='$program' bash '$lib/postgres' install '$root'));
+	die "there is no copy of the PostgreSQL of $program\n" if $? != 0;
+	return $copy;
+}
+
+=pod
+
+=item build_zklock($program)
+
+Compile the extension for the PostgreSQL of a pg_config, and install it there.
+Must be called from the top folder.
+
+=cut
+
+sub build_zklock
+{
+	my ($program) = @_;
+	my $tree = PostgreSQL::Test::Utils::tempdir();
+	system_or_bail('cp', '-r', qw(Makefile zklock.control sql src), $tree);
+	# What was compiled here is for another one.
+	system_or_bail('make', '-s', '-C', $tree, "PG_CONFIG=$program", $_)
+	  foreach qw(clean install);
+	return;
+}
+
+=pod
 
 =item extension_catalog($node, $database)
 
@@ -133,9 +199,18 @@ the database and a role, a table behind a fence, a view and a function that need
 extension, a fence that has been passed and a job that has run.  The ensemble has to
 be there.
 
+=item jobs_definitions($node, $database)
+
+What is defined in such a database, with the extension's objects, as text.  Each
+major version of PostgreSQL may put it in its own words.
+
+=item jobs_data($node, $database)
+
+What is in its tables, and the fences.
+
 =item jobs_state($node, $database)
 
-What is in such a database, with the extension's objects and the fences, as text.
+Both.
 
 =back
 
@@ -180,17 +255,35 @@ sub make_jobs_database
 	return;
 }
 
-sub jobs_state
+sub answers
+{
+	my ($node, $database, @queries) = @_;
+	return map { $node->safe_psql($database, $_) } @queries;
+}
+
+sub jobs_definitions
 {
 	my ($node, $database) = @_;
-	return join "\n", extension_catalog($node, $database), map {
-		$node->safe_psql($database, $_)
-	} (
-		'SELECT path, token, since FROM locks.zk_lock_fences ORDER BY path',
-		'TABLE account ORDER BY id',
-		'TABLE entry ORDER BY account',
+	return join "\n", extension_catalog($node, $database), answers(
+		$node,
+		$database,
 		q{SELECT pg_get_viewdef('held'::regclass), pg_get_functiondef('nightly'::regproc)},
 		q{SELECT tgenabled, pg_get_triggerdef(oid) FROM pg_trigger WHERE tgname = 'fence'});
+}
+
+sub jobs_data
+{
+	my ($node, $database) = @_;
+	return join "\n", answers(
+		$node, $database,
+		'SELECT path, token, since FROM locks.zk_lock_fences ORDER BY path',
+		'TABLE account ORDER BY id',
+		'TABLE entry ORDER BY account');
+}
+
+sub jobs_state
+{
+	return join "\n", jobs_definitions(@_), jobs_data(@_);
 }
 
 1;

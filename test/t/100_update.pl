@@ -10,20 +10,10 @@ use warnings;
 
 use File::Basename;
 use File::Copy;
-use File::Spec;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use ZkExtension;
-
-# What pg_config says, one's own or that of another installation.
-sub config
-{
-	my ($name, $command) = @_;
-	chomp(my $value = qx('@{[ $command // 'pg_config' ]}' --$name));
-	die "pg_config failed\n" if $? != 0 || $value eq '';
-	return $value;
-}
 
 # The versions that there are scripts to install, the oldest first.
 sub versions
@@ -79,7 +69,7 @@ sub path
 		  . " WHERE source = '$from' AND target = '$to'");
 }
 
-my $folder = config('sharedir') . '/extension';
+my $folder = pg_config('sharedir') . '/extension';
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
 $node->start;
@@ -102,18 +92,14 @@ $node->stop;
 
 # ---- One version more.
 
-my $lib = File::Spec->rel2abs(File::Spec->catdir(dirname(__FILE__), '..', 'lib'));
-my $own_config = config('bindir') . '/pg_config';
-chomp(my $other_config =
-	  qx(PG_CONFIG='$own_config' bash '$lib/postgres' install '$PostgreSQL::Test::Utils::tmp_check/other'));
-die "there is no other copy of PostgreSQL\n" if $? != 0;
-my $other_folder = config('sharedir', $other_config) . '/extension';
+my $other_config = copy_postgres('other');
+my $other_folder = pg_config('sharedir', $other_config) . '/extension';
 copy($_, $other_folder) or die "$_: $!" foreach glob "$folder/zklock*";
-copy(config('pkglibdir') . '/zklock.so', config('pkglibdir', $other_config))
+copy(pg_config('pkglibdir') . '/zklock.so', pg_config('pkglibdir', $other_config))
   or die "zklock.so: $!";
 
 my $other = PostgreSQL::Test::Cluster->new('other',
-	install_path => dirname(config('bindir', $other_config)));
+	install_path => dirname(pg_config('bindir', $other_config)));
 $other->init;
 $other->start;
 

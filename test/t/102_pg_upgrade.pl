@@ -1,9 +1,13 @@
 # pg_upgrade of a cluster that uses the extension (S162): what was there is there, and
 # the locks, which pg_upgrade knows nothing of, go on meaning the same.
+#
+# OLD_PG_CONFIG=... has it begin with another PostgreSQL, of an older major version; see
+# test/upgrade, which has one.
 
 use strict;
 use warnings;
 
+use File::Basename;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -11,40 +15,77 @@ use ZkEnsemble;
 use ZkExtension;
 use ZkPsql;
 
+# The programs of the PostgreSQL to begin with, if it is another one, with zklock.
+sub old_installation
+{
+	my $program = $ENV{OLD_PG_CONFIG} or return undef;
+	my $copy = copy_postgres('old_postgres', $program);
+	build_zklock($copy);
+	return pg_config('bindir', $copy);
+}
+
+# The major version of the PostgreSQL that has these programs.
+sub major
+{
+	my ($bin) = @_;
+	return pg_config('version', "$bin/pg_config") =~ /(\d+)/ ? $1 : die 'no version';
+}
+
 my $ensemble = ZkEnsemble->new('main');
 my %settings = (shared_preload_libraries => 'zklock');
-my $old = zk_cluster('old', $ensemble, settings => \%settings);
-my $new = zk_cluster('new', $ensemble, settings => \%settings, start => 0);
+my %bin = (new => pg_config('bindir'));
+$bin{old} = old_installation() // $bin{new};
+my ($old_major, $new_major) = map { major($_) } @bin{qw(old new)};
+my $old = zk_cluster(
+	'old', $ensemble,
+	settings => \%settings,
+	$bin{old} eq $bin{new} ? () : (install_path => dirname($bin{old})));
+my $new = zk_cluster(
+	'new', $ensemble,
+	settings => \%settings,
+	start => 0,
+	# Older ones have no checksums unless they are asked to.
+	extra => [
+		$old_major < 18 && $new_major >= 18 ? '--no-data-checksums' : ()
+	]);
 my $elsewhere = zk_cluster('elsewhere', $ensemble);
 make_jobs_database($old);
-my $state = jobs_state($old, 'jobs');
+my $definitions = jobs_definitions($old, 'jobs');
+my $data = jobs_data($old, 'jobs');
 my $fence = "SELECT token FROM locks.zk_lock_fences WHERE path = '/account'";
 my $old_token = $old->safe_psql('jobs', $fence);
+$old->stop;
+
+# Another major version says it in other words: those of what is made in it.
+if ($old_major != $new_major)
+{
+	make_jobs_database($elsewhere);
+	$definitions = jobs_definitions($elsewhere, 'jobs');
+}
 
 # Somebody of another cluster holds a lock meanwhile.
 my $holder = ZkPsql->new($elsewhere, 'zklock.root' => '/jobs');
 $holder->ask("SELECT zk_lock_acquire('/account')");
-$old->stop;
 
-chomp(my $bin = `pg_config --bindir`);
 chdir $PostgreSQL::Test::Utils::tmp_check or die "chdir: $!";
 command_ok(
 	[
 		'pg_upgrade', '--old-datadir', $old->data_dir, '--new-datadir', $new->data_dir,
-		'--old-bindir', $bin, '--new-bindir', $bin, '--socketdir', $new->host,
+		'--old-bindir', $bin{old}, '--new-bindir', $bin{new}, '--socketdir', $new->host,
 		'--old-port', $old->port, '--new-port', $new->port,
 		$new->pg_version >= 15 ? '--no-sync' : ()
 	],
-	'S162: the cluster is upgraded');
+	"S162: the cluster is upgraded, from $old_major to $new_major");
 $new->start;
 
-is(jobs_state($new, 'jobs'),
-	$state, 'S162: the extension, privileges, fences and data are the same');
+is(jobs_definitions($new, 'jobs'),
+	$definitions, 'S162: the extension, privileges and what uses them are the same');
+is(jobs_data($new, 'jobs'), $data, 'S162: so are fences and data');
 is( $new->safe_psql(
 		'postgres', q{SELECT string_agg(setting, ' ' ORDER BY setting COLLATE "C")
 		FROM pg_db_role_setting, unnest(setconfig) setting WHERE setting ~ '^zklock'}),
 	'zklock.commit_guard=quorum zklock.preconnect=on zklock.root=/jobs',
-	'S162: so are settings');
+	'S162: and settings');
 
 my $user = ZkPsql->new($new);
 $user->ask('\c jobs');
