@@ -172,4 +172,50 @@ is($west->safe_psql('whole', 'TABLE moved ORDER BY step'),
 cmp_ok($west->safe_psql('whole', 'SELECT token FROM zk_lock_fences'),
 	'>', $token, 'with a newer token');
 
+# ---- All tables, while both servers fence one lock: not so.
+
+my $pass = q{
+	SELECT zk_lock_acquire('/both');
+	SELECT zk_lock_fence('/both');
+	SELECT zk_lock_release('/both');};
+foreach my $node ($east, $west)
+{
+	$node->safe_psql('postgres', 'CREATE DATABASE both_sides');
+	$node->safe_psql('both_sides', "CREATE EXTENSION zklock; $pass");
+}
+$east->safe_psql('both_sides', 'CREATE PUBLICATION both_sides FOR ALL TABLES');
+$log_start = -s $west->logfile;
+$west->safe_psql('both_sides',
+	"CREATE SUBSCRIPTION both_sides CONNECTION '"
+	  . $east->connstr
+	  . " dbname=both_sides' PUBLICATION both_sides");
+wait_for(
+	sub {
+		slurp_file($west->logfile, $log_start) =~
+		  /duplicate key value violates unique constraint "zk_lock_fences_pkey"/;
+	},
+	'the worker to be stopped',
+	120);
+pass('S163: all tables, both ways: a fence of both stops the worker');
+$west->safe_psql('both_sides', q{SELECT zk_lock_fence_reset('/both')});
+$west->poll_query_until('both_sides',
+	q{SELECT count(*) > 0 AND bool_and(srsubstate = 'r') FROM pg_subscription_rel})
+  or die 'waited in vain for the fences to be copied';
+is($west->safe_psql('both_sides', $fence),
+	$east->safe_psql('both_sides', $fence), 'S163: without its own it takes the other one');
+$west->safe_psql('both_sides', 'ALTER SUBSCRIPTION both_sides DISABLE');
+$west->poll_query_until('both_sides',
+	q{SELECT pid IS NULL FROM pg_stat_subscription WHERE subname = 'both_sides'})
+  or die 'waited in vain for the worker to end';
+$_->safe_psql('both_sides', $pass) foreach ($east, $west);
+isnt(
+	$west->safe_psql('both_sides', $fence),
+	$east->safe_psql('both_sides', $fence),
+	'one after the other they pass the fence');
+$west->safe_psql('both_sides', 'ALTER SUBSCRIPTION both_sides ENABLE');
+$east->wait_for_catchup('both_sides');
+is($west->safe_psql('both_sides', $fence),
+	$east->safe_psql('both_sides', $fence),
+	'S163: and the fence goes back to the older token');
+
 done_testing();
