@@ -11,7 +11,7 @@
 # How long it may take to make a folder, and to install packages in it, each, before
 # it counts as not to be had; in seconds.  What a folder takes on the disk, with
 # what the tests write; in kilobytes.
-patience=1200
+patience=600
 room=6000000
 
 # The status with which a command ends that has no folder to be run in.
