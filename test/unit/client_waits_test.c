@@ -138,6 +138,58 @@ test_away(void)
 	ok(wait_children(waits, 0), "until there is one");
 }
 
+/* Wait until the client has said something in the log, of which this is the beginning. */
+static bool
+said(const char *begin)
+{
+	ZkTime		deadline = zk_now() + DEADLINE;
+	char		line[512];
+	bool		warning;
+	int			repeats;
+	int			dropped;
+
+	while (zk_now() < deadline)
+	{
+		while (zk_client_log_line(client, line, sizeof(line), &warning, &repeats,
+								  &dropped))
+			if (strncmp(line, begin, strlen(begin)) == 0)
+				return true;
+		wait_event();
+	}
+	return false;
+}
+
+/*
+ * An ACL does not let it be published: that is said, and the next wait is tried all the
+ * same.  A stranger's child keeps the server from tidying the parent away.
+ */
+static void
+test_forbidden(void)
+{
+	struct ACL	entry = {ZOO_PERM_READ | ZOO_PERM_DELETE | ZOO_PERM_ADMIN, ZOO_ANYONE_ID_UNSAFE};
+	struct ACL_vector acl = {1, &entry};
+	char		other[PATH_SIZE];
+
+	publish(WAITER);
+	published();
+	snprintf(other, sizeof(other), "%s/other", waits);
+	zoo_create(stranger, other, "", 0, &ZOO_OPEN_ACL_UNSAFE, 0, NULL, 0);
+	zk_wait_withdraw(client);
+	ok(wait_children(waits, 1), "a stranger's znode is left");
+
+	is_int(zoo_set_acl(stranger, waits, -1, &acl), ZOK, "nothing may be created");
+	publish(WAITER);
+	ok(said("could not publish what is waited for"), "so it is told");
+	is_int(zk_wait_zxid(client), 0, "and nothing is published");
+	zk_wait_withdraw(client);
+	zoo_set_acl(stranger, waits, -1, &ZOO_OPEN_ACL_UNSAFE);
+	publish(WAITER);
+	ok(says(WAITER, published()), "the next one is, when it may be");
+	zoo_delete(stranger, other, -1);
+	zk_wait_withdraw(client);
+	ok(wait_children(waits, 0), "and withdrawn");
+}
+
 static void
 test_reading(void)
 {
@@ -246,6 +298,7 @@ main(void)
 	test_lost(ZOO_SETDATA_OP, "set");
 	test_lost(ZOO_DELETE_OP, "delete");
 	test_away();
+	test_forbidden();
 	test_reading();
 	test_too_many();
 	ok(zk_client_stop(client, 30000), "the client stops in time");
