@@ -178,7 +178,7 @@ lint-cppcheck:
 
 # What the first line says is a shell script, and what is for such to read.
 lint-shellcheck:
-	shellcheck --external-sources $$(grep -rlE \
+	shellcheck --severity=warning --external-sources $$(grep -rlE \
 		'^#!.*[/ ](ba)?sh( |$$)|^# shellcheck shell=' \
 		.ci debian demo test)
 

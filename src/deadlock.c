@@ -125,7 +125,7 @@ local_fields(int pid, Datum *values, bool *nulls)
 static void
 append_waiter(StringInfo buf, const char *process, const ZkWaiter *waiter)
 {
-	Datum		values[ZK_OWNER_FIELDS];
+	Datum		values[ZK_OWNER_FIELDS] = {0};
 	bool		nulls[ZK_OWNER_FIELDS];
 
 	if (waiter->owner != NULL)
