@@ -95,6 +95,7 @@ has_means()
 		echo "A folder with another Debian can be made by root only: sudo $0" >&2
 		return 1
 	fi
+	# shellcheck disable=SC2154 # top: whoever sources this has set it
 	"$top/test/setup" matrix || return 1
 	dir=$(private_folder matrix) || return 1
 	isolated "$dir" true || status=$?
