@@ -66,7 +66,8 @@ BACKEND_OBJS = \
 	src/doorbell.o \
 	src/stats.o \
 	src/waiting.o \
-	src/access.o
+	src/access.o \
+	src/files.o
 CLIENT_OBJS = $(filter-out $(BACKEND_OBJS), \
 	$(patsubst %.c,%.o,$(sort $(wildcard src/*.c))))
 OBJS = $(BACKEND_OBJS) $(CLIENT_OBJS)

@@ -24,18 +24,9 @@
  */
 #include "postgres.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "common/hashfn.h"
 #include "nodes/parsenodes.h"
-#include "storage/fd.h"
 
 #include "zklock.h"
-
-/* Bytes read of a credential file: more than a credential can have. */
-#define FILE_SIZE	2048
 
 #define SESSION_ONLY	"parameter \"zklock.auth\" can be set in a session only"
 #define USE_FILE_HINT	"Use \"zklock.auth_file\"."
@@ -162,21 +153,6 @@ zklock_access_screen(Node *statement)
 		refuse(ERRCODE_CANT_CHANGE_RUNTIME_PARAM, SESSION_ONLY, NULL);
 }
 
-/* The path of the credential file, palloc'd. */
-static char *
-credential_path(void)
-{
-	if (is_absolute_path(zklock_auth_file))
-		return pstrdup(zklock_auth_file);
-	return psprintf("%s/%s", DataDir, zklock_auth_file);
-}
-
-static uint64
-mix(uint64 stamp, const void *data, size_t len)
-{
-	return hash_bytes_extended(data, (int) len, stamp);
-}
-
 /*
  * A number that changes with the settings about access, and with the credential
  * file.  Keeps no secret, and needs no second copy of one.
@@ -184,118 +160,40 @@ mix(uint64 stamp, const void *data, size_t len)
 uint64
 zklock_access_stamp(void)
 {
-	uint64		stamp = mix(0, zklock_acl, strlen(zklock_acl));
-	struct stat st;
-	char	   *path;
+	uint64		stamp = zklock_stamp_text(0, zklock_acl);
 
-	stamp = mix(stamp, zklock_auth, strlen(zklock_auth) + 1);
+	stamp = zklock_stamp_text(stamp, zklock_auth);
 	if (zklock_auth[0] != '\0' || zklock_auth_file[0] != '\0')
-		stamp = mix(stamp, zklock_root, strlen(zklock_root));
-	if (zklock_auth_file[0] == '\0')
-		return stamp;
-	path = credential_path();
-	stamp = mix(stamp, path, strlen(path) + 1);
-	if (stat(path, &st) == 0)
-	{
-		stamp = mix(stamp, &st.st_dev, sizeof(st.st_dev));
-		stamp = mix(stamp, &st.st_ino, sizeof(st.st_ino));
-		stamp = mix(stamp, &st.st_size, sizeof(st.st_size));
-		stamp = mix(stamp, &st.st_mtim, sizeof(st.st_mtim));
-		stamp = mix(stamp, &st.st_ctim, sizeof(st.st_ctim));
-	}
-	pfree(path);
+		stamp = zklock_stamp_text(stamp, zklock_root);
+	if (zklock_auth_file[0] != '\0')
+		stamp = zklock_stamp_file(stamp, zklock_auth_file);
 	return stamp;
 }
 
 /*
- * As part of an error: what is wrong with the credential file, if the message
- * does not say so, and for superusers and the server log only, which one it is.
- */
-static int
-errdetail_file(const char *path, const char *wrong)
-{
-	const char *blank = wrong[0] != '\0' ? " " : "";
-
-	errdetail_log("%s%sThe file is \"%s\".", wrong, blank, path);
-	if (superuser())
-		errdetail("%s%sThe file is \"%s\".", wrong, blank, path);
-	else if (wrong[0] != '\0')
-		errdetail("%s", wrong);
-	return 0;
-}
-
-/*
- * The credential file is not as it should be.  Throws F0000.
- */
-pg_noreturn static void
-report_file(const char *path, const char *wrong, const char *hint)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_CONFIG_FILE_ERROR),
-			 errmsg("could not use the file that \"zklock.auth_file\" names"),
-			 errdetail_file(path, wrong),
-			 hint != NULL ? errhint("%s", hint) : 0));
-}
-
-/*
- * Open the credential file and see that nobody else can read it: the rule is
- * that for the server's private key.  Throws 58P01 and the like, F0000.
- */
-static int
-open_credential_file(const char *path)
-{
-	struct stat st;
-	int			fd = OpenTransientFile(path, O_RDONLY | O_NONBLOCK);
-	mode_t		forbidden = S_IRWXG | S_IRWXO;
-
-	if (fd < 0 || fstat(fd, &st) != 0)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not open the file that \"zklock.auth_file\" names: %m"),
-				 errdetail_file(path, "")));
-	if (!S_ISREG(st.st_mode))
-		report_file(path, "It is not a regular file.", NULL);
-	if (st.st_uid == 0)
-		forbidden = S_IWGRP | S_IXGRP | S_IRWXO;
-	else if (st.st_uid != geteuid())
-		report_file(path, "It belongs neither to the server's user nor to root.",
-					NULL);
-	if ((st.st_mode & forbidden) != 0)
-		report_file(path, "Others than its owner have access to it.",
-					"It should have permissions u=rw (0600) or less if owned by the server's user, or u=rw,g=r (0640) or less if owned by root.");
-	return fd;
-}
-
-/*
  * Read the credential file: one line.  Returns a palloc'd string.  Throws as
- * open_credential_file(), and F0000 for what is not a credential.
+ * zklock_file_read(), and F0000 for what is not a credential.
  */
 static char *
 read_credential_file(void)
 {
-	char	   *path = credential_path();
-	int			fd = open_credential_file(path);
-	char	   *text = palloc0(FILE_SIZE);
-	ssize_t		len = read(fd, text, FILE_SIZE - 1);
+	size_t		len;
+	char	   *text = zklock_file_read("zklock.auth_file", zklock_auth_file,
+										true, &len);
 	const char *wrong;
 
-	if (len < 0)
-		report_file(path, "It cannot be read.", NULL);
-	CloseTransientFile(fd);
 	if (len > 0 && text[len - 1] == '\n')
-		len--;
+		text[--len] = '\0';
 	if (memchr(text, '\n', len) != NULL)
 		wrong = "It has more than one line.";
 	else
 		wrong = zk_credential_check(text, len);
 	if (wrong != NULL)
 	{
-		explicit_bzero(text, FILE_SIZE);
-		report_file(path, wrong,
-					"It should have one line of the form user:password.");
+		explicit_bzero(text, len);
+		zklock_file_report("zklock.auth_file", zklock_auth_file, wrong,
+						   "It should have one line of the form user:password.");
 	}
-	text[len] = '\0';
-	pfree(path);
 	return text;
 }
 

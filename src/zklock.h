@@ -299,6 +299,15 @@ extern uint64 zklock_access_stamp(void);
 extern char *zklock_credential(void);
 extern void zklock_wipe(char *credential);
 
+/* in files.c */
+extern char *zklock_file_path(const char *file);
+extern uint64 zklock_stamp_text(uint64 stamp, const char *text);
+extern uint64 zklock_stamp_file(uint64 stamp, const char *file);
+extern char *zklock_file_read(const char *setting, const char *file, bool secret,
+							  size_t *len);
+pg_noreturn extern void zklock_file_report(const char *setting, const char *file,
+										   const char *wrong, const char *hint);
+
 /* in stats.c */
 extern void zklock_stats_loaded(void);
 extern size_t zklock_stats_shmem_size(void);
