@@ -35,8 +35,9 @@
 #   make model [DEEP=1]		check the models of the lease and the queue; see
 #				test/model/README
 #
-# Variables: PG_CONFIG chooses the PostgreSQL to build for, WERROR=1 makes
-# warnings fatal.
+# Variables: PG_CONFIG chooses the PostgreSQL to build for, ZOOKEEPER_PREFIX=DIR
+# another libzookeeper_mt than the system's, such as one with TLS and SASL, by its
+# DIR/include/zookeeper and DIR/lib; WERROR=1 makes warnings fatal.
 
 EXTENSION = zklock
 MODULE_big = zklock
@@ -83,7 +84,7 @@ ISOLATION = $(patsubst test/isolation/specs/%.spec,%, \
 override ISOLATION := $(if $(ISOLATION),probe $(filter-out probe,$(ISOLATION)))
 ISOLATION_OPTS = --inputdir=test/isolation --load-extension=$(EXTENSION)
 
-EXTRA_CLEAN = src/exports.list
+EXTRA_CLEAN = src/exports.list src/library.stamp
 
 PG_CONFIG ?= pg_config
 # PGXS itself may be there without the header files.
@@ -98,20 +99,11 @@ ifneq ($(PGXS),)
 # Only what SQL calls is exported, whatever the compiler's default is.
 SHLIB_EXPORTS = src/exports.txt
 
-# An assertion of libzookeeper_mt or a thread that cannot be created must not
-# end the server: where the library's archive is installed, link that, and put
-# our own hands on the calls it makes.  It may want the mathematical library.
-ZOOKEEPER_ARCHIVE := $(filter /%, \
-	$(shell $(CC) -print-file-name=libzookeeper_mt.a))
-ifneq ($(ZOOKEEPER_ARCHIVE),)
-CLIENT_CPPFLAGS = -DZKLOCK_STATIC_LIBRARY
-SHLIB_LINK = $(ZOOKEEPER_ARCHIVE) -Wl,--exclude-libs,ALL \
-	$(addprefix -Wl$(comma)--wrap=,__assert_fail pthread_create pthread_join pipe \
-		socket close recv send adaptor_send_queue adaptor_finish zookeeper_interest \
-		zookeeper_process) -lm
-else
-SHLIB_LINK = -lzookeeper_mt
-endif
+# Which library, what of it is linked, and what it knows: test/unit has to know, too.
+include src/library.mk
+
+SHLIB_LINK = $(ZOOKEEPER_LINK)
+CLIENT_CPPFLAGS = $(ZOOKEEPER_CPPFLAGS)
 
 # As system headers, PostgreSQL's are not subject to our warnings.
 PG_CPPFLAGS = -isystem$(shell $(PG_CONFIG) --includedir-server)
@@ -135,6 +127,13 @@ $(CLIENT_OBJS): override CPPFLAGS := $(CLIENT_CPPFLAGS) -D_GNU_SOURCE \
 	$(filter-out -I% -isystem% -D_GNU_SOURCE,$(CPPFLAGS))
 $(CLIENT_OBJS): override CFLAGS += -fvisibility=hidden
 $(OBJS): $(wildcard src/*.h)
+
+# Objects made for one library do not fit another.
+$(CLIENT_OBJS): src/library.stamp
+src/library.stamp: FORCE
+	@echo '$(CLIENT_CPPFLAGS)' | cmp -s - $@ || echo '$(CLIENT_CPPFLAGS)' >$@
+.PHONY: FORCE
+FORCE:
 
 # Warnings of a second compiler: the one PostgreSQL's packages bring along.
 LINT_FLAGS = -std=gnu11 -Wall -Wextra -D_GNU_SOURCE
