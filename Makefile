@@ -68,6 +68,7 @@ BACKEND_OBJS = \
 	src/stats.o \
 	src/waiting.o \
 	src/access.o \
+	src/secure.o \
 	src/files.o
 CLIENT_OBJS = $(filter-out $(BACKEND_OBJS), \
 	$(patsubst %.c,%.o,$(sort $(wildcard src/*.c))))

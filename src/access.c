@@ -214,7 +214,7 @@ zklock_credential(void)
 		return read_credential_file();
 	if (zklock_auth[0] != '\0')
 		return pstrdup(zklock_auth);
-	if (zk_acl_wants_creator(zklock_acl))
+	if (zk_acl_wants_creator(zklock_acl) && !zklock_secure_identifies())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("\"zklock.acl\" is \"creator\", and there is nothing to authenticate with"),

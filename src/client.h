@@ -47,10 +47,16 @@
 
 /*
  * Stacks of the helper and of the library's threads.  16 kB were seen used by the
- * resolver, which works for the helper only, and 12 kB by the others.
+ * resolver, which works for the helper only, and 12 kB by the others.  Certificates
+ * and Kerberos take more.
  */
+#if defined(ZKLOCK_TLS) || defined(ZKLOCK_SASL)
+#define ZK_THREAD_STACK		(512 * 1024)
+#define ZK_LIBRARY_STACK	(512 * 1024)
+#else
 #define ZK_THREAD_STACK		(256 * 1024)
 #define ZK_LIBRARY_STACK	(128 * 1024)
+#endif
 
 /* Contenders that one renewal proves. */
 #define ZK_RENEWAL_BATCH	128
@@ -436,6 +442,8 @@ struct ZkClient
 	int			session_timeout_ms;
 	ZkZnodeStyle style;
 	ZkIdentity	identity;
+	char	   *transport[ZK_TRANSPORT_TEXTS];	/* as in ZkConfig, malloc'd */
+	bool		counted;		/* among those that keep exit() short (transport.c) */
 
 	/*
 	 * What zk_engine_leave() calls: see what comes next for a contender, and
@@ -759,12 +767,47 @@ extern void zk_connect_begin(ZkClient *client, ZkTime until);
 extern bool zk_connect_wanted(const ZkClient *client);
 extern bool zk_session_beginning(ZkClient *client);
 
+/* in zkio.c: why there is no connection */
+extern void zk_handle_useless(ZkClient *client, ZkError error,
+							  const char *detail);
+extern void zk_session_refused(ZkClient *client, ZkError error,
+							   const char *detail);
+
+/* in transport.c: plain, with TLS, or with SASL */
+extern bool zk_transport_init(ZkClient *client, const ZkConfig *config);
+extern void zk_transport_free(ZkClient *client);
+extern bool zk_transport_check(const ZkClient *client, ZkError *error,
+							   char *detail);
+extern zhandle_t *zk_transport_open(ZkClient *client, const char *servers,
+									watcher_fn watcher, const clientid_t *id,
+									ZkError *error, char *detail);
+extern void zk_transport_close(ZkClient *client, zhandle_t *zh);
+extern bool zk_transport_connecting(int state);
+extern void zk_transport_look(ZkClient *client);
+extern void zk_transport_processed(zhandle_t *zh, int rc);
+
+/* in tls.c: the library's connection by way of TLS, likewise */
+extern bool zk_tls_check(char *const *transport, char *detail);
+extern int	zk_tls_pending(void);
+
+/* in sasl.c: what the library asks for, to authenticate by SASL */
+#ifdef ZKLOCK_SASL
+extern const sasl_callback_t *zk_sasl_begin(char *const *transport);
+extern void zk_sasl_end(void);
+#endif
+
 /* in socket.c: the library's connection, as far as we have a hand in it */
 extern void zk_socket_belongs_to(zhandle_t *zh);
 extern void zk_socket_send(void);
 extern bool zk_socket_peer(char *server, size_t size);
 extern ZkTime zk_socket_connecting_since(ZkTime disconnected_at);
 extern bool zk_socket_break_connection(void);
+extern void zk_socket_prepare(bool may_send, int highest);
+extern void zk_socket_give_up(bool breaking);
+extern bool zk_socket_given_up(void);
+extern bool zk_socket_is_open(void);
+extern bool zk_socket_received(int fd, const void *data, size_t size,
+							   size_t got);
 
 /* in threads.c: the library's threads; the first with its archive only */
 extern bool zk_thread_completes(void);
@@ -784,7 +827,9 @@ extern void zk_log(bool warning, const char *fmt,...)
 extern void zk_log_callback(const char *line);
 extern bool zk_log_take(char *line, size_t size, bool *warning, int *repeats,
 						int *dropped);
-extern void zk_log_last_error(char *detail);
+extern void zk_log_cause(ZkError error, const char *fmt,...)
+			__attribute__((format(printf, 2, 3)));
+extern ZkError zk_log_last_error(char *detail);
 extern void zk_log_clear_error(void);
 
 #endif							/* ZKLOCK_CLIENT_H */

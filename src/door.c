@@ -241,7 +241,7 @@ zk_client_status(ZkClient *client, ZkSessionStatus *status)
 				 "The names in \"%.180s\" have not been resolved yet.",
 				 client->servers);
 	else if (status->state != ZK_SESSION_CONNECTED && status->error == ZK_OK)
-		zk_log_last_error(status->detail);
+		status->error = zk_log_last_error(status->detail);
 }
 
 void

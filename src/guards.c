@@ -55,6 +55,13 @@ static unsigned int log_head;	/* next to write */
 static unsigned int log_tail;	/* next to read */
 static int	log_dropped;
 static char log_error[ZK_DETAIL_SIZE];	/* last complaint of the library */
+static ZkError log_error_kind;	/* what it is about, if that is known */
+
+/*
+ * The cause of what the library is about to complain about is noted already.  Each thread
+ * has its own.
+ */
+static __thread bool cause_noted;
 
 /* Set once, by the thread that failed a check; read by all. */
 atomic_bool zk_poisoned;
@@ -188,6 +195,43 @@ zk_log(bool warning, const char *fmt,...)
 }
 
 /*
+ * Log the cause of an error, which the library cannot tell, before it complains.  On the
+ * thread of that complaint.
+ */
+void
+zk_log_cause(ZkError error, const char *fmt,...)
+{
+	char		text[LOG_LINE_SIZE];
+	va_list		args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	pthread_mutex_lock(&log_lock);
+	log_append(false, text);
+	snprintf(log_error, sizeof(log_error), "%s", text);
+	log_error_kind = error;
+	pthread_mutex_unlock(&log_lock);
+	cause_noted = true;
+}
+
+/*
+ * The library complains.  Of the two lines about a failure of SASL the first one is about
+ * the cause.  log_lock is held.
+ */
+static void
+note_error(const char *message)
+{
+	if (!cause_noted)
+	{
+		snprintf(log_error, sizeof(log_error), "%.200s", message);
+		log_error_kind = ZK_OK;
+	}
+	cause_noted = strstr(message, "SASL negotiation: ") != NULL ||
+		strstr(message, "SASL connection state: ") != NULL;
+}
+
+/*
  * The library's log callback: "time:pid:ZOO_LEVEL@function@line: message".
  * Runs on any client thread, under locks of the library.
  */
@@ -204,7 +248,7 @@ zk_log_callback(const char *line)
 	pthread_mutex_lock(&log_lock);
 	log_append(false, message);
 	if (strncmp(level, "ZOO_ERROR", 9) == 0)
-		snprintf(log_error, sizeof(log_error), "%.200s", message);
+		note_error(message);
 	pthread_mutex_unlock(&log_lock);
 }
 
@@ -233,15 +277,20 @@ zk_log_take(char *line, size_t size, bool *warning, int *repeats, int *dropped)
 }
 
 /*
- * The library's last complaint since zk_log_clear_error(), or an empty string,
- * into ZK_DETAIL_SIZE bytes.  Any thread.
+ * The library's last complaint since zk_log_clear_error(), or its cause, or an empty
+ * string, into ZK_DETAIL_SIZE bytes.  Returns what it is about, ZK_OK if that is not
+ * known.  Any thread.
  */
-void
+ZkError
 zk_log_last_error(char *detail)
 {
+	ZkError		kind;
+
 	pthread_mutex_lock(&log_lock);
 	memcpy(detail, log_error, ZK_DETAIL_SIZE);
+	kind = log_error_kind;
 	pthread_mutex_unlock(&log_lock);
+	return kind;
 }
 
 void
@@ -249,5 +298,6 @@ zk_log_clear_error(void)
 {
 	pthread_mutex_lock(&log_lock);
 	log_error[0] = '\0';
+	log_error_kind = ZK_OK;
 	pthread_mutex_unlock(&log_lock);
 }

@@ -138,7 +138,8 @@ zk_session_beginning(ZkClient *client)
 
 	if (client->connected || client->dead || client->client_id.client_id != 0)
 		return false;
-	if (state == ZOO_CONNECTING_STATE || state == ZOO_ASSOCIATING_STATE)
+	if (state == ZOO_CONNECTING_STATE || state == ZOO_ASSOCIATING_STATE ||
+		zk_transport_connecting(state))
 		return true;
 	zk_log_last_error(complaint);
 	return state == ZOO_NOTCONNECTED_STATE && complaint[0] == '\0';

@@ -71,7 +71,7 @@ static struct
 	char	   *servers;		/* in TopMemoryContext; NULL before the first */
 	int			session_timeout;
 	int			znode_style;
-	uint64		access;			/* zklock_access_stamp() */
+	uint64		access;			/* access_stamp() */
 }			running;
 
 typedef struct ErrorMeaning
@@ -82,7 +82,8 @@ typedef struct ErrorMeaning
 } ErrorMeaning;
 
 #define CONNECTION_HINT \
-	"Check \"zklock.servers\", whose ports must not be those for TLS, and that " \
+	"Check \"zklock.servers\", whose ports must be those for TLS if " \
+	"\"zklock.tls_ca_file\" is set, and else must not be, and that " \
 	"the ensemble has a quorum. Every " \
 	"backend that uses locks takes one connection of the server's " \
 	"maxClientCnxns, which is 60 for each client address by default."
@@ -197,6 +198,26 @@ static const ErrorMeaning error_meanings[] = {
 		"the path is in use for something else",
 		"A path is for a lock, or for a semaphore with one number of permits, as long as it is in use."
 	},
+	[ZK_ERR_TLS] = {
+		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+		"could not connect to ZooKeeper by way of TLS",
+		"Check that the ports in \"zklock.servers\" are those for TLS, and that \"zklock.tls_ca_file\" has the certificate of who signed the servers' certificates."
+	},
+	[ZK_ERR_TLS_FILES] = {
+		ERRCODE_CONFIG_FILE_ERROR,
+		"the files for TLS cannot be used",
+		"Check \"zklock.tls_ca_file\", \"zklock.tls_cert_file\", \"zklock.tls_key_file\" and \"zklock.tls_passphrase_file\"."
+	},
+	[ZK_ERR_CERTIFICATE] = {
+		ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
+		"ZooKeeper does not accept the certificate",
+		"Check \"zklock.tls_cert_file\", and whose certificates the servers trust."
+	},
+	[ZK_ERR_SASL] = {
+		ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
+		"SASL authentication with ZooKeeper failed",
+		"Check \"zklock.sasl_user\", \"zklock.sasl_password_file\" and the other settings for SASL, and that the plugin for the mechanism is installed."
+	},
 	[ZK_ERR_OTHER] = {
 		ERRCODE_SYSTEM_ERROR, "unexpected answer from ZooKeeper", NULL
 	}
@@ -249,6 +270,16 @@ count_at_exit(int code, Datum arg)
 }
 
 /*
+ * A number that changes with the settings about access and about how servers are talked
+ * to, and with the files they name.
+ */
+static uint64
+access_stamp(void)
+{
+	return zklock_secure_stamp(zklock_access_stamp());
+}
+
+/*
  * Do the settings differ from those the client runs with?
  */
 static bool
@@ -257,7 +288,7 @@ settings_changed(void)
 	return strcmp(running.servers, zklock_servers) != 0 ||
 		running.session_timeout != zklock_session_timeout ||
 		running.znode_style != zklock_znode_style ||
-		running.access != zklock_access_stamp();
+		running.access != access_stamp();
 }
 
 /*
@@ -289,9 +320,43 @@ release_descriptors(void)
 }
 
 /*
+ * Wipe and free the secrets of a config.
+ */
+static void
+forget_secrets(ZkConfig *config)
+{
+	zklock_wipe(unconstify(char *, config->credential));
+	zklock_secure_wipe(config->transport);
+}
+
+/*
+ * Take into a config what is told to servers only, and the descriptors for the client.
+ * Throws as zklock_credential(), zklock_secure_config() and acquire_descriptors(), and
+ * leaves no secret behind then; else forget_secrets() is due.
+ */
+static void
+gather_secrets(ZkConfig *config)
+{
+	config->credential = NULL;
+	memset(config->transport, 0, sizeof(config->transport));
+	PG_TRY();
+	{
+		zklock_secure_config(config->transport);
+		config->credential = zklock_credential();
+		acquire_descriptors();
+	}
+	PG_CATCH();
+	{
+		forget_secrets(config);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
+/*
  * Start a client with the settings of now.  Throws 53000 if the operating
  * system has not what it takes, 08006 if an earlier client failed for good, and
- * as zklock_credential().
+ * as zklock_credential() and zklock_secure_config().
  */
 static void
 start_client(void)
@@ -299,7 +364,6 @@ start_client(void)
 	static bool callbacks_registered = false;
 	ZkConfig	config;
 	ZkError		error;
-	char	   *credential;
 	char		detail[ZK_DETAIL_SIZE];
 
 	if (!callbacks_registered)
@@ -316,19 +380,17 @@ start_client(void)
 	running.servers = MemoryContextStrdup(TopMemoryContext, zklock_servers);
 	running.session_timeout = zklock_session_timeout;
 	running.znode_style = zklock_znode_style;
-	running.access = zklock_access_stamp();
-	credential = zklock_credential();
-	acquire_descriptors();
+	running.access = access_stamp();
+	gather_secrets(&config);
 
 	config.servers = running.servers;
 	config.session_timeout_ms = running.session_timeout;
 	config.style = (ZkZnodeStyle) running.znode_style;
 	config.loss_signal = LOSS_SIGNAL;
-	config.credential = credential;
 	config.root = zklock_root;
 	config.acl = zklock_acl;
 	zklock_client = zk_client_start(&config, &error, detail);
-	zklock_wipe(credential);
+	forget_secrets(&config);
 	zklock_stats_session(NULL);
 	if (zklock_client != NULL)
 		return;
@@ -461,7 +523,8 @@ zklock_link_report(const ZkLink *link, const char *what, const char *path)
 	const char *detail = status->detail;
 
 	if (link->down_since != 0 && status->error != ZK_OK &&
-		!(link->was_up && status->error == ZK_ERR_UNREACHABLE))
+		!(link->was_up && (status->error == ZK_ERR_UNREACHABLE ||
+						   status->error == ZK_ERR_TLS)))
 		zklock_report_error(status->error, detail, what, path);
 	if (!link->was_up)
 		zklock_report_error(ZK_ERR_UNREACHABLE,

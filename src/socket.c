@@ -33,6 +33,7 @@
 #endif
 
 #include <arpa/inet.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -53,6 +54,12 @@ static ZkTime last_socket_at;
 
 /* The handle whose socket that is.  Under socket_lock. */
 static zhandle_t *handle;
+
+/*
+ * That connection was broken by us, and: no other one is to be made.  Under socket_lock.
+ */
+static bool broken;
+static bool closing;
 
 #ifdef ZKLOCK_STATIC_LIBRARY
 
@@ -93,6 +100,13 @@ static __thread Incoming incoming = {.fd = -1};
 static bool established;
 
 /*
+ * May they ever be, and with which descriptors can the library do?  Set while there is
+ * no handle.  Under socket_lock.
+ */
+static bool direct = true;
+static int	max_descriptor = INT_MAX;
+
+/*
  * Requests in the handle's queue that zk_socket_send() is to send.  None after the socket was
  * closed, so the handle is there while there are any.  Under socket_lock.
  */
@@ -120,6 +134,24 @@ extern ssize_t __wrap_send(int fd, const void *data, size_t size, int flags);
 extern int	__wrap_adaptor_send_queue(zhandle_t *zh, int timeout);
 
 /*
+ * As socket(), close-on-exec; and it fails with EMFILE if the library cannot do with
+ * what it gets.
+ */
+static int
+open_socket(int domain, int type, int protocol)
+{
+	int			fd = __real_socket(domain, type | SOCK_CLOEXEC, protocol);
+
+	if (fd <= max_descriptor)
+		return fd;
+	__real_close(fd);
+	zk_log(true, "not connecting by descriptor %d: with TLS it cannot be above %d",
+		   fd, max_descriptor);
+	errno = EMFILE;
+	return -1;
+}
+
+/*
  * As socket(), close-on-exec, and remembered.
  */
 int
@@ -129,8 +161,8 @@ __wrap_socket(int domain, int type, int protocol)
 
 	pthread_mutex_lock(&socket_lock);
 	last_socket_at = zk_now();
-	last_socket = fd = __real_socket(domain, type | SOCK_CLOEXEC, protocol);
-	established = false;
+	last_socket = fd = open_socket(domain, type, protocol);
+	established = broken = false;
 	pthread_mutex_unlock(&socket_lock);
 	memset(&incoming, 0, sizeof(incoming));
 	incoming.fd = fd;
@@ -160,15 +192,15 @@ __wrap_close(int fd)
  * A packet is asked for over that socket, so the handshake is over: requests may be
  * sent by the threads that make them.  In the order of the I/O thread, which this
  * is, the library has put the credential, and the watches that it sets anew, in
- * front of all requests by now; nobody may send before.  A connection by way of TLS,
- * which two threads must not use at a time, never comes here, as it is not
- * read from with recv().
+ * front of all requests by now; nobody may send before.  Over a connection by way of
+ * TLS, which two threads must not use at a time, nobody ever may; nor with SASL, where
+ * the first packets are about that, and the credential comes after them.
  */
 static void
 establish(int fd)
 {
 	pthread_mutex_lock(&socket_lock);
-	if (fd == last_socket)
+	if (fd == last_socket && direct)
 		established = true;
 	pthread_mutex_unlock(&socket_lock);
 }
@@ -201,6 +233,32 @@ note_length(const void *data, size_t size)
 }
 
 /*
+ * So many bytes were received from that socket, or from what came through it
+ * encrypted, when so many were asked for.  False after the length of a packet that
+ * cannot be; then the library is to be told of an error (EPROTO).  I/O thread.
+ */
+bool
+zk_socket_received(int fd, const void *data, size_t size, size_t got)
+{
+	if (fd != incoming.fd)
+		return true;
+	if (!incoming.begun)
+	{
+		incoming.begun = true;
+		incoming.left = size;
+	}
+	if (size == incoming.left)
+	{
+		incoming.left -= got;
+		return true;
+	}
+	if (!incoming.established)
+		establish(fd);
+	incoming.established = true;
+	return note_length(data, got);
+}
+
+/*
  * As recv().  From the library's socket it fails with EPROTO after the length of a
  * packet that cannot be; then the library closes the connection and tries the
  * next server.  I/O thread.
@@ -210,27 +268,10 @@ __wrap_recv(int fd, void *data, size_t size, int flags)
 {
 	ssize_t		got = __real_recv(fd, data, size, flags);
 
-	if (fd != incoming.fd || got <= 0)
+	if (got <= 0 || zk_socket_received(fd, data, size, (size_t) got))
 		return got;
-	if (!incoming.begun)
-	{
-		incoming.begun = true;
-		incoming.left = size;
-	}
-	if (size == incoming.left)
-	{
-		incoming.left -= (size_t) got;
-		return got;
-	}
-	if (!incoming.established)
-		establish(fd);
-	incoming.established = true;
-	if (!note_length(data, (size_t) got))
-	{
-		errno = EPROTO;
-		return -1;
-	}
-	return got;
+	errno = EPROTO;
+	return -1;
 }
 
 /*
@@ -407,12 +448,74 @@ zk_socket_connecting_since(ZkTime disconnected_at)
 bool
 zk_socket_break_connection(void)
 {
-	bool		broken;
+	bool		has_one;
 
 	pthread_mutex_lock(&socket_lock);
-	broken = last_socket >= 0;
-	if (broken)
+	has_one = last_socket >= 0;
+	if (has_one)
+		shutdown(last_socket, SHUT_RDWR);
+	broken = has_one;
+	pthread_mutex_unlock(&socket_lock);
+	return has_one;
+}
+
+/*
+ * A handle is about to be opened.  May the threads that make its requests send them,
+ * and which is the highest descriptor that it can do with?  Helper.
+ */
+void
+zk_socket_prepare(bool may_send, int highest)
+{
+	pthread_mutex_lock(&socket_lock);
+#ifdef ZKLOCK_STATIC_LIBRARY
+	direct = may_send;
+	max_descriptor = highest;
+#else
+	(void) may_send;
+	(void) highest;
+#endif
+	broken = closing = false;
+	pthread_mutex_unlock(&socket_lock);
+}
+
+/*
+ * The handle is about to be closed, whatever its connection is at.  Break one that is
+ * being made.  Helper.
+ */
+void
+zk_socket_give_up(bool breaking)
+{
+	pthread_mutex_lock(&socket_lock);
+	closing = true;
+	if (breaking && last_socket >= 0)
 		shutdown(last_socket, SHUT_RDWR);
 	pthread_mutex_unlock(&socket_lock);
-	return broken;
+}
+
+/*
+ * Was the connection broken by us, or is it to be?  Any client thread.
+ */
+bool
+zk_socket_given_up(void)
+{
+	bool		given_up;
+
+	pthread_mutex_lock(&socket_lock);
+	given_up = broken || closing;
+	pthread_mutex_unlock(&socket_lock);
+	return given_up;
+}
+
+/*
+ * Has the library a socket?  Any client thread.
+ */
+bool
+zk_socket_is_open(void)
+{
+	bool		is_open;
+
+	pthread_mutex_lock(&socket_lock);
+	is_open = last_socket >= 0;
+	pthread_mutex_unlock(&socket_lock);
+	return is_open;
 }

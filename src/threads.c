@@ -158,13 +158,17 @@ __wrap_zookeeper_interest(zhandle_t *zh, int *fd, int *interest,
 }
 
 /*
- * As zookeeper_process(): receive and send what can be.
+ * As zookeeper_process(): receive and send what can be.  What TLS has read from the
+ * socket, and not given out, will not show there again.
  */
 int
 __wrap_zookeeper_process(zhandle_t *zh, int events)
 {
 	int			rc = __real_zookeeper_process(zh, events);
 
+	while (rc == ZOK && zk_tls_pending() > 0)
+		rc = __real_zookeeper_process(zh, ZOOKEEPER_READ);
+	zk_transport_processed(zh, rc);
 	complete(zh);
 	return rc;
 }

@@ -142,6 +142,10 @@ typedef enum ZkError
 								 * ZooKeeper session; the group may be asked for
 								 * anew */
 	ZK_ERR_VANISHED,			/* of a group: deleted by a stranger; likewise */
+	ZK_ERR_TLS,					/* no connection by way of TLS */
+	ZK_ERR_TLS_FILES,			/* our own certificate, key or CA is of no use */
+	ZK_ERR_CERTIFICATE,			/* servers do not accept our certificate */
+	ZK_ERR_SASL,				/* SASL authentication failed */
 	ZK_ERR_KIND,				/* a lock where a semaphore is asked for, the
 								 * reverse, or another number of permits */
 	ZK_ERR_OTHER				/* anything else; the detail says what */
@@ -339,6 +343,29 @@ typedef struct ZkQueueListing
 	ZkQueueMember *members;
 } ZkQueueListing;
 
+/*
+ * How servers are talked to.  TLS takes the first three, the names of files in PEM
+ * format without a comma, and the passphrase of the key if that has one.  SASL takes the
+ * mechanisms (as Cyrus SASL wants them, separated by blanks) and the service, and the
+ * others as the mechanism does.  What is not given is NULL.  Not both: zk_tls_supported(),
+ * zk_sasl_supported().
+ */
+typedef enum ZkTransportText
+{
+	ZK_TLS_CA,					/* certificates of those who sign servers' ones */
+	ZK_TLS_CERT,				/* our certificate, and those of who signed it */
+	ZK_TLS_KEY,					/* its key */
+	ZK_TLS_PASSPHRASE,
+	ZK_SASL_MECHANISM,
+	ZK_SASL_SERVICE,
+	ZK_SASL_HOST,				/* the server's name; NULL for its address */
+	ZK_SASL_USER,
+	ZK_SASL_REALM,
+	ZK_SASL_PASSWORD
+} ZkTransportText;
+
+#define ZK_TRANSPORT_TEXTS	(ZK_SASL_PASSWORD + 1)
+
 typedef struct ZkConfig
 {
 	const char *servers;		/* passed zk_servers_check() */
@@ -355,6 +382,9 @@ typedef struct ZkConfig
 	const char *credential;
 	const char *root;
 	const char *acl;
+
+	/* How servers are talked to: see ZkTransportText; none for plain. */
+	const char *transport[ZK_TRANSPORT_TEXTS];
 } ZkConfig;
 
 typedef struct ZkClient ZkClient;
@@ -649,7 +679,14 @@ extern void zk_queue_break(ZkClient *client, const char *node,
 						   const char *name, const char *who,
 						   bool only_revoke);
 
-/* in address.c, identity.c, queue.c, record.c: pure, any thread, no client needed */
+/* in address.c, identity.c, queue.c, record.c, transport.c: pure, any thread, no client
+ * needed */
+
+/*
+ * Was the library that is linked built with TLS, or SASL?
+ */
+extern bool zk_tls_supported(void);
+extern bool zk_sasl_supported(void);
 
 /*
  * Is this a list of servers, "host:port" or "[v6]:port" separated by commas?

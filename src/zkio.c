@@ -50,6 +50,8 @@
 #define MIN_TIMEOUT_MS				1000
 #define MAX_TIMEOUT_MS(asked)		(10 * (asked) + 40000)
 
+#define NOT_ZOOKEEPER	"The server does not answer as a ZooKeeper server does."
+
 /* How long to wait after an attempt that failed for a definite reason. */
 #define REOPEN_DELAY				ZK_MS(1000)
 
@@ -116,6 +118,18 @@ connect_failed(ZkClient *client, ZkError error, const char *detail)
 }
 
 /*
+ * The handle is of no use, for a reason that another one would meet as well: close it
+ * and try again later.  engine_lock.
+ */
+void
+zk_handle_useless(ZkClient *client, ZkError error, const char *detail)
+{
+	client->dead = true;
+	connect_failed(client, error, detail);
+	zk_door_wake_helper(&client->door);
+}
+
+/*
  * The session is over: forget all that belongs to it.  engine_lock.
  */
 static void
@@ -150,17 +164,12 @@ session_connected(ZkClient *client, zhandle_t *zh)
 	if (id->client_id == 0 || timeout_ms < MIN_TIMEOUT_MS ||
 		timeout_ms > MAX_TIMEOUT_MS(client->session_timeout_ms))
 	{
-		client->dead = true;
-		connect_failed(client, ZK_ERR_NOT_ZOOKEEPER,
-					   "The server does not answer as a ZooKeeper server does.");
-		zk_door_wake_helper(&client->door);
+		zk_handle_useless(client, ZK_ERR_NOT_ZOOKEEPER, NOT_ZOOKEEPER);
 		return;
 	}
 	if (!zk_identity_present(client, zh))
 	{
-		client->dead = true;
-		connect_failed(client, ZK_ERR_NO_MEMORY, "");
-		zk_door_wake_helper(&client->door);
+		zk_handle_useless(client, ZK_ERR_NO_MEMORY, "");
 		return;
 	}
 	if (!zk_identity_settled(&client->identity))
@@ -208,15 +217,13 @@ settle(ZkClient *client)
 /*
  * The ensemble does not take us for who we are, nor as nobody.  That is how it
  * will be the next time; and as it has done nothing for this session, nothing
- * is to be looked for.
+ * is to be looked for.  engine_lock.
  */
-static void
-session_refused(ZkClient *client, const char *detail)
+void
+zk_session_refused(ZkClient *client, ZkError error, const char *detail)
 {
-	client->dead = true;
 	session_over(client, true);
-	connect_failed(client, ZK_ERR_AUTH, detail);
-	zk_door_wake_helper(&client->door);
+	zk_handle_useless(client, error, detail);
 }
 
 static void
@@ -224,7 +231,7 @@ session_suspended(ZkClient *client)
 {
 	if (client->identity.wanted)
 	{
-		session_refused(client, ZK_IDENTITY_WANTED);
+		zk_session_refused(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
 		return;
 	}
 	client->connected = false;
@@ -270,15 +277,12 @@ session_watcher(zhandle_t *zh, int type, int state, const char *path,
 	else if (state == ZOO_EXPIRED_SESSION_STATE)
 		session_expired(client);
 	else if (state == ZOO_AUTH_FAILED_STATE)
-		session_refused(client,
-						"The ZooKeeper ensemble refused the authentication.");
+		zk_session_refused(client, ZK_ERR_AUTH,
+						   "The ZooKeeper ensemble refused the authentication.");
 	else if (state == ZOO_READONLY_STATE)
 	{
 		/* never asked for: no proof of anything comes from such a server */
-		client->dead = true;
-		connect_failed(client, ZK_ERR_NOT_ZOOKEEPER,
-					   "The server does not answer as a ZooKeeper server does.");
-		zk_door_wake_helper(&client->door);
+		zk_handle_useless(client, ZK_ERR_NOT_ZOOKEEPER, NOT_ZOOKEEPER);
 	}
 	else
 		session_suspended(client);
@@ -312,7 +316,7 @@ close_handle(ZkClient *client)
 	zk_errand_restart(client);
 	pthread_mutex_unlock(&client->engine_lock);
 
-	zookeeper_close(zh);
+	zk_transport_close(client, zh);
 	zk_client_disclaim();
 }
 
@@ -356,7 +360,8 @@ open_handle(ZkClient *client)
 		return;
 	}
 	publish_resolving(client);
-	servers = zk_servers_resolve(client->servers, &error, detail);
+	servers = zk_transport_check(client, &error, detail) ?
+		zk_servers_resolve(client->servers, &error, detail) : NULL;
 	if (!zk_client_claim(client))
 	{
 		/* that one has come back from the resolver, too, and was faster */
@@ -389,21 +394,8 @@ open_handle(ZkClient *client)
 	if (servers != NULL)
 	{
 		zk_log_clear_error();
-		zk_threads_enter_init();
-		zh = zookeeper_init2(servers, session_watcher,
-							 client->session_timeout_ms,
-							 id.client_id != 0 ? &id : NULL,
-							 (void *) client->epoch,
-							 ZOO_NO_LOG_CLIENTENV, zk_log_callback);
-		zk_threads_leave_init();
-		if (zh != NULL)
-			zoo_set_servers_resolution_delay(zh, -1);
-		else
-		{
-			error = ZK_ERR_UNREACHABLE;
-			snprintf(detail, sizeof(detail),
-					 "Could not set up the ZooKeeper client library: %m.");
-		}
+		zh = zk_transport_open(client, servers, session_watcher,
+							   id.client_id != 0 ? &id : NULL, &error, detail);
 		free(servers);
 	}
 
@@ -570,6 +562,7 @@ take_news(ZkClient *client, DoorNews *news)
 
 	pthread_mutex_lock(&client->engine_lock);
 	settle(client);
+	zk_transport_look(client);
 	while (zk_door_next_order(&client->door, &order))
 		carry_out(client, &order);
 	zk_connect_begin(client, news->connect_by);
@@ -643,6 +636,18 @@ next_timer(ZkClient *client)
 	return next;
 }
 
+/*
+ * Free what the client has of its config, and itself.
+ */
+static void
+free_config(ZkClient *client)
+{
+	zk_identity_free(&client->identity);
+	zk_transport_free(client);
+	free(client->servers);
+	free(client);
+}
+
 /* Free the client.  No other thread has to do with it any more. */
 static void
 free_client(ZkClient *client)
@@ -659,11 +664,9 @@ free_client(ZkClient *client)
 		zk_marks_forget(&client->contenders[i]);
 		zk_refusal_forget(&client->contenders[i].refusal);
 	}
-	zk_identity_free(&client->identity);
 	zk_door_destroy(&client->door);
 	pthread_mutex_destroy(&client->engine_lock);
-	free(client->servers);
-	free(client);
+	free_config(client);
 }
 
 /*
@@ -784,11 +787,10 @@ make_client(const ZkConfig *config)
 		return NULL;
 	client->servers = strdup(config->servers);
 	if (client->servers == NULL ||
-		!zk_identity_init(&client->identity, config))
+		!zk_identity_init(&client->identity, config) ||
+		!zk_transport_init(client, config))
 	{
-		zk_identity_free(&client->identity);
-		free(client->servers);
-		free(client);
+		free_config(client);
 		return NULL;
 	}
 	client->session_timeout_ms = client->timeout_ms = config->session_timeout_ms;
@@ -824,9 +826,7 @@ zk_client_start(const ZkConfig *config, ZkError *error, char *detail)
 	}
 	if (!zk_door_init(&client->door, sizeof(Contender), error, detail))
 	{
-		zk_identity_free(&client->identity);
-		free(client->servers);
-		free(client);
+		free_config(client);
 		return NULL;
 	}
 	client->contenders = client->door.engine_array.items;

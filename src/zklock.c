@@ -347,6 +347,7 @@ _PG_init(void)
 							 0,
 							 NULL, NULL, NULL);
 
+	zklock_secure_define();
 	MarkGUCPrefixReserved("zklock");
 	zklock_access_loaded();
 

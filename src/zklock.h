@@ -299,6 +299,13 @@ extern uint64 zklock_access_stamp(void);
 extern char *zklock_credential(void);
 extern void zklock_wipe(char *credential);
 
+/* in secure.c */
+extern void zklock_secure_define(void);
+extern bool zklock_secure_identifies(void);
+extern uint64 zklock_secure_stamp(uint64 stamp);
+extern void zklock_secure_config(const char **transport);
+extern void zklock_secure_wipe(const char **transport);
+
 /* in files.c */
 extern char *zklock_file_path(const char *file);
 extern uint64 zklock_stamp_text(uint64 stamp, const char *text);

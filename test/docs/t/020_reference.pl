@@ -126,9 +126,9 @@ is_deeply(
 
 # ---- Settings.  One is in no view.
 
-my ($source) = slurp_file('src/zklock.c');
+my $source = slurp_file('src/zklock.c') . slurp_file('src/secure.c');
 my @settings;
-foreach my $name ($source =~ /DefineCustom\w+Variable\("(zklock\.\w+)"/g)
+foreach my $name ($source =~ /(?:DefineCustom\w+Variable\(|\b(?:true|false), )"(zklock\.\w+)"/g)
 {
 	my ($row) = rows("SELECT boot_val, unit, context FROM pg_settings WHERE name = '$name'");
 	my ($default, $unit, $context) = @{ $row // [ '', '', 'superuser' ] };
