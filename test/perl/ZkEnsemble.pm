@@ -65,7 +65,7 @@ my @ensembles;
 =item ZkEnsemble->new($name, %settings)
 
 Make an ensemble and start it.  The settings are those of "test/lib/zookeeper
-init": servers, observers, address, tick_time, heap, C<java.NAME>, or a line of
+init": servers, observers, address, tick_time, heap, tls, C<java.NAME>, or a line of
 ZooKeeper's configuration.  C<< start => 0 >> leaves it to the caller to start.
 With C<< peer_proxies => 1 >> the servers reach each other through proxies, so
 that C<partition> can be called.
@@ -89,8 +89,8 @@ sub new
 	open my $list, '<', "$dir/servers" or die "$dir/servers: $!";
 	while (<$list>)
 	{
-		my ($id, $host, $port) = split;
-		$self->{servers}{$id} = { host => $host, port => $port };
+		my ($id, $host, $port, $secure) = split;
+		$self->{servers}{$id} = { host => $host, port => $port, secure => $secure };
 	}
 	close $list;
 	$self->start_peer_proxies if $peer_proxies;
@@ -402,6 +402,10 @@ C<host:port> of a server.
 
 Of these servers, or all, as C<zklock.servers> takes it.
 
+=item $ensemble->secure_address($id), $ensemble->secure_string(@ids)
+
+Likewise, of the ports for TLS, if the servers have some.
+
 =item $ensemble->logfile($id)
 
 =cut
@@ -417,6 +421,20 @@ sub address
 	my ($self, $id) = @_;
 	my ($host, $port) = @{ $self->{servers}{$id} }{qw(host port)};
 	return $host =~ /:/ ? "[$host]:$port" : "$host:$port";
+}
+
+sub secure_address
+{
+	my ($self, $id) = @_;
+	my ($host, $port) = @{ $self->{servers}{$id} }{qw(host secure)};
+	return "$host:$port";
+}
+
+sub secure_string
+{
+	my ($self, @ids) = @_;
+	@ids = $self->ids unless @ids;
+	return join ',', map { $self->secure_address($_) } @ids;
 }
 
 sub connect_string
