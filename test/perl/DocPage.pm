@@ -37,6 +37,10 @@ it has an error, that is expected.  SQL that no test can run is preceded by a li
 
   <!-- not run: why -->
 
+and what wants servers of its own, by one that names the test in which it is run
+
+  <!-- run by test/docs/t/040_tunnel.pl -->
+
 =cut
 
 package DocPage;
@@ -100,7 +104,7 @@ sub name
 sub parse
 {
 	my ($self) = @_;
-	my ($block, $before, $reason);
+	my ($block, $before, $reason, $by);
 	my $number = 0;
 	foreach my $line (@{ $self->{lines} })
 	{
@@ -116,7 +120,7 @@ sub parse
 		}
 		elsif ($line =~ /^```(\w*)$/)
 		{
-			$block = { language => $1, line => $number, text => '', reason => $reason };
+			$block = { language => $1, line => $number, text => '', reason => $reason, by => $by };
 			$before->{expected} = $block
 			  if $1 eq 'text' && $before && $before->{language} eq 'sql';
 		}
@@ -129,8 +133,10 @@ sub parse
 			push @{ $self->{prose} }, { line => $number, text => $line };
 			undef $before if $line =~ /\S/;
 			($reason) = $line =~ /^<!-- not run: (.+) -->$/ if $line =~ /\S/;
+			($by) = $line =~ /^<!-- run by (\S+) -->$/ if $line =~ /\S/;
 		}
 		undef $reason if $block;
+		undef $by if $block;
 	}
 	croak "$self->{file}: a block does not end" if $block;
 	return;
@@ -141,7 +147,8 @@ sub parse
 =item $page->blocks()
 
 The blocks of code: hashes with C<language>, C<line>, C<text>; C<reason>, if it is
-not run; and C<expected>, the block with what it puts out, if there is one.
+not run; C<by>, the test that runs it if that is not for all pages' one; and
+C<expected>, the block with what it puts out, if there is one.
 
 =item $page->prose()
 
@@ -155,6 +162,11 @@ there, and whether it waits.
 =item DocPage::same($output, $expected)
 
 Is this what was expected?
+
+=item DocPage::localize($text, %replaced)
+
+The text with the places of this machine instead of those that the page has, which
+is to have all of them.
 
 =back
 
@@ -190,6 +202,18 @@ sub same
 		return 0 unless shift(@output) =~ /^$pattern$/;
 	}
 	return 1;
+}
+
+sub localize
+{
+	my ($text, %replaced) = @_;
+	my @names = sort { length $b <=> length $a } keys %replaced;
+	my $any = join '|', map { quotemeta } @names;
+	foreach my $name (@names)
+	{
+		croak "there is no $name in: $text" if index($text, $name) < 0;
+	}
+	return $text =~ s/($any)/$replaced{$1}/gr;
 }
 
 1;

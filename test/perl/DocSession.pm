@@ -23,7 +23,9 @@ package DocSession;
 use strict;
 use warnings;
 
+use DocPage;
 use IPC::Run;
+use Test::More;
 use ZkTest;
 
 =pod
@@ -115,6 +117,12 @@ Has psql ended?
 
 =item $session->quit()
 
+=item DocSession->run_page($page, $node, %replaced)
+
+Have the blocks of a DocPage executed that are to be run by this test, in database
+C<postgres>, with the places of this machine instead of those on the page; see that
+they do what the page says.
+
 =back
 
 =cut
@@ -145,6 +153,33 @@ sub quit
 	my ($self) = @_;
 	$self->{in} .= "\\q\n" unless $self->ended;
 	$self->{run}->finish;
+	return;
+}
+
+sub run_page
+{
+	my ($class, $page, $node, %replaced) = @_;
+	my @blocks = grep { ($_->{by} // '') eq $0 } $page->blocks;
+	my (%session, %used);
+	foreach my $block (@blocks)
+	{
+		my ($server, $name) = DocPage::place($block);
+		my $where = $page->file . ":$block->{line}";
+		my @there = grep { index($block->{text}, $_) >= 0 } keys %replaced;
+		@used{@there} = ();
+		$session{$name} //= $class->new($node, 'postgres');
+		$session{$name}
+		  ->send(DocPage::localize($block->{text}, map { $_ => $replaced{$_} } @there));
+		my $output = $session{$name}->output;
+		unlike($output, qr/^(ERROR|FATAL|WARNING)/m, "$where: nothing fails");
+		ok(DocPage::same($output, $block->{expected}{text}), "$where: as it is shown")
+		  or diag($output)
+		  if $block->{expected};
+	}
+	cmp_ok(scalar @blocks, '>', 0, $page->file . ' has SQL for this test');
+	is_deeply([ grep { !exists $used{$_} } sort keys %replaced ],
+		[], $page->file . ' has all that was replaced');
+	$_->quit foreach values %session;
 	return;
 }
 

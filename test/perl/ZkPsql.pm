@@ -187,6 +187,11 @@ sub zk_session
 
 =pod
 
+=item $session->wait_until_reconnected($before, $why)
+
+Wait until the ZooKeeper session has another connection than when it was
+C<$before>, which is what zk_session returned then; returns what it does now.
+
 =item $session->lock_state($path)
 
 What the view C<zk_locks> says about a lock, empty if nothing; asked for in the
@@ -195,6 +200,20 @@ same way.
 =item $session->wait_until_lost($path)
 
 =cut
+
+sub wait_until_reconnected
+{
+	my ($self, $before, $why) = @_;
+	my $now;
+	wait_for(
+		sub {
+			$now = $self->zk_session;
+			return $now->{state} eq 'connected'
+			  && $now->{reconnects} > $before->{reconnects};
+		},
+		"another connection: $why");
+	return $now;
+}
 
 sub lock_state
 {

@@ -130,7 +130,7 @@ sub clean_up
 
 sub run_page
 {
-	my @blocks = grep { $_->{language} eq 'sql' } $page->blocks;
+	my @blocks = grep { $_->{language} eq 'sql' && !$_->{by} } $page->blocks;
 	my $name = $page->name;
 
 	# Locks and records of one page are not in the way of another.
@@ -150,6 +150,11 @@ foreach (DocPage->all)
 {
 	$page = $_;
 	my @sql = grep { $_->{language} eq 'sql' } $page->blocks;
+	foreach my $block (grep { $_->{by} } @sql)
+	{
+		ok(-f $block->{by}, $page->file . ":$block->{line}: $block->{by} runs it");
+	}
+	@sql = grep { !$_->{by} } @sql;
 	push @left_out, map { $page->file . ":$_->{line}: $_->{reason}" }
 	  grep { $_->{reason} } @sql;
 
