@@ -41,10 +41,11 @@ my $folder =
 
 =over
 
-=item InteropProgram->new($name, $ensemble, $node)
+=item InteropProgram->new($name, $servers, $node, @more)
 
 The name is that of a folder in test/interop.  The program's clients connect to the
-ensemble, and those that count to the database C<postgres> of the node.
+servers, an ensemble or their addresses, and those that count to the database
+C<postgres> of the node.  The program may take more arguments.
 
 =item $program->session()
 
@@ -55,9 +56,11 @@ those of a ZkPsql, with commands instead of SQL.
 
 sub new
 {
-	my ($class, $name, $ensemble, $node) = @_;
-	my $self = $class->SUPER::new("$folder/$name/run",
-		$ensemble->connect_string, $node->connstr('postgres'));
+	my ($class, $name, $servers, $node, @more) = @_;
+	my $self = $class->SUPER::new(
+		"$folder/$name/run",
+		ref $servers ? $servers->connect_string : $servers,
+		$node->connstr('postgres'), @more);
 	$self->{name} = $name;
 	$self->{sessions} = 0;
 	$self->{answers} = {};

@@ -10,6 +10,8 @@ use Test::More;
 use Time::HiRes qw(time);
 use DocPage;
 use DocSession;
+use InteropClient;
+use InteropProgram;
 use ZkCertificates;
 use ZkEnsemble;
 use ZkProxy;
@@ -21,6 +23,7 @@ my $tmp = $PostgreSQL::Test::Utils::tmp_check;
 my $authority = ZkCertificates->new("$tmp/tls");
 $authority->issue_server;
 $authority->issue('app', passphrase => 'Open Sesame');
+$authority->issue('kazoo');
 my $ensemble =
   ZkEnsemble->new('tls', servers => 3, tick_time => 2000, tls => $authority->dir);
 my $node = zk_cluster(
@@ -74,6 +77,26 @@ my ($contender) = $ensemble->queue('/owned');
 like($ensemble->zk->acl("/zklock/owned/$contender"),
 	qr/digest:app:/, 'S170: who is the creator is known');
 $two->quit;
+
+# ---- Together with kazoo, which comes by way of TLS, too (S170).
+
+my $kazoo = InteropProgram->new('kazoo', $ensemble->secure_string, $node,
+	$authority->file('kazoo'));
+my $theirs = InteropClient->theirs($kazoo->session, 'extended');
+my $ours = InteropClient->ours($node, 'curator', 'exclusive');
+foreach my $pair ([ $ours, $theirs ], [ $theirs, $ours ])
+{
+	my ($first, $then) = @$pair;
+	$first->ask(acquire => '/shared');
+	$then->send(acquire => '/shared');
+	$ensemble->wait_for_queue('/shared', 2);
+	ok(!$then->answered, 'S170: kazoo and we exclude each other');
+	$first->ask(release => '/shared');
+	$then->answer;
+	$then->ask(release => '/shared');
+}
+$ours->session->quit;
+$kazoo->end;
 
 # ---- Connections that break (S172).
 

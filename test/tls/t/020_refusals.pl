@@ -24,11 +24,12 @@ $authority->issue('expired', days => -1);
 $authority->issue_server('expired_server', days => -1);
 $stranger->issue('stranger');
 
-my $ensemble = ZkEnsemble->new('tls', tls => $authority->dir);
+my $ensemble = ZkEnsemble->new('tls', tick_time => 2000, tls => $authority->dir);
 my $node = zk_cluster(
 	'main',
 	$ensemble->secure_string,
 	settings => {
+		'zklock.session_timeout' => '30s',
 		'zklock.connect_timeout' => '60s',
 		'zklock.tls_ca_file' => $authority->file('ca.pem'),
 		'zklock.tls_cert_file' => $authority->file('app.pem'),
