@@ -75,7 +75,8 @@ $ensemble->wait_for_queue('/sticky', 0);
 my $after = $patient->zk_session;
 is($after->{session_id}, $before->{session_id},
 	'it is deleted in the session that goes on');
-is($after->{reconnects}, $before->{reconnects} + 1, 'after a reconnect');
+# One at least: on a busy machine that may take a second try.
+cmp_ok($after->{reconnects}, '>', $before->{reconnects}, 'after a reconnect');
 is($patient->lock_state('/sticky'), 'lost', 'lost is sticky');
 $patient->ask("INSERT INTO work VALUES ('sticky')");
 is($patient->sqlstate, 'ZKL01', 'the commit fails with a connection, too');
