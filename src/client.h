@@ -650,8 +650,7 @@ extern void zk_record_conflict(ZkClient *client, int slot, int err);
 extern void zk_record_verify(Contender *contender);
 extern void zk_record_move(Contender *to, Contender *from);
 extern void zk_send_record(ZkClient *client, int slot);
-extern void zk_records_end(ZkClient *client);
-extern bool zk_records_left(ZkClient *client);
+extern void zk_farewell(ZkClient *client, DoorNews *news);
 extern void zk_record_errand_advance(ZkClient *client);
 extern void zk_record_send_above(ZkClient *client, int slot, char *path,
 								 size_t len, string_completion_t completion);

@@ -717,6 +717,7 @@ zk_door_wait(Door *door, ZkTime until, DoorNews *news)
 	door->wake = false;
 	news->stop = door->stop;
 	news->stop_by = door->stop_by;
+	news->runs_by = door->runs_by;
 	news->connect_by = door->connect_by;
 	news->renew = door->renew;
 	news->errand = door->errand;
@@ -741,6 +742,23 @@ zk_door_wake_helper(Door *door)
 	pthread_mutex_unlock(&door->lock);
 	if (!awake)
 		pthread_cond_signal(&door->wake_helper);
+}
+
+/*
+ * Is there a contender that has the end of a run to write before it goes?  door.lock.
+ */
+bool
+zk_door_has_run(const Door *door)
+{
+	for (int i = 0; i < door->used; i++)
+	{
+		const RecordRoom *room = door->slots[i].room;
+
+		if (door->slots[i].in_use && room != NULL && room->noted &&
+			room->note.has_run)
+			return true;
+	}
+	return false;
 }
 
 /*

@@ -157,6 +157,7 @@ typedef struct Door
 	bool		renew;
 	bool		stop;
 	ZkTime		stop_by;		/* then leave what is not done */
+	ZkTime		runs_by;		/* ... but for the ends of runs, which have longer */
 	ZkTime		connect_by;		/* try for a connection until then, needed or not */
 	bool		orphaned;		/* zk_client_stop() did not wait for the end */
 	bool		finished;		/* the helper is done, but for its return */
@@ -237,6 +238,7 @@ typedef struct DoorNews
 {
 	bool		stop;
 	ZkTime		stop_by;
+	ZkTime		runs_by;
 	ZkTime		connect_by;
 	bool		renew;
 	Errand		errand;
@@ -255,6 +257,7 @@ extern void zk_door_free_slot(Door *door, int index);
 extern int	zk_door_take_slot(Door *door, const char *node);
 extern void zk_door_wait(Door *door, ZkTime until, DoorNews *news);
 extern void zk_door_wake_helper(Door *door);
+extern bool zk_door_has_run(const Door *door);
 extern bool zk_door_next_order(Door *door, DoorOrder *order);
 extern void zk_door_publish_listing(Door *door, uint32_t serial,
 									ZkQueueListing *listing);

@@ -37,6 +37,9 @@
 /* Requests left to those who want locks while a record is read for the backend. */
 #define READ_RESERVE	1
 
+/* How often to look whether the last records are written. */
+#define STOP_POLL		ZK_MS(1)
+
 static void
 record_path(const Contender *c, char *path)
 {
@@ -441,8 +444,8 @@ needs_farewell(ZkClient *client, const Contender *c)
 /*
  * The client is about to be stopped: end the contenders of which that is so.
  */
-void
-zk_records_end(ZkClient *client)
+static void
+end_all(ZkClient *client)
 {
 	for (int i = 0; i < client->used; i++)
 	{
@@ -457,8 +460,8 @@ zk_records_end(ZkClient *client)
 /*
  * Is there one left that is to be ended so, and a connection?
  */
-bool
-zk_records_left(ZkClient *client)
+static bool
+farewells_left(ZkClient *client)
 {
 	for (int i = 0; client->connected && i < client->used; i++)
 	{
@@ -469,6 +472,63 @@ zk_records_left(ZkClient *client)
 			return true;
 	}
 	return false;
+}
+
+/*
+ * Is there one left that has the end of a run to write, with or without a connection?
+ */
+static bool
+runs_left(ZkClient *client)
+{
+	for (int i = 0; i < client->used; i++)
+	{
+		const Contender *c = &client->contenders[i];
+		ZkRecord	note;
+
+		if (c->in_use && c->unwanted && c->name[0] != '\0' &&
+			take_due_note(client, c, &note) && note.has_run)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Wait until something is over, but no longer than until then.
+ */
+static void
+wait_while(ZkClient *client, DoorNews *news, ZkTime until,
+		   bool (*going_on) (ZkClient *client))
+{
+	bool		left;
+
+	do
+	{
+		pthread_mutex_lock(&client->engine_lock);
+		left = going_on(client);
+		zk_engine_leave(client);
+		if (left)
+			zk_door_wait(&client->door, zk_now() + STOP_POLL, news);
+		zk_errand_clear(&news->errand);
+	} while (left && zk_now() < until && !atomic_load(&zk_poisoned));
+}
+
+/*
+ * The backend has said its last word: write the records that are to be written, and
+ * delete the marks.  But first have a session that is just beginning, to close it.
+ *
+ * The end of a run has more time than the rest, and may outlast a connection: closing the
+ * session without it would give the lock to somebody who runs it again.  Helper thread, without
+ * engine_lock.
+ */
+void
+zk_farewell(ZkClient *client, DoorNews *news)
+{
+	wait_while(client, news, news->stop_by, zk_session_beginning);
+	pthread_mutex_lock(&client->engine_lock);
+	end_all(client);
+	zk_engine_leave(client);
+	wait_while(client, news, news->stop_by, farewells_left);
+	wait_while(client, news, news->runs_by, runs_left);
 }
 
 static void

@@ -39,7 +39,8 @@
 
 /*
  * How long the exit of a backend may be held up to close its ZooKeeper
- * session; unclosed, it keeps others waiting until it expires.
+ * session; unclosed, it keeps others waiting until it expires.  The end of a job's run
+ * has longer: see zk_client_stop_at_exit().
  */
 #define EXIT_PATIENCE_MS	500
 
@@ -239,7 +240,7 @@ stop_at_exit(int code, Datum arg)
 	if (client == NULL || MyProcPid != (int) getpid())
 		return;
 	zklock_client = NULL;
-	(void) zk_client_stop(client, EXIT_PATIENCE_MS);
+	(void) zk_client_stop_at_exit(client, EXIT_PATIENCE_MS);
 }
 
 /*

@@ -411,15 +411,22 @@ extern ZkClient *zk_client_start(const ZkConfig *config, ZkError *error,
 /*
  * End the client: close its ZooKeeper session, which deletes every contender
  * of it, and end its threads.  What was noted for records is written before, and locks
- * that were asked for with a lock delay are released, if that
- * can be done in half the time; and as long a session that is just beginning is waited
- * for, so that it can be closed.  Waits at most timeout_ms (0: not at all) and
- * returns whether all is done; if not, the threads finish by themselves and
- * free the memory.  Either way the pointer is dead.  Safe to call from an exit
+ * that were asked for with a lock delay are released, if that can be done in half the
+ * time; the end of a job's run has as long as the session can last without an answer.  And
+ * half the time a session that is just beginning is waited for, so that it can be
+ * closed.  Waits at most timeout_ms (0: not at all) and returns whether all is
+ * done; if not, the threads finish by themselves and free the memory.  Either way the pointer is dead.  Safe to call from an exit
  * callback that interrupted another of these functions: it then gives up at
  * once and leaves the session to expire.
  */
 extern bool zk_client_stop(ZkClient *client, int timeout_ms);
+
+/*
+ * Likewise, as the process exits, and the threads with it: if the end of a job's run has
+ * not been written yet, waits for that in addition, as long as the session can last
+ * without an answer.  Or somebody else would run it again.
+ */
+extern bool zk_client_stop_at_exit(ZkClient *client, int timeout_ms);
 
 /*
  * A descriptor that polls readable when any state that is read by

@@ -58,9 +58,6 @@
 /* How long to wait for an earlier client of this process to be closed. */
 #define CLAIM_DELAY					ZK_MS(10)
 
-/* How often to look whether the last records are written. */
-#define STOP_POLL					ZK_MS(1)
-
 /* Half of what a server takes in one packet, by default. */
 #define MAX_WATCH_BYTES				(512 * 1024)
 
@@ -692,40 +689,6 @@ finish(ZkClient *client)
 	}
 }
 
-/*
- * Wait until something is over, for no longer than the backend gives us.
- */
-static void
-wait_while(ZkClient *client, DoorNews *news, bool (*going_on) (ZkClient *client))
-{
-	bool		left;
-
-	do
-	{
-		pthread_mutex_lock(&client->engine_lock);
-		left = going_on(client);
-		zk_engine_leave(client);
-		if (left)
-			zk_door_wait(&client->door, zk_now() + STOP_POLL, news);
-		zk_errand_clear(&news->errand);
-	} while (left && zk_now() < news->stop_by && !atomic_load(&zk_poisoned));
-}
-
-/*
- * The backend has said its last word: write the records that are to be written, and
- * delete the marks.  But first have a session that is just beginning, to close it.
- */
-static void
-write_records(ZkClient *client, DoorNews *news)
-{
-	take_news(client, news);
-	wait_while(client, news, zk_session_beginning);
-	pthread_mutex_lock(&client->engine_lock);
-	zk_records_end(client);
-	zk_engine_leave(client);
-	wait_while(client, news, zk_records_left);
-}
-
 static void *
 helper_main(void *arg)
 {
@@ -741,7 +704,10 @@ helper_main(void *arg)
 		manage_handle(client);
 	}
 	if (client->zh != NULL && !atomic_load(&zk_poisoned))
-		write_records(client, &news);
+	{
+		take_news(client, &news);
+		zk_farewell(client, &news);
+	}
 	zk_errand_clear(&news.errand);
 	zk_wait_clear(&news.wait);
 	if (client->zh != NULL && !atomic_load(&zk_poisoned))
@@ -845,10 +811,11 @@ zk_client_start(const ZkConfig *config, ZkError *error, char *detail)
 }
 
 /*
- * Wait until the helper has finished, or give up: then it frees the client.
+ * Wait until the helper has finished, or give up: then it frees the client.  As long as
+ * the end of a run is to be written, but not beyond runs_by, the time begins anew.
  */
 static bool
-wait_finished(ZkClient *client, int timeout_ms)
+wait_finished(ZkClient *client, int timeout_ms, ZkTime runs_by)
 {
 	Door	   *door = &client->door;
 	ZkTime		deadline = zk_now() + ZK_MS(timeout_ms);
@@ -856,12 +823,16 @@ wait_finished(ZkClient *client, int timeout_ms)
 
 	for (;;)
 	{
-		ZkTime		left = deadline - zk_now();
+		ZkTime		now = zk_now();
+		ZkTime		left;
 		bool		finished;
 
 		zk_client_clear_event(client);
 		pthread_mutex_lock(&door->lock);
 		finished = door->finished;
+		if (now < runs_by && zk_door_has_run(door))
+			deadline = now + ZK_MS(timeout_ms);
+		left = deadline - now;
 		if (!finished && left <= 0)
 			door->orphaned = true;
 		pthread_mutex_unlock(&door->lock);
@@ -877,24 +848,42 @@ zk_client_interrupted(const ZkClient *client)
 	return client->door.backend_inside != 0;
 }
 
-bool
-zk_client_stop(ZkClient *client, int timeout_ms)
+/*
+ * End the client, and wait for that; see zkclient.h.
+ */
+static bool
+stop(ZkClient *client, int timeout_ms, bool exiting)
 {
 	Door	   *door = &client->door;
+	ZkTime		now = zk_now();
+	ZkTime		runs_by = now + ZK_MS(client->session_timeout_ms);
 
 	if (zk_client_interrupted(client))
 		return false;
 	pthread_mutex_lock(&door->lock);
 	door->stop = true;
-	door->stop_by = zk_now() + ZK_MS(timeout_ms) / 2;
+	door->stop_by = now + ZK_MS(timeout_ms) / 2;
+	door->runs_by = runs_by;
 	door->wake = true;
 	pthread_cond_signal(&door->wake_helper);
 	pthread_mutex_unlock(&door->lock);
 
-	if (!wait_finished(client, timeout_ms))
+	if (!wait_finished(client, timeout_ms, exiting ? runs_by : now))
 		return false;
 	pthread_join(client->helper, NULL);
 	if (!atomic_load(&zk_poisoned))
 		free_client(client);
 	return true;
+}
+
+bool
+zk_client_stop(ZkClient *client, int timeout_ms)
+{
+	return stop(client, timeout_ms, false);
+}
+
+bool
+zk_client_stop_at_exit(ZkClient *client, int timeout_ms)
+{
+	return stop(client, timeout_ms, true);
 }

@@ -252,4 +252,36 @@ is(status('/deleted'), '-1|-1|', 'nor is a time that is none');
 $one->ask("SELECT zk_lock_acquire('/locked')");
 is(status('/locked'), '-1|-1|', 'a lock that is held is no job under way');
 
+# ---- A backend that exits as soon as its job is done, as pg_cron's do, while the ensemble
+# takes its time, or the connection breaks.
+
+my $proxy = $ensemble->proxy;
+my %far = ('zklock.servers' => $proxy->address, 'zklock.session_timeout' => '5s');
+my @cases = (
+	[ '/far/away/slow', sub { $proxy->delay(300) }, sub { } ],
+	[
+		'/far/away/cut',
+		sub { $proxy->cut_before_request('multi'); $proxy->refuse; },
+		# no connection for longer than an exit takes else
+		sub { sleep 1; $proxy->pass; }
+	]);
+foreach my $case (@cases)
+{
+	my ($path, $befall, $relent) = @$case;
+	my $late = ZkPsql->new($node{one}, %far);
+	$late->ask('BEGIN');
+	is($late->ask("SELECT run_job('$path', " . due(1) . ", '30 s')"),
+		't', "$path: a job has run");
+	$befall->();
+	$late->ask('COMMIT');
+	$late->quit;
+	$relent->();
+	is($two->ask("SELECT run_job('$path', " . due(1) . ", '60 s')"),
+		'f',
+		'S179: it is not run again, for its end was recorded before the backend was gone');
+	is(runs($path), 1, 'S179: it has run once');
+	$proxy->pass;
+	$proxy->delay(0);
+}
+
 done_testing();
