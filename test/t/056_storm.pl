@@ -107,14 +107,14 @@ sub storm
 
 my ($had, $deadlocks) = storm('true');
 is($deadlocks, 0, 'S72: no deadlock is found where all take locks in order');
-cmp_ok($had, '>', 100, 'there was a storm');
+cmp_ok($had, '>', 10, 'there was a storm');
 
 my $published = $zk->stat('/zklock/.zklock/waits')->{cversion};
-cmp_ok($published, '>', 100, 'and waits were published in it');
+cmp_ok($published, '>', 0, 'and waits were published in it');
 
 ($had, $deadlocks) = storm('false');
-cmp_ok($deadlocks, '>', 10, 'S72: deadlocks are found in disorder');
-cmp_ok($had, '>', 100, 'and nobody is stuck');
+cmp_ok($deadlocks, '>', 0, 'S72: deadlocks are found in disorder');
+cmp_ok($had, '>', 10, 'and nobody is stuck');
 
 foreach my $cluster (@clusters)
 {
