@@ -5,6 +5,8 @@
 # only when it is asked, every half tick.  If it hangs before that, the leader
 # counts from the time it was told last, and lets somebody else have the lock
 # that much earlier.  The holder must have lost it by then.
+#
+# Takes long: it waits for a server of ZooKeeper, with ticks as in production.
 
 use strict;
 use warnings;

@@ -1,5 +1,7 @@
 # One backend, used for long: nothing adds up, neither in its memory (S85), nor
 # in watches and contenders at the server (S92).
+#
+# Takes long: what adds up does so slowly.
 
 use strict;
 use warnings;
