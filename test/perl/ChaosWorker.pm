@@ -218,7 +218,9 @@ sub exchange
 		select($fds, undef, undef, 1);
 		die "no answer to: $sql\n" if now() > $deadline;
 	}
-	return $self->failed if $ready < 0 || !defined $dbh->pg_result;
+	# To newer versions of DBD::Pg it is no failure to be cancelled.
+	return $self->failed
+	  if $ready < 0 || !defined $dbh->pg_result || $dbh->state ne '';
 	$self->{outcome} = 'ok';
 	return $statement->{NUM_OF_FIELDS} ? $statement->fetchrow_array : ();
 }
