@@ -72,7 +72,7 @@ give_realm(void *context, int id, const char **available, const char **result)
  * SASL_CB_PASS: the password.  I/O thread.
  */
 static int
-give_secret(sasl_conn_t * conn, void *context, int id, sasl_secret_t ** result)
+give_secret(sasl_conn_t *conn, void *context, int id, sasl_secret_t **result)
 {
 	(void) conn;
 	(void) context;

@@ -68,7 +68,7 @@ useless(const char *what, const char *path, char *detail)
  * in detail.
  */
 static bool
-check_dates(SSL_CTX * context, const char *path, char *detail)
+check_dates(SSL_CTX *context, const char *path, char *detail)
 {
 	X509	   *certificate = SSL_CTX_get0_certificate(context);
 	const char *wrong = NULL;
@@ -106,7 +106,7 @@ give_passphrase(char *buffer, int size, int for_writing, void *passphrase)
  * detail.
  */
 static bool
-load_files(SSL_CTX * context, char *const *transport, char *detail)
+load_files(SSL_CTX *context, char *const *transport, char *detail)
 {
 	const char *ca = transport[ZK_TLS_CA];
 	const char *cert = transport[ZK_TLS_CERT];
@@ -155,22 +155,22 @@ static __thread SSL *connection;
 /* Where it goes, as in "The server at 127.0.0.1:2281". */
 static __thread char the_server[100];
 
-extern int	__real_SSL_connect(SSL * ssl);
-extern int	__real_SSL_read(SSL * ssl, void *data, int size);
-extern int	__real_SSL_write(SSL * ssl, const void *data, int size);
-extern int	__real_SSL_set_fd(SSL * ssl, int fd);
-extern void __real_SSL_free(SSL * ssl);
-extern int	__real_select(int count, fd_set * to_read, fd_set * to_write,
-						  fd_set * excepted, struct timeval *timeout);
+extern int	__real_SSL_connect(SSL *ssl);
+extern int	__real_SSL_read(SSL *ssl, void *data, int size);
+extern int	__real_SSL_write(SSL *ssl, const void *data, int size);
+extern int	__real_SSL_set_fd(SSL *ssl, int fd);
+extern void __real_SSL_free(SSL *ssl);
+extern int	__real_select(int count, fd_set *to_read, fd_set *to_write,
+						  fd_set *excepted, struct timeval *timeout);
 
-extern int	__wrap_SSL_connect(SSL * ssl);
-extern int	__wrap_SSL_read(SSL * ssl, void *data, int size);
-extern int	__wrap_SSL_write(SSL * ssl, const void *data, int size);
-extern int	__wrap_SSL_set_fd(SSL * ssl, int fd);
-extern void __wrap_SSL_free(SSL * ssl);
-extern int	__wrap_SSL_CTX_set_default_verify_paths(SSL_CTX * context);
-extern int	__wrap_select(int count, fd_set * to_read, fd_set * to_write,
-						  fd_set * excepted, struct timeval *timeout);
+extern int	__wrap_SSL_connect(SSL *ssl);
+extern int	__wrap_SSL_read(SSL *ssl, void *data, int size);
+extern int	__wrap_SSL_write(SSL *ssl, const void *data, int size);
+extern int	__wrap_SSL_set_fd(SSL *ssl, int fd);
+extern void __wrap_SSL_free(SSL *ssl);
+extern int	__wrap_SSL_CTX_set_default_verify_paths(SSL_CTX *context);
+extern int	__wrap_select(int count, fd_set *to_read, fd_set *to_write,
+						  fd_set *excepted, struct timeval *timeout);
 extern char *__wrap_strtok(char *text, const char *separators);
 
 /*
@@ -217,7 +217,7 @@ log_failure(unsigned long code)
  * stays where it is, as the library looks whether there is one.  I/O thread.
  */
 static void
-log_handshake(SSL * ssl, unsigned long code)
+log_handshake(SSL *ssl, unsigned long code)
 {
 	long		verdict = SSL_get_verify_result(ssl);
 
@@ -239,7 +239,7 @@ log_handshake(SSL * ssl, unsigned long code)
  * whether to try again later, and return what it is to see.  I/O thread, or helper.
  */
 static int
-judge(SSL * ssl, int result)
+judge(SSL *ssl, int result)
 {
 	unsigned long code = ERR_peek_error();
 
@@ -268,7 +268,7 @@ judge(SSL * ssl, int result)
  * As SSL_connect().
  */
 int
-__wrap_SSL_connect(SSL * ssl)
+__wrap_SSL_connect(SSL *ssl)
 {
 	int			result;
 	int			error;
@@ -288,7 +288,7 @@ __wrap_SSL_connect(SSL * ssl)
  * As SSL_read(); and as recv() in socket.c.
  */
 int
-__wrap_SSL_read(SSL * ssl, void *data, int size)
+__wrap_SSL_read(SSL *ssl, void *data, int size)
 {
 	int			got;
 
@@ -307,7 +307,7 @@ __wrap_SSL_read(SSL * ssl, void *data, int size)
  * As SSL_write().
  */
 int
-__wrap_SSL_write(SSL * ssl, const void *data, int size)
+__wrap_SSL_write(SSL *ssl, const void *data, int size)
 {
 	int			sent;
 
@@ -322,7 +322,7 @@ __wrap_SSL_write(SSL * ssl, const void *data, int size)
  * is tried again: the library keeps the length of a packet on its stack.  I/O thread.
  */
 int
-__wrap_SSL_set_fd(SSL * ssl, int fd)
+__wrap_SSL_set_fd(SSL *ssl, int fd)
 {
 	char		peer[80];
 
@@ -339,7 +339,7 @@ __wrap_SSL_set_fd(SSL * ssl, int fd)
  * As SSL_free().
  */
 void
-__wrap_SSL_free(SSL * ssl)
+__wrap_SSL_free(SSL *ssl)
 {
 	if (ssl == connection)
 		connection = NULL;
@@ -350,7 +350,7 @@ __wrap_SSL_free(SSL * ssl)
  * Has succeeded.
  */
 int
-__wrap_SSL_CTX_set_default_verify_paths(SSL_CTX * context)
+__wrap_SSL_CTX_set_default_verify_paths(SSL_CTX *context)
 {
 	(void) context;
 	return 1;
@@ -360,7 +360,7 @@ __wrap_SSL_CTX_set_default_verify_paths(SSL_CTX * context)
  * As select(); it fails with ECANCELED when nobody waits for the handshake any more.
  */
 int
-__wrap_select(int count, fd_set * to_read, fd_set * to_write, fd_set * excepted,
+__wrap_select(int count, fd_set *to_read, fd_set *to_write, fd_set *excepted,
 			  struct timeval *timeout)
 {
 	if (!zk_socket_given_up())
