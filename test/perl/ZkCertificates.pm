@@ -77,14 +77,24 @@ sub openssl
 	return;
 }
 
+# The options about when a certificate is valid.  What openssl 3.4 refuses, an end
+# before the beginning, is all that older versions offer.
+sub validity
+{
+	my ($expired) = @_;
+	return ('-days', 30) unless $expired;
+	return `openssl x509 -help 2>&1` =~ /-not_after/
+	  ? qw(-not_before 20200101000000Z -not_after 20200201000000Z)
+	  : ('-days', -1);
+}
+
 =pod
 
 =item $authority->issue($name, %params)
 
 A certificate C<NAME.pem> for the subject C<CN=NAME>, and its key C<NAME.key>.  The
-parameters: C<names>, other names of the subject, as openssl writes them; C<days> from
-now until it expires, negative for one that has; C<passphrase> of the key, which goes
-into C<NAME.pass>, too.
+parameters: C<names>, other names of the subject, as openssl writes them; C<expired>, if
+it is to be no longer valid; C<passphrase> of the key, which goes into C<NAME.pass>, too.
 
 =item $authority->issue_server($name, %params)
 
@@ -113,7 +123,7 @@ sub issue
 		'-out', $self->file("$name.csr"));
 	openssl('x509', '-req', '-in', $self->file("$name.csr"), '-CA', $self->file('ca.pem'),
 		'-CAkey', $self->file('ca.key'), '-CAcreateserial',
-		'-days', $params{days} // 30,
+		validity($params{expired}),
 		'-extfile', $self->file("$name.ext"), '-out', $certificate);
 	chmod 0600, $key;
 	return;

@@ -66,7 +66,7 @@ is($one->ask("SELECT zk_lock_acquire(ARRAY['@{[ join q(','), @names ]}'])"),
 	't', 'S170: many at once');
 is($one->ask('SELECT zk_lock_release_all()'), 21, 'S170: and their release');
 my $log = join '', map { slurp_file($ensemble->logfile($_)) } $ensemble->ids;
-like($log, qr/Authenticated Id 'CN=app' for Scheme 'x509'/,
+like($log, qr/Authenticated Id 'CN=app' for scheme 'x509'/i,
 	'S170: to the servers we are who is in the certificate');
 
 # Authentication by password, besides.

@@ -20,8 +20,8 @@ $authority->issue_server;
 $authority->issue('app');
 $authority->issue('locked', passphrase => 'Open Sesame');
 $authority->issue('other', passphrase => 'Abracadabra');
-$authority->issue('expired', days => -1);
-$authority->issue_server('expired_server', days => -1);
+$authority->issue('expired', expired => 1);
+$authority->issue_server('expired_server', expired => 1);
 $stranger->issue('stranger');
 
 my $ensemble = ZkEnsemble->new('tls', tick_time => 2000, tls => $authority->dir);
