@@ -103,6 +103,17 @@ zk_record_due(ZkClient *client, const Contender *c)
 }
 
 /*
+ * Is that the end of a run?
+ */
+static bool
+run_end_due(ZkClient *client, const Contender *c)
+{
+	ZkRecord	note;
+
+	return take_due_note(client, c, &note) && note.has_run;
+}
+
+/*
  * Has another contender of this client's for the same lock still to write down that a
  * run has ended?  Who asks for the lock after that queues up when it is written:
  * ours never stand in each other's way, so it would be granted at once, with the
@@ -111,8 +122,6 @@ zk_record_due(ZkClient *client, const Contender *c)
 bool
 zk_record_end_pending(ZkClient *client, const Contender *c)
 {
-	ZkRecord	note;
-
 	if (c->room == NULL)
 		return false;
 	for (int i = 0; i < client->used; i++)
@@ -120,7 +129,7 @@ zk_record_end_pending(ZkClient *client, const Contender *c)
 		const Contender *other = &client->contenders[i];
 
 		if (other->in_use && other->unwanted && strcmp(other->node, c->node) == 0 &&
-			take_due_note(client, other, &note) && note.has_run)
+			run_end_due(client, other))
 			return true;
 	}
 	return false;
@@ -483,10 +492,9 @@ runs_left(ZkClient *client)
 	for (int i = 0; i < client->used; i++)
 	{
 		const Contender *c = &client->contenders[i];
-		ZkRecord	note;
 
 		if (c->in_use && c->unwanted && c->name[0] != '\0' &&
-			take_due_note(client, c, &note) && note.has_run)
+			run_end_due(client, c))
 			return true;
 	}
 	return false;

@@ -190,6 +190,26 @@ zk_transport_check(const ZkClient *client, ZkError *error, char *detail)
 	return zk_tls_check(client->transport, detail);
 }
 
+#if !defined(ZKLOCK_TLS) || !defined(ZKLOCK_SASL)
+
+/*
+ * In the place of what opens a handle with what there is not, which the backend side has
+ * refused.
+ */
+static zhandle_t *
+open_unsupported(ZkClient *client, const char *servers, watcher_fn watcher,
+				 const clientid_t *id)
+{
+	(void) client;
+	(void) servers;
+	(void) watcher;
+	(void) id;
+	errno = ENOSYS;
+	return NULL;
+}
+
+#endif
+
 #ifdef ZKLOCK_TLS
 
 /*
@@ -254,17 +274,7 @@ open_tls(ZkClient *client, const char *servers, watcher_fn watcher,
 
 #else
 
-static zhandle_t *
-open_tls(ZkClient *client, const char *servers, watcher_fn watcher,
-		 const clientid_t *id)
-{
-	(void) client;
-	(void) servers;
-	(void) watcher;
-	(void) id;
-	errno = ENOSYS;
-	return NULL;
-}
+#define open_tls	open_unsupported
 
 #endif							/* ZKLOCK_TLS */
 
@@ -296,17 +306,7 @@ open_sasl(ZkClient *client, const char *servers, watcher_fn watcher,
 
 #else
 
-static zhandle_t *
-open_sasl(ZkClient *client, const char *servers, watcher_fn watcher,
-		  const clientid_t *id)
-{
-	(void) client;
-	(void) servers;
-	(void) watcher;
-	(void) id;
-	errno = ENOSYS;
-	return NULL;
-}
+#define open_sasl	open_unsupported
 
 #endif							/* ZKLOCK_SASL */
 
