@@ -46,7 +46,7 @@ use IO::Socket::IP;
 use PostgreSQL::Test::Utils ();
 use ZkProbe;
 use ZkProxy;
-use ZkTest;
+use ZkTest qw(stop_process wait_for);
 
 our @EXPORT = qw(wait_for zk_cluster);
 
@@ -275,7 +275,7 @@ sub kill_server
 sub pause_server
 {
 	my ($self, $id) = @_;
-	$self->kill_server($id, 'STOP');
+	stop_process($self->server_pid($id));
 	return;
 }
 

@@ -33,7 +33,7 @@ use warnings;
 use Carp;
 use Test::More;
 use Time::HiRes qw(time);
-use ZkTest;
+use ZkTest qw(stop_process wait_for);
 
 =pod
 
@@ -240,13 +240,7 @@ SIGSTOP and SIGCONT to the backend.
 sub stop
 {
 	my ($self) = @_;
-	kill('STOP', $self->{pid}) or croak "cannot stop $self->{pid}: $!";
-	wait_for(
-		sub {
-			PostgreSQL::Test::Utils::slurp_file("/proc/$self->{pid}/stat") =~
-			  /\) T /;
-		},
-		'the backend to stop');
+	stop_process($self->{pid});
 	return;
 }
 

@@ -27,7 +27,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 
 our @EXPORT = qw(wait_for);
-our @EXPORT_OK = qw(cpu_time process_status start_preloaded time_to_end);
+our @EXPORT_OK = qw(cpu_time process_status start_preloaded stop_process time_to_end);
 
 # Die of these signals instead of just ending: then the END blocks run, ours
 # and those of PostgreSQL::Test::Cluster, and stop the servers.
@@ -67,6 +67,11 @@ sub wait_for
 =item cpu_time($pid)
 
 How much of a processor a process, with all its threads, has used, in seconds.
+
+=item stop_process($pid)
+
+SIGSTOP, and wait until each thread of the process has stopped: who has just been sent the
+signal goes on working until a processor is free for that.
 
 =item time_to_end($pid)
 
@@ -112,6 +117,26 @@ sub start_preloaded
 	local @ENV{ keys %environment } = values %environment;
 	local $ENV{LD_PRELOAD} = $path;
 	$node->start;
+	return;
+}
+
+# Has each thread of a process stopped?
+sub stopped
+{
+	my ($pid) = @_;
+	foreach my $file (glob "/proc/$pid/task/*/stat")
+	{
+		open my $stat, '<', $file or next;
+		return 0 if (<$stat> // ') T ') !~ /\) T /;
+	}
+	return 1;
+}
+
+sub stop_process
+{
+	my ($pid) = @_;
+	kill('STOP', $pid) or croak "cannot stop $pid: $!";
+	wait_for(sub { stopped($pid) }, "process $pid to stop");
 	return;
 }
 

@@ -10,7 +10,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use ZkEnsemble;
 use ZkPsql;
-use ZkTest qw(time_to_end);
+use ZkTest qw(stop_process time_to_end);
 
 my $ensemble = ZkEnsemble->new('main');
 my $node = zk_cluster('main', $ensemble,
@@ -35,7 +35,7 @@ sub crash_after
 	$holder->ask("INSERT INTO work VALUES ('$path')");
 	$rival->send("SELECT zk_lock_acquire('$path')");
 	$ensemble->wait_for_queue($path, 2);
-	kill 'STOP', $writer;
+	stop_process($writer);
 	$holder->ask('COMMIT');
 	is($holder->errors, '', "$path: committed");
 	is($rival->answer, 't', "$path: the lock is handed over");

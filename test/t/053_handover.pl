@@ -9,6 +9,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use ZkEnsemble;
 use ZkPsql;
+use ZkTest qw(stop_process);
 
 my $ensemble = ZkEnsemble->new('main');
 # Nobody flushes what nobody asked for: neither who cleans up, nor who writes pages out.
@@ -218,7 +219,7 @@ my $writer = $session{primary}->ask(
 	"SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'");
 $session{primary}->ask('SET synchronous_commit = off');
 $session{primary}->ask("SELECT zk_lock_acquire('/async')");
-kill 'STOP', $writer;
+stop_process($writer);
 $session{primary}->ask("INSERT INTO work VALUES ('/async')");
 my $unflushed = $session{primary}->ask(
 	'SELECT pg_current_wal_insert_lsn() > pg_current_wal_flush_lsn()');
