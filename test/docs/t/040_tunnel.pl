@@ -63,7 +63,7 @@ $ensemble->wait_for_queue('/tunnel', 2);
 $holder->ask("SELECT zk_lock_release('/tunnel')");
 is($waiter->answer, 't', 'S178: its release is heard of');
 my $authenticated = join '', map { slurp_file($ensemble->logfile($_)) } $ensemble->ids;
-like($authenticated, qr/Authenticated Id 'CN=zklock' for Scheme 'x509'/,
+like($authenticated, qr/Authenticated Id 'CN=zklock' for scheme 'x509'/i,
 	'S178: to the servers we are who is in the certificate');
 
 # ---- A server fails.
