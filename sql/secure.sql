@@ -65,6 +65,7 @@ SET zklock.tls_ca_file = '';
 SET zklock.tls_passphrase_file = '/no/such/file';
 SET zklock.sasl_password_file = '/no/such/file';
 SET zklock.sasl_user = 'app';
+SET zklock.tls_verify_host = off;
 SELECT count(*) FROM pg_settings WHERE name ~ '^zklock\..*_file$';
 RESET ROLE;
 SELECT count(*) FROM pg_settings WHERE name ~ '^zklock\..*_file$';

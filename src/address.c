@@ -30,28 +30,14 @@
 /* Most servers in a list. */
 #define SERVERS_MAX		32
 
-/* Longest host, terminating NUL included. */
-#define HOST_SIZE		256
-
-/* Longest numeric address with scope and port, terminating NUL included. */
-#define ADDRESS_SIZE	80
-
 /* Longest piece of a list that a message quotes, terminating NUL included. */
 #define QUOTE_SIZE		104
 
 typedef struct Server
 {
-	char		host[HOST_SIZE];	/* a name, or an address without brackets */
+	char		host[ZK_HOST_SIZE]; /* a name, or an address without brackets */
 	int			port;
 } Server;
-
-/* The addresses found so far. */
-typedef struct AddressList
-{
-	char		(*items)[ADDRESS_SIZE];
-	int			count;
-	int			room;
-} AddressList;
 
 static bool
 is_space(char c)
@@ -164,7 +150,7 @@ check_ipv6(const char *host)
 {
 	static const char *const invalid = "has no valid IPv6 address in its brackets";
 	struct in6_addr binary;
-	char		address[HOST_SIZE];
+	char		address[ZK_HOST_SIZE];
 	char	   *scope;
 
 	strcpy(address, host);
@@ -246,7 +232,7 @@ parse_server(const char *text, size_t len, Server *server, char *detail)
 	problem = split_server(text, len, &host, &host_len, &ipv6, &server->port);
 	if (problem == NULL && host_len == 0)
 		problem = "has no host";
-	if (problem == NULL && host_len >= HOST_SIZE)
+	if (problem == NULL && host_len >= ZK_HOST_SIZE)
 		problem = "has a host name that is too long";
 	if (problem)
 		return refuse(detail, text, len, problem);
@@ -327,28 +313,46 @@ zk_servers_check(const char *servers, char *detail)
 }
 
 /*
- * Add an address to the list unless it is there.  False when out of memory.
+ * Is that address, that of an endpoint among the first count ones, there for that host,
+ * or for any if that is NULL?
  */
 static bool
-add_address(AddressList *list, const char *address)
+is_known(const ZkServers *servers, int count, const char *address, const char *host)
 {
-	for (int i = 0; i < list->count; i++)
+	for (int i = 0; i < count; i++)
 	{
-		if (strcmp(list->items[i], address) == 0)
+		if (strcmp(servers->endpoints[i].address, address) == 0 &&
+			(host == NULL || strcmp(servers->endpoints[i].host, host) == 0))
 			return true;
 	}
+	return false;
+}
 
-	if (list->count == list->room)
+/*
+ * Add an address (ZK_ADDRESS_SIZE) of a host (ZK_HOST_SIZE) unless it is there.  False
+ * when out of memory.
+ */
+static bool
+add_endpoint(ZkServers *servers, const char *address, const char *host)
+{
+	ZkEndpoint *endpoint;
+
+	if (is_known(servers, servers->count, address, host))
+		return true;
+	if (servers->count == servers->room)
 	{
-		int			room = list->room ? list->room * 2 : 8;
-		void	   *items = realloc(list->items, room * sizeof(list->items[0]));
+		int			room = servers->room ? servers->room * 2 : 8;
+		void	   *endpoints = realloc(servers->endpoints,
+										room * sizeof(ZkEndpoint));
 
-		if (items == NULL)
+		if (endpoints == NULL)
 			return false;
-		list->items = items;
-		list->room = room;
+		servers->endpoints = endpoints;
+		servers->room = room;
 	}
-	snprintf(list->items[list->count++], ADDRESS_SIZE, "%s", address);
+	endpoint = &servers->endpoints[servers->count++];
+	strcpy(endpoint->address, address);
+	strcpy(endpoint->host, host);
 	return true;
 }
 
@@ -378,14 +382,14 @@ look_up(const char *host, struct addrinfo **found)
 }
 
 /*
- * Add all addresses of a server to the list, in the form "1.2.3.4:2181" or
+ * Add all addresses of a server, in the form "1.2.3.4:2181" or
  * "::1:2181": libzookeeper knows no brackets and splits at the last colon.  A
  * scope stays, as in "fe80::1%eth0:2181", which libzookeeper understands.
  * Returns 0, or what getaddrinfo() or getnameinfo() returned; EAI_MEMORY when
  * out of memory.
  */
 static int
-resolve_server(const Server *server, AddressList *list)
+resolve_server(const Server *server, ZkServers *servers)
 {
 	struct addrinfo *found;
 	int			rc = look_up(server->host, &found);
@@ -395,15 +399,15 @@ resolve_server(const Server *server, AddressList *list)
 
 	for (struct addrinfo *it = found; it && rc == 0; it = it->ai_next)
 	{
-		char		number[ADDRESS_SIZE - sizeof(":65535")];
-		char		address[ADDRESS_SIZE];
+		char		number[ZK_ADDRESS_SIZE - sizeof(":65535")];
+		char		address[ZK_ADDRESS_SIZE];
 
 		rc = getnameinfo(it->ai_addr, it->ai_addrlen, number, sizeof(number),
 						 NULL, 0, NI_NUMERICHOST);
 		if (rc != 0)
 			break;
 		snprintf(address, sizeof(address), "%s:%d", number, server->port);
-		if (!add_address(list, address))
+		if (!add_endpoint(servers, address, server->host))
 			rc = EAI_MEMORY;
 	}
 	freeaddrinfo(found);
@@ -439,66 +443,83 @@ note_failure(char *detail, const Server *server, int rc)
 }
 
 /*
- * Make one malloc'd text of the addresses, NULL when out of memory.  An even
- * number is made odd by naming the first one again: after a failure
+ * Make one malloc'd text of the addresses, each of them once, NULL when out of memory.
+ * An even number is made odd by naming the first one again: after a failure
  * libzookeeper moves on by two servers, and would never try every other one
  * of an even number (ZOOKEEPER-2466).
  */
 static char *
-join_addresses(const AddressList *list)
+join_addresses(const ZkServers *servers)
 {
-	int			count = list->count + (list->count % 2 == 0 ? 1 : 0);
-	char	   *joined = malloc((size_t) count * ADDRESS_SIZE);
+	const ZkEndpoint *endpoints = servers->endpoints;
+	char	   *joined = malloc((size_t) (servers->count + 1) * ZK_ADDRESS_SIZE);
 	char	   *end = joined;
+	int			count = 0;
 
 	if (joined == NULL)
 		return NULL;
-	for (int i = 0; i < count; i++)
-		end += sprintf(end, "%s%s", i > 0 ? "," : "",
-					   list->items[i % list->count]);
+	for (int i = 0; i < servers->count; i++)
+	{
+		if (is_known(servers, i, endpoints[i].address, NULL))
+			continue;
+		end += sprintf(end, "%s%s", count > 0 ? "," : "", endpoints[i].address);
+		count++;
+	}
+	if (count % 2 == 0)
+		sprintf(end, ",%s", endpoints[0].address);
 	return joined;
 }
 
 /*
  * Resolve a list of servers, one that zk_servers_check() accepts, into what
- * libzookeeper is to be given: a malloc'd list of numeric addresses, each of
+ * libzookeeper is to be given: numeric addresses, each of
  * them once, save that one is repeated to make their number odd.
  *
  * If some servers cannot be resolved, the others do, and detail
  * (ZK_DETAIL_SIZE bytes) names those that cannot, as many as it has room for;
- * else it is empty.  Returns NULL, with *error and the reason in detail, if
- * none can (ZK_ERR_UNRESOLVED) or memory runs out (ZK_ERR_NO_MEMORY).
+ * else it is empty.  Returns false, with *error and the reason in detail, if
+ * none can (ZK_ERR_UNRESOLVED) or memory runs out (ZK_ERR_NO_MEMORY).  Either way
+ * zk_servers_free() is due.
  *
  * Blocks as long as the resolver does.  Any thread but the backend's.
  */
-char *
-zk_servers_resolve(const char *servers, ZkError *error, char *detail)
+bool
+zk_servers_resolve(const char *list, ZkServers *servers, ZkError *error, char *detail)
 {
 	Server		parsed[SERVERS_MAX];
-	AddressList list = {NULL, 0, 0};
-	char	   *joined = NULL;
 	int			count;
 	int			rc = 0;
 
+	memset(servers, 0, sizeof(*servers));
 	detail[0] = '\0';
-	count = parse_servers(servers, parsed, detail);
+	count = parse_servers(list, parsed, detail);
 	for (int i = 0; i < count && rc != EAI_MEMORY; i++)
 	{
-		rc = resolve_server(&parsed[i], &list);
+		rc = resolve_server(&parsed[i], servers);
 		if (rc != 0)
 			note_failure(detail, &parsed[i], rc);
 	}
 
 	*error = ZK_ERR_UNRESOLVED;
-	if (list.count > 0 && rc != EAI_MEMORY)
-		joined = join_addresses(&list);
-	if (joined)
+	if (servers->count > 0 && rc != EAI_MEMORY)
+		servers->addresses = join_addresses(servers);
+	if (servers->addresses != NULL)
 		*error = ZK_OK;
-	else if (list.count > 0 || rc == EAI_MEMORY)
+	else if (servers->count > 0 || rc == EAI_MEMORY)
 	{
 		*error = ZK_ERR_NO_MEMORY;
 		snprintf(detail, ZK_DETAIL_SIZE, "Out of memory.");
 	}
-	free(list.items);
-	return joined;
+	return servers->addresses != NULL;
+}
+
+/*
+ * Free what there is of these servers.
+ */
+void
+zk_servers_free(ZkServers *servers)
+{
+	free(servers->addresses);
+	free(servers->endpoints);
+	memset(servers, 0, sizeof(*servers));
 }

@@ -40,6 +40,7 @@
 #include <string.h>
 #include <zookeeper/zookeeper.h>
 
+#include "address.h"
 #include "door.h"
 #include "queue.h"
 #include "record.h"
@@ -443,6 +444,7 @@ struct ZkClient
 	ZkZnodeStyle style;
 	ZkIdentity	identity;
 	char	   *transport[ZK_TRANSPORT_TEXTS];	/* as in ZkConfig, malloc'd */
+	bool		tls_verify_host;
 	bool		counted;		/* among those that keep exit() short (transport.c) */
 
 	/*
@@ -777,7 +779,7 @@ extern bool zk_transport_init(ZkClient *client, const ZkConfig *config);
 extern void zk_transport_free(ZkClient *client);
 extern bool zk_transport_check(const ZkClient *client, ZkError *error,
 							   char *detail);
-extern zhandle_t *zk_transport_open(ZkClient *client, const char *servers,
+extern zhandle_t *zk_transport_open(ZkClient *client, ZkServers *servers,
 									watcher_fn watcher, const clientid_t *id,
 									ZkError *error, char *detail);
 extern void zk_transport_close(ZkClient *client, zhandle_t *zh);
@@ -787,6 +789,7 @@ extern void zk_transport_processed(zhandle_t *zh, int rc);
 
 /* in tls.c: the library's connection by way of TLS, likewise */
 extern bool zk_tls_check(char *const *transport, char *detail);
+extern void zk_tls_expect(ZkServers *servers);
 extern int	zk_tls_pending(void);
 
 /* in sasl.c: what the library asks for, to authenticate by SASL */

@@ -92,6 +92,9 @@ static const Setting settings[ZK_TRANSPORT_TEXTS] = {
 /* Their values. */
 static char *values[ZK_TRANSPORT_TEXTS];
 
+/* Has a server's certificate to be for the host in zklock.servers? */
+static bool verify_host;
+
 /*
  * Define the settings.  Module load.
  */
@@ -107,6 +110,14 @@ zklock_secure_define(void)
 								   PGC_SUSET,
 								   settings[i].is_file ? GUC_SUPERUSER_ONLY : 0,
 								   NULL, NULL, NULL);
+	DefineCustomBoolVariable("zklock.tls_verify_host",
+							 "Takes a ZooKeeper server's certificate only if it is for the host in \"zklock.servers\".",
+							 "If off, any certificate that the authority has signed makes a server.",
+							 &verify_host,
+							 true,
+							 PGC_SUSET,
+							 0,
+							 NULL, NULL, NULL);
 }
 
 /* Has it a value? */
@@ -150,6 +161,7 @@ zklock_secure_stamp(uint64 stamp)
 {
 	if (!tls_wanted() && !sasl_wanted())
 		return stamp;
+	stamp = zklock_stamp_text(stamp, verify_host ? "on" : "off");
 	for (int i = 0; i < ZK_TRANSPORT_TEXTS; i++)
 	{
 		stamp = zklock_stamp_text(stamp, values[i]);
@@ -190,6 +202,19 @@ report_unsupported(const char *what, const char *instead)
 }
 
 /*
+ * The library's shared form does not let us see whom a certificate is for.  Throws 0A000.
+ */
+pg_noreturn static void
+report_unverified(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("the ZooKeeper client library cannot verify whom a server's certificate is for"),
+			 errdetail("zklock was built with the shared library, and \"zklock.tls_verify_host\" is on."),
+			 errhint("Build zklock where libzookeeper_mt.a is installed, too, or use a tunnel: see doc/howto-tls.md.")));
+}
+
+/*
  * See whether the settings fit each other and the library.  Throws 0A000, 55000.
  */
 static void
@@ -206,6 +231,8 @@ check_settings(void)
 				 errhint("Set either \"zklock.tls_ca_file\" or \"zklock.sasl_mechanism\" to an empty string, with what belongs to it.")));
 	if (tls_wanted())
 	{
+		if (verify_host && !zk_tls_verifies_hosts())
+			report_unverified();
 		demand(ZK_TLS_CA, is_set(ZK_TLS_CERT) ? ZK_TLS_CERT :
 			   is_set(ZK_TLS_KEY) ? ZK_TLS_KEY : ZK_TLS_PASSPHRASE);
 		demand(ZK_TLS_CERT, ZK_TLS_CA);
@@ -314,18 +341,19 @@ take_sasl(const char **transport)
 }
 
 /*
- * Tell how servers are to be talked to, in the texts of a config, which are NULL.  They are
+ * Tell how servers are to be talked to, in a config whose texts about that are NULL.  They are
  * valid until zklock_secure_wipe(), which is due in any case.  Throws 0A000 if the library cannot do that, 55000 if the settings
  * contradict each other, and F0000 and the like for files.
  */
 void
-zklock_secure_config(const char **transport)
+zklock_secure_config(ZkConfig *config)
 {
 	check_settings();
+	config->tls_verify_host = verify_host;
 	if (is_set(ZK_TLS_CA))
-		take_tls(transport);
+		take_tls(config->transport);
 	if (is_set(ZK_SASL_MECHANISM))
-		take_sasl(transport);
+		take_sasl(config->transport);
 }
 
 /*

@@ -202,7 +202,7 @@ static const ErrorMeaning error_meanings[] = {
 	[ZK_ERR_TLS] = {
 		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
 		"could not connect to ZooKeeper by way of TLS",
-		"Check that the ports in \"zklock.servers\" are those for TLS, and that \"zklock.tls_ca_file\" has the certificate of who signed the servers' certificates."
+		"Check that the ports in \"zklock.servers\" are those for TLS, and that \"zklock.tls_ca_file\" has the certificate of who signed the servers' certificates, which must be for the hosts in \"zklock.servers\"."
 	},
 	[ZK_ERR_TLS_FILES] = {
 		ERRCODE_CONFIG_FILE_ERROR,
@@ -342,7 +342,7 @@ gather_secrets(ZkConfig *config)
 	memset(config->transport, 0, sizeof(config->transport));
 	PG_TRY();
 	{
-		zklock_secure_config(config->transport);
+		zklock_secure_config(config);
 		config->credential = zklock_credential();
 		acquire_descriptors();
 	}

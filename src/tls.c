@@ -10,7 +10,8 @@
  *			it to say (it looks at no other error), and the reason is logged: whose
  *			certificate is not accepted by whom, and why.
  * SSL_set_fd, SSL_free	  tell which connection is there, whose data must not be left
- *			lying in OpenSSL's buffers.
+ *			lying in OpenSSL's buffers; and have OpenSSL ask us whether the server's
+ *			certificate is for the host that we mean, to which the library does not look.
  * SSL_CTX_set_default_verify_paths	  does nothing: the library would trust, besides
  *			zklock.tls_ca_file, everybody that the system trusts.
  * select	ends the wait for a handshake when the handle is to be closed.
@@ -31,6 +32,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <openssl/x509v3.h>
 #include <sys/select.h>
 
 /* Alerts of TLS have these numbers among OpenSSL's reasons. */
@@ -149,11 +151,22 @@ zk_tls_check(char *const *transport, char *detail)
 
 #ifdef ZKLOCK_STATIC_LIBRARY
 
+/* What X509_check_ip_asc() says if what it is given is no address. */
+#define NO_ADDRESS			(-2)
+
 /* The connection that this thread, the I/O thread, reads from; NULL for none. */
 static __thread SSL *connection;
 
-/* Where it goes, as in "The server at 127.0.0.1:2281". */
+/* Where it goes, as in "The server at 127.0.0.1:2281"; just "127.0.0.1:2281"; or empty. */
 static __thread char the_server[100];
+static __thread char the_address[80];
+
+/*
+ * What servers may be for whom; NULL if that does not matter.  Set while there is no handle, and
+ * so no I/O thread.
+ */
+static ZkEndpoint *expected;
+static int	expected_count;
 
 extern int	__real_SSL_connect(SSL *ssl);
 extern int	__real_SSL_read(SSL *ssl, void *data, int size);
@@ -213,6 +226,35 @@ log_failure(unsigned long code)
 }
 
 /*
+ * Is the address of an endpoint that of the connection, which has brackets about one of IPv6?
+ * I/O thread.
+ */
+static bool
+is_connected_to(const ZkEndpoint *endpoint)
+{
+	const char *address = endpoint->address;
+	const char *port = strrchr(address, ':');
+	size_t		len = (size_t) (port - address);
+
+	if (the_address[0] != '[')
+		return strcmp(the_address, address) == 0;
+	return strncmp(the_address + 1, address, len) == 0 &&
+		the_address[1 + len] == ']' && strcmp(the_address + len + 2, port) == 0;
+}
+
+/*
+ * The first host of those that the server may be.  I/O thread.
+ */
+static const char *
+expected_host(void)
+{
+	for (int i = 0; i < expected_count; i++)
+		if (is_connected_to(&expected[i]))
+			return expected[i].host;
+	return "";
+}
+
+/*
  * Log why a handshake has failed, of which code is OpenSSL's first error, if any.  That
  * stays where it is, as the library looks whether there is one.  I/O thread.
  */
@@ -224,6 +266,9 @@ log_handshake(SSL *ssl, unsigned long code)
 	if (zk_socket_given_up())
 		zk_log_cause(ZK_ERR_TLS, "%s has not answered in a TLS handshake in time.",
 					 the_server);
+	else if (verdict == X509_V_ERR_HOSTNAME_MISMATCH)
+		zk_log_cause(ZK_ERR_TLS, "%s has a certificate that is not for host \"%.100s\".",
+					 the_server, expected_host());
 	else if (verdict != X509_V_OK)
 		zk_log_cause(ZK_ERR_TLS, "%s has a certificate that is not accepted: %s.",
 					 the_server, X509_verify_cert_error_string(verdict));
@@ -318,18 +363,62 @@ __wrap_SSL_write(SSL *ssl, const void *data, int size)
 }
 
 /*
+ * Is a certificate for this host?  What is an address must be in it as an address, without
+ * its scope; a name may end in the dot that keeps resolvers from adding a domain.
+ */
+static bool
+is_for_host(X509 *certificate, const char *host)
+{
+	size_t		len = strcspn(host, "%");
+	char		name[ZK_HOST_SIZE];
+	int			verdict;
+
+	memcpy(name, host, len);
+	if (len > 0 && name[len - 1] == '.')
+		len--;
+	name[len] = '\0';
+	verdict = X509_check_ip_asc(certificate, name, 0);
+	if (verdict == NO_ADDRESS)
+		verdict = X509_check_host(certificate, name, len,
+								  X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS, NULL);
+	return verdict == 1;
+}
+
+/*
+ * OpenSSL has judged a certificate of the server's chain.  Of the last one, its own, which is
+ * accepted so far, see whether it is for a host that has led to this address
+ * (RFC 2818, section 3.1).  I/O thread.
+ */
+static int
+verify_host(int accepted, X509_STORE_CTX *chain)
+{
+	X509	   *certificate = X509_STORE_CTX_get_current_cert(chain);
+
+	if (!accepted || X509_STORE_CTX_get_error_depth(chain) != 0)
+		return accepted;
+	for (int i = 0; i < expected_count; i++)
+		if (is_connected_to(&expected[i]) && is_for_host(certificate, expected[i].host))
+			return 1;
+	X509_STORE_CTX_set_error(chain, X509_V_ERR_HOSTNAME_MISMATCH);
+	return 0;
+}
+
+/*
  * As SSL_set_fd(), of a new connection.  What could not be sent may lie elsewhere when it
  * is tried again: the library keeps the length of a packet on its stack.  I/O thread.
  */
 int
 __wrap_SSL_set_fd(SSL *ssl, int fd)
 {
-	char		peer[80];
-
-	if (zk_socket_peer(peer, sizeof(peer)))
-		snprintf(the_server, sizeof(the_server), "The server at %s", peer);
+	if (zk_socket_peer(the_address, sizeof(the_address)))
+		snprintf(the_server, sizeof(the_server), "The server at %s", the_address);
 	else
+	{
+		the_address[0] = '\0';
 		strcpy(the_server, "The server");
+	}
+	if (expected != NULL)
+		SSL_set_verify(ssl, SSL_VERIFY_PEER, verify_host);
 	connection = ssl;
 	SSL_set_mode(ssl, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 	return __real_SSL_set_fd(ssl, fd);
@@ -396,6 +485,28 @@ zk_tls_check(char *const *transport, char *detail)
 }
 
 #endif							/* ZKLOCK_TLS */
+
+/*
+ * A handle is about to be opened, to these servers; from now on take care that they are who they are
+ * to be, or not, if that is NULL.  Takes their endpoints.  Helper, while there is no handle.
+ */
+void
+zk_tls_expect(ZkServers *servers)
+{
+#if defined(ZKLOCK_TLS) && defined(ZKLOCK_STATIC_LIBRARY)
+	free(expected);
+	expected = NULL;
+	expected_count = 0;
+	if (servers == NULL)
+		return;
+	expected = servers->endpoints;
+	expected_count = servers->count;
+	servers->endpoints = NULL;
+	servers->count = servers->room = 0;
+#else
+	(void) servers;
+#endif
+}
 
 /*
  * How many bytes has this thread's connection read from the socket, and not given out?

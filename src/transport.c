@@ -73,6 +73,16 @@ zk_tls_supported(void)
 }
 
 bool
+zk_tls_verifies_hosts(void)
+{
+#if defined(ZKLOCK_TLS) && defined(ZKLOCK_STATIC_LIBRARY)
+	return true;
+#else
+	return false;
+#endif
+}
+
+bool
 zk_sasl_supported(void)
 {
 #ifdef ZKLOCK_SASL
@@ -126,6 +136,7 @@ zk_transport_init(ZkClient *client, const ZkConfig *config)
 		if (client->transport[i] == NULL)
 			return false;
 	}
+	client->tls_verify_host = config->tls_verify_host;
 	if (!by_tls(client) && !by_sasl(client))
 		return true;
 	client->counted = true;
@@ -197,11 +208,11 @@ zk_transport_check(const ZkClient *client, ZkError *error, char *detail)
  * refused.
  */
 static zhandle_t *
-open_unsupported(ZkClient *client, const char *servers, watcher_fn watcher,
+open_unsupported(ZkClient *client, const char *addresses, watcher_fn watcher,
 				 const clientid_t *id)
 {
 	(void) client;
-	(void) servers;
+	(void) addresses;
 	(void) watcher;
 	(void) id;
 	errno = ENOSYS;
@@ -247,7 +258,7 @@ catch_log(void)
  * Open a handle with TLS.  As zk_transport_open().
  */
 static zhandle_t *
-open_tls(ZkClient *client, const char *servers, watcher_fn watcher,
+open_tls(ZkClient *client, const char *addresses, watcher_fn watcher,
 		 const clientid_t *id)
 {
 	char	   *const *texts = client->transport;
@@ -263,7 +274,7 @@ open_tls(ZkClient *client, const char *servers, watcher_fn watcher,
 		return NULL;
 	}
 	catch_log();
-	zh = zookeeper_init_ssl(servers, files, watcher, client->session_timeout_ms,
+	zh = zookeeper_init_ssl(addresses, files, watcher, client->session_timeout_ms,
 							id, (void *) client->epoch, ZOO_NO_LOG_CLIENTENV);
 	if (zh != NULL)
 		zoo_set_log_callback(zh, zk_log_callback);
@@ -284,7 +295,7 @@ open_tls(ZkClient *client, const char *servers, watcher_fn watcher,
  * Open a handle with SASL.  As zk_transport_open().
  */
 static zhandle_t *
-open_sasl(ZkClient *client, const char *servers, watcher_fn watcher,
+open_sasl(ZkClient *client, const char *addresses, watcher_fn watcher,
 		  const clientid_t *id)
 {
 	zoo_sasl_params_t params = {
@@ -299,7 +310,7 @@ open_sasl(ZkClient *client, const char *servers, watcher_fn watcher,
 		errno = ENOMEM;
 		return NULL;
 	}
-	return zookeeper_init_sasl(servers, watcher, client->session_timeout_ms,
+	return zookeeper_init_sasl(addresses, watcher, client->session_timeout_ms,
 							   id, (void *) client->epoch,
 							   ZOO_NO_LOG_CLIENTENV, zk_log_callback, &params);
 }
@@ -311,26 +322,29 @@ open_sasl(ZkClient *client, const char *servers, watcher_fn watcher,
 #endif							/* ZKLOCK_SASL */
 
 /*
- * Open a handle to these servers, addresses as zookeeper_init2() takes them, for the
+ * Open a handle to these servers for the
  * ZooKeeper session with that id, NULL for a new one.  Returns NULL with the reason if
- * that cannot be.  Helper, without engine_lock.
+ * that cannot be.  Takes from the servers what it needs for longer.  Helper, without
+ * engine_lock.
  */
 zhandle_t *
-zk_transport_open(ZkClient *client, const char *servers, watcher_fn watcher,
+zk_transport_open(ZkClient *client, ZkServers *servers, watcher_fn watcher,
 				  const clientid_t *id, ZkError *error, char *detail)
 {
+	const char *addresses = servers->addresses;
 	zhandle_t  *zh;
 
 	atomic_store(&stuck, false);
 	zk_socket_prepare(!by_tls(client) && !by_sasl(client),
 					  by_tls(client) ? MAX_DESCRIPTOR : INT_MAX);
+	zk_tls_expect(client->tls_verify_host ? servers : NULL);
 	zk_threads_enter_init();
 	if (by_tls(client))
-		zh = open_tls(client, servers, watcher, id);
+		zh = open_tls(client, addresses, watcher, id);
 	else if (by_sasl(client))
-		zh = open_sasl(client, servers, watcher, id);
+		zh = open_sasl(client, addresses, watcher, id);
 	else
-		zh = zookeeper_init2(servers, watcher, client->session_timeout_ms, id,
+		zh = zookeeper_init2(addresses, watcher, client->session_timeout_ms, id,
 							 (void *) client->epoch, ZOO_NO_LOG_CLIENTENV,
 							 zk_log_callback);
 	zk_threads_leave_init();

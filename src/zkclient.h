@@ -383,8 +383,13 @@ typedef struct ZkConfig
 	const char *root;
 	const char *acl;
 
-	/* How servers are talked to: see ZkTransportText; none for plain. */
+	/*
+	 * How servers are talked to: see ZkTransportText; none for plain.  And, with
+	 * TLS, is a server's certificate to be for the host by which servers has it?
+	 * Only where zk_tls_verifies_hosts().
+	 */
 	const char *transport[ZK_TRANSPORT_TEXTS];
+	bool		tls_verify_host;
 } ZkConfig;
 
 typedef struct ZkClient ZkClient;
@@ -694,6 +699,12 @@ extern void zk_queue_break(ZkClient *client, const char *node,
  */
 extern bool zk_tls_supported(void);
 extern bool zk_sasl_supported(void);
+
+/*
+ * With TLS, can it be seen to whom a server's certificate was given?  The library does not
+ * look, so that takes our hands on its calls.
+ */
+extern bool zk_tls_verifies_hosts(void);
 
 /*
  * Is this a list of servers, "host:port" or "[v6]:port" separated by commas?

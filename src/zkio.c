@@ -40,7 +40,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "address.h"
 #include "client.h"
 
 /*
@@ -346,7 +345,8 @@ open_handle(ZkClient *client)
 {
 	char		detail[ZK_DETAIL_SIZE];
 	ZkError		error;
-	char	   *servers;
+	ZkServers	servers = {0};
+	bool		resolved;
 	clientid_t	id;
 	zhandle_t  *zh = NULL;
 
@@ -357,23 +357,22 @@ open_handle(ZkClient *client)
 		return;
 	}
 	publish_resolving(client);
-	servers = zk_transport_check(client, &error, detail) ?
-		zk_servers_resolve(client->servers, &error, detail) : NULL;
+	resolved = zk_transport_check(client, &error, detail) &&
+		zk_servers_resolve(client->servers, &servers, &error, detail);
 	if (!zk_client_claim(client))
 	{
 		/* that one has come back from the resolver, too, and was faster */
-		free(servers);
+		zk_servers_free(&servers);
 		client->next_open = zk_now() + CLAIM_DELAY;
 		return;
 	}
-	if (servers != NULL && !zk_threads_probe())
+	if (resolved && !zk_threads_probe())
 	{
-		free(servers);
-		servers = NULL;
+		resolved = false;
 		error = ZK_ERR_NO_THREAD;
 		snprintf(detail, sizeof(detail), "Could not create a thread.");
 	}
-	if (servers != NULL && detail[0] != '\0')
+	if (resolved && detail[0] != '\0')
 		zk_log(true, "%.150s", detail);
 
 	pthread_mutex_lock(&client->engine_lock);
@@ -388,13 +387,13 @@ open_handle(ZkClient *client)
 	client->status.resolving = false;
 	pthread_mutex_unlock(&client->engine_lock);
 
-	if (servers != NULL)
+	if (resolved)
 	{
 		zk_log_clear_error();
-		zh = zk_transport_open(client, servers, session_watcher,
+		zh = zk_transport_open(client, &servers, session_watcher,
 							   id.client_id != 0 ? &id : NULL, &error, detail);
-		free(servers);
 	}
+	zk_servers_free(&servers);
 
 	pthread_mutex_lock(&client->engine_lock);
 	client->zh = zh;

@@ -303,7 +303,7 @@ extern void zklock_wipe(char *credential);
 extern void zklock_secure_define(void);
 extern bool zklock_secure_identifies(void);
 extern uint64 zklock_secure_stamp(uint64 stamp);
-extern void zklock_secure_config(const char **transport);
+extern void zklock_secure_config(ZkConfig *config);
 extern void zklock_secure_wipe(const char **transport);
 
 /* in files.c */

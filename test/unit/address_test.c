@@ -210,6 +210,18 @@ all_numeric(const char *list, const char *port)
 	return true;
 }
 
+/* The addresses of a list, malloc'd, or NULL: see zk_servers_resolve(). */
+static char *
+resolve(const char *list, ZkError *error, char *detail)
+{
+	ZkServers	found;
+	bool		good = zk_servers_resolve(list, &found, error, detail);
+	char	   *addresses = good ? strdup(found.addresses) : NULL;
+
+	zk_servers_free(&found);
+	return addresses;
+}
+
 static void
 test_resolve(void)
 {
@@ -223,20 +235,46 @@ test_resolve(void)
 			continue;
 		memset(detail, 'x', sizeof(detail));
 		error = ZK_ERR_OTHER;
-		resolved = zk_servers_resolve(valid[i].list, &error, detail);
+		resolved = resolve(valid[i].list, &error, detail);
 		is_str(resolved, valid[i].resolved, "resolved: %s", valid[i].what);
 		is_int(error, ZK_OK, "no error: %s", valid[i].what);
 		is_str(detail, "", "no detail: %s", valid[i].what);
 		free(resolved);
 	}
 
-	resolved = zk_servers_resolve("localhost:2181", &error, detail);
+	resolved = resolve("localhost:2181", &error, detail);
 	if (ok(resolved != NULL, "localhost is resolved"))
 	{
 		ok(count_servers(resolved) % 2 == 1, "into an odd number of servers");
 		ok(all_numeric(resolved, "2181"), "all of them numbers: %s", resolved);
 	}
 	free(resolved);
+}
+
+/* Which hosts led to which addresses is known, and no address is asked for twice. */
+static void
+test_hosts(void)
+{
+	ZkServers	found;
+	ZkError		error;
+	char		detail[ZK_DETAIL_SIZE];
+
+	ok(zk_servers_resolve("127.1.1.1:1, localhost:2, 127.0.0.1:2, [::1]:2, 127.1.1.1:1",
+						  &found, &error, detail), "servers of which some are the same");
+	is_str(found.endpoints[0].host, "127.1.1.1", "the host of the first address");
+	is_str(found.endpoints[0].address, "127.1.1.1:1", "and the address");
+	for (int i = 1; i < found.count; i++)
+	{
+		const char *address = found.endpoints[i].address;
+		const char *host = found.endpoints[i].host;
+
+		ok(strcmp(host, "localhost") == 0 || strcmp(host, "127.0.0.1") == 0 ||
+		   strcmp(host, "::1") == 0, "address %s is that of %s", address, host);
+	}
+	ok(found.count >= 4, "an address that two hosts have is there for both");
+	for (const char *c = found.addresses; (c = strstr(c, "127.0.0.1:2")) != NULL; c++)
+		is_int(strstr(c + 1, "127.0.0.1:2") != NULL, false, "and is given once");
+	zk_servers_free(&found);
 }
 
 /* Is the text a number of whole sentences? */
@@ -256,26 +294,26 @@ test_unresolved(void)
 	char	   *resolved;
 
 	error = ZK_OK;
-	resolved = zk_servers_resolve(BAD_NAME ":2181", &error, detail);
+	resolved = resolve(BAD_NAME ":2181", &error, detail);
 	ok(resolved == NULL && error == ZK_ERR_UNRESOLVED, "S63: no host can be resolved");
 	ok(strncmp(detail, "Host \"" BAD_NAME "\" could not be resolved: ",
 			   strlen("Host \"" BAD_NAME "\" could not be resolved: ")) == 0 &&
 	   ends_well(detail), "S63: detail: %s", detail);
 
-	resolved = zk_servers_resolve("127.0.0.1:1," BAD_NAME ":2181,127.0.0.2:2", &error, detail);
+	resolved = resolve("127.0.0.1:1," BAD_NAME ":2181,127.0.0.2:2", &error, detail);
 	is_str(resolved, "127.0.0.1:1,127.0.0.2:2,127.0.0.1:1",
 		   "one of three cannot be resolved, which leaves an even number");
 	is_int(error, ZK_OK, "and is no error");
 	ok(strstr(detail, BAD_NAME) != NULL && ends_well(detail), "but named: %s", detail);
 	free(resolved);
 
-	resolved = zk_servers_resolve("a" BAD_NAME ":1,b" BAD_NAME ":1,c" BAD_NAME ":1,d"
-								  BAD_NAME ":1", &error, detail);
+	resolved = resolve("a" BAD_NAME ":1,b" BAD_NAME ":1,c" BAD_NAME ":1,d"
+					   BAD_NAME ":1", &error, detail);
 	ok(resolved == NULL && error == ZK_ERR_UNRESOLVED, "none of four can be resolved");
 	ok(strstr(detail, "\"a" BAD_NAME "\"") != NULL && ends_well(detail),
 	   "those there is room for are named: %s", detail);
 
-	resolved = zk_servers_resolve("no port", &error, detail);
+	resolved = resolve("no port", &error, detail);
 	ok(resolved == NULL && error == ZK_ERR_UNRESOLVED, "an invalid list");
 	is_str(detail, "Server \"no port\"" NO_PORT, "and why it is invalid");
 }
@@ -321,6 +359,7 @@ main(void)
 {
 	test_check();
 	test_resolve();
+	test_hosts();
 	test_unresolved();
 	test_random_lists();
 	return done_testing();

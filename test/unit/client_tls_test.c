@@ -28,7 +28,7 @@
 #define DEADLINE	ZK_MS(60 * 1000)
 
 static char folder[] = "/tmp/zklock-tls.XXXXXX";
-static char servers[64];		/* where the client is to connect */
+static char servers[128];		/* where the client is to connect */
 static int	port;
 static ZkClient *client;
 
@@ -55,16 +55,16 @@ shell(const char *what)
 		diag("failed: %s", command);
 }
 
-/* Make a certificate that nobody else has signed, and its key. */
+/* Make a certificate that nobody else has signed, for these hosts, and its key. */
 static void
-make_certificate(const char *name)
+make_certificate(const char *name, const char *hosts)
 {
 	char		command[512];
 
 	snprintf(command, sizeof(command),
 			 "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes "
-			 "-subj /CN=test -days 2 -keyout %s.key -out %s.pem 2>openssl.log",
-			 name, name);
+			 "-subj /CN=test -addext subjectAltName=%s -days 2 -keyout %s.key -out %s.pem "
+			 "2>openssl.log", hosts, name, name);
 	shell(command);
 }
 
@@ -92,7 +92,9 @@ start_client(const char *ca, const char *cert, const char *key)
 {
 	char		paths[3][64];
 	const char *names[] = {ca, cert, key};
-	ZkConfig	config = {.servers = servers,.session_timeout_ms = 10000};
+
+	ZkConfig	config = {.servers = servers,.session_timeout_ms = 10000,
+	.tls_verify_host = true};
 	ZkError		error;
 	char		detail[ZK_DETAIL_SIZE];
 
@@ -171,16 +173,16 @@ test_silence(int listening)
 	fails(listening, ZK_ERR_TLS, "has closed", "a server that hangs up");
 }
 
-/* Start a server of openssl's on the port, with further options. */
+/* Start a server of openssl's on the host's port, with further options. */
 static pid_t
-start_server(const char *certificate, const char *option)
+start_server(const char *host, const char *certificate, const char *option)
 {
 	char		address[64];
 	char		cert[64];
 	char		key[64];
 	pid_t		pid;
 
-	snprintf(address, sizeof(address), "127.0.0.1:%d", port);
+	snprintf(address, sizeof(address), "%s:%d", host, port);
 	snprintf(cert, sizeof(cert), "%s/%s.pem", folder, certificate);
 	snprintf(key, sizeof(key), "%s/%s.key", folder, certificate);
 	pid = fork();
@@ -199,7 +201,7 @@ start_server(const char *certificate, const char *option)
 static void
 test_certificates(void)
 {
-	pid_t		pid = start_server("other", NULL);
+	pid_t		pid = start_server("127.0.0.1", "other", NULL);
 
 	start_client("ca.pem", "ours.pem", "ours.key");
 	fails(-1, ZK_ERR_TLS, "has a certificate that is not accepted",
@@ -207,12 +209,76 @@ test_certificates(void)
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 
-	pid = start_server("ca", "-Verify");
+	pid = start_server("127.0.0.1", "ca", "-Verify");
 	start_client("ca.pem", "ours.pem", "ours.key");
 	fails(-1, ZK_ERR_CERTIFICATE, "does not accept our certificate",
 		  "a server that does not know ours");
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
+}
+
+/* Servers of which each says that it is for other hosts. */
+static const struct
+{
+	const char *address;		/* where it listens */
+	const char *hosts;			/* in its certificate */
+	const char *list;			/* of servers, all with its port */
+	bool		good;
+	const char *what;
+}			hosts[] =
+{
+	{"127.0.0.1", "IP:127.0.0.1", "127.0.0.1", true, "an address"},
+	{"127.0.0.1", "IP:127.0.0.2,DNS:localhost", "127.0.0.1", false, "another address"},
+	{"127.0.0.1", "DNS:127.0.0.1", "127.0.0.1", false, "an address as a name"},
+	{"127.0.0.1", "DNS:localhost", "localhost", true, "a name"},
+	{"127.0.0.1", "DNS:other,IP:127.0.0.1", "localhost", false, "another name"},
+	{"127.0.0.1", "DNS:localhost", "127.0.0.1,localhost", true, "one of two"},
+	{"[::1]", "IP:0:0:0:0:0:0:0:1", "[::1]", true, "an address of IPv6"},
+	{"[::1]", "IP:::2", "[::1]", false, "another one"}
+};
+
+/* The list of the servers' hosts with the port, for the client. */
+static void
+name_servers(const char *list)
+{
+	size_t		used = 0;
+
+	for (const char *c = list; *c; c += strcspn(c, ",") + (strchr(c, ',') != NULL))
+		used += snprintf(servers + used, sizeof(servers) - used, "%s%.*s:%d",
+						 used > 0 ? "," : "", (int) strcspn(c, ","), c, port);
+}
+
+/*
+ * Only a server whose certificate is for the host that is meant is accepted: it is one that does not
+ * accept us.
+ */
+static void
+test_hosts(void)
+{
+	struct sockaddr_in6 address = {.sin6_family = AF_INET6,.sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	int			fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool		has_ipv6 = bind(fd, (struct sockaddr *) &address, sizeof(address)) == 0;
+
+	close(fd);
+	for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++)
+	{
+		pid_t		pid;
+
+		if (!has_ipv6 && hosts[i].address[0] == '[')
+			continue;
+		make_certificate("host", hosts[i].hosts);
+		pid = start_server(hosts[i].address, "host", "-Verify");
+		name_servers(hosts[i].list);
+		start_client("host.pem", "ours.pem", "ours.key");
+		if (hosts[i].good)
+			fails(-1, ZK_ERR_CERTIFICATE, "does not accept our certificate",
+				  hosts[i].what);
+		else
+			fails(-1, ZK_ERR_TLS, "has a certificate that is not for host \"",
+				  hosts[i].what);
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
 }
 
 int
@@ -228,14 +294,15 @@ main(void)
 	signal(SIGPIPE, SIG_IGN);
 	if (mkdtemp(folder) == NULL)
 		return 1;
-	make_certificate("ca");
-	make_certificate("ours");
-	make_certificate("other");
+	make_certificate("ca", "IP:127.0.0.1");
+	make_certificate("ours", "DNS:client");
+	make_certificate("other", "IP:127.0.0.1");
 	listening = start_listening();
 	test_files(listening);
 	test_silence(listening);
 	close(listening);
 	test_certificates();
+	test_hosts();
 	shell("rm -r \"$PWD\"");
 	return done_testing();
 }

@@ -16,7 +16,7 @@ my $tmp = $PostgreSQL::Test::Utils::tmp_check;
 
 my $authority = ZkCertificates->new("$tmp/tls");
 my $stranger = ZkCertificates->new("$tmp/other_tls");
-$authority->issue_server;
+$authority->issue_server('server', names => 'DNS:localhost');
 $authority->issue('app');
 $authority->issue('locked', passphrase => 'Open Sesame');
 $authority->issue('other', passphrase => 'Abracadabra');
@@ -25,9 +25,9 @@ $authority->issue_server('expired_server', expired => 1);
 $stranger->issue('stranger');
 
 my $ensemble = ZkEnsemble->new('tls', tick_time => 2000, tls => $authority->dir);
+my $by_name = $ensemble->secure_string =~ s/127\.0\.0\.1/localhost/gr;
 my $node = zk_cluster(
-	'main',
-	$ensemble->secure_string,
+	'main', $by_name,
 	settings => {
 		'zklock.session_timeout' => '30s',
 		'zklock.connect_timeout' => '60s',
@@ -65,6 +65,12 @@ my @cases = (
 		'a server whose certificate has expired',
 		{ servers => "127.0.0.1:$port" },
 		'08001', qr/certificate/
+	],
+	[
+		'a server whose certificate is for another host',
+		{ servers => $ensemble->secure_string },
+		'08001',
+		qr/has a certificate that is not for host "127\.0\.0\.1"/
 	],
 	[
 		'a server that does not speak TLS',
@@ -151,4 +157,15 @@ foreach my $case (@cases)
 $expired->signal('KILL');
 $expired->finish;
 is($session->ask("SELECT zk_lock_verify('/good') > 0"), 't', 'others are not concerned');
+
+# Only who says so takes a certificate for another host (S180).
+$session->ask('SELECT zk_session_close()');
+$session->ask("SET zklock.servers = '@{[ $ensemble->secure_string ]}'");
+$session->ask("SET zklock.connect_timeout = '1s'");
+$session->ask("SELECT zk_lock_acquire('/good')");
+is($session->sqlstate, '08001', 'S180: a certificate is for its host only');
+$session->ask('SET zklock.tls_verify_host = off');
+$session->ask('RESET zklock.connect_timeout');
+is($session->ask("SELECT zk_lock_acquire('/good')"),
+	't', 'S180: zklock.tls_verify_host = off');
 done_testing();
