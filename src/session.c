@@ -217,7 +217,7 @@ static const ErrorMeaning error_meanings[] = {
 	[ZK_ERR_SASL] = {
 		ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
 		"SASL authentication with ZooKeeper failed",
-		"Check \"zklock.sasl_user\", \"zklock.sasl_password_file\" and the other settings for SASL, and that the plugin for the mechanism is installed."
+		"Check \"zklock.sasl_user\", \"zklock.sasl_password_file\" and the other settings for SASL, that the plugin for the mechanism is installed, and with Kerberos that there are tickets."
 	},
 	[ZK_ERR_OTHER] = {
 		ERRCODE_SYSTEM_ERROR, "unexpected answer from ZooKeeper", NULL

@@ -27,7 +27,8 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 
 our @EXPORT = qw(wait_for);
-our @EXPORT_OK = qw(cpu_time process_status start_preloaded stop_process time_to_end);
+our @EXPORT_OK =
+  qw(cpu_time is_connected process_status start_preloaded stop_process time_to_end);
 
 # Die of these signals instead of just ending: then the END blocks run, ours
 # and those of PostgreSQL::Test::Cluster, and stop the servers.
@@ -68,6 +69,10 @@ sub wait_for
 
 How much of a processor a process, with all its threads, has used, in seconds.
 
+=item is_connected($pid, @ports)
+
+Has a process a connection to one of these ports, as its kernel sees it?
+
 =item stop_process($pid)
 
 SIGSTOP, and wait until each thread of the process has stopped: who has just been sent the
@@ -98,6 +103,21 @@ sub cpu_time
 	my $stat = PostgreSQL::Test::Utils::slurp_file("/proc/$pid/stat");
 	my @fields = split ' ', $stat =~ s/^.*\) //sr;
 	return ($fields[11] + $fields[12]) / POSIX::sysconf(POSIX::_SC_CLK_TCK());
+}
+
+sub is_connected
+{
+	my ($pid, @ports) = @_;
+	my %port = map { $_ => 1 } @ports;
+	my %own = map { (readlink($_) // '') =~ /^socket:\[(\d+)\]$/ ? ($1 => 1) : () }
+	  glob "/proc/$pid/fd/*";
+	foreach (split /\n/, PostgreSQL::Test::Utils::slurp_file('/proc/net/tcp'))
+	{
+		my (undef, undef, $to, $state, undef, undef, undef, undef, undef, $inode) = split;
+		next unless defined $inode && $state eq '01' && $own{$inode};
+		return 1 if $port{ hex((split /:/, $to)[1]) };
+	}
+	return 0;
 }
 
 sub process_status

@@ -16,7 +16,7 @@ use ZkCertificates;
 use ZkEnsemble;
 use ZkProxy;
 use ZkPsql;
-use ZkTest qw(time_to_end);
+use ZkTest qw(is_connected time_to_end);
 
 my $tmp = $PostgreSQL::Test::Utils::tmp_check;
 
@@ -200,21 +200,7 @@ note "$cuts of $rounds rounds";
 
 # ---- A handshake that does not come to its end (S173).
 
-# Has a process a connection to one of the proxies, as its kernel sees it?
-sub is_connected
-{
-	my ($pid) = @_;
-	my %own = map { (readlink($_) // '') =~ /^socket:\[(\d+)\]$/ ? ($1 => 1) : () }
-	  glob "/proc/$pid/fd/*";
-	my %proxied = map { (split /:/, $_->address)[1] => 1 } @proxies;
-	foreach (split /\n/, slurp_file('/proc/net/tcp'))
-	{
-		my (undef, undef, $to, $state, undef, undef, undef, undef, undef, $inode) = split;
-		next unless defined $inode && $state eq '01' && $own{$inode};
-		return 1 if $proxied{ hex((split /:/, $to)[1]) };
-	}
-	return 0;
-}
+my @proxied = map { (split /:/, $_->address)[1] } @proxies;
 
 # A backend has a connection, and waits for what comes over it.
 sub hanging
@@ -222,7 +208,7 @@ sub hanging
 	my ($what) = @_;
 	my $session = ZkPsql->new($node);
 	$session->send("SELECT zk_lock_acquire('/hanging')");
-	wait_for(sub { is_connected($session->pid) }, "a connection: $what");
+	wait_for(sub { is_connected($session->pid, @proxied) }, "a connection: $what");
 	ok(!$session->answered, "S173: $what: it waits");
 	return $session;
 }
