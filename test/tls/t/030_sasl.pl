@@ -32,12 +32,13 @@ my $other_password = secret('other_password', 'Basil');
 # The server is as it is on the page, with one user more.
 my $page = DocPage->new('doc/howto-tls.md');
 my ($users) = map { $_->{text} } grep { $_->{text} =~ /^Server \{/ } $page->blocks;
-my ($lines) = map { $_->{text} } grep { $_->{text} =~ /^sessionRequire/m } $page->blocks;
+my $lines = join "\n",
+  map { $_->{text} } grep { $_->{text} =~ /^(?:sessionRequire|fips-mode)/m } $page->blocks;
 append_to_file("$tmp/jaas.conf", $users =~ s/(?=user_app=)/user_other="Basil" /r);
 my $ensemble = ZkEnsemble->new('sasl',
 	tick_time => 2000,
 	'java.java.security.auth.login.config' => "$tmp/jaas.conf",
-	$lines =~ /^([\w.]+)=(.+)$/mg);
+	$lines =~ /^([\w.-]+)=(.+)$/mg);
 my $proxy = $ensemble->proxy;
 my $node = zk_cluster(
 	'main', $proxy,
