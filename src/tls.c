@@ -128,11 +128,10 @@ load_files(SSL_CTX *context, char *const *transport, char *detail)
 }
 
 /*
- * Can the files be used that these texts (see ZkConfig) name?  False with the reason in
- * detail.  Helper.
+ * See zk_tls_check().
  */
-bool
-zk_tls_check(char *const *transport, char *detail)
+static bool
+check_files(char *const *transport, char *detail)
 {
 	SSL_CTX    *context;
 	bool		good = false;
@@ -471,20 +470,23 @@ __wrap_strtok(char *text, const char *separators)
 
 #endif							/* ZKLOCK_STATIC_LIBRARY */
 
-#else
+#endif							/* ZKLOCK_TLS */
 
 /*
- * There is no TLS, so the backend side has refused it.
+ * Can the files be used that these texts (see ZkConfig) name?  False with the reason in
+ * detail; where there is no TLS, which the backend side has refused then.  Helper.
  */
 bool
 zk_tls_check(char *const *transport, char *detail)
 {
+#ifdef ZKLOCK_TLS
+	return check_files(transport, detail);
+#else
 	(void) transport;
 	snprintf(detail, ZK_DETAIL_SIZE, "There is no TLS.");
 	return false;
+#endif
 }
-
-#endif							/* ZKLOCK_TLS */
 
 /*
  * A handle is about to be opened, to these servers; from now on take care that they are who they are
