@@ -299,6 +299,7 @@ test_unresolved(void)
 	ok(strncmp(detail, "Host \"" BAD_NAME "\" could not be resolved: ",
 			   strlen("Host \"" BAD_NAME "\" could not be resolved: ")) == 0 &&
 	   ends_well(detail), "S63: detail: %s", detail);
+	free(resolved);
 
 	resolved = resolve("127.0.0.1:1," BAD_NAME ":2181,127.0.0.2:2", &error, detail);
 	is_str(resolved, "127.0.0.1:1,127.0.0.2:2,127.0.0.1:1",
@@ -312,10 +313,12 @@ test_unresolved(void)
 	ok(resolved == NULL && error == ZK_ERR_UNRESOLVED, "none of four can be resolved");
 	ok(strstr(detail, "\"a" BAD_NAME "\"") != NULL && ends_well(detail),
 	   "those there is room for are named: %s", detail);
+	free(resolved);
 
 	resolved = resolve("no port", &error, detail);
 	ok(resolved == NULL && error == ZK_ERR_UNRESOLVED, "an invalid list");
 	is_str(detail, "Server \"no port\"" NO_PORT, "and why it is invalid");
+	free(resolved);
 }
 
 /*
