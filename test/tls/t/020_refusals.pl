@@ -20,7 +20,9 @@ $authority->issue_server('server', names => 'DNS:localhost');
 $authority->issue('app');
 $authority->issue('locked', passphrase => 'Open Sesame');
 $authority->issue('other', passphrase => 'Abracadabra');
+$authority->issue('comma', passphrase => 'Open, Sesame');
 $authority->issue('expired', expired => 1);
+append_to_file($authority->file('c,a.pem'), slurp_file($authority->file('ca.pem')));
 $authority->issue_server('expired_server', expired => 1);
 $stranger->issue('stranger');
 
@@ -118,6 +120,21 @@ my @cases = (
 		},
 		'F0000',
 		qr/passphrase/
+	],
+	[
+		'a passphrase that the library cannot be given',
+		{
+			tls_cert_file => $authority->file('locked.pem'),
+			tls_key_file => $authority->file('locked.key'),
+			tls_passphrase_file => $authority->file('comma.pass')
+		},
+		'F0000',
+		qr/comma/
+	],
+	[
+		'a path that the library cannot be given',
+		{ tls_ca_file => $authority->file('c,a.pem') },
+		'F0000', qr/comma/
 	],
 	[
 		'a certificate that is none',
