@@ -32,6 +32,12 @@ static char servers[128];		/* where the client is to connect */
 static int	port;
 static ZkClient *client;
 
+/* A server of openssl's, 0 for none: where it is, its certificate, a further option. */
+static pid_t server;
+static const char *server_host;
+static const char *server_certificate;
+static const char *server_option;
+
 extern const char *__lsan_default_suppressions(void);
 
 /*
@@ -118,6 +124,56 @@ stop_client(void)
 	return zk_client_stop(client, 10000) && zk_now() - began < ZK_MS(10000);
 }
 
+/* Start it on the host's port. */
+static void
+run_server(void)
+{
+	char		address[64];
+	char		cert[64];
+	char		key[64];
+
+	snprintf(address, sizeof(address), "%s:%d", server_host, port);
+	snprintf(cert, sizeof(cert), "%s/%s.pem", folder, server_certificate);
+	snprintf(key, sizeof(key), "%s/%s.key", folder, server_certificate);
+	server = fork();
+	if (server == 0)
+	{
+		if (freopen("/dev/null", "w", stderr) == NULL)
+			_exit(126);
+		execlp("openssl", "openssl", "s_server", "-quiet", "-accept", address,
+			   "-cert", cert, "-key", key, server_option,
+			   server_option != NULL ? "1" : NULL, "-verify_return_error", NULL);
+		_exit(127);
+	}
+}
+
+/* The port may be that of somebody else's connection just now: then try it again. */
+static void
+keep_server(void)
+{
+	if (server != 0 && waitpid(server, NULL, WNOHANG) == server)
+		run_server();
+}
+
+/* Start one with that certificate. */
+static void
+start_server(const char *host, const char *certificate, const char *option)
+{
+	server_host = host;
+	server_certificate = certificate;
+	server_option = option;
+	run_server();
+}
+
+/* Stop it. */
+static void
+stop_server(void)
+{
+	kill(server, SIGKILL);
+	waitpid(server, NULL, 0);
+	server = 0;
+}
+
 /*
  * The client comes to fail for that reason, of which it says something like this, while
  * whoever connects to the socket, if there is one, is hung up on.
@@ -132,6 +188,7 @@ fails(int hang_up_on, ZkError error, const char *detail, const char *what)
 
 	do
 	{
+		keep_server();
 		if (poll(&pfd, hang_up_on >= 0, 20) > 0)
 			close(accept(hang_up_on, NULL, NULL));
 		zk_client_status(client, &status);
@@ -173,48 +230,20 @@ test_silence(int listening)
 	fails(listening, ZK_ERR_TLS, "has closed", "a server that hangs up");
 }
 
-/* Start a server of openssl's on the host's port, with further options. */
-static pid_t
-start_server(const char *host, const char *certificate, const char *option)
-{
-	char		address[64];
-	char		cert[64];
-	char		key[64];
-	pid_t		pid;
-
-	snprintf(address, sizeof(address), "%s:%d", host, port);
-	snprintf(cert, sizeof(cert), "%s/%s.pem", folder, certificate);
-	snprintf(key, sizeof(key), "%s/%s.key", folder, certificate);
-	pid = fork();
-	if (pid == 0)
-	{
-		if (freopen("/dev/null", "w", stderr) == NULL)
-			_exit(126);
-		execlp("openssl", "openssl", "s_server", "-quiet", "-accept", address,
-			   "-cert", cert, "-key", key, option, option != NULL ? "1" : NULL,
-			   "-verify_return_error", NULL);
-		_exit(127);
-	}
-	return pid;
-}
-
 static void
 test_certificates(void)
 {
-	pid_t		pid = start_server("127.0.0.1", "other", NULL);
-
+	start_server("127.0.0.1", "other", NULL);
 	start_client("ca.pem", "ours.pem", "ours.key");
 	fails(-1, ZK_ERR_TLS, "has a certificate that is not accepted",
 		  "a server with another certificate");
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
+	stop_server();
 
-	pid = start_server("127.0.0.1", "ca", "-Verify");
+	start_server("127.0.0.1", "ca", "-Verify");
 	start_client("ca.pem", "ours.pem", "ours.key");
 	fails(-1, ZK_ERR_CERTIFICATE, "does not accept our certificate",
 		  "a server that does not know ours");
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
+	stop_server();
 }
 
 /* Servers of which each says that it is for other hosts. */
@@ -262,12 +291,10 @@ test_hosts(void)
 	close(fd);
 	for (size_t i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++)
 	{
-		pid_t		pid;
-
 		if (!has_ipv6 && hosts[i].address[0] == '[')
 			continue;
 		make_certificate("host", hosts[i].hosts);
-		pid = start_server(hosts[i].address, "host", "-Verify");
+		start_server(hosts[i].address, "host", "-Verify");
 		name_servers(hosts[i].list);
 		start_client("host.pem", "ours.pem", "ours.key");
 		if (hosts[i].good)
@@ -276,8 +303,7 @@ test_hosts(void)
 		else
 			fails(-1, ZK_ERR_TLS, "has a certificate that is not for host \"",
 				  hosts[i].what);
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, 0);
+		stop_server();
 	}
 }
 
