@@ -40,6 +40,9 @@
 /* How often to look whether the last records are written. */
 #define STOP_POLL		ZK_MS(1)
 
+/* A question about a contender. */
+typedef bool (*ContenderTest) (ZkClient *client, const Contender *c);
+
 static void
 record_path(const Contender *c, char *path)
 {
@@ -467,20 +470,28 @@ end_all(ZkClient *client)
 }
 
 /*
+ * Is there a contender left that is on its way out and of which that is so?
+ */
+static bool
+any_leaving(ZkClient *client, ContenderTest is_so)
+{
+	for (int i = 0; i < client->used; i++)
+	{
+		const Contender *c = &client->contenders[i];
+
+		if (c->in_use && c->unwanted && c->name[0] != '\0' && is_so(client, c))
+			return true;
+	}
+	return false;
+}
+
+/*
  * Is there one left that is to be ended so, and a connection?
  */
 static bool
 farewells_left(ZkClient *client)
 {
-	for (int i = 0; client->connected && i < client->used; i++)
-	{
-		const Contender *c = &client->contenders[i];
-
-		if (c->in_use && c->unwanted && c->name[0] != '\0' &&
-			needs_farewell(client, c))
-			return true;
-	}
-	return false;
+	return client->connected && any_leaving(client, needs_farewell);
 }
 
 /*
@@ -489,15 +500,7 @@ farewells_left(ZkClient *client)
 static bool
 runs_left(ZkClient *client)
 {
-	for (int i = 0; i < client->used; i++)
-	{
-		const Contender *c = &client->contenders[i];
-
-		if (c->in_use && c->unwanted && c->name[0] != '\0' &&
-			run_end_due(client, c))
-			return true;
-	}
-	return false;
+	return any_leaving(client, run_end_due);
 }
 
 /*

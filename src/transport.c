@@ -322,10 +322,9 @@ open_sasl(ZkClient *client, const char *addresses, watcher_fn watcher,
 #endif							/* ZKLOCK_SASL */
 
 /*
- * Open a handle to these servers for the
- * ZooKeeper session with that id, NULL for a new one.  Returns NULL with the reason if
- * that cannot be.  Takes from the servers what it needs for longer.  Helper, without
- * engine_lock.
+ * Open a handle to these servers for the ZooKeeper session with that id, NULL for a new
+ * one.  Returns NULL with the reason if that cannot be.  Takes from the servers what it
+ * needs for longer.  Helper, without engine_lock.
  */
 zhandle_t *
 zk_transport_open(ZkClient *client, ZkServers *servers, watcher_fn watcher,

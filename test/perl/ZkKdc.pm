@@ -31,19 +31,18 @@ use File::Path qw(make_path);
 use IO::Socket::IP;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils qw(append_to_file);
-use ZkTest qw(stop_process wait_for);
+use ZkTest qw(has_sasl_plugin stop_process wait_for);
 
 my $realm = 'ZKLOCK.TEST';
 
-# Programs of administrators are not where everybody looks.
-local $ENV{PATH} = "$ENV{PATH}:/usr/sbin:/sbin";
 my @programs = qw(kadmin.local kdb5_util kinit krb5kdc);
 my %program = map { $_ => find($_) } @programs;
 
+# Programs of administrators are not where everybody looks.
 sub find
 {
 	my ($name) = @_;
-	my ($found) = grep { -x } map { "$_/$name" } split /:/, $ENV{PATH};
+	my ($found) = grep { -x } map { "$_/$name" } split(/:/, $ENV{PATH}), '/usr/sbin', '/sbin';
 	return $found;
 }
 
@@ -61,9 +60,7 @@ Are the programs there, and Cyrus SASL's plugin?
 
 sub available
 {
-	return !(grep { !defined $program{$_} } @programs)
-	  && grep { -e }
-	  glob '/usr/lib*/sasl2/libgssapiv2.so /usr/lib/*/sasl2/libgssapiv2.so';
+	return !(grep { !defined $program{$_} } @programs) && has_sasl_plugin('gssapiv2');
 }
 
 # Run one of the programs.  What it says is of interest only if it fails.

@@ -28,7 +28,8 @@ use Time::HiRes qw(sleep time);
 
 our @EXPORT = qw(wait_for);
 our @EXPORT_OK =
-  qw(cpu_time is_connected process_status start_preloaded stop_process time_to_end);
+  qw(cpu_time has_sasl_plugin is_connected process_status start_preloaded stop_process
+  time_to_end);
 
 # Die of these signals instead of just ending: then the END blocks run, ours
 # and those of PostgreSQL::Test::Cluster, and stop the servers.
@@ -69,6 +70,10 @@ sub wait_for
 
 How much of a processor a process, with all its threads, has used, in seconds.
 
+=item has_sasl_plugin($name)
+
+Has Cyrus SASL this plugin here?
+
 =item is_connected($pid, @ports)
 
 Has a process a connection to one of these ports, as its kernel sees it?
@@ -103,6 +108,12 @@ sub cpu_time
 	my $stat = PostgreSQL::Test::Utils::slurp_file("/proc/$pid/stat");
 	my @fields = split ' ', $stat =~ s/^.*\) //sr;
 	return ($fields[11] + $fields[12]) / POSIX::sysconf(POSIX::_SC_CLK_TCK());
+}
+
+sub has_sasl_plugin
+{
+	my ($name) = @_;
+	return grep { -e } glob "/usr/lib*/sasl2/lib$name.so /usr/lib/*/sasl2/lib$name.so";
 }
 
 sub is_connected

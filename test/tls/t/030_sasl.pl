@@ -11,9 +11,9 @@ use DocPage;
 use DocSession;
 use ZkEnsemble;
 use ZkPsql;
+use ZkTest qw(has_sasl_plugin);
 
-plan skip_all => 'Cyrus SASL has no DIGEST-MD5 here'
-  unless grep { -e } glob '/usr/lib*/sasl2/libdigestmd5.so /usr/lib/*/sasl2/libdigestmd5.so';
+plan skip_all => 'Cyrus SASL has no DIGEST-MD5 here' unless has_sasl_plugin('digestmd5');
 
 my $tmp = $PostgreSQL::Test::Utils::tmp_check;
 
