@@ -512,6 +512,7 @@ acquire_missing(LockCall *call, ZkScope scope)
 
 	zklock_session_open(zklock_table_idle());
 	zklock_link_begin(&call->link);
+	zklock_xact_watch();
 	for (int i = 0; i < call->wait_count; i++)
 	{
 		LockWait   *wait = &call->waits[i];

@@ -14,7 +14,7 @@
  *
  * The end of a run is written by the transaction of the ensemble that deletes the
  * contender, and so only if the lock was held until then.  If the SQL transaction
- * has written something it is done when that has committed (locktable.c).
+ * has written something it is done when that has committed (xact.c).
  *
  * IDENTIFICATION
  *	  src/job.c

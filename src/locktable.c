@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * locktable.c
- *	  What this backend holds, by scope, and what transactions do to it.
+ *	  What this backend holds, by scope and by level of subtransaction.
  *
  * The rules are those of PostgreSQL's advisory locks: acquisitions stack and
  * are counted by mode and scope, those of both scopes live on one contender,
@@ -25,22 +25,11 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "storage/ipc.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 #include "zklock.h"
-
-/* Setting; see zklock.c for what it means. */
-int			zklock_commit_guard = ZK_GUARD_SESSION;
-
-/*
- * The guard has let a commit pass, which is not over.  For the handler of the
- * loss signal: nothing may be cancelled now, least of all the wait for a
- * synchronous standby.
- */
-volatile sig_atomic_t zklock_committing = false;
 
 /* Everything below lives in this context; NULL until the first lock. */
 static MemoryContext table_context = NULL;
@@ -48,14 +37,9 @@ static HTAB *table = NULL;		/* of ZkLock by lock node */
 static dlist_head locks = DLIST_STATIC_INIT(locks); /* the same, in order */
 static int	lock_total = 0;
 
-static void xact_callback(XactEvent event, void *arg);
-static void subxact_callback(SubXactEvent event, SubTransactionId my_subid,
-							 SubTransactionId parent_subid, void *arg);
-
 /*
- * Make the table and register the transaction callbacks, once in a backend.
- * Should memory run out in the middle, the next call finishes the work; that
- * may register the subtransaction callback twice, which does no harm.
+ * Make the table, once in a backend.  Should memory run out in the middle, the
+ * next call finishes the work.  Throws 53200.
  */
 static void
 make_table(void)
@@ -65,15 +49,9 @@ make_table(void)
 	if (table != NULL)
 		return;
 	if (table_context == NULL)
-	{
-		MemoryContext context = AllocSetContextCreate(TopMemoryContext,
-													  "zklock lock table",
-													  ALLOCSET_DEFAULT_SIZES);
-
-		RegisterSubXactCallback(subxact_callback, NULL);
-		RegisterXactCallback(xact_callback, NULL);
-		table_context = context;
-	}
+		table_context = AllocSetContextCreate(TopMemoryContext,
+											  "zklock lock table",
+											  ALLOCSET_DEFAULT_SIZES);
 	control.keysize = ZK_NODE_PATH_SIZE;
 	control.entrysize = sizeof(ZkLock);
 	control.hcxt = table_context;
@@ -671,218 +649,65 @@ zklock_report_lost(const ZkLock *lock)
 }
 
 /*
- * Before the commit record is written: may the transaction commit?  Throws
- * ZKL01 if a lock was lost.  Waits for a proof of all locks if the lease of one
- * has run out, or the setting asks for it.
+ * Note what the session leaves in the records of a lock that it goes on to hold,
+ * should it just exit.  Cannot fail.
  */
-static void
-guard_commit(void)
+void
+zklock_lock_renew_note(const ZkLock *lock)
 {
-	ZkTime		asked = 0;
-	ZkLock	   *lock = NULL;
-
-	if (zklock_commit_guard != ZK_GUARD_OFF)
-		lock = zklock_lock_next(NULL);
-	for (; lock != NULL; lock = zklock_lock_next(lock))
-		if (zklock_lock_assure(lock, ZKLOCK_FOREVER,
-							   zklock_commit_guard == ZK_GUARD_QUORUM ?
-							   &asked : NULL) == ZK_LEASE_LOST)
-			zklock_report_lost(lock);
-	zklock_committing = true;
-}
-
-/*
- * A prepared transaction outlives the backend, whose locks cannot: throws
- * 0A000 if the transaction holds any, or is to end a job.
- */
-static void
-refuse_prepare(void)
-{
-	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
-		 lock = zklock_lock_next(lock))
-		if (lock->level_count > 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("cannot PREPARE a transaction that holds ZooKeeper locks"),
-					 errdetail("%s \"%s\" was acquired in transaction scope.",
-							   lock->permits > 0 ? "Semaphore" : "Lock",
-							   lock->path)));
-		else if (lock->job.state == ZK_JOB_ENDING)
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("cannot PREPARE a transaction that ends a job"),
-					 errdetail("Job \"%s\" was to end with it.", lock->path)));
-}
-
-/*
- * The transaction has committed: so the jobs have ended that were to end with it,
- * and their locks are given back.
- */
-static void
-end_jobs(void)
-{
-	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
-		 lock = zklock_lock_next(lock))
-	{
-		if (lock->job.state != ZK_JOB_ENDING)
-			continue;
-		lock->job.state = ZK_JOB_ENDED;
-		lock->job.ended_at = GetCurrentTimestamp();
-		(void) zklock_lock_uncount(lock, ZK_EXCLUSIVE, NULL);
-	}
-}
-
-/*
- * The transaction has committed: note that for the records of the locks that the
- * session goes on to hold.  So it is left as well by a backend that just exits.
- */
-static void
-renew_notes(void)
-{
-	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
-		 lock = zklock_lock_next(lock))
-		for (int mode = ZK_EXCLUSIVE; mode <= ZK_SHARED; mode++)
-			if (has_contender(lock, mode))
-				leave_record(lock, mode);
+	for (int mode = ZK_EXCLUSIVE; mode <= ZK_SHARED; mode++)
+		if (has_contender(lock, mode))
+			leave_record(lock, mode);
 }
 
 /*
  * Give back what was acquired at this nesting level or deeper, and forget what
- * was fenced there, or was to end a job.
+ * was fenced there, or was to end a job.  The entry goes with the last of its
+ * counts.  Cannot fail.
  */
-static void
-drop_levels(int nesting)
+void
+zklock_lock_drop_levels(ZkLock *lock, int nesting)
 {
-	dlist_mutable_iter iter;
-
-	dlist_foreach_modify(iter, &locks)
+	while (lock->level_count > 0 &&
+		   lock->levels[lock->level_count - 1].nesting >= nesting)
 	{
-		ZkLock	   *lock = dlist_container(ZkLock, link, iter.cur);
+		ZkLevel    *level = &lock->levels[--lock->level_count];
 
-		while (lock->level_count > 0 &&
-			   lock->levels[lock->level_count - 1].nesting >= nesting)
-		{
-			ZkLevel    *level = &lock->levels[--lock->level_count];
-
-			for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
-				lock->transaction_count[mode] -= level->count[mode];
-		}
-		if (lock->fence_nesting >= nesting)
-			lock->fence_nesting = 0;
-		if (lock->job.state == ZK_JOB_ENDING && lock->job.nesting >= nesting)
-			lock->job.state = ZK_JOB_BEGUN;
-		settle(lock, NULL);
-		zklock_lock_forget(lock);
+		for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
+			lock->transaction_count[mode] -= level->count[mode];
 	}
+	if (lock->fence_nesting >= nesting)
+		lock->fence_nesting = 0;
+	if (lock->job.state == ZK_JOB_ENDING && lock->job.nesting >= nesting)
+		lock->job.state = ZK_JOB_BEGUN;
+	settle(lock, NULL);
+	zklock_lock_forget(lock);
 }
 
 /*
- * Hand what was acquired and fenced, and what is to end a job, at this nesting level
- * to the one above.
+ * Hand what was acquired and fenced, and what is to end a job, at this nesting
+ * level to the one above.  Cannot fail.
  */
-static void
-pass_level_up(int nesting)
+void
+zklock_lock_pass_level_up(ZkLock *lock, int nesting)
 {
-	dlist_iter	iter;
+	ZkLevel    *level;
 
-	dlist_foreach(iter, &locks)
-	{
-		ZkLock	   *lock = dlist_container(ZkLock, link, iter.cur);
-		ZkLevel    *level;
-
-		if (lock->fence_nesting == nesting)
-			lock->fence_nesting = nesting - 1;
-		if (lock->job.nesting == nesting)
-			lock->job.nesting = nesting - 1;
-		if (lock->level_count == 0)
-			continue;
-		level = &lock->levels[lock->level_count - 1];
-		if (level->nesting != nesting)
-			continue;
-		if (lock->level_count > 1 && level[-1].nesting == nesting - 1)
-		{
-			for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
-				level[-1].count[mode] += level->count[mode];
-			lock->level_count--;
-		}
-		else
-			level->nesting = nesting - 1;
-	}
-}
-
-/*
- * The one transaction callback.
- *
- * event			what it does							may it throw
- * PRE_COMMIT		commit guard							yes: this is the veto
- * PRE_PREPARE		refuse with transaction-scope locks,	yes
- *					else commit guard
- * COMMIT			end jobs, give back transaction scope,	no: it would be PANIC
- *					orders only; others see our commit by
- *					now
- * ABORT			the same								no
- * PREPARE			the same, though only fences are left	no
- * PARALLEL_*		nothing: workers cannot lock
- *
- * When the process exits it does nothing: the ZooKeeper session is closed
- * next.  And it must not: a background worker with the default handler of
- * SIGTERM gets here from within that handler, which may have interrupted us
- * while we held the door's mutex.
- */
-static void
-xact_callback(XactEvent event, void *arg)
-{
-	(void) arg;
-	zklock_committing = false;
-	if (lock_total == 0 || proc_exit_inprogress)
+	if (lock->fence_nesting == nesting)
+		lock->fence_nesting = nesting - 1;
+	if (lock->job.nesting == nesting)
+		lock->job.nesting = nesting - 1;
+	if (lock->level_count == 0)
 		return;
-	switch (event)
-	{
-		case XACT_EVENT_PRE_PREPARE:
-			refuse_prepare();
-			guard_commit();
-			break;
-		case XACT_EVENT_PRE_COMMIT:
-			guard_commit();
-			break;
-		case XACT_EVENT_COMMIT:
-			end_jobs();
-			drop_levels(1);
-			renew_notes();
-			break;
-		case XACT_EVENT_ABORT:
-		case XACT_EVENT_PREPARE:
-			drop_levels(1);
-			break;
-		case XACT_EVENT_PARALLEL_PRE_COMMIT:
-		case XACT_EVENT_PARALLEL_COMMIT:
-		case XACT_EVENT_PARALLEL_ABORT:
-			break;
-	}
-}
-
-/*
- * The one subtransaction callback.  It throws nothing; for the exit see above.
- */
-static void
-subxact_callback(SubXactEvent event, SubTransactionId my_subid,
-				 SubTransactionId parent_subid, void *arg)
-{
-	(void) my_subid;
-	(void) parent_subid;
-	(void) arg;
-	if (lock_total == 0 || proc_exit_inprogress)
+	level = &lock->levels[lock->level_count - 1];
+	if (level->nesting != nesting)
 		return;
-	switch (event)
+	if (lock->level_count > 1 && level[-1].nesting == nesting - 1)
 	{
-		case SUBXACT_EVENT_COMMIT_SUB:
-			pass_level_up(GetCurrentTransactionNestLevel());
-			break;
-		case SUBXACT_EVENT_ABORT_SUB:
-			drop_levels(GetCurrentTransactionNestLevel());
-			break;
-		case SUBXACT_EVENT_START_SUB:
-		case SUBXACT_EVENT_PRE_COMMIT_SUB:
-			break;
+		for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
+			level[-1].count[mode] += level->count[mode];
+		lock->level_count--;
 	}
+	else
+		level->nesting = nesting - 1;
 }

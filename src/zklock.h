@@ -396,9 +396,6 @@ extern void zklock_handover_warn(const char *path, const ZkPosition *wanted,
 								 const ZkPosition *have);
 
 /* in locktable.c */
-extern int	zklock_commit_guard;
-extern volatile sig_atomic_t zklock_committing;
-
 extern ZkLock *zklock_lock_find(const ZkLockName *name);
 extern ZkLock *zklock_lock_make(const ZkLockName *name);
 extern void zklock_lock_forget(ZkLock *lock);
@@ -428,6 +425,15 @@ extern ZkLease zklock_lock_assure(ZkLock *lock, ZkTime deadline,
 								  ZkTime *asked);
 extern int	zklock_errdetail_lost(const ZkLock *lock);
 pg_noreturn extern void zklock_report_lost(const ZkLock *lock);
+extern void zklock_lock_renew_note(const ZkLock *lock);
+extern void zklock_lock_drop_levels(ZkLock *lock, int nesting);
+extern void zklock_lock_pass_level_up(ZkLock *lock, int nesting);
+
+/* in xact.c */
+extern int	zklock_commit_guard;
+extern volatile sig_atomic_t zklock_committing;
+
+extern void zklock_xact_watch(void);
 
 /* in holder.c */
 extern void zklock_holder_refresh(ZkHolder *holder,

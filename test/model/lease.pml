@@ -32,7 +32,7 @@
  *				where every request touches the session.
  *	 A			the lock client (lease.c, life.c, place.c), and the backend
  *				(zklock_lease_judge() in session.c, guard_commit() in
- *				locktable.c, zk_lock_fence() in fence.c).
+ *				xact.c, zk_lock_fence() in fence.c).
  *	 B			another client's acquire and transaction.
  *
  * Between follower and leader there are two streams, each in order: requests
