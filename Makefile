@@ -61,6 +61,7 @@ BACKEND_OBJS = \
 	src/deadlock.o \
 	src/waiters.o \
 	src/release.o \
+	src/snapshot.o \
 	src/xact.o \
 	src/locktable.o \
 	src/handover.o \

@@ -43,6 +43,24 @@ COMMENT ON FUNCTION zk_lock_acquire_xact(text[], interval, boolean) IS
 'acquire several locks until the end of the transaction, all or none; false if somebody else holds one of them. Calls of this form never deadlock with each other.
 paths: the locks, each is acquired once; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others; shared: share them with other shared holders';
 
+CREATE PROCEDURE zk_lock_wait(path text, timeout interval DEFAULT NULL,
+	shared boolean DEFAULT false, INOUT acquired boolean DEFAULT NULL)
+AS 'MODULE_PATHNAME'
+LANGUAGE C;
+
+COMMENT ON PROCEDURE zk_lock_wait(text, interval, boolean, boolean) IS
+'acquires a lock until it is released or the backend exits, and holds no snapshot while it waits. To be called outside transaction blocks and functions.
+path: the lock, as in ''/jobs/nightly''; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others; shared: share it with other shared holders; acquired: false if another session holds it';
+
+CREATE PROCEDURE zk_lock_wait(paths text[], timeout interval DEFAULT NULL,
+	shared boolean DEFAULT false, INOUT acquired boolean DEFAULT NULL)
+AS 'MODULE_PATHNAME', 'zk_lock_wait_several'
+LANGUAGE C;
+
+COMMENT ON PROCEDURE zk_lock_wait(text[], interval, boolean, boolean) IS
+'acquires several locks until they are released or the backend exits, all or none, and holds no snapshot while it waits. To be called outside transaction blocks and functions.
+paths: the locks, each is acquired once; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others; shared: share them with other shared holders; acquired: false if another session holds one of them';
+
 CREATE FUNCTION zk_lock_release(path text, shared boolean DEFAULT NULL)
 RETURNS boolean
 AS 'MODULE_PATHNAME'

@@ -19,6 +19,7 @@
 #include "miscadmin.h"
 #include "storage/latch.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 
 #include "zklock.h"
 
@@ -125,6 +126,8 @@ zklock_session_wait_over(void)
  * calls again: a return says nothing by itself.  What it does with which lock
  * (doing, as in "while releasing lock") becomes the CONTEXT of an interrupt.
  *
+ * If nothing else needs a snapshot then none is held meanwhile (snapshot.c).
+ *
  * Throws what interrupts throw (57014, 57P01, ...); exits when the postmaster
  * dies.
  */
@@ -144,6 +147,7 @@ zklock_session_wait_for(ZkWaitEvent event, ZkTime until, const char *doing,
 	error_context_stack = &context;
 
 	make_wait_set();
+	InvalidateCatalogSnapshotConditionally();
 	(void) WaitEventSetWait(wait_set, timeout, &occurred, 1,
 							wait_event_info(event));
 

@@ -26,6 +26,8 @@ PG_FUNCTION_INFO_V1(zk_lock_acquire);
 PG_FUNCTION_INFO_V1(zk_lock_acquire_xact);
 PG_FUNCTION_INFO_V1(zk_lock_acquire_several);
 PG_FUNCTION_INFO_V1(zk_lock_acquire_several_xact);
+PG_FUNCTION_INFO_V1(zk_lock_wait);
+PG_FUNCTION_INFO_V1(zk_lock_wait_several);
 PG_FUNCTION_INFO_V1(zk_lock_release);
 PG_FUNCTION_INFO_V1(zk_lock_release_all);
 PG_FUNCTION_INFO_V1(zk_semaphore_acquire);
@@ -242,6 +244,58 @@ Datum
 zk_lock_acquire_several_xact(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(acquire_several(fcinfo, ZK_SCOPE_TRANSACTION));
+}
+
+/*
+ * Acquire locks as a procedure does that waits without a snapshot: count of
+ * them, in session scope; argument 2 says whether shared.  Returns its row, which
+ * says whether they were acquired.  Throws as zklock_acquire() and
+ * zklock_snapshot_give_up().
+ */
+static Datum
+wait_for_locks(FunctionCallInfo fcinfo, const ZkLockName *names, int count,
+			   ZkTime timeout)
+{
+	bool		shared = !PG_ARGISNULL(2) && PG_GETARG_BOOL(2);
+	bool		is_null = false;
+	TupleDesc	desc;
+	Datum		acquired;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	zklock_snapshot_give_up(fcinfo->context);
+	acquired = BoolGetDatum(count == 0 ||
+							zklock_acquire(names, count, timeout,
+										   shared ? ZK_SHARED : ZK_EXCLUSIVE,
+										   ZK_SCOPE_SESSION));
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), &acquired,
+											 &is_null));
+}
+
+/*
+ * zk_lock_wait(path text, timeout interval, shared boolean,
+ * INOUT acquired boolean)
+ */
+Datum
+zk_lock_wait(PG_FUNCTION_ARGS)
+{
+	ZkLockName	name;
+
+	get_lock_name(fcinfo, &name);
+	return wait_for_locks(fcinfo, &name, 1, get_timeout(fcinfo, 1));
+}
+
+/*
+ * zk_lock_wait(paths text[], timeout interval, shared boolean,
+ * INOUT acquired boolean)
+ */
+Datum
+zk_lock_wait_several(PG_FUNCTION_ARGS)
+{
+	ZkLockName *names;
+	int			count = get_lock_names(fcinfo, &names);
+
+	return wait_for_locks(fcinfo, names, count, get_timeout(fcinfo, 1));
 }
 
 /*

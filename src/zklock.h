@@ -456,6 +456,9 @@ extern bool zklock_acquire_job(const ZkLockName *name, const char *owner,
 							   ZkTime timeout);
 extern int64 zklock_token(const ZkLockName *name, bool prove);
 
+/* in snapshot.c */
+extern void zklock_snapshot_give_up(Node *context);
+
 /* in release.c */
 extern bool zklock_has_ended(ZkContenderId id, ZkContenderStatus *status);
 extern bool zklock_await_end(ZkContenderId id, const char *doing,

@@ -90,7 +90,7 @@ sub signature
 	my @in = grep { !/^OUT / } split /, /, $arguments;
 	foreach (@in)
 	{
-		s/^INOUT //;
+		s/^(?:IN|INOUT) //;
 		s/::\w+//;
 		s/timestamp with time zone/timestamptz/;
 	}

@@ -1,0 +1,204 @@
+# CALL zk_lock_wait() holds no snapshot while it waits: what that is good for on a
+# primary and on a standby, and that such a wait is otherwise like any other (S283 to
+# S287).
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkEnsemble;
+use ZkPsql;
+
+my $ensemble = ZkEnsemble->new('main');
+my %settings = (
+	shared_preload_libraries => 'zklock',
+	deadlock_timeout => '100ms',
+	log_lock_waits => 'on');
+my $primary = zk_cluster('primary', $ensemble,
+	allows_streaming => 1,
+	settings => \%settings);
+$primary->safe_psql('postgres',
+	'CREATE TABLE t AS SELECT g AS a FROM generate_series(1, 1000) g');
+$primary->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($primary, 'base', has_streaming => 1);
+
+# who has a snapshot that is in the way holds up replay for as long as it has it
+$standby->append_conf('postgresql.conf',
+	"cluster_name = 'standby'\nmax_standby_streaming_delay = -1");
+$standby->start;
+$primary->wait_for_catchup($standby);
+my %node = (primary => $primary, standby => $standby);
+my %control = map { $_ => ZkPsql->new($node{$_}) } keys %node;
+my $holder = ZkPsql->new($primary);
+
+# What a session has that would be in the way of others, as it shows to them.
+sub burden
+{
+	my ($control, $pid) = @_;
+	return $control->ask(
+		"SELECT coalesce(backend_xmin::text, '-') || ' ' || coalesce(backend_xid::text, '-')"
+		  . " FROM pg_stat_activity WHERE pid = $pid", 'quiet');
+}
+
+# Wait until a session waits for a lock, and for so long that all that is done after
+# deadlock_timeout is done: it knows who holds the lock.
+sub wait_until_waiting
+{
+	my ($control, $session) = @_;
+	my $pid = $session->pid;
+	wait_for(
+		sub {
+			$control->ask(
+				"SELECT count(*) FROM zk_lock_waits WHERE pid = $pid AND holder_pid IS NOT NULL"
+				  . " AND clock_timestamp() - wait_start > '300 ms'", 'quiet') eq '1';
+		},
+		"process $pid to wait");
+	return;
+}
+
+# ---- No snapshot and no transaction ID.
+
+my %statement = (
+	'a statement' => "CALL zk_lock_wait('/burden')",
+	'of an array' => "CALL zk_lock_wait(ARRAY['/burden', '/more'])",
+	'shared' => "CALL zk_lock_wait('/burden', shared => true)",
+	'in a DO block' =>
+	  "DO \$\$ DECLARE got boolean; BEGIN PERFORM count(*) FROM t;"
+	  . " CALL zk_lock_wait('/burden', acquired => got); ASSERT got; END \$\$",
+	'after COMMIT' =>
+	  "DO \$\$ DECLARE got boolean; BEGIN PERFORM count(*) FROM t; COMMIT;"
+	  . " CALL zk_lock_wait('/burden', acquired => got); ASSERT got; END \$\$",
+	'in REPEATABLE READ' => "CALL zk_lock_wait('/burden')");
+
+foreach my $name (sort keys %node)
+{
+	my $waiter = ZkPsql->new($node{$name});
+	foreach my $how (sort keys %statement)
+	{
+		$holder->ask("SELECT zk_lock_acquire('/burden')");
+		$waiter->ask('SET default_transaction_isolation = '
+			  . ($how =~ /REPEATABLE/ ? "'repeatable read'" : 'DEFAULT'));
+		$waiter->send($statement{$how});
+		wait_until_waiting($control{$name}, $waiter);
+		is(burden($control{$name}, $waiter->pid),
+			'- -', "S283: $name, $how: neither backend_xmin nor backend_xid");
+		$holder->ask('SELECT zk_lock_release_all()');
+		$waiter->answer;
+		is($waiter->errors, '', "S283: $name, $how: it is granted");
+		isnt($waiter->ask('SELECT zk_lock_release_all()'), '0', 'and released');
+	}
+	$waiter->quit;
+}
+
+# ---- Migrations that wait for each other, while each builds its index.
+
+my @migrations = map { ZkPsql->new($primary) } 1 .. 10;
+foreach my $i (0 .. $#migrations)
+{
+	$migrations[$i]->send("CALL zk_lock_wait('/migrate');\n"
+		  . "CREATE INDEX CONCURRENTLY i$i ON t (a);\n"
+		  . "SELECT zk_lock_release('/migrate')");
+}
+foreach my $i (0 .. $#migrations)
+{
+	is($migrations[$i]->answer, "t\nt", "S284: migration $i is granted the lock");
+	is($migrations[$i]->errors, '', "S284: migration $i builds its index");
+	$migrations[$i]->quit;
+}
+is( $primary->safe_psql('postgres',
+		"SELECT count(*) FROM pg_index WHERE indrelid = 't'::regclass AND indisvalid"),
+	'10', 'S284: all indexes are valid');
+
+# ---- A standby that replays, during the wait, what nobody could read after it.
+
+my $reader = ZkPsql->new($standby, 'zklock.handover' => 'on');
+$holder->ask("SET zklock.handover = on");
+$holder->ask("SELECT zk_lock_acquire('/work')");
+$reader->send("CALL zk_lock_wait('/work')");
+wait_until_waiting($control{standby}, $reader);
+$holder->ask('DELETE FROM t WHERE a <= 500');
+$holder->ask('VACUUM (TRUNCATE OFF) t');
+$primary->wait_for_catchup($standby);
+ok(!$reader->answered, 'S285: a wait on the standby holds up no replay');
+$holder->ask("INSERT INTO t VALUES (2000)");
+$holder->ask("SELECT zk_lock_release('/work')");
+is($reader->answer, 't', 'S285: and is granted');
+is($reader->errors, '', 'S285: without having been cancelled');
+is($reader->ask('SELECT max(a), count(*) FROM t'),
+	'2000|501', 'S285: with what was committed before');
+$reader->quit;
+
+# ---- It is a wait like any other.
+
+my $waiter = ZkPsql->new($primary);
+my $call = "CALL zk_lock_wait('/held')";
+$holder->ask("SELECT zk_lock_acquire('/held')");
+
+sub fails
+{
+	my ($how, $sqlstate, $message) = @_;
+	$waiter->answer;
+	is($waiter->sqlstate, $sqlstate, "S286: $how ends it");
+	like($waiter->errors, $message, 'with the message');
+	is(scalar($ensemble->queue('/held')), 1, 'and leaves nothing behind');
+	is($waiter->lock_state('/held'), '', 'nor in the lock table');
+	return;
+}
+
+$waiter->send($call);
+wait_until_waiting($control{primary}, $waiter);
+is( $control{primary}->ask("SELECT zk_blocking_pids(${\$waiter->pid})"),
+	"{${\$holder->pid}}", 'S286: who is waited for shows');
+$control{primary}->ask("SELECT pg_cancel_backend(${\$waiter->pid})");
+fails('a cancel', '57014', qr/due to user request.*while waiting for exclusive lock "\/held"/s);
+like(slurp_file($primary->logfile),
+	qr/process ${\$waiter->pid} still waiting for exclusive lock "\/held"/,
+	'log_lock_waits tells');
+
+$waiter->send("SET statement_timeout = '200 ms'; $call");
+fails('statement_timeout', '57014', qr/due to statement timeout/);
+$waiter->send("SET statement_timeout = 0; SET lock_timeout = '200 ms'; $call");
+fails('lock_timeout', '55P03', qr/due to lock timeout/);
+$waiter->ask('RESET lock_timeout');
+is($waiter->ask("CALL zk_lock_wait('/held', '200 ms')"),
+	'f', 'S286: its own timeout ends it');
+is($waiter->ask("CALL zk_lock_wait('/held', '0')"), 'f', 'zero does not wait');
+
+$waiter->send("CALL zk_lock_wait('/other'); $call");
+wait_until_waiting($control{primary}, $waiter);
+$holder->ask("CALL zk_lock_wait('/other')");
+is($holder->sqlstate, '40P01', 'S286: a deadlock is found');
+$holder->ask('SELECT zk_lock_release_all()');
+is($waiter->answer, "t\nt", 'and the other one goes on');
+
+$holder->send("CALL zk_lock_wait('/held')");
+wait_until_waiting($control{primary}, $holder);
+$control{primary}->ask("SELECT pg_terminate_backend(${\$holder->pid})");
+$ensemble->wait_for_queue('/held', 1);
+pass('S286: a backend that is terminated leaves nothing behind');
+$waiter->quit;
+
+# ---- A lock that was lost is acquired again, and the commit guard judges that.
+
+my $loser = ZkPsql->new($primary, 'zklock.on_lock_loss' => 'report');
+$loser->ask("CALL zk_lock_wait('/lost')");
+$ensemble->zk->deleteall('/zklock/lost');
+$loser->wait_until_lost('/lost');
+is($loser->ask("CALL zk_lock_wait('/lost', '20 s')"),
+	't', 'S287: a lock that was lost is acquired again');
+like($loser->errors, qr/WARNING: +ZKL01: +lock "\/lost" had been lost/,
+	'S287: with a warning');
+$loser->ask("CREATE TABLE after_loss ()");
+is($loser->errors, '', 'S287: and what follows commits');
+
+$ensemble->zk->deleteall('/zklock/lost');
+$loser->wait_until_lost('/lost');
+$loser->ask("CALL zk_lock_wait('/else', '20 s')");
+is($loser->sqlstate, 'ZKL01', 'S287: no call for another lock commits');
+$loser->ask('SELECT zk_lock_release_all()');
+$loser->quit;
+
+done_testing();
