@@ -253,6 +253,7 @@ zklock_job_end(const ZkLockName *name)
 	{
 		lock->job.state = ZK_JOB_ENDING;
 		lock->job.nesting = GetCurrentTransactionNestLevel();
+		zklock_lock_touch(lock);
 	}
 	else
 		end_now(name, lock);

@@ -38,6 +38,12 @@ static dlist_head locks = DLIST_STATIC_INIT(locks); /* the same, in order */
 static int	lock_total = 0;
 
 /*
+ * Those that the transaction may have something of, by falling ZkLock.nesting:
+ * what ends a subtransaction looks at no other.
+ */
+static dlist_head touched = DLIST_STATIC_INIT(touched);
+
+/*
  * Make the table, once in a backend.  Should memory run out in the middle, the
  * next call finishes the work.  Throws 53200.
  */
@@ -71,6 +77,23 @@ zklock_lock_find(const ZkLockName *name)
 }
 
 /*
+ * The transaction does something to this lock at the nesting level of now, so the
+ * end of that level has to look at it.  Cannot fail.
+ */
+void
+zklock_lock_touch(ZkLock *lock)
+{
+	int			nesting = GetCurrentTransactionNestLevel();
+
+	if (lock->nesting == nesting)
+		return;
+	if (lock->nesting > 0)
+		dlist_delete(&lock->touched_link);
+	lock->nesting = nesting;
+	dlist_push_head(&touched, &lock->touched_link);
+}
+
+/*
  * The entry of a lock, made if there is none.  A new one counts nothing: it is
  * to be forgotten should nothing come of it; after an error that is done when
  * the (sub)transaction aborts.  Throws 53200.
@@ -91,6 +114,7 @@ zklock_lock_make(const ZkLockName *name)
 	lock->path = path;
 	dlist_push_tail(&locks, &lock->link);
 	lock_total++;
+	zklock_lock_touch(lock);
 	return lock;
 }
 
@@ -109,6 +133,8 @@ zklock_lock_forget(ZkLock *lock)
 	if (lock->levels != NULL)
 		pfree(lock->levels);
 	dlist_delete(&lock->link);
+	if (lock->nesting > 0)
+		dlist_delete(&lock->touched_link);
 	lock_total--;
 	(void) hash_search(table, lock->node, HASH_REMOVE, NULL);
 }
@@ -227,6 +253,7 @@ zklock_lock_make_room(ZkLock *lock, ZkScope scope, ZkMode mode)
 				 errmsg("%s \"%s\" has been acquired too many times",
 						zklock_lock_noun(lock), lock->path)));
 
+	zklock_lock_touch(lock);
 	if (scope == ZK_SCOPE_TRANSACTION && lock->levels == NULL)
 	{
 		lock->levels = MemoryContextAlloc(table_context, 4 * sizeof(ZkLevel));
@@ -352,6 +379,7 @@ zklock_lock_set_fenced(ZkLock *lock, int64 token)
 {
 	lock->fence_token = token;
 	lock->fence_nesting = GetCurrentTransactionNestLevel();
+	zklock_lock_touch(lock);
 }
 
 /*
@@ -478,6 +506,7 @@ zklock_lock_uncount(ZkLock *lock, ZkMode mode, ZkReleaseList *list)
 {
 	if (lock->session_count[mode] == 0)
 		return false;
+	zklock_lock_touch(lock);
 	lock->session_count[mode]--;
 	settle(lock, list);
 	return true;
@@ -491,6 +520,7 @@ zklock_lock_uncount(ZkLock *lock, ZkMode mode, ZkReleaseList *list)
 void
 zklock_lock_uncount_all(ZkLock *lock, ZkReleaseList *list)
 {
+	zklock_lock_touch(lock);
 	memset(lock->session_count, 0, sizeof(lock->session_count));
 	settle(lock, list);
 }
@@ -661,12 +691,11 @@ zklock_lock_renew_note(const ZkLock *lock)
 }
 
 /*
- * Give back what was acquired at this nesting level or deeper, and forget what
- * was fenced there, or was to end a job.  The entry goes with the last of its
- * counts.  Cannot fail.
+ * Give back what was acquired of a lock at this nesting level or deeper, and
+ * forget what was fenced there, or was to end a job.
  */
-void
-zklock_lock_drop_levels(ZkLock *lock, int nesting)
+static void
+drop_levels(ZkLock *lock, int nesting)
 {
 	while (lock->level_count > 0 &&
 		   lock->levels[lock->level_count - 1].nesting >= nesting)
@@ -680,16 +709,76 @@ zklock_lock_drop_levels(ZkLock *lock, int nesting)
 		lock->fence_nesting = 0;
 	if (lock->job.state == ZK_JOB_ENDING && lock->job.nesting >= nesting)
 		lock->job.state = ZK_JOB_BEGUN;
-	settle(lock, NULL);
-	zklock_lock_forget(lock);
 }
 
 /*
- * Hand what was acquired and fenced, and what is to end a job, at this nesting
- * level to the one above.  Cannot fail.
+ * Put a lock whose deeper levels have gone where it belongs among those that the
+ * transaction has something of.
+ */
+static void
+sink(ZkLock *lock)
+{
+	dlist_iter	iter;
+	int			nesting = lock->fence_nesting;
+
+	dlist_delete(&lock->touched_link);
+	if (lock->level_count > 0)
+		nesting = Max(nesting, lock->levels[lock->level_count - 1].nesting);
+	if (lock->job.state == ZK_JOB_ENDING)
+		nesting = Max(nesting, lock->job.nesting);
+	lock->nesting = nesting;
+	if (nesting == 0)
+		return;
+	dlist_foreach(iter, &touched)
+	{
+		if (dlist_container(ZkLock, touched_link, iter.cur)->nesting > nesting)
+			continue;
+		dlist_insert_before(iter.cur, &lock->touched_link);
+		return;
+	}
+	dlist_push_tail(&touched, &lock->touched_link);
+}
+
+/*
+ * The first lock that the transaction has something of at this nesting level or
+ * deeper; NULL if there is none.
+ */
+static ZkLock *
+first_touched(int nesting)
+{
+	ZkLock	   *lock;
+
+	if (dlist_is_empty(&touched))
+		return NULL;
+	lock = dlist_head_element(ZkLock, touched_link, &touched);
+	return lock->nesting >= nesting ? lock : NULL;
+}
+
+/*
+ * Of all locks, give back what was acquired at this nesting level or deeper, and
+ * forget what was fenced there, or was to end a job.  Entries go with the last of
+ * their counts.  Cannot fail.
  */
 void
-zklock_lock_pass_level_up(ZkLock *lock, int nesting)
+zklock_locks_drop_levels(int nesting)
+{
+	ZkLock	   *lock;
+
+	while ((lock = first_touched(nesting)) != NULL)
+	{
+		drop_levels(lock, nesting);
+		sink(lock);
+		settle(lock, NULL);
+		zklock_lock_forget(lock);
+	}
+}
+
+/*
+ * Hand what was acquired and fenced of a lock, and what is to end a job, at this
+ * nesting level to the one above.
+ */
+static void
+pass_level_up(ZkLock *lock, int nesting)
 {
 	ZkLevel    *level;
 
@@ -710,4 +799,24 @@ zklock_lock_pass_level_up(ZkLock *lock, int nesting)
 	}
 	else
 		level->nesting = nesting - 1;
+}
+
+/*
+ * The same of all locks.  Their order by nesting level stays as it is.  Cannot
+ * fail.
+ */
+void
+zklock_locks_pass_level_up(int nesting)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &touched)
+	{
+		ZkLock	   *lock = dlist_container(ZkLock, touched_link, iter.cur);
+
+		if (lock->nesting < nesting)
+			break;
+		pass_level_up(lock, nesting);
+		lock->nesting = nesting - 1;
+	}
 }

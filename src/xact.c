@@ -18,6 +18,7 @@
 
 #include "access/xact.h"
 #include "storage/ipc.h"
+#include "utils/resowner.h"
 #include "utils/timestamp.h"
 
 #include "zklock.h"
@@ -31,6 +32,17 @@ int			zklock_commit_guard = ZK_GUARD_SESSION;
  * synchronous standby.
  */
 volatile sig_atomic_t zklock_committing = false;
+
+/* A (sub)transaction that has ended, and whose own locks have not gone yet. */
+typedef enum Ending
+{
+	ENDING_NOTHING,
+	ENDING_IN_COMMIT,
+	ENDING_OTHERWISE,			/* rolled back, or prepared */
+	ENDING_SUBTRANSACTION		/* rolled back */
+} Ending;
+
+static Ending ending = ENDING_NOTHING;
 
 /*
  * Before the commit record is written: may the transaction commit?  Throws
@@ -107,45 +119,15 @@ renew_notes(void)
 }
 
 /*
- * Give back what was acquired at this nesting level or deeper, and forget what
- * was fenced there, or was to end a job.
- */
-static void
-drop_levels(int nesting)
-{
-	ZkLock	   *next;
-
-	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL; lock = next)
-	{
-		next = zklock_lock_next(lock);
-		zklock_lock_drop_levels(lock, nesting);
-	}
-}
-
-/*
- * Hand what was acquired and fenced, and what is to end a job, at this nesting level
- * to the one above.
- */
-static void
-pass_level_up(int nesting)
-{
-	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
-		 lock = zklock_lock_next(lock))
-		zklock_lock_pass_level_up(lock, nesting);
-}
-
-/*
  * The one transaction callback.
  *
  * event			what it does							may it throw
  * PRE_COMMIT		commit guard							yes: this is the veto
  * PRE_PREPARE		refuse with transaction-scope locks,	yes
  *					else commit guard
- * COMMIT			end jobs, give back transaction scope,	no: it would be PANIC
- *					orders only; others see our commit by
- *					now
- * ABORT			the same								no
- * PREPARE			the same, though only fences are left	no
+ * COMMIT			note that it is; the rest is for		no: it would be PANIC
+ *					release_callback()
+ * ABORT, PREPARE	the same								no
  * PARALLEL_*		nothing: workers cannot lock
  *
  * When the process exits it does nothing: the ZooKeeper session is closed
@@ -170,13 +152,11 @@ xact_callback(XactEvent event, void *arg)
 			guard_commit();
 			break;
 		case XACT_EVENT_COMMIT:
-			end_jobs();
-			drop_levels(1);
-			renew_notes();
+			ending = ENDING_IN_COMMIT;
 			break;
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
-			drop_levels(1);
+			ending = ENDING_OTHERWISE;
 			break;
 		case XACT_EVENT_PARALLEL_PRE_COMMIT:
 		case XACT_EVENT_PARALLEL_COMMIT:
@@ -200,10 +180,10 @@ subxact_callback(SubXactEvent event, SubTransactionId my_subid,
 	switch (event)
 	{
 		case SUBXACT_EVENT_COMMIT_SUB:
-			pass_level_up(GetCurrentTransactionNestLevel());
+			zklock_locks_pass_level_up(GetCurrentTransactionNestLevel());
 			break;
 		case SUBXACT_EVENT_ABORT_SUB:
-			drop_levels(GetCurrentTransactionNestLevel());
+			ending = ENDING_SUBTRANSACTION;
 			break;
 		case SUBXACT_EVENT_START_SUB:
 		case SUBXACT_EVENT_PRE_COMMIT_SUB:
@@ -212,10 +192,46 @@ subxact_callback(SubXactEvent event, SubTransactionId my_subid,
 }
 
 /*
+ * The one callback for the release of resources, which comes for each resource
+ * owner and so in other cases, too.  Behind the end of a (sub)transaction, the
+ * first call of this phase for its owner, or one below that, finds all locks of
+ * PostgreSQL released: ours follow.  It throws nothing.
+ */
+static void
+release_callback(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
+				 void *arg)
+{
+	Ending		what = ending;
+
+	(void) is_commit;
+	(void) arg;
+	if (what == ENDING_NOTHING || phase != RESOURCE_RELEASE_AFTER_LOCKS ||
+		is_top_level != (what != ENDING_SUBTRANSACTION) || proc_exit_inprogress)
+		return;
+	ending = ENDING_NOTHING;
+	switch (what)
+	{
+		case ENDING_IN_COMMIT:
+			end_jobs();
+			zklock_locks_drop_levels(1);
+			renew_notes();
+			break;
+		case ENDING_OTHERWISE:
+			zklock_locks_drop_levels(1);
+			break;
+		case ENDING_SUBTRANSACTION:
+			zklock_locks_drop_levels(GetCurrentTransactionNestLevel());
+			break;
+		case ENDING_NOTHING:
+			break;
+	}
+}
+
+/*
  * Register the callbacks, once in a backend; to be called before anything is
  * put into the lock table.  Should memory run out in the middle, the next call
- * finishes the work; that may register the subtransaction callback twice, which
- * does no harm.  Throws 53200.
+ * finishes the work; that may register one twice, which does no harm.  Throws
+ * 53200.
  */
 void
 zklock_xact_watch(void)
@@ -224,6 +240,7 @@ zklock_xact_watch(void)
 
 	if (registered)
 		return;
+	RegisterResourceReleaseCallback(release_callback, NULL);
 	RegisterSubXactCallback(subxact_callback, NULL);
 	RegisterXactCallback(xact_callback, NULL);
 	registered = true;

@@ -219,6 +219,9 @@ typedef struct ZkLock
 {
 	char		node[ZK_NODE_PATH_SIZE];	/* hash key */
 	dlist_node	link;			/* in order of creation */
+	int			nesting;		/* the deepest level of this transaction that may
+								 * have something of it; 0 for none */
+	dlist_node	touched_link;	/* if not 0: by falling nesting */
 	char	   *path;			/* as named when the entry was made */
 	int			permits;		/* of a semaphore: how many there are; else 0 */
 
@@ -426,8 +429,9 @@ extern ZkLease zklock_lock_assure(ZkLock *lock, ZkTime deadline,
 extern int	zklock_errdetail_lost(const ZkLock *lock);
 pg_noreturn extern void zklock_report_lost(const ZkLock *lock);
 extern void zklock_lock_renew_note(const ZkLock *lock);
-extern void zklock_lock_drop_levels(ZkLock *lock, int nesting);
-extern void zklock_lock_pass_level_up(ZkLock *lock, int nesting);
+extern void zklock_lock_touch(ZkLock *lock);
+extern void zklock_locks_drop_levels(int nesting);
+extern void zklock_locks_pass_level_up(int nesting);
 
 /* in xact.c */
 extern int	zklock_commit_guard;
