@@ -243,6 +243,7 @@ typedef struct Contender
 	bool		revoked;		/* somebody asks for the lock back */
 	bool		grouped;		/* created in one transaction with others */
 	bool		watch_all;		/* waits for any of several (permit.c) */
+	bool		own_ahead;		/* and all of them are our own (likewise) */
 	bool		announce;		/* somebody behind may take it for a waiter */
 	bool		reading;		/* granted, but the record is to be read first */
 	bool		record_known;	/* it was, since the queue was listed */
@@ -488,6 +489,7 @@ struct ZkClient
 	bool		warned_foreign; /* of a child that is no contender */
 
 	/* contenders to be advanced when the engine is left */
+	int			touched_first;	/* a ring */
 	int			touched_count;
 	uint16_t	touched[ZK_MAX_CONTENDERS];
 	int			free_requests;

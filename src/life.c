@@ -46,7 +46,8 @@ zk_contender_touch(ZkClient *client, int slot)
 	if (c->touched)
 		return;
 	c->touched = true;
-	client->touched[client->touched_count++] = (uint16_t) slot;
+	client->touched[(client->touched_first + client->touched_count++) %
+					ZK_MAX_CONTENDERS] = (uint16_t) slot;
 }
 
 /*
@@ -146,6 +147,7 @@ zk_contender_publish(ZkClient *client, int slot, bool wake)
 			strcpy(status.blocker_owner, c->blocker_owner);
 			status.blocker_session = c->blocker_session;
 		}
+		status.own_ahead = c->own_ahead;
 		memcpy(status.holder, c->holder, sizeof(status.holder));
 		status.ahead = c->ahead;
 		status.position = c->position;

@@ -176,12 +176,14 @@ report_deadlock(const LockCall *call, const LockWait *wait)
 
 /*
  * Is the lock that is waited for somebody else's, by what was looked at last?  So it
- * is while the lock delay runs, though nobody has it then.
+ * is while the lock delay runs, though nobody has it then.  It is not while a permit
+ * that this backend has given back is on its way out.
  */
 bool
 zklock_wait_behind(const LockWait *wait)
 {
-	return wait->status.state == ZK_WATCHING || wait->status.delayed;
+	return (wait->status.state == ZK_WATCHING && !wait->status.own_ahead) ||
+		wait->status.delayed;
 }
 
 /*

@@ -254,6 +254,7 @@ zk_permit_wait(ZkClient *client, int slot, const ZkQueueEntry *entries,
 	zk_contender_unwatch(c);
 	zk_contender_placed(c, entries, verdict);
 	c->next_in_line = c->watch_all = verdict->first_waiter;
+	c->own_ahead = verdict->own_ahead;
 	c->watches_asked = c->watches_answered = 0;
 	c->watched = strdup(path);
 	if (c->watch_all)

@@ -390,14 +390,16 @@ find_mixed(const ZkQueueEntry *entries, int which, const char *const *own,
  * Decide for a permit.  Those of another kind that are ahead, if any, are our own
  * client's, which is about to delete them, and do not count.  One of the same kind
  * does, our own or not: those behind go by the places of all that they see, and do
- * not know whom we would leave out of account.
+ * not know whom we would leave out of account.  own_ahead says that there would be a
+ * permit but for those of our own, so that nobody else has it.
  */
 static void
 decide_permit(const ZkQueueEntry *entries, int count, int self,
-			  ZkVerdict *verdict)
+			  const char *const *own, int own_count, ZkVerdict *verdict)
 {
 	int			permits = entries[self].permits;
 	int			ahead = 0;
+	int			own_ahead = 0;
 	int			nearest = -1;
 
 	for (int i = 0; i < self; i++)
@@ -407,6 +409,7 @@ decide_permit(const ZkQueueEntry *entries, int count, int self,
 		if (verdict->first < 0)
 			verdict->first = i;
 		ahead++;
+		own_ahead += is_own(entries[i].name, own, own_count);
 		nearest = i;
 	}
 	if (ahead < permits)
@@ -419,6 +422,7 @@ decide_permit(const ZkQueueEntry *entries, int count, int self,
 	verdict->watch = nearest;
 	verdict->ahead = ahead - permits + 1;
 	verdict->first_waiter = ahead == permits;
+	verdict->own_ahead = ahead - own_ahead < permits;
 }
 
 /*
@@ -522,7 +526,7 @@ zk_queue_decide(const ZkQueueEntry *entries, int count, const char *self,
 	verdict->first = -1;
 	verdict->last_ahead = verdict->last_lookout = false;
 	verdict->lookout = verdict->deadlock = -1;
-	verdict->first_waiter = verdict->announce = false;
+	verdict->first_waiter = verdict->announce = verdict->own_ahead = false;
 	if (me < 0)
 		return;
 
@@ -547,7 +551,7 @@ zk_queue_decide(const ZkQueueEntry *entries, int count, const char *self,
 	}
 	if (entries[me].mode == ZK_PERMIT)
 	{
-		decide_permit(entries, count, me, verdict);
+		decide_permit(entries, count, me, own, own_count, verdict);
 		return;
 	}
 

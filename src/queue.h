@@ -68,6 +68,9 @@ typedef struct ZkVerdict
 	/* WAIT for a permit: watch all up to that entry, each of which holds one */
 	bool		first_waiter;
 
+	/* ... all that must go first are our own, which are about to be deleted */
+	bool		own_ahead;
+
 	/* GRANTED, a permit: somebody behind may still take us for a waiter */
 	bool		announce;
 } ZkVerdict;

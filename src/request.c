@@ -185,8 +185,10 @@ zk_request_end(const void *context, Request *request)
 }
 
 /*
- * Leave the engine: request what comes next for everything that has changed, release
- * engine_lock, and send all that was requested meanwhile.  Any client thread.
+ * Leave the engine: request what comes next for everything that has changed, in the
+ * order in which it has, so that a contender is deleted before one is created that the
+ * backend asked for later; release engine_lock, and send all that was requested
+ * meanwhile.  Any client thread.
  */
 void
 zk_engine_leave(ZkClient *client)
@@ -198,8 +200,10 @@ zk_engine_leave(ZkClient *client)
 	}
 	while (client->touched_count > 0)
 	{
-		int			slot = client->touched[--client->touched_count];
+		int			slot = client->touched[client->touched_first];
 
+		client->touched_first = (client->touched_first + 1) % ZK_MAX_CONTENDERS;
+		client->touched_count--;
 		client->contenders[slot].touched = false;
 		client->advance(client, slot);
 	}

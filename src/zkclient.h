@@ -262,6 +262,12 @@ typedef struct ZkContenderStatus
 												 * unknown */
 
 	/*
+	 * In WATCHING, for a permit: nobody else is in the way, but contenders of this
+	 * client that are about to be deleted.
+	 */
+	bool		own_ahead;
+
+	/*
 	 * In WATCHING: an upgrade that cannot succeed by waiting.  The exclusive
 	 * contender named by blocker stands behind our shared one, waits for it,
 	 * and is ahead of us.

@@ -122,49 +122,54 @@ static const struct
 	int			ahead;
 	bool		first_waiter;
 	bool		announce;
+	bool		own_ahead;
 }			decisions[] =
 {
-	{"alone", {ME "sem1-0000000001"}, NULL, ZK_DECIDE_GRANTED, -1, 0, false, false},
+	{"alone", {ME "sem1-0000000001"}, NULL, ZK_DECIDE_GRANTED, -1, 0, false, false, false},
 	{"one of two", {ALICE "sem2-0000000001", ME "sem2-0000000002"}, NULL,
-	ZK_DECIDE_GRANTED, -1, 0, false, false},
+	ZK_DECIDE_GRANTED, -1, 0, false, false, false},
 	{"granted, with others behind", {ALICE "sem2-0000000001", ME "sem2-0000000002", BOB "sem2-0000000003"}, NULL,
-	ZK_DECIDE_GRANTED, -1, 0, false, true},
+	ZK_DECIDE_GRANTED, -1, 0, false, true, false},
 	{"the first waiter watches all", {ALICE "sem2-0000000001", BOB "sem2-0000000002", ME "sem2-0000000003"}, NULL,
-	ZK_DECIDE_WAIT, 1, 1, true, false},
+	ZK_DECIDE_WAIT, 1, 1, true, false, false},
 	{"the second watches the first", {ALICE "sem1-0000000001", BOB "sem1-0000000002", ME "sem1-0000000003"}, NULL,
-	ZK_DECIDE_WAIT, 1, 2, false, false},
+	ZK_DECIDE_WAIT, 1, 2, false, false, false},
 	{"a mutex's first waiter", {ALICE "sem1-0000000001", ME "sem1-0000000003"}, NULL,
-	ZK_DECIDE_WAIT, 0, 1, true, false},
-	{"not in the list", {ALICE "sem1-0000000001"}, NULL, ZK_DECIDE_MISSING, -1, 0, false, false},
+	ZK_DECIDE_WAIT, 0, 1, true, false, false},
+	{"not in the list", {ALICE "sem1-0000000001"}, NULL, ZK_DECIDE_MISSING, -1, 0, false, false, false},
 	{"a stranger with the same number", {ALICE "sem3-0000000001", ME "sem3-0000000001"}, NULL,
-	ZK_DECIDE_TIED, 1, 0, false, false},
-	{"one of the last numbers", {ME "sem3-2147483000"}, NULL, ZK_DECIDE_SEQUENCE, -1, 0, false, false},
+	ZK_DECIDE_TIED, 1, 0, false, false, false},
+	{"one of the last numbers", {ME "sem3-2147483000"}, NULL, ZK_DECIDE_SEQUENCE, -1, 0, false, false, false},
 	{"another number of permits ahead", {ALICE "sem3-0000000001", ME "sem4-0000000002"}, NULL,
-	ZK_DECIDE_MIXED, 0, 0, false, false},
+	ZK_DECIDE_MIXED, 0, 0, false, false, false},
 	{"another number of permits behind", {ME "sem4-0000000002", ALICE "sem3-0000000003"}, NULL,
-	ZK_DECIDE_GRANTED, -1, 0, false, true},
+	ZK_DECIDE_GRANTED, -1, 0, false, true, false},
 	{"a lock ahead", {ALICE "lock-0000000001", ME "sem4-0000000002"}, NULL,
-	ZK_DECIDE_MIXED, 0, 0, false, false},
+	ZK_DECIDE_MIXED, 0, 0, false, false, false},
 	{"a shared lock ahead", {ALICE "__READ__0000000001", ME "sem4-0000000002"}, NULL,
-	ZK_DECIDE_MIXED, 0, 0, false, false},
+	ZK_DECIDE_MIXED, 0, 0, false, false, false},
 	{"a stranger's lock between", {ALICE "sem4-0000000001", HEX "__lock__0000000002", ME "sem4-0000000003"}, NULL,
-	ZK_DECIDE_MIXED, 1, 0, false, false},
+	ZK_DECIDE_MIXED, 1, 0, false, false, false},
 	{"a lock behind", {ME "sem4-0000000002", ALICE "lock-0000000003"}, NULL,
-	ZK_DECIDE_GRANTED, -1, 0, false, true},
+	ZK_DECIDE_GRANTED, -1, 0, false, true, false},
 	{"a semaphore ahead of a lock", {ALICE "sem4-0000000001", ME "lock-0000000002"}, NULL,
-	ZK_DECIDE_MIXED, 0, 0, false, false},
+	ZK_DECIDE_MIXED, 0, 0, false, false, false},
 	{"a semaphore ahead of a reader", {ALICE "sem4-0000000001", ME "__READ__0000000002"}, NULL,
-	ZK_DECIDE_MIXED, 0, 0, false, false},
+	ZK_DECIDE_MIXED, 0, 0, false, false, false},
 	{"a semaphore behind a lock", {ME "lock-0000000002", ALICE "sem4-0000000003"}, NULL,
-	ZK_DECIDE_GRANTED, -1, 0, false, false},
+	ZK_DECIDE_GRANTED, -1, 0, false, false, false},
 	{"our own lock ahead, on its way out", {BOB "lock-0000000001", ME "sem1-0000000002"}, BOB "lock-",
-	ZK_DECIDE_GRANTED, -1, 0, false, false},
+	ZK_DECIDE_GRANTED, -1, 0, false, false, false},
 	{"our own permit of another number ahead, likewise", {BOB "sem2-0000000001", ME "sem1-0000000002"}, BOB "sem2-",
-	ZK_DECIDE_GRANTED, -1, 0, false, false},
+	ZK_DECIDE_GRANTED, -1, 0, false, false, false},
 	{"our own permit ahead counts", {BOB "sem1-0000000001", ME "sem1-0000000002"}, BOB "sem1-",
-	ZK_DECIDE_WAIT, 0, 1, true, false},
+	ZK_DECIDE_WAIT, 0, 1, true, false, true},
+	{"our own and another's, which is enough", {ALICE "sem2-0000000001", BOB "sem2-0000000002", ME "sem2-0000000003"}, BOB "sem2-",
+	ZK_DECIDE_WAIT, 1, 1, true, false, true},
+	{"our own, and another's that gets the permit", {BOB "sem1-0000000001", ALICE "sem1-0000000002", ME "sem1-0000000003"}, BOB "sem1-",
+	ZK_DECIDE_WAIT, 1, 2, false, false, false},
 	{"our own permit ahead of a lock does not", {BOB "sem1-0000000001", ME "lock-0000000002"}, BOB "sem1-",
-	ZK_DECIDE_GRANTED, -1, 0, false, false}
+	ZK_DECIDE_GRANTED, -1, 0, false, false, false}
 };
 
 static void
@@ -191,6 +196,8 @@ test_decisions(void)
 		is_int(verdict.first_waiter, decisions[i].first_waiter,
 			   "first waiter: %s", what);
 		is_int(verdict.announce, decisions[i].announce, "announce: %s", what);
+		is_int(verdict.own_ahead, decisions[i].own_ahead,
+			   "S288: only our own in the way: %s", what);
 		ok(!verdict.last_ahead && verdict.deadlock == -1,
 		   "nothing that is for locks only: %s", what);
 	}
