@@ -53,7 +53,9 @@ BACKEND_OBJS = \
 	src/views.o \
 	src/owner.o \
 	src/fence.o \
+	src/tables.o \
 	src/job.o \
+	src/job_runs.o \
 	src/admin.o \
 	src/acquire.o \
 	src/longwait.o \

@@ -143,8 +143,7 @@ COMMENT ON COLUMN zk_lock_fences.since IS
 'when it first came to the fence, by the clock of this server';
 
 -- A dump has all fences: they guard the data that is in it, too, and without them
--- a holder from before could write to what was restored.  There is nothing else to
--- be dumped: locks, and jobs that were done, are ZooKeeper's.
+-- a holder from before could write to what was restored.
 SELECT pg_extension_config_dump('zk_lock_fences', '');
 
 -- everybody may look: it tells no more of others than pg_locks does, and who
@@ -201,24 +200,125 @@ path: the lock. Columns: session_id: its ZooKeeper session; token: valid once gr
 REVOKE ALL ON FUNCTION zk_lock_queue(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION zk_lock_queue(text) TO pg_monitor;
 
+-- Each attempt at a run has its token.  Only one of them may have done it: who is
+-- about to write that has to wait for another one who is.
+CREATE TABLE zk_job_runs (
+	path text COLLATE "C" NOT NULL,
+	fire_time timestamptz NOT NULL,
+	token bigint NOT NULL,
+	begun_at timestamptz NOT NULL,
+	ended_at timestamptz,
+	outcome text COLLATE "C" NOT NULL
+		CHECK (outcome IN ('running', 'done', 'failed', 'reset')),
+	role_name text NOT NULL,
+	cluster_name text,
+	host text NOT NULL,
+	PRIMARY KEY (path, fire_time, token)
+);
+
+CREATE UNIQUE INDEX zk_job_runs_done ON zk_job_runs (path, fire_time)
+	WHERE outcome = 'done';
+
+COMMENT ON TABLE zk_job_runs IS
+'the runs of jobs whose work was done in this database, as far as they are known; see zk_job_begin()';
+COMMENT ON COLUMN zk_job_runs.path IS 'the job';
+COMMENT ON COLUMN zk_job_runs.fire_time IS 'when the run was due';
+COMMENT ON COLUMN zk_job_runs.token IS 'the token of the lock under which it was begun';
+COMMENT ON COLUMN zk_job_runs.begun_at IS 'when that was, by the clock of the server';
+COMMENT ON COLUMN zk_job_runs.ended_at IS
+'when it was ended, or was found to have failed; null while it runs, and if it ended with the transaction that has begun it';
+COMMENT ON COLUMN zk_job_runs.outcome IS
+'running, done, failed if it was not ended, or reset by zk_job_reset() after it was done';
+COMMENT ON COLUMN zk_job_runs.role_name IS 'the role that ran it';
+COMMENT ON COLUMN zk_job_runs.cluster_name IS 'the cluster_name of the server on which it ran';
+COMMENT ON COLUMN zk_job_runs.host IS 'the host of that server';
+
+-- The rows tell whether the work is done that is in the dump, too.
+SELECT pg_extension_config_dump('zk_job_runs', '');
+
+-- as for the fences
+GRANT SELECT ON zk_job_runs TO PUBLIC;
+
 CREATE FUNCTION zk_job_begin(path text, fire_time timestamptz,
 	timeout interval DEFAULT NULL)
 RETURNS boolean
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION zk_job_begin(text, timestamptz, interval) IS
-'begin the run of a job that was due at a time, under a lock of the session; false if another backend runs it, or this run or a later one was ended.
+'begin the run of a job that was due at a time, under a lock of the session, until zk_job_end() or a rollback of this transaction; false if another backend runs it, or this run or a later one is done.
+path: the job, which is a lock; fire_time: when the run was due, the same wherever it may be begun; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others';
+
+CREATE FUNCTION zk_job_begin_xact(path text, fire_time timestamptz,
+	timeout interval DEFAULT NULL)
+RETURNS boolean
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION zk_job_begin_xact(text, timestamptz, interval) IS
+'begin the run of a job that was due at a time: the commit of this transaction ends it; false if another backend runs it, or this run or a later one is done.
 path: the job, which is a lock; fire_time: when the run was due, the same wherever it may be begun; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others';
 
 CREATE FUNCTION zk_job_end(path text)
 RETURNS boolean
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION zk_job_end(text) IS
-'mark the run of a job that this backend has begun as done, and release its lock: when the transaction commits, or at once if it has written nothing. An error if the lock was lost.
+'end the run of a job that this backend has begun: when the transaction commits the run is done, and its lock is released. An error if the lock was lost.
 path: the job';
+
+CREATE FUNCTION zk_job_reset(path text, fire_time timestamptz)
+RETURNS boolean
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+COMMENT ON FUNCTION zk_job_reset(text, timestamptz) IS
+'have the runs of a job that were due at a time or later count as not done, so that they can be begun again; those due before count as done. At once, whatever becomes of the transaction, and everywhere. False if there are none; an error if the job is running.
+path: the job; fire_time: of the earliest run that is to be due again';
+
+-- What is done to a job outlives who has done it.
+REVOKE ALL ON FUNCTION zk_job_begin(text, timestamptz, interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION zk_job_begin_xact(text, timestamptz, interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION zk_job_end(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION zk_job_reset(text, timestamptz) FROM PUBLIC;
+
+CREATE FUNCTION zk_job_history(path text, "limit" integer DEFAULT 100,
+	OUT fire_time timestamptz, OUT outcome text, OUT begun_at timestamptz,
+	OUT ended_at timestamptz, OUT token bigint, OUT role_name text,
+	OUT cluster_name text, OUT host text)
+RETURNS SETOF record
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT r.fire_time, r.outcome, r.begun_at, r.ended_at, r.token,
+		r.role_name, r.cluster_name, r.host
+	FROM zk_job_runs r
+	WHERE r.path = zk_job_history.path
+	ORDER BY r.fire_time DESC, r.token DESC
+	LIMIT zk_job_history."limit";
+END;
+
+COMMENT ON FUNCTION zk_job_history(text, integer) IS
+'the runs of a job in this database, the latest fire time first, and what became of them.
+path: the job; limit: how many rows at most, null for all. Columns: as in zk_job_runs';
+
+CREATE FUNCTION zk_job_missed(path text, since timestamptz, step interval,
+	"limit" integer DEFAULT 100, OUT fire_time timestamptz)
+RETURNS SETOF timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT due.fire_time
+	FROM (SELECT generate_series(zk_job_missed.since, now(), zk_job_missed.step)
+		AS fire_time WHERE isfinite(zk_job_missed.since)) due
+	WHERE coalesce((SELECT false FROM zk_job_runs r
+		WHERE r.path = zk_job_missed.path AND r.fire_time = due.fire_time
+			AND r.outcome = 'done'), true)
+	LIMIT zk_job_missed."limit";
+END;
+
+COMMENT ON FUNCTION zk_job_missed(text, timestamptz, interval, integer) IS
+'the fire times of a job, from one on in equal steps until now, that no run in this database has ended.
+path: the job; since: the first fire time; step: from one to the next; limit: how many rows at most, null for all';
 
 CREATE FUNCTION zk_job_status(path text,
 	OUT last_fire_time timestamptz, OUT ended_at timestamptz,

@@ -263,25 +263,54 @@ covered_hold(LockCall *call)
 }
 
 /*
+ * How far is this server, as to what the last holder of a lock has committed?  If it
+ * will never have it, a WARNING says so.
+ */
+static ZkReplay
+judge_handover(const ZkRecord *record, LockWait *wait)
+{
+	ZkReplay	replay = zklock_handover_judge(record, &wait->wanted,
+											   &wait->have);
+
+	if (replay == ZK_REPLAY_NEVER && !wait->replay_never)
+		zklock_handover_warn(wait->lock->path, &wait->wanted, &wait->have);
+	wait->replay_never |= replay == ZK_REPLAY_NEVER;
+	return replay;
+}
+
+/*
+ * And as to the row of the run that a job's record says is done?
+ */
+static ZkReplay
+judge_run(const LockCall *call, const ZkRecord *record, LockWait *wait)
+{
+	const ZkRun *mark = zklock_job_mark(record);
+
+	if (mark == NULL || mark->fire_time < call->fire_time)
+		return ZK_REPLAY_DONE;
+	wait->wanted.system = mark->system;
+	wait->wanted.timeline = mark->timeline;
+	wait->wanted.lsn = mark->lsn;
+	return zklock_handover_judge_position(&wait->wanted, &wait->have);
+}
+
+/*
  * All contenders are granted.  Has this server replayed what their last holders have
  * left?  Returns a contender of which it has not; NULL if all is there, or never
- * will be, which is a WARNING.  *until is moved up to when to look again.
+ * will be.  *until is moved up to when to look again.
  */
 static LockWait *
 find_unreplayed(LockCall *call, ZkTime now, ZkTime *until)
 {
-	for (int i = 0; call->handover && i < call->wait_count; i++)
+	for (int i = 0; (call->handover || call->job) && i < call->wait_count; i++)
 	{
 		LockWait   *wait = &call->waits[i];
 		ZkRecord	record;
-		ZkReplay	replay;
 
 		(void) zk_contender_record(zklock_client, wait->id, &record);
-		replay = zklock_handover_judge(&record, &wait->wanted, &wait->have);
-		if (replay == ZK_REPLAY_NEVER && !wait->replay_never)
-			zklock_handover_warn(wait->lock->path, &wait->wanted, &wait->have);
-		wait->replay_never |= replay == ZK_REPLAY_NEVER;
-		if (replay != ZK_REPLAY_PENDING)
+		if ((!call->handover ||
+			 judge_handover(&record, wait) != ZK_REPLAY_PENDING) &&
+			(!call->job || judge_run(call, &record, wait) != ZK_REPLAY_PENDING))
 			continue;
 		if (wait->replay_since == 0)
 			wait->replay_since = now;
@@ -486,7 +515,10 @@ sort_out(LockCall *call, const ZkLockName *names, int count, ZkScope scope)
 		ZkLock	   *lock = zklock_lock_find(&names[i]);
 
 		if (lock != NULL)
+		{
 			check_kind(call, lock);
+			zklock_lock_check_job(lock);
+		}
 		if (lock != NULL && zklock_lock_judge(lock) != ZK_LEASE_LOST &&
 			zklock_lock_covers(lock, call->mode) && still_held(call, lock))
 		{
@@ -624,13 +656,20 @@ zklock_acquire_permit(const ZkLockName *name, int permits, ZkTime timeout,
 
 /*
  * Acquire the lock of a job, exclusive and for the session, with the record, which
- * tells about its last run.  The contender's data is owner.  timeout and result are
- * those of zklock_acquire(), and so is what it throws.
+ * tells about its last runs: with a row in this database that is to be here, if it
+ * was due at that time or later.  The contender's data is owner.  timeout and result
+ * are those of zklock_acquire(), and so is what it throws.
  */
 bool
-zklock_acquire_job(const ZkLockName *name, const char *owner, ZkTime timeout)
+zklock_acquire_job(const ZkLockName *name, const char *owner,
+				   TimestampTz fire_time, ZkTime timeout)
 {
-	LockCall	call = {.mode = ZK_EXCLUSIVE,.owner = owner,.job = true};
+	LockCall	call = {
+		.mode = ZK_EXCLUSIVE,
+		.owner = owner,
+		.job = true,
+		.fire_time = fire_time
+	};
 
 	return acquire_counted(&call, name, 1, timeout, ZK_SCOPE_SESSION);
 }

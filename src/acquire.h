@@ -37,7 +37,8 @@ typedef struct LockCall
 	ZkMode		mode;
 	int			permits;		/* in ZK_PERMIT: how many there are; else 0 */
 	const char *owner;			/* data for the contenders */
-	bool		job;			/* the caller wants the lock's record */
+	bool		job;			/* the caller wants the lock's record, to begin a run */
+	TimestampTz fire_time;		/* that was due then */
 	bool		handover;		/* what was committed is waited for and left */
 	const LockWait *replaying;	/* all are granted, this one is not replayed */
 	bool		try_once;		/* timeout 0: do not wait for others */

@@ -755,7 +755,7 @@ zk_door_has_run(const Door *door)
 		const RecordRoom *room = door->slots[i].room;
 
 		if (door->slots[i].in_use && room != NULL && room->noted &&
-			room->note.has_run)
+			room->note.run_count > 0)
 			return true;
 	}
 	return false;

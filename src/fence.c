@@ -10,9 +10,7 @@
  * and from then on has the row to itself until it ends.  src/README says why
  * that is enough, and why the row is written even when it has the token.
  *
- * Queries are run with the rights of the table's owner, as those of foreign
- * keys are: everybody may pass a fence, but by way of a lock only.  They name
- * table and operators in full, so search_path does not matter.
+ * Everybody may pass a fence, but by way of a lock only (tables.c).
  *
  * IDENTIFICATION
  *	  src/fence.c
@@ -21,141 +19,47 @@
  */
 #include "postgres.h"
 
-#include "access/table.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
-#include "executor/spi.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
-#include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
 #include "zklock.h"
+#include "tables.h"
 
 PG_FUNCTION_INFO_V1(zk_lock_fence_trigger);
 
 /* The extension's table, in the schema that its functions are in. */
 #define FENCE_TABLE		"zk_lock_fences"
-/* Parameters of every query: path, token, since; as many as it takes. */
-#define QUERY_PARAMS	3
-
-/* A query on the table of fences, with its plan once that was made. */
-typedef struct FenceQuery
-{
-	const char *text;			/* %s stands for the table */
-	int			params;
-	int			result;			/* what SPI returns */
-	SPIPlanPtr	plan;
-	Oid			table;			/* which the plan is for */
-} FenceQuery;
 
 /* Put up a token; no row comes of it if a higher one is there. */
-static FenceQuery raise_query = {
+static ZkQuery raise_query = {
 	.text = "INSERT INTO %s AS fence (path, token, since) VALUES ($1, $2, $3)"
 	" ON CONFLICT (path) DO UPDATE SET token = EXCLUDED.token,"
 	" since = CASE WHEN fence.token OPERATOR(pg_catalog.=) EXCLUDED.token"
 	" THEN fence.since ELSE EXCLUDED.since END"
 	" WHERE fence.token OPERATOR(pg_catalog.<=) EXCLUDED.token",
 	.params = 3,
+	.types = {TEXTOID, INT8OID, TIMESTAMPTZOID},
 	.result = SPI_OK_INSERT
 };
 
-static FenceQuery read_query = {
+static ZkQuery read_query = {
 	.text = "SELECT token, since FROM %s WHERE path OPERATOR(pg_catalog.=) $1",
 	.params = 1,
+	.types = {TEXTOID},
 	.result = SPI_OK_SELECT
 };
 
-static FenceQuery remove_query = {
+static ZkQuery remove_query = {
 	.text = "DELETE FROM %s WHERE path OPERATOR(pg_catalog.=) $1"
 	" RETURNING token, since",
 	.params = 1,
+	.types = {TEXTOID},
 	.result = SPI_OK_DELETE_RETURNING
 };
-
-/*
- * Open the table of fences for writing, and SPI.  function is one of the
- * extension's own, and shows which schema it lives in.  Throws 42P01.
- */
-static Relation
-open_fences(Oid function)
-{
-	Oid			table = get_relname_relid(FENCE_TABLE,
-										  get_func_namespace(function));
-
-	if (!OidIsValid(table))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("table \"%s\" of extension \"zklock\" does not exist",
-						FENCE_TABLE)));
-	SPI_connect();
-	return table_open(table, RowExclusiveLock);
-}
-
-/* The other end: the table stays locked until the transaction ends. */
-static void
-close_fences(Relation table)
-{
-	table_close(table, NoLock);
-	SPI_finish();
-}
-
-/*
- * Make the plan of a query, to be kept.  One that was made before does if it is
- * for the same table under the same name, or the text of the query would have
- * to be another one; to know that, the table has to be locked by now.
- */
-static void
-prepare_query(FenceQuery *query, Relation table)
-{
-	static Oid	types[QUERY_PARAMS] = {TEXTOID, INT8OID, TIMESTAMPTZOID};
-	char	   *schema = get_namespace_name(RelationGetNamespace(table));
-	SPIPlanPtr	plan;
-
-	if (query->plan != NULL)
-	{
-		if (query->table == RelationGetRelid(table) &&
-			SPI_plan_is_valid(query->plan))
-			return;
-		SPI_freeplan(query->plan);
-		query->plan = NULL;
-	}
-	plan = SPI_prepare(psprintf(query->text,
-								quote_qualified_identifier(schema,
-														   FENCE_TABLE)),
-					   query->params, types);
-	if (plan == NULL || SPI_keepplan(plan) != 0)
-		elog(ERROR, "SPI_prepare failed for \"%s\"", query->text);
-	query->plan = plan;
-	query->table = RelationGetRelid(table);
-}
-
-/*
- * Run a query as the table's owner.  Returns the number of rows; the first one
- * is in SPI_tuptable if the query returns any.  Throws what the query throws:
- * the row may have to be waited for, which ends by interrupts, lock_timeout
- * and as a deadlock; 40001.  Whoever the user is then, the abort restores it.
- */
-static uint64
-run_query(FenceQuery *query, Relation table, Datum *values)
-{
-	Oid			user;
-	int			context;
-	int			result;
-
-	GetUserIdAndSecContext(&user, &context);
-	SetUserIdAndSecContext(table->rd_rel->relowner,
-						   context | SECURITY_LOCAL_USERID_CHANGE |
-						   SECURITY_NOFORCE_RLS);
-	prepare_query(query, table);
-	result = SPI_execute_plan(query->plan, values, NULL, false, 0);
-	SetUserIdAndSecContext(user, context);
-	if (result != query->result)
-		elog(ERROR, "unexpected result %s of \"%s\"",
-			 SPI_result_code_string(result), query->text);
-	return SPI_processed;
-}
 
 /*
  * Token and since of the row that a query has returned.
@@ -163,12 +67,10 @@ run_query(FenceQuery *query, Relation table, Datum *values)
 static int64
 get_fence(TimestampTz *since)
 {
-	HeapTuple	row = SPI_tuptable->vals[0];
-	TupleDesc	desc = SPI_tuptable->tupdesc;
 	bool		isnull;
 
-	*since = DatumGetTimestampTz(SPI_getbinval(row, desc, 2, &isnull));
-	return DatumGetInt64(SPI_getbinval(row, desc, 1, &isnull));
+	*since = DatumGetTimestampTz(zklock_table_value(2, &isnull));
+	return DatumGetInt64(zklock_table_value(1, &isnull));
 }
 
 /*
@@ -181,7 +83,7 @@ report_fenced_off(const ZkLock *lock, Relation table, Datum *values)
 	TimestampTz since;
 	int64		token;
 
-	if (run_query(&read_query, table, values) != 1)
+	if (zklock_table_query(&read_query, table, values, NULL) != 1)
 		elog(ERROR, "fence of lock \"%s\" has vanished", lock->path);
 	token = get_fence(&since);
 	ereport(ERROR,
@@ -197,24 +99,24 @@ report_fenced_off(const ZkLock *lock, Relation table, Datum *values)
 /*
  * Pass the fence of a lock that is held, unless this transaction has done so.
  * Returns the token.  Throws ZKL01 if a newer holder came first, and as
- * run_query().
+ * zklock_table_query().
  */
 static int64
 pass_fence(ZkLock *lock, Oid function)
 {
 	int64		token = zklock_lock_token(lock);
-	Datum		values[QUERY_PARAMS];
+	Datum		values[3];		/* path, token, since */
 	Relation	table;
 
 	if (zklock_lock_fenced(lock, token))
 		return token;
-	table = open_fences(function);
+	table = zklock_table_open(FENCE_TABLE, function, true);
 	values[0] = CStringGetTextDatum(lock->path);
 	values[1] = Int64GetDatum(token);
 	values[2] = TimestampTzGetDatum(GetCurrentTimestamp());
-	if (run_query(&raise_query, table, values) == 0)
+	if (zklock_table_query(&raise_query, table, values, NULL) == 0)
 		report_fenced_off(lock, table, values);
-	close_fences(table);
+	zklock_table_close(table);
 	zklock_lock_set_fenced(lock, token);
 	return token;
 }
@@ -278,7 +180,7 @@ zklock_fence(const ZkLockName *name, Oid function)
 /*
  * Remove the fence of a lock, whoever holds that, and say so in the server log.
  * function is the SQL function that was called.  Returns false if there is
- * none.  Throws 25006, and as run_query().
+ * none.  Throws 25006, and as zklock_table_query().
  */
 bool
 zklock_fence_reset(const ZkLockName *name, Oid function)
@@ -290,8 +192,8 @@ zklock_fence_reset(const ZkLockName *name, Oid function)
 	bool		found;
 
 	PreventCommandIfReadOnly("zk_lock_fence_reset()");
-	table = open_fences(function);
-	found = run_query(&remove_query, table, &path) > 0;
+	table = zklock_table_open(FENCE_TABLE, function, true);
+	found = zklock_table_query(&remove_query, table, &path, NULL) > 0;
 	if (found)
 	{
 		int64		token = get_fence(&since);
@@ -302,7 +204,7 @@ zklock_fence_reset(const ZkLockName *name, Oid function)
 				 errdetail("Token %lld had been there since %s.",
 						   (long long) token, timestamptz_to_str(since))));
 	}
-	close_fences(table);
+	zklock_table_close(table);
 	if (lock != NULL)
 		zklock_lock_clear_fenced(lock);
 	return found;

@@ -42,7 +42,9 @@ PG_FUNCTION_INFO_V1(zk_lock_tree);
 PG_FUNCTION_INFO_V1(zk_lock_revoke);
 PG_FUNCTION_INFO_V1(zk_lock_break);
 PG_FUNCTION_INFO_V1(zk_job_begin);
+PG_FUNCTION_INFO_V1(zk_job_begin_xact);
 PG_FUNCTION_INFO_V1(zk_job_end);
+PG_FUNCTION_INFO_V1(zk_job_reset);
 PG_FUNCTION_INFO_V1(zk_job_status);
 PG_FUNCTION_INFO_V1(zk_locks);
 PG_FUNCTION_INFO_V1(zk_session);
@@ -621,6 +623,30 @@ zk_lock_break(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(break_contender(fcinfo, false));
 }
 
+/* The fire time in argument 1.  Throws 22004. */
+static TimestampTz
+get_fire_time(FunctionCallInfo fcinfo)
+{
+	if (PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("fire time must not be null")));
+	return PG_GETARG_TIMESTAMPTZ(1);
+}
+
+/* Begin a run as arguments 0 to 2 say: path, fire time, timeout. */
+static bool
+begin_job(FunctionCallInfo fcinfo, ZkScope scope)
+{
+	ZkLockName	name;
+	ZkJobCall	call = {.scope = scope,.function = fcinfo->flinfo->fn_oid};
+
+	get_lock_name(fcinfo, &name);
+	call.fire_time = get_fire_time(fcinfo);
+	call.timeout = get_timeout(fcinfo, 2);
+	return zklock_job_begin(&name, &call);
+}
+
 /*
  * zk_job_begin(path text, fire_time timestamptz, timeout interval)
  * returns boolean
@@ -628,15 +654,17 @@ zk_lock_break(PG_FUNCTION_ARGS)
 Datum
 zk_job_begin(PG_FUNCTION_ARGS)
 {
-	ZkLockName	name;
+	PG_RETURN_BOOL(begin_job(fcinfo, ZK_SCOPE_SESSION));
+}
 
-	get_lock_name(fcinfo, &name);
-	if (PG_ARGISNULL(1))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("fire time must not be null")));
-	PG_RETURN_BOOL(zklock_job_begin(&name, PG_GETARG_TIMESTAMPTZ(1),
-									get_timeout(fcinfo, 2)));
+/*
+ * zk_job_begin_xact(path text, fire_time timestamptz, timeout interval)
+ * returns boolean
+ */
+Datum
+zk_job_begin_xact(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(begin_job(fcinfo, ZK_SCOPE_TRANSACTION));
 }
 
 /*
@@ -648,7 +676,20 @@ zk_job_end(PG_FUNCTION_ARGS)
 	ZkLockName	name;
 
 	get_lock_name(fcinfo, &name);
-	PG_RETURN_BOOL(zklock_job_end(&name));
+	PG_RETURN_BOOL(zklock_job_end(&name, fcinfo->flinfo->fn_oid));
+}
+
+/*
+ * zk_job_reset(path text, fire_time timestamptz) returns boolean
+ */
+Datum
+zk_job_reset(PG_FUNCTION_ARGS)
+{
+	ZkLockName	name;
+
+	get_lock_name(fcinfo, &name);
+	PG_RETURN_BOOL(zklock_job_reset(&name, get_fire_time(fcinfo),
+									fcinfo->flinfo->fn_oid));
 }
 
 /*
@@ -665,7 +706,7 @@ zk_job_status(PG_FUNCTION_ARGS)
 	get_lock_name(fcinfo, &name);
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	zklock_job_columns(&name, values, nulls);
+	zklock_job_columns(&name, fcinfo->flinfo->fn_oid, values, nulls);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
 													  values, nulls)));
 }

@@ -30,25 +30,60 @@
 bool		zklock_handover = false;
 
 /*
+ * How far the WAL went with the last commit of this backend, flushed or not; all
+ * zeroes if it has made none.  Takes no memory and cannot fail: it may be called
+ * after a commit, and when the process exits.
+ */
+ZkPosition
+zklock_handover_commit(void)
+{
+	ZkPosition	position = {0};
+	TimeLineID	timeline;
+
+	if (XactLastCommitEnd == InvalidXLogRecPtr)
+		return position;		/* nor may this be a server in recovery */
+	(void) zklock_flushed_position(&timeline);
+	position.system = GetSystemIdentifier();
+	position.timeline = timeline;
+	position.lsn = XactLastCommitEnd;
+	return position;
+}
+
+/* How far the WAL goes that this server has, or in recovery has replayed. */
+ZkPosition
+zklock_handover_here(void)
+{
+	ZkPosition	position = {.system = GetSystemIdentifier()};
+	TimeLineID	timeline;
+
+	if (RecoveryInProgress())
+		position.lsn = GetXLogReplayRecPtr(&timeline);
+	else
+	{
+		timeline = zklock_insertion_timeline();
+		position.lsn = GetXLogInsertRecPtr();
+	}
+	position.timeline = timeline;
+	return position;
+}
+
+/*
  * Add to a note for the record how far the WAL went with the last commit of this
  * backend, if it has made one.  With synchronous_commit = off that may not have been
  * flushed, and what is not may be lost in a crash: then only so much as is.  Takes
- * no memory and cannot fail: it may be called after a commit, and when the process
- * exits.
+ * no memory and cannot fail.
  */
 void
 zklock_handover_note(ZkRecord *note)
 {
+	ZkPosition	position = zklock_handover_commit();
 	TimeLineID	timeline;
-	XLogRecPtr	flushed;
 
-	if (XactLastCommitEnd == InvalidXLogRecPtr)
-		return;					/* nor may this be a server in recovery */
-	flushed = zklock_flushed_position(&timeline);
+	if (position.lsn == InvalidXLogRecPtr)
+		return;
+	position.lsn = Min(position.lsn, zklock_flushed_position(&timeline));
 	note->position_count = 1;
-	note->positions[0].system = GetSystemIdentifier();
-	note->positions[0].timeline = timeline;
-	note->positions[0].lsn = Min(XactLastCommitEnd, flushed);
+	note->positions[0] = position;
 }
 
 /*
@@ -80,6 +115,33 @@ history_includes(TimeLineID timeline, const ZkPosition *position)
 }
 
 /*
+ * How far is this server, as to a position of its cluster?  *have says how far.
+ */
+ZkReplay
+zklock_handover_judge_position(const ZkPosition *wanted, ZkPosition *have)
+{
+	bool		recovery = RecoveryInProgress();
+	TimeLineID	timeline;
+	bool		replayed = true;
+
+	*have = *wanted;
+	if (recovery)
+	{
+		have->lsn = GetXLogReplayRecPtr(&timeline);
+		replayed = have->lsn >= wanted->lsn;
+	}
+	else
+		timeline = zklock_insertion_timeline();
+	have->timeline = timeline;
+
+	if (timeline < wanted->timeline)
+		return recovery ? ZK_REPLAY_PENDING : ZK_REPLAY_NEVER;
+	if (timeline > wanted->timeline && !history_includes(timeline, wanted))
+		return ZK_REPLAY_NEVER;
+	return replayed ? ZK_REPLAY_DONE : ZK_REPLAY_PENDING;
+}
+
+/*
  * How far is this server, as to what the record of a lock asks for?  If it has not
  * come so far, or never will, *wanted and *have say what is asked for and what is
  * there.
@@ -90,28 +152,11 @@ zklock_handover_judge(const ZkRecord *record, ZkPosition *wanted,
 {
 	const ZkPosition *position = zk_record_position(record,
 													GetSystemIdentifier());
-	bool		recovery = RecoveryInProgress();
-	TimeLineID	timeline;
-	bool		replayed = true;
 
 	if (position == NULL)
 		return ZK_REPLAY_DONE;
 	*wanted = *position;
-	*have = *position;
-	if (recovery)
-	{
-		have->lsn = GetXLogReplayRecPtr(&timeline);
-		replayed = have->lsn >= position->lsn;
-	}
-	else
-		timeline = zklock_insertion_timeline();
-	have->timeline = timeline;
-
-	if (timeline < position->timeline)
-		return recovery ? ZK_REPLAY_PENDING : ZK_REPLAY_NEVER;
-	if (timeline > position->timeline && !history_includes(timeline, position))
-		return ZK_REPLAY_NEVER;
-	return replayed ? ZK_REPLAY_DONE : ZK_REPLAY_PENDING;
+	return zklock_handover_judge_position(wanted, have);
 }
 
 /*

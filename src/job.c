@@ -6,15 +6,15 @@
  *
  * A job is a lock, and a run of it is named by its fire time: the time at which it
  * was due, which is the same on all servers, not the time at which one of them got
- * round to it.  The record of the lock has the fire time of the run that was ended
- * last; who is granted the lock and finds that it is not before the own one has
- * come too late.  So it does not matter how far clocks are apart, nor how short the
- * run was.  A run that was not ended is not in the record, and whoever is granted
- * the lock next takes it over.
+ * round to it.  So it does not matter how far clocks are apart, nor how short the
+ * run was.  A run that was not ended is taken over by whoever is granted the lock
+ * next.
  *
- * The end of a run is written by the transaction of the ensemble that deletes the
- * contender, and so only if the lock was held until then.  If the SQL transaction
- * has written something it is done when that has committed (xact.c).
+ * That a run was ended is written down twice: as a row in the database, by the
+ * transaction that did the work (job_runs.c), and behind the commit of that in the
+ * record of the lock, as its mark, for other clusters and for standbys.  In the
+ * database that a mark came from the row counts: a failover may have lost the work
+ * that the mark speaks of.  src/README has the rules.
  *
  * IDENTIFICATION
  *	  src/job.c
@@ -24,32 +24,31 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "catalog/pg_type_d.h"
 #include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "tcop/utility.h"
 #include "utils/builtins.h"
 #include "utils/datetime.h"
 #include "utils/json.h"
 #include "utils/timestamp.h"
 
-#include "zklock.h"
+#include "job.h"
 
-/*
- * Who runs jobs here, for the record: cluster and host, in UTF-8, cut short if
- * need be.
- */
-static void
-name_runner(char *runner)
+/* How far ahead of this server's clock a run may be due, in microseconds. */
+#define MAX_AHEAD		USECS_PER_HOUR
+
+/* Is a run to be begun, now that the lock is had? */
+typedef enum JobVerdict
 {
-	const char *host = zklock_host();
-	char	   *text;
-
-	text = zklock_clean_name(cluster_name[0] != '\0' ?
-							 psprintf("%s on %s", cluster_name, host) : host);
-	strlcpy(runner, text,
-			Min(ZK_RUNNER_SIZE,
-				pg_encoding_mbcliplen(PG_UTF8, text, (int) strlen(text),
-									  ZK_RUNNER_SIZE - 1) + 1));
-}
+	JOB_DUE,
+	JOB_DONE,					/* that one, or a later one */
+	JOB_UNMARKED,				/* likewise, but the record does not say so */
+	JOB_LOST,					/* it was, but a failover has lost that: it is due */
+	JOB_LEFT_BEHIND				/* it was, after a failover that has left this
+								 * server behind */
+} JobVerdict;
 
 /*
  * The data of a job's contender: what that of every contender says, and the fire
@@ -88,44 +87,283 @@ check_not_held(const ZkLockName *name)
 					name->path),
 			 lock->job.state != ZK_JOB_NONE ?
 			 errdetail("The fire time of that run is %s.",
-					   timestamptz_to_str(lock->job.fire_time)) : 0));
+					   timestamptz_to_str(lock->job.run.fire_time)) : 0));
 }
 
 /*
- * Begin the run of a job that was due at that time.  Returns false if somebody else
- * runs the job when the time is up, or has ended this run or a later one; then
- * nothing is held.  For the timeout see zklock_acquire().  Throws 22023 for a time
- * that is none, 55000 if this backend has the job or its lock already, else as
- * zklock_acquire().
+ * A fire time must be one.  Throws 22023.
  */
-bool
-zklock_job_begin(const ZkLockName *name, TimestampTz fire_time, ZkTime timeout)
+static void
+check_finite(TimestampTz fire_time)
 {
-	char		runner[ZK_RUNNER_SIZE];
-	ZkRecord	record;
-	ZkLock	   *lock;
-
 	if (TIMESTAMP_NOT_FINITE(fire_time))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("fire time must be finite")));
+}
+
+/*
+ * And one of a run that is due, or nearly so: all earlier ones would count as done.
+ * Throws 22023.
+ */
+static void
+check_fire_time(TimestampTz fire_time)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	check_finite(fire_time);
+	if (fire_time <= now || fire_time - now <= MAX_AHEAD)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("fire time %s is more than one hour ahead",
+					timestamptz_to_str(fire_time)),
+			 errdetail("The clock of this server shows %s.",
+					   pstrdup(timestamptz_to_str(now))),
+			 errhint("Once this run is done, all earlier ones count as done.")));
+}
+
+/* Where a run did its work, as the record has it. */
+static ZkPosition
+run_position(const ZkRun *run)
+{
+	ZkPosition	position = {
+		.system = run->system,
+		.timeline = run->timeline,
+		.lsn = run->lsn
+	};
+
+	return position;
+}
+
+/*
+ * Will this server never have the row of a run that was ended in this database, or
+ * has it had its chance to?  Else its mark was made after a failover that has left
+ * this server behind, or on a standby replay is not so far yet.
+ */
+static JobVerdict
+judge_missing_row(const ZkRun *mark)
+{
+	ZkPosition	wanted = run_position(mark);
+	ZkPosition	have;
+	ZkReplay	replay = zklock_handover_judge_position(&wanted, &have);
+
+	if (replay == ZK_REPLAY_PENDING)
+		return JOB_DONE;
+	return have.timeline < wanted.timeline ? JOB_LEFT_BEHIND : JOB_LOST;
+}
+
+/*
+ * Does the record say something else of the last run of this database than the
+ * row?  mark is what it says, or NULL.  On a standby the mark may be ahead, as it
+ * may be on a server that was left behind.
+ */
+static bool
+needs_mark(const JobRow *row, const ZkRun *mark)
+{
+	if (mark == NULL || mark->fire_time < row->fire_time)
+		return true;
+	return mark->fire_time > row->fire_time && !RecoveryInProgress() &&
+		judge_missing_row(mark) == JOB_LOST;
+}
+
+/*
+ * Judge whether a run is to be begun, whose lock was granted with that record.  *row
+ * is filled in for JOB_UNMARKED.  Throws as zklock_job_row_find().
+ */
+static JobVerdict
+judge_run(const ZkLockName *name, TimestampTz fire_time,
+		  const ZkRecord *record, Oid function, JobRow *row)
+{
+	const ZkRun *mark = zklock_job_mark(record);
+
+	if (zklock_job_row_find(name->path, fire_time, record, function, row))
+		return needs_mark(row, mark) ? JOB_UNMARKED : JOB_DONE;
+	if (record->has_reset && fire_time < record->reset_time)
+		return JOB_DONE;
+	for (int i = 0; i < record->run_count; i++)
+		if (&record->runs[i] != mark &&
+			IS_VALID_TIMESTAMP(record->runs[i].fire_time) &&
+			record->runs[i].fire_time >= fire_time)
+			return JOB_DONE;
+	if (mark != NULL && mark->fire_time >= fire_time)
+		return judge_missing_row(mark);
+	return JOB_DUE;
+}
+
+/*
+ * Tell that the record speaks of a run of which this cluster has nothing.
+ */
+static void
+warn_missing_row(const ZkLockName *name, const ZkRun *mark, JobVerdict verdict)
+{
+	char	   *fire_time = pstrdup(timestamptz_to_str(mark->fire_time));
+	char	   *by = zklock_foreign_string(mark->ended_by,
+										   (int) strlen(mark->ended_by));
+
+	ereport(WARNING,
+			(verdict == JOB_LOST ?
+			 errmsg("the run of job \"%s\" that was due at %s is missing from this cluster",
+					name->path, fire_time) :
+			 errmsg("the run of job \"%s\" that was due at %s was done after a failover that has left this server behind",
+					name->path, fire_time),
+			 errdetail("It was ended at %s (%s), at %X/%X on timeline %u.",
+					   timestamptz_to_str(mark->ended_at), by,
+					   LSN_FORMAT_ARGS(mark->lsn), mark->timeline),
+			 verdict == JOB_LOST ?
+			 errhint("Its work was lost in a failover or a crash, so it is not done.") :
+			 0));
+}
+
+/* Fill in what a run of this backend is known by, but who runs it, and when. */
+static void
+set_run(ZkRun *run, TimestampTz fire_time, const char *runner)
+{
+	memset(run, 0, sizeof(*run));
+	run->system = GetSystemIdentifier();
+	run->fire_time = fire_time;
+	strlcpy(run->ended_by, runner, sizeof(run->ended_by));
+}
+
+/*
+ * The last run has a row, but no mark: see that its release writes that.  The row is
+ * here, so the WAL up to now has it.
+ */
+static void
+leave_mark(ZkLock *lock, const JobRow *row)
+{
+	ZkPosition	position = zklock_handover_here();
+
+	set_run(&lock->job.run, row->fire_time, row->ended_by);
+	lock->job.run.database = MyDatabaseId;
+	lock->job.run.timeline = position.timeline;
+	lock->job.run.lsn = position.lsn;
+	lock->job.run.ended_at = TIMESTAMP_IS_NOBEGIN(row->ended_at) ?
+		row->begun_at : row->ended_at;
+	lock->job.state = ZK_JOB_ENDED;
+}
+
+/* The row of the run of a job that this backend has begun. */
+static JobRow
+run_row(const ZkLockName *name, const ZkLock *lock)
+{
+	JobRow		row = {
+		.path = name->path,
+		.fire_time = lock->job.run.fire_time,
+		.token = zklock_lock_token(lock),
+		.begun_at = lock->job.begun_at,
+		.ended_at = DT_NOBEGIN
+	};
+
+	return row;
+}
+
+/*
+ * Write down that a run is done, when this transaction commits.  A server in recovery
+ * cannot: there the mark alone counts.  ended_at is DT_NOBEGIN if the end is that of
+ * the transaction.  Returns false if the same run was ended by another transaction.
+ * Throws ZKL01 if it was taken over, 25006, and as zklock_job_row_end().
+ */
+static bool
+write_end(const ZkLockName *name, ZkLock *lock, TimestampTz ended_at,
+		  Oid function)
+{
+	JobRow		row = run_row(name, lock);
+	ZkRecord	record;
+	JobRowEnd	end;
+
+	lock->job.run.database = 0;
+	if (RecoveryInProgress())
+		return true;
+	PreventCommandIfReadOnly(TIMESTAMP_IS_NOBEGIN(ended_at) ?
+							 "zk_job_begin_xact()" : "zk_job_end()");
+	row.ended_at = ended_at;
+	(void) zk_contender_record(zklock_client, lock->contender[ZK_EXCLUSIVE],
+							   &record);
+	end = zklock_job_row_end(&row, &record, function);
+	if (end == JOB_ROW_TAKEN_OVER)
+		ereport(ERROR,
+				(errcode(ERRCODE_ZK_LOCK_LOST),
+				 errmsg("job \"%s\" was taken over by another backend",
+						name->path),
+				 errhint("Roll back the transaction.")));
+	lock->job.run.database = MyDatabaseId;
+	return end == JOB_ROW_WRITTEN;
+}
+
+/*
+ * The lock of a job was granted for the session: begin the run if it is due.  Returns
+ * false if it is not; then the lock is to be released, which may write the mark of
+ * the last run.  Throws as judge_run(), write_end() and zklock_job_row_begin().
+ */
+static bool
+begin_run(const ZkLockName *name, const ZkJobCall *call, ZkLock *lock)
+{
+	ZkJob	   *job = &lock->job;
+	ZkRecord	record;
+	JobVerdict	verdict;
+	JobRow		row;
+
+	(void) zk_contender_record(zklock_client, lock->contender[ZK_EXCLUSIVE],
+							   &record);
+	verdict = judge_run(name, call->fire_time, &record, call->function, &row);
+	if (verdict == JOB_LOST || verdict == JOB_LEFT_BEHIND)
+		warn_missing_row(name, zklock_job_mark(&record), verdict);
+	if (verdict == JOB_UNMARKED)
+		leave_mark(lock, &row);
+	if (verdict != JOB_DUE && verdict != JOB_LOST)
+		return false;
+
+	set_run(&job->run, call->fire_time, zklock_job_runner());
+	job->begun_at = GetCurrentTimestamp();
+	row = run_row(name, lock);
+	if (call->scope == ZK_SCOPE_TRANSACTION)
+	{
+		zklock_lock_make_room(lock, ZK_SCOPE_TRANSACTION, ZK_EXCLUSIVE);
+		return write_end(name, lock, DT_NOBEGIN, call->function);
+	}
+	if (!XactReadOnly)
+		zklock_job_row_begin(&row, &record, call->function);
+	return true;
+}
+
+/*
+ * Begin the run of a job that was due at that time, in session scope, or in
+ * transaction scope: then the commit ends it.  A rollback gives it up in either case.
+ * Returns false if somebody else runs the job when the time is up, or this run or a
+ * later one is done; then nothing is held.  For the timeout see zklock_acquire().
+ * Throws 22023 for a time that is none or too far ahead, 55000 if this backend has
+ * the job or its lock already, else as zklock_acquire() and begin_run().
+ */
+bool
+zklock_job_begin(const ZkLockName *name, const ZkJobCall *call)
+{
+	ZkLock	   *lock;
+	volatile bool begun = false;
+
+	check_fire_time(call->fire_time);
 	check_not_held(name);
-	name_runner(runner);
-	if (!zklock_acquire_job(name, job_owner(fire_time), timeout))
+	if (!zklock_acquire_job(name, job_owner(call->fire_time), call->fire_time,
+							call->timeout))
 		return false;
 
 	lock = zklock_lock_find(name);
-	(void) zk_contender_record(zklock_client, lock->contender[ZK_EXCLUSIVE],
-							   &record);
-	if (record.has_run && record.fire_time >= fire_time)
+	PG_TRY();
 	{
-		(void) zklock_release(name, true, false);
-		return false;
+		begun = begin_run(name, call, lock);
 	}
-	lock->job.state = ZK_JOB_BEGUN;
-	lock->job.fire_time = fire_time;
-	memcpy(lock->job.runner, runner, sizeof(lock->job.runner));
-	return true;
+	PG_CATCH();
+	{
+		(void) zklock_lock_uncount(lock, ZK_EXCLUSIVE, NULL);
+		zklock_lock_forget(lock);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	if (!begun)
+		(void) zklock_release(name, true, false);
+	else
+		zklock_lock_begin_job(lock, call->scope);
+	return begun;
 }
 
 /*
@@ -177,6 +415,29 @@ find_job(const ZkLockName *name)
 }
 
 /*
+ * End the run of a job that was begun here, when the transaction commits: then its
+ * row is there, and it is marked with the release of its lock.  Returns true.
+ * Throws ZKL01 if the same run was ended by somebody else, and as find_job() and
+ * write_end().
+ */
+bool
+zklock_job_end(const ZkLockName *name, Oid function)
+{
+	ZkLock	   *lock = find_job(name);
+
+	if (!write_end(name, lock, GetCurrentTimestamp(), function))
+		ereport(ERROR,
+				(errcode(ERRCODE_ZK_LOCK_LOST),
+				 errmsg("this run of job \"%s\" was ended by another backend",
+						name->path),
+				 errhint("Roll back the transaction.")));
+	lock->job.state = ZK_JOB_ENDING;
+	lock->job.nesting = GetCurrentTransactionNestLevel();
+	zklock_lock_touch(lock);
+	return true;
+}
+
+/*
  * Wait until a contender that was released is gone, or until it is clear how that
  * fails; false if the deadline passes first.  Unlike other releases, for which it is
  * enough that they are on their way, this one is waited for over reconnects.  Throws
@@ -190,29 +451,26 @@ await_record(const ZkLockName *name, ZkContenderId id, ZkTime deadline,
 	{
 		if (zk_now() >= deadline)
 			return false;
-		zklock_session_wait_for(ZK_EVENT_RELEASE, deadline, "while ending job",
-								name->path);
+		zklock_session_wait_for(ZK_EVENT_RELEASE, deadline,
+								"while resetting job", name->path);
 	}
 	return true;
 }
 
 /*
- * Release the lock of a job, which writes the end of the run, and wait for that.
+ * Release the lock of a job, which writes to its record, and wait for that.
  * Throws ZKL01 if the lock was lost before, 08006 if there is no answer, 42501 or
  * another one if the record cannot be written, what interrupts throw.  The lock is
- * released even so, and the run may be recorded as ended yet if it is not known to
- * be lost.
+ * released even so, and the record may be written yet.
  */
 static void
-end_now(const ZkLockName *name, ZkLock *lock)
+release_recorded(const ZkLockName *name, ZkLock *lock)
 {
 	ZkTime		deadline = zk_now() + ZK_MS(zklock_connect_timeout);
 	ZkReleaseList list = {.items = palloc(2 * sizeof(*list.items))};
 	ZkContenderStatus status;
 	volatile bool ended = false;
 
-	lock->job.state = ZK_JOB_ENDED;
-	lock->job.ended_at = GetCurrentTimestamp();
 	(void) zklock_lock_uncount(lock, ZK_EXCLUSIVE, &list);
 	zklock_lock_forget(lock);
 	PG_TRY();
@@ -228,35 +486,88 @@ end_now(const ZkLockName *name, ZkLock *lock)
 	if (!ended)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONNECTION_FAILURE),
-				 errmsg("could not record the end of job \"%s\": no answer from ZooKeeper in time",
-						name->path),
-				 errdetail("It is recorded when ZooKeeper answers, unless the ZooKeeper session is over by then.")));
+				 errmsg("could not reset job \"%s\": no answer from ZooKeeper in time",
+						name->path)));
 	if (status.recorded)
 		return;
 	if (status.error != ZK_OK)
-		zklock_report_error(status.error, status.detail,
-							"could not record the end of job", name->path);
+		zklock_report_error(status.error, status.detail, "could not reset job",
+							name->path);
 	report_lost(name, NULL);
 }
 
 /*
- * End the run of a job that was begun here, and release its lock: at once if the
- * transaction has written nothing, else when it commits, and then only.  Returns
- * true.  Throws as find_job() and end_now().
+ * The lock of a job was granted: have the runs that were due at that time or later
+ * count as not done.  Returns false if there are none.  Throws as
+ * zklock_job_rows_reset().
+ */
+static bool
+reset_runs(const ZkLockName *name, ZkLock *lock, TimestampTz fire_time,
+		   Oid function)
+{
+	ZkRecord	record;
+	JobRow		row;
+	bool		found;
+
+	(void) zk_contender_record(zklock_client, lock->contender[ZK_EXCLUSIVE],
+							   &record);
+	found = zklock_job_row_find(name->path, fire_time, &record, function, &row);
+	for (int i = 0; i < record.run_count; i++)
+		found |= record.runs[i].fire_time >= fire_time;
+	if (record.has_reset && record.reset_time > fire_time)
+		found = true;
+	record.has_reset = true;
+	record.reset_time = fire_time;
+	record.reset_token = zklock_lock_token(lock);
+	if (found && !XactReadOnly)
+		(void) zklock_job_rows_reset(name->path, &record, function);
+	return found;
+}
+
+/*
+ * Have the runs of a job that were due at that time or later count as not done,
+ * wherever they were ended, and say so in the server log.  That holds at once,
+ * whatever becomes of the transaction.  Returns false if there are none.  Throws
+ * 22023, 55006 if somebody runs the job, 55000 if this backend does, and as
+ * zklock_acquire(), reset_runs() and release_recorded().
  */
 bool
-zklock_job_end(const ZkLockName *name)
+zklock_job_reset(const ZkLockName *name, TimestampTz fire_time, Oid function)
 {
-	ZkLock	   *lock = find_job(name);
+	ZkLock	   *lock;
+	volatile bool found = false;
 
-	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
+	check_finite(fire_time);
+	check_not_held(name);
+	if (!zklock_acquire_job(name, zklock_owner_data(), fire_time, 0))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("job \"%s\" is running", name->path),
+				 errdetail("Somebody holds its lock.")));
+	lock = zklock_lock_find(name);
+	PG_TRY();
 	{
-		lock->job.state = ZK_JOB_ENDING;
-		lock->job.nesting = GetCurrentTransactionNestLevel();
-		zklock_lock_touch(lock);
+		found = reset_runs(name, lock, fire_time, function);
 	}
-	else
-		end_now(name, lock);
+	PG_CATCH();
+	{
+		(void) zklock_lock_uncount(lock, ZK_EXCLUSIVE, NULL);
+		zklock_lock_forget(lock);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	if (!found)
+	{
+		(void) zklock_release(name, true, false);
+		return false;
+	}
+	ereport(LOG,
+			(errmsg("user \"%s\" resets the runs of job \"%s\" that were due at %s or later",
+					GetUserNameFromId(GetUserId(), false), name->path,
+					timestamptz_to_str(fire_time))));
+	lock->job.state = ZK_JOB_RESET;
+	lock->job.run.fire_time = fire_time;
+	release_recorded(name, lock);
 	return true;
 }
 
@@ -265,7 +576,7 @@ zklock_job_end(const ZkLockName *name)
  * it runs it and what it says is not ended.  The others are null.
  */
 static void
-put_runner(const ZkQueueListing *queue, const ZkRecord *record, Datum *values,
+put_runner(const ZkQueueListing *queue, const ZkRun *last, Datum *values,
 		   bool *nulls)
 {
 	const ZkQueueMember *holder = queue->count > 0 ? queue->members : NULL;
@@ -276,8 +587,8 @@ put_runner(const ZkQueueListing *queue, const ZkRecord *record, Datum *values,
 		return;
 	zklock_owner_fields(holder->data, holder->data_len, owner, missing);
 	if (missing[ZK_OWNER_FIRE_TIME] ||
-		(record->has_run &&
-		 record->fire_time >= DatumGetTimestampTz(owner[ZK_OWNER_FIRE_TIME])))
+		(last != NULL &&
+		 last->fire_time >= DatumGetTimestampTz(owner[ZK_OWNER_FIRE_TIME])))
 		return;
 	nulls[0] = false;
 	values[0] = owner[ZK_OWNER_FIRE_TIME];
@@ -286,23 +597,64 @@ put_runner(const ZkQueueListing *queue, const ZkRecord *record, Datum *values,
 }
 
 /*
+ * The last run of a job that was ended: in this database, or elsewhere.  A mark that
+ * this database has no row for does not count, unless the row may come yet.  Returns
+ * false if there is none.  Throws as zklock_job_row_find().
+ */
+static bool
+find_last_run(const ZkLockName *name, const ZkRecord *record, Oid function,
+			  ZkRun *last)
+{
+	const ZkRun *mark = zklock_job_mark(record);
+	bool		found = false;
+	JobRow		row;
+
+	if (zklock_job_row_find(name->path, DT_NOBEGIN, record, function, &row))
+	{
+		set_run(last, row.fire_time, row.ended_by);
+		last->ended_at = TIMESTAMP_IS_NOBEGIN(row.ended_at) ?
+			row.begun_at : row.ended_at;
+		found = true;
+	}
+	for (int i = 0; i < record->run_count; i++)
+	{
+		const ZkRun *run = &record->runs[i];
+
+		if (!IS_VALID_TIMESTAMP(run->fire_time) ||
+			!IS_VALID_TIMESTAMP(run->ended_at) ||
+			(found && run->fire_time < last->fire_time) ||
+			(run == mark && !(found && run->fire_time == last->fire_time) &&
+			 judge_missing_row(run) == JOB_LOST))
+			continue;
+		*last = *run;
+		found = true;
+	}
+	return found;
+}
+
+/*
  * Fill in the ZK_JOB_COLS columns that show a job: fire time of the last run that
  * was ended, when and by whom; fire time of the run under way, and who runs it.
- * What there is not is null.  Throws as zklock_read_queue().
+ * What there is not is null.  function is the SQL function that was called.  Throws
+ * as zklock_read_queue() and find_last_run().
  */
 void
-zklock_job_columns(const ZkLockName *name, Datum *values, bool *nulls)
+zklock_job_columns(const ZkLockName *name, Oid function, Datum *values,
+				   bool *nulls)
 {
 	ZkQueueListing *volatile queue = zklock_read_queue(name);
+	volatile bool found = false;
 	ZkRecord	record;
-	char	   *runner;
+	ZkRun		last;
+	char	   *by;
 
 	memset(nulls, true, sizeof(bool) * ZK_JOB_COLS);
 	PG_TRY();
 	{
 		/* after the queue: what has ended in between does not run any more */
 		zklock_read_record(name, &record);
-		put_runner(queue, &record, values + 3, nulls + 3);
+		found = find_last_run(name, &record, function, &last);
+		put_runner(queue, found ? &last : NULL, values + 3, nulls + 3);
 	}
 	PG_FINALLY();
 	{
@@ -310,15 +662,14 @@ zklock_job_columns(const ZkLockName *name, Datum *values, bool *nulls)
 	}
 	PG_END_TRY();
 
-	if (!record.has_run || !IS_VALID_TIMESTAMP(record.fire_time) ||
-		!IS_VALID_TIMESTAMP(record.ended_at))
+	if (!found)
 		return;
-	runner = zklock_convert(record.ended_by, (int) strlen(record.ended_by),
-							PG_UTF8, GetDatabaseEncoding());
+	by = zklock_convert(last.ended_by, (int) strlen(last.ended_by), PG_UTF8,
+						GetDatabaseEncoding());
 	nulls[0] = nulls[1] = false;
-	values[0] = TimestampTzGetDatum(record.fire_time);
-	values[1] = TimestampTzGetDatum(record.ended_at);
-	nulls[2] = runner == NULL || runner[0] == '\0';
+	values[0] = TimestampTzGetDatum(last.fire_time);
+	values[1] = TimestampTzGetDatum(last.ended_at);
+	nulls[2] = by == NULL || by[0] == '\0';
 	if (!nulls[2])
-		values[2] = CStringGetTextDatum(runner);
+		values[2] = CStringGetTextDatum(by);
 }

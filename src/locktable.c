@@ -25,6 +25,8 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "access/xlog.h"
+#include "miscadmin.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -324,6 +326,7 @@ zklock_lock_granted(ZkLock *lock, ZkMode mode, ZkContenderId id,
 	{
 		Assert(lock->level_count == 0);
 		lock->lost = false;
+		lock->job.begun_nesting = 0;
 		memset(lock->session_count, 0, sizeof(lock->session_count));
 	}
 	lock->contender[mode] = id;
@@ -408,20 +411,25 @@ zklock_lock_binds(const ZkLock *lock)
 static void
 leave_record(const ZkLock *lock, ZkMode mode)
 {
-	bool		run = mode == ZK_EXCLUSIVE && lock->job.state == ZK_JOB_ENDED;
+	bool		job = mode == ZK_EXCLUSIVE && (lock->job.state == ZK_JOB_ENDED ||
+											   lock->job.state == ZK_JOB_RESET);
 	ZkRecord	note;
 
-	if (lock->lost || !(lock->handover[mode] || run))
+	if (lock->lost || !(lock->handover[mode] || job))
 		return;
 	memset(&note, 0, sizeof(note));
 	if (lock->handover[mode])
 		zklock_handover_note(&note);
-	if (run)
+	if (job && lock->job.state == ZK_JOB_ENDED)
 	{
-		note.has_run = true;
-		note.fire_time = lock->job.fire_time;
-		note.ended_at = lock->job.ended_at;
-		memcpy(note.ended_by, lock->job.runner, sizeof(note.ended_by));
+		note.run_count = 1;
+		note.runs[0] = lock->job.run;
+	}
+	else if (job)
+	{
+		note.has_reset = true;
+		note.reset_time = lock->job.run.fire_time;
+		note.reset_token = zklock_lock_token(lock);
 	}
 	zk_contender_note(zklock_client, lock->contender[mode], &note);
 }
@@ -437,7 +445,10 @@ forget_contender(ZkLock *lock, ZkMode mode)
 	if (mode == ZK_SHARED)
 		lock->reserved = false;
 	else
+	{
 		lock->job.state = ZK_JOB_NONE;
+		lock->job.begun_nesting = 0;
+	}
 }
 
 /*
@@ -554,6 +565,9 @@ static void
 mark_lost(ZkLock *lock, const ZkContenderStatus *status, const char *why,
 		  ZkReleaseList *list)
 {
+	/* a rollback gives up what was begun, though it was lost */
+	int			begun_nesting = lock->job.begun_nesting;
+
 	lock->lost_at = GetCurrentTimestamp();
 	if (status->loss == ZK_LOST_LEASE && status->presumed_lost != 0)
 		lock->lost_at -= Max(zk_now() - status->presumed_lost, 0);
@@ -566,6 +580,7 @@ mark_lost(ZkLock *lock, const ZkContenderStatus *status, const char *why,
 		zklock_stats_count(ZK_STAT_LOST);
 	for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
 		end_contender(lock, mode, list);
+	lock->job.begun_nesting = begun_nesting;
 }
 
 /*
@@ -679,6 +694,94 @@ zklock_report_lost(const ZkLock *lock)
 }
 
 /*
+ * What the record of a lock says of the last run of a job that was ended in this
+ * database and so has a row there; or NULL.
+ */
+const ZkRun *
+zklock_job_mark(const ZkRecord *record)
+{
+	for (int i = 0; i < record->run_count; i++)
+		if (record->runs[i].system == GetSystemIdentifier() &&
+			record->runs[i].database == MyDatabaseId)
+			return &record->runs[i];
+	return NULL;
+}
+
+/*
+ * The run of a job has begun under a lock that was acquired for the session.  In
+ * transaction scope the transaction holds the lock from here on, and its commit ends
+ * the run; zklock_lock_make_room() came before.  Cannot fail.
+ */
+void
+zklock_lock_begin_job(ZkLock *lock, ZkScope scope)
+{
+	lock->job.state = ZK_JOB_BEGUN;
+	lock->job.begun_nesting = GetCurrentTransactionNestLevel();
+	zklock_lock_touch(lock);
+	if (scope != ZK_SCOPE_TRANSACTION)
+		return;
+	lock->session_count[ZK_EXCLUSIVE]--;
+	zklock_lock_count(lock, ZK_SCOPE_TRANSACTION, ZK_EXCLUSIVE);
+	lock->job.state = ZK_JOB_ENDING;
+	lock->job.nesting = lock->job.begun_nesting;
+}
+
+/*
+ * Between the end of a run and the commit that it waits for nothing may be done to
+ * its lock.  Throws 55006.
+ */
+void
+zklock_lock_check_job(const ZkLock *lock)
+{
+	if (lock->job.state == ZK_JOB_ENDING)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("job \"%s\" ends with the transaction", lock->path),
+				 errdetail("Until then its lock can neither be acquired once more nor released.")));
+}
+
+/*
+ * The transaction has committed: if it was to end the run of a job, that has ended,
+ * and the lock is given back.  If it was to begin one, that has begun.  Cannot fail.
+ */
+void
+zklock_lock_commit_job(ZkLock *lock)
+{
+	ZkPosition	position;
+
+	lock->job.begun_nesting = 0;
+	if (lock->job.state != ZK_JOB_ENDING)
+		return;
+	position = zklock_handover_commit();
+	lock->job.state = ZK_JOB_ENDED;
+	lock->job.run.ended_at = GetCurrentTimestamp();
+	if (lock->job.run.database != 0)
+	{
+		lock->job.run.timeline = position.timeline;
+		lock->job.run.lsn = position.lsn;
+	}
+	memset(lock->session_count, 0, sizeof(lock->session_count));
+	settle(lock, NULL);
+}
+
+/*
+ * What was begun in a (sub)transaction that is rolled back: a run goes on that was
+ * only to be ended there, and is given up if it was begun there.  Cannot fail.
+ */
+static void
+roll_back_job(ZkLock *lock, int nesting)
+{
+	if (lock->job.state == ZK_JOB_ENDING && lock->job.nesting >= nesting)
+		lock->job.state = ZK_JOB_BEGUN;
+	if (lock->job.begun_nesting < nesting)
+		return;
+	lock->job.state = ZK_JOB_NONE;
+	lock->job.begun_nesting = 0;
+	if (lock->session_count[ZK_EXCLUSIVE] > 0)
+		lock->session_count[ZK_EXCLUSIVE]--;
+}
+
+/*
  * Note what the session leaves in the records of a lock that it goes on to hold,
  * should it just exit.  Cannot fail.
  */
@@ -707,8 +810,7 @@ drop_levels(ZkLock *lock, int nesting)
 	}
 	if (lock->fence_nesting >= nesting)
 		lock->fence_nesting = 0;
-	if (lock->job.state == ZK_JOB_ENDING && lock->job.nesting >= nesting)
-		lock->job.state = ZK_JOB_BEGUN;
+	roll_back_job(lock, nesting);
 }
 
 /*
@@ -724,6 +826,7 @@ sink(ZkLock *lock)
 	dlist_delete(&lock->touched_link);
 	if (lock->level_count > 0)
 		nesting = Max(nesting, lock->levels[lock->level_count - 1].nesting);
+	nesting = Max(nesting, lock->job.begun_nesting);
 	if (lock->job.state == ZK_JOB_ENDING)
 		nesting = Max(nesting, lock->job.nesting);
 	lock->nesting = nesting;
@@ -786,6 +889,8 @@ pass_level_up(ZkLock *lock, int nesting)
 		lock->fence_nesting = nesting - 1;
 	if (lock->job.nesting == nesting)
 		lock->job.nesting = nesting - 1;
+	if (lock->job.begun_nesting == nesting)
+		lock->job.begun_nesting = nesting - 1;
 	if (lock->level_count == 0)
 		return;
 	level = &lock->levels[lock->level_count - 1];

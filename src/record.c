@@ -9,11 +9,13 @@
  *	zklock record 1
  *	release <token> <contender>
  *	position <system identifier> <timeline> <LSN>
- *	run <fire time> <ended at> <ended by>
+ *	reset <fire time> <token>
+ *	run <fire time> <ended at> <system identifier> <database> <timeline> <LSN> <by>
  *
- * with up to ZK_RECORD_POSITIONS positions, and all but the first line may be
- * missing.  Times are microseconds since 2000, as in PostgreSQL; the LSN is
- * hexadecimal.  Lines that begin with another word are left to later versions.
+ * with up to ZK_RECORD_POSITIONS positions and ZK_RECORD_RUNS runs, and all but the
+ * first line may be missing.  Times are microseconds since 2000, as in PostgreSQL;
+ * the LSN is hexadecimal.  Lines that begin with another word are left to later
+ * versions.
  *
  * Whoever may write to the ensemble can have written anything: what is no record is
  * taken for an empty one.  All functions are pure: no I/O, no state, any thread.
@@ -159,19 +161,53 @@ parse_position(char *line, ZkRecord *record)
 	return true;
 }
 
+/* What follows "reset". */
+static bool
+parse_reset(char *line, ZkRecord *record)
+{
+	record->has_reset = !record->has_reset &&
+		take_signed(&line, &record->reset_time) &&
+		take_signed(&line, &record->reset_token) && line == NULL;
+	return record->has_reset;
+}
+
+/* The run of a database in a record, or NULL. */
+static ZkRun *
+find_run(ZkRecord *record, const ZkRun *run)
+{
+	for (int i = 0; i < record->run_count; i++)
+		if (record->runs[i].system == run->system &&
+			record->runs[i].database == run->database)
+			return &record->runs[i];
+	return NULL;
+}
+
 /* What follows "run".  Who ended it is the rest of the line, and may be empty. */
 static bool
 parse_run(char *line, ZkRecord *record)
 {
-	if (record->has_run || !take_signed(&line, &record->fire_time) ||
-		!take_signed(&line, &record->ended_at) ||
+	ZkRun		run;
+	uint64_t	database;
+	uint64_t	timeline;
+
+	memset(&run, 0, sizeof(run));
+	if (!take_signed(&line, &run.fire_time) ||
+		!take_signed(&line, &run.ended_at) ||
+		!take_number(&line, 10, UINT64_MAX, &run.system) ||
+		!take_number(&line, 10, UINT32_MAX, &database) ||
+		!take_number(&line, 10, UINT32_MAX, &timeline) ||
+		!take_number(&line, 16, UINT64_MAX, &run.lsn) ||
 		line == NULL || strlen(line) >= ZK_RUNNER_SIZE)
 		return false;
 	for (const char *c = line; *c != '\0'; c++)
 		if ((unsigned char) *c < ' ' || *c == 0x7F)
 			return false;
-	strcpy(record->ended_by, line);
-	record->has_run = true;
+	strcpy(run.ended_by, line);
+	run.database = (uint32_t) database;
+	run.timeline = (uint32_t) timeline;
+	if (record->run_count == ZK_RECORD_RUNS || find_run(record, &run) != NULL)
+		return false;
+	record->runs[record->run_count++] = run;
 	return true;
 }
 
@@ -187,6 +223,8 @@ parse_line(char *line, ZkRecord *record)
 		return parse_release(line, record);
 	if (strcmp(word, "position") == 0)
 		return parse_position(line, record);
+	if (strcmp(word, "reset") == 0)
+		return parse_reset(line, record);
 	if (strcmp(word, "run") == 0)
 		return parse_run(line, record);
 	return true;
@@ -249,10 +287,18 @@ zk_record_format(const ZkRecord *record, char *text)
 						record->positions[i].system,
 						record->positions[i].timeline,
 						record->positions[i].lsn);
-	if (record->has_run)
+	if (record->has_reset)
 		len += snprintf(text + len, ZK_RECORD_SIZE - (size_t) len,
-						"run %" PRId64 " %" PRId64 " %s\n", record->fire_time,
-						record->ended_at, record->ended_by);
+						"reset %" PRId64 " %" PRId64 "\n", record->reset_time,
+						record->reset_token);
+	for (int i = 0; i < record->run_count; i++)
+		len += snprintf(text + len, ZK_RECORD_SIZE - (size_t) len,
+						"run %" PRId64 " %" PRId64 " %" PRIu64 " %" PRIu32
+						" %" PRIu32 " %" PRIX64 " %s\n",
+						record->runs[i].fire_time, record->runs[i].ended_at,
+						record->runs[i].system, record->runs[i].database,
+						record->runs[i].timeline, record->runs[i].lsn,
+						record->runs[i].ended_by);
 	return len;
 }
 
@@ -303,24 +349,66 @@ add_position(ZkRecord *record, const ZkPosition *position)
 	positions[0] = *position;
 }
 
+/* The run that makes room for another one: that with the earliest fire time. */
+static ZkRun *
+earliest_run(ZkRecord *record)
+{
+	ZkRun	   *earliest = &record->runs[0];
+
+	for (int i = 1; i < record->run_count; i++)
+		if (record->runs[i].fire_time < earliest->fire_time)
+			earliest = &record->runs[i];
+	return earliest;
+}
+
+/*
+ * Put a run first into a record, in the place of the one of the same database: who
+ * writes it holds the lock, and so knows better what is done there.  If there is no
+ * room, the one with the earliest fire time goes.
+ */
+static void
+add_run(ZkRecord *record, const ZkRun *run)
+{
+	ZkRun	   *runs = record->runs;
+	ZkRun	   *old = find_run(record, run);
+
+	if (old == NULL)
+		old = record->run_count < ZK_RECORD_RUNS ?
+			&runs[record->run_count++] : earliest_run(record);
+	memmove(&runs[1], &runs[0], (size_t) (old - runs) * sizeof(ZkRun));
+	runs[0] = *run;
+}
+
+/* Runs that were due at that time or later have not been ended. */
+static void
+reset_runs(ZkRecord *record, int64_t reset_time, int64_t token)
+{
+	int			kept = 0;
+
+	for (int i = 0; i < record->run_count; i++)
+		if (record->runs[i].fire_time < reset_time)
+			record->runs[kept++] = record->runs[i];
+	memset(&record->runs[kept], 0,
+		   (size_t) (record->run_count - kept) * sizeof(ZkRun));
+	record->run_count = kept;
+	record->has_reset = true;
+	record->reset_time = reset_time;
+	record->reset_token = token;
+}
+
 /*
  * Add to a record what a later release says: of each cluster the later position,
- * of runs the one with the later fire time, of releases the one with the higher
- * token.
+ * of each database its run, of releases the one with the higher token.
  */
 void
 zk_record_merge(ZkRecord *record, const ZkRecord *later)
 {
 	for (int i = later->position_count - 1; i >= 0; i--)
 		add_position(record, &later->positions[i]);
-	if (later->has_run &&
-		(!record->has_run || later->fire_time > record->fire_time))
-	{
-		record->has_run = true;
-		record->fire_time = later->fire_time;
-		record->ended_at = later->ended_at;
-		memcpy(record->ended_by, later->ended_by, sizeof(record->ended_by));
-	}
+	if (later->has_reset)
+		reset_runs(record, later->reset_time, later->reset_token);
+	for (int i = later->run_count - 1; i >= 0; i--)
+		add_run(record, &later->runs[i]);
 	if (later->contender[0] != '\0' && later->token >= record->token)
 	{
 		record->token = later->token;
@@ -337,8 +425,9 @@ zk_record_shows(const ZkRecord *record, const ZkRecord *written)
 	if (written->contender[0] != '\0' && record->token == written->token &&
 		strcmp(record->contender, written->contender) == 0)
 		return true;
-	return written->has_run && record->has_run &&
-		record->fire_time == written->fire_time &&
-		record->ended_at == written->ended_at &&
-		strcmp(record->ended_by, written->ended_by) == 0;
+	for (int i = 0; i < record->run_count; i++)
+		if (written->run_count > 0 &&
+			memcmp(&record->runs[i], &written->runs[0], sizeof(ZkRun)) == 0)
+			return true;
+	return false;
 }

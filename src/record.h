@@ -23,7 +23,7 @@
 #define ZK_MARK_PATH_SIZE		(ZK_RECORD_PATH_SIZE + ZK_NAME_SIZE)
 
 /* Enough for the text of a record of ours, terminating NUL included. */
-#define ZK_RECORD_SIZE			1280
+#define ZK_RECORD_SIZE			2560
 
 /* Longer data is no record, also of a later version. */
 #define ZK_RECORD_MAX_DATA		4096

@@ -113,7 +113,7 @@ run_end_due(ZkClient *client, const Contender *c)
 {
 	ZkRecord	note;
 
-	return take_due_note(client, c, &note) && note.has_run;
+	return take_due_note(client, c, &note) && note.run_count > 0;
 }
 
 /*

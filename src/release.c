@@ -184,8 +184,8 @@ release_lost(ZkLock *lock, bool permit)
  * Release one session-scope acquisition of a lock in one of the modes given,
  * exclusive first, and wait until the contender is gone if it was the last.
  * Returns false with a WARNING if there is none, or if the lock was lost,
- * which is forgotten with it.  Throws what interrupts throw; the lock is
- * released even so.
+ * which is forgotten with it.  Throws 55006 if a job ends with the transaction;
+ * what interrupts throw, but the lock is released even so.
  */
 bool
 zklock_release(const ZkLockName *name, bool exclusive, bool shared)
@@ -195,6 +195,8 @@ zklock_release(const ZkLockName *name, bool exclusive, bool shared)
 
 	if (release_lost(lock, false))
 		return false;
+	if (lock != NULL)
+		zklock_lock_check_job(lock);
 	if (lock == NULL ||
 		(!(exclusive && zklock_lock_uncount(lock, ZK_EXCLUSIVE, &list)) &&
 		 !(shared && zklock_lock_uncount(lock, ZK_SHARED, &list))))
@@ -254,14 +256,25 @@ end_all(void (*end_lock) (ZkLock *lock, ZkReleaseList *list))
 	return list.count;
 }
 
+/* No job may end with the transaction.  Throws 55006. */
+static void
+check_jobs(void)
+{
+	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+		 lock = zklock_lock_next(lock))
+		if (zklock_lock_judge(lock) != ZK_LEASE_LOST)
+			zklock_lock_check_job(lock);
+}
+
 /*
  * Release every session-scope lock, lost ones with a WARNING.  Returns how
- * many contenders went.  Throws what interrupts throw; the locks are released
- * even so.
+ * many contenders went.  Throws 55006 if a job ends with the transaction; what
+ * interrupts throw, but the locks are released even so.
  */
 int
 zklock_release_all(void)
 {
+	check_jobs();
 	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
 		 lock = zklock_lock_next(lock))
 		if (zklock_lock_session_used(lock) &&
@@ -290,12 +303,13 @@ zklock_discard_all(void)
 
 /*
  * Release everything and close the ZooKeeper session.  What the transaction
- * holds counts as lost: it cannot commit any more.  Throws what interrupts
- * throw; then the ZooKeeper session stays.
+ * holds counts as lost: it cannot commit any more.  Throws 55006 if a job ends
+ * with the transaction, what interrupts throw; then the ZooKeeper session stays.
  */
 void
 zklock_close(void)
 {
+	check_jobs();
 	(void) end_all(zklock_lock_close);
 	zklock_session_stop();
 }

@@ -67,7 +67,7 @@ guard_commit(void)
 
 /*
  * A prepared transaction outlives the backend, whose locks cannot: throws
- * 0A000 if the transaction holds any, or is to end a job.
+ * 0A000 if the transaction holds any, or is to begin or to end a job.
  */
 static void
 refuse_prepare(void)
@@ -86,6 +86,11 @@ refuse_prepare(void)
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("cannot PREPARE a transaction that ends a job"),
 					 errdetail("Job \"%s\" was to end with it.", lock->path)));
+		else if (lock->job.begun_nesting > 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot PREPARE a transaction that begins a job"),
+					 errdetail("Job \"%s\" was begun in it.", lock->path)));
 }
 
 /*
@@ -97,13 +102,7 @@ end_jobs(void)
 {
 	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
 		 lock = zklock_lock_next(lock))
-	{
-		if (lock->job.state != ZK_JOB_ENDING)
-			continue;
-		lock->job.state = ZK_JOB_ENDED;
-		lock->job.ended_at = GetCurrentTimestamp();
-		(void) zklock_lock_uncount(lock, ZK_EXCLUSIVE, NULL);
-	}
+		zklock_lock_commit_job(lock);
 }
 
 /*

@@ -184,8 +184,11 @@ typedef enum ZkContenderState
 /* Clusters of which a record has a position. */
 #define ZK_RECORD_POSITIONS	8
 
+/* Databases of which a record has a run. */
+#define ZK_RECORD_RUNS		4
+
 /* Longest text that says who ended a run, terminating NUL included. */
-#define ZK_RUNNER_SIZE		128
+#define ZK_RUNNER_SIZE		200
 
 /* How far a cluster's WAL went when a lock was released. */
 typedef struct ZkPosition
@@ -194,6 +197,22 @@ typedef struct ZkPosition
 	uint32_t	timeline;
 	uint64_t	lsn;
 } ZkPosition;
+
+/*
+ * The run of a job that was ended last in a database.  Times are microseconds since
+ * 2000.
+ */
+typedef struct ZkRun
+{
+	uint64_t	system;			/* the cluster's system identifier */
+	uint32_t	database;		/* whose table has the row of the run; 0 if none has,
+								 * because a standby ended it */
+	uint32_t	timeline;		/* how far the WAL of the cluster went with it */
+	uint64_t	lsn;
+	int64_t		fire_time;
+	int64_t		ended_at;
+	char		ended_by[ZK_RUNNER_SIZE];	/* UTF-8, no control characters */
+} ZkRun;
 
 /*
  * What the holders of a lock leave for the next ones: its record.  An empty one is
@@ -207,11 +226,17 @@ typedef struct ZkRecord
 	ZkPosition	positions[ZK_RECORD_POSITIONS]; /* one for a cluster, the most
 												 * recent one first */
 
-	/* The run of a job that was ended last: times are microseconds since 2000. */
-	bool		has_run;
-	int64_t		fire_time;
-	int64_t		ended_at;
-	char		ended_by[ZK_RUNNER_SIZE];	/* UTF-8, no control characters */
+	int			run_count;
+	ZkRun		runs[ZK_RECORD_RUNS];	/* one for a database, the most recent one
+										 * first */
+
+	/*
+	 * Runs of the job that were due before that time count as ended; those due later
+	 * count as not ended if a token up to that one ended them.
+	 */
+	bool		has_reset;
+	int64_t		reset_time;
+	int64_t		reset_token;
 } ZkRecord;
 
 /*

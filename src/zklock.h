@@ -179,18 +179,29 @@ typedef enum ZkJobState
 	ZK_JOB_NONE,
 	ZK_JOB_BEGUN,
 	ZK_JOB_ENDING,				/* when the transaction commits */
-	ZK_JOB_ENDED				/* to be recorded with the release */
+	ZK_JOB_ENDED,				/* to be recorded with the release */
+	ZK_JOB_RESET				/* likewise, that runs are not done */
 } ZkJobState;
 
 /* A job; see job.c. */
 typedef struct ZkJob
 {
 	ZkJobState	state;
-	int			nesting;		/* ENDING: level of this transaction */
-	TimestampTz fire_time;
-	TimestampTz ended_at;
-	char		runner[ZK_RUNNER_SIZE]; /* who runs it */
+	int			begun_nesting;	/* level of this transaction at which it was begun;
+								 * 0 if an earlier one has begun it */
+	int			nesting;		/* ENDING: level at which that was asked for */
+	TimestampTz begun_at;
+	ZkRun		run;			/* what the record will have */
 } ZkJob;
+
+/* What a run of a job is to be. */
+typedef struct ZkJobCall
+{
+	TimestampTz fire_time;
+	ZkTime		timeout;		/* of the call, see zklock_acquire() */
+	ZkScope		scope;			/* in TRANSACTION the commit ends the run */
+	Oid			function;		/* the SQL function that was called */
+} ZkJobCall;
 
 /* A lock as the caller names it, and the lock node that stands for it. */
 typedef struct ZkLockName
@@ -391,6 +402,10 @@ extern void zklock_preconnect_loaded(void);
 extern bool zklock_handover;
 
 extern void zklock_handover_note(ZkRecord *note);
+extern ZkPosition zklock_handover_commit(void);
+extern ZkPosition zklock_handover_here(void);
+extern ZkReplay zklock_handover_judge_position(const ZkPosition *wanted,
+											   ZkPosition *have);
 extern ZkReplay zklock_handover_judge(const ZkRecord *record,
 									  ZkPosition *wanted, ZkPosition *have);
 extern char *zklock_handover_describe(const ZkPosition *wanted,
@@ -428,6 +443,10 @@ extern ZkLease zklock_lock_assure(ZkLock *lock, ZkTime deadline,
 								  ZkTime *asked);
 extern int	zklock_errdetail_lost(const ZkLock *lock);
 pg_noreturn extern void zklock_report_lost(const ZkLock *lock);
+extern const ZkRun *zklock_job_mark(const ZkRecord *record);
+extern void zklock_lock_begin_job(ZkLock *lock, ZkScope scope);
+extern void zklock_lock_check_job(const ZkLock *lock);
+extern void zklock_lock_commit_job(ZkLock *lock);
 extern void zklock_lock_renew_note(const ZkLock *lock);
 extern void zklock_lock_touch(ZkLock *lock);
 extern void zklock_locks_drop_levels(int nesting);
@@ -457,7 +476,7 @@ extern bool zklock_acquire(const ZkLockName *names, int count, ZkTime timeout,
 extern bool zklock_acquire_permit(const ZkLockName *name, int permits,
 								  ZkTime timeout, ZkScope scope);
 extern bool zklock_acquire_job(const ZkLockName *name, const char *owner,
-							   ZkTime timeout);
+							   TimestampTz fire_time, ZkTime timeout);
 extern int64 zklock_token(const ZkLockName *name, bool prove);
 
 /* in snapshot.c */
@@ -496,11 +515,12 @@ extern void zklock_owner_columns(const char *data, int length, Datum *values,
 								 bool *nulls);
 
 /* in job.c */
-extern bool zklock_job_begin(const ZkLockName *name, TimestampTz fire_time,
-							 ZkTime timeout);
-extern bool zklock_job_end(const ZkLockName *name);
-extern void zklock_job_columns(const ZkLockName *name, Datum *values,
-							   bool *nulls);
+extern bool zklock_job_begin(const ZkLockName *name, const ZkJobCall *call);
+extern bool zklock_job_end(const ZkLockName *name, Oid function);
+extern bool zklock_job_reset(const ZkLockName *name, TimestampTz fire_time,
+							 Oid function);
+extern void zklock_job_columns(const ZkLockName *name, Oid function,
+							   Datum *values, bool *nulls);
 
 /* in loss.c */
 extern int	zklock_on_lock_loss;

@@ -206,7 +206,7 @@ major version of PostgreSQL may put it in its own words.
 
 =item jobs_data($node, $database)
 
-What is in its tables, and the fences.
+What is in its tables, the fences, and the runs of jobs.
 
 =item jobs_state($node, $database)
 
@@ -277,6 +277,8 @@ sub jobs_data
 	return join "\n", answers(
 		$node, $database,
 		'SELECT path, token, since FROM locks.zk_lock_fences ORDER BY path',
+		'SELECT path, fire_time, token, begun_at, ended_at, outcome, role_name, cluster_name, host'
+		  . ' FROM locks.zk_job_runs ORDER BY path, fire_time, token',
 		'TABLE account ORDER BY id',
 		'TABLE entry ORDER BY account');
 }

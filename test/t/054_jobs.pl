@@ -70,6 +70,16 @@ sub status
 		  . " pid FROM zk_job_status('$path')");
 }
 
+# It is to show that now, or soon: the mark of a run follows the commit that ends it.
+sub shows
+{
+	my ($path, $expected, $name) = @_;
+	my $status = '';
+	wait_for(sub { ($status = status($path)) eq $expected }, "$name: $path");
+	is($status, $expected, $name);
+	return;
+}
+
 # ---- One run after the other.
 
 is(status('/plain'), '-1|-1|', 'of a job that was never run there is nothing');
@@ -84,9 +94,9 @@ is($two->ask("SELECT zk_job_begin('/plain', " . due(6) . ", '0')"),
 	'f', 'nor the next run, while it goes on');
 is($one->ask("SELECT zk_job_end('/plain')"), 't', 'it is ended');
 is($one->errors, '', 'without a word');
-is(status('/plain'), '5|-1|', 'which is shown');
+shows('/plain', '5|-1|', 'which is shown');
 is( $three->ask(
-		"SELECT ended_by LIKE 'one on _%', ended_at BETWEEN now() - interval '1 h' AND now() + interval '1 h'"
+		"SELECT ended_by LIKE 'user % cluster one, host _%', ended_at BETWEEN now() - interval '1 h' AND now() + interval '1 h'"
 		  . " FROM zk_job_status('/plain')"),
 	't|t',
 	'by whom, and when');
@@ -142,7 +152,7 @@ foreach my $round (1 .. $rounds)
 	is($two->ask($run), 'f', "S111: round $round: who comes late does not");
 }
 is(runs('/race'), $rounds, 'S111: each run was run once in the end');
-is(status('/race'), "$rounds|-1|", 'the last one is shown');
+shows('/race', "$rounds|-1|", 'the last one is shown');
 
 # ---- The end of a run is part of the transaction.
 
@@ -185,7 +195,7 @@ ok(!$two->answered, 'and others wait');
 $one->ask('COMMIT');
 is($two->answer, 'f', 'with the commit it has ended');
 is(runs('/xact'), 1, 'and the work is done');
-is(status('/xact'), '1|-1|', 'as is shown');
+shows('/xact', '1|-1|', 'as is shown');
 
 # The backend that has ended a run does not wait for that with its commit.  Below a root
 # that is not there the mark takes longest.
@@ -247,7 +257,7 @@ is(runs('/deleted'), 1, 'it has run once');
 $ensemble->zk->set('/zklock/.zklock/records/deleted', "zklock record 1\nrun 1 x");
 is(status('/deleted'), '-1|-1|', 'nonsense in the record is no run');
 $ensemble->zk->set('/zklock/.zklock/records/deleted',
-	"zklock record 1\nrun 9223372036854775807 9223372036854775807 x\n");
+	"zklock record 1\nrun 9223372036854775807 9223372036854775807 7 1 1 F x\n");
 is(status('/deleted'), '-1|-1|', 'nor is a time that is none');
 $one->ask("SELECT zk_lock_acquire('/locked')");
 is(status('/locked'), '-1|-1|', 'a lock that is held is no job under way');

@@ -1,6 +1,6 @@
 # pg_dump, pg_dumpall and restore (S161).  A dump has the extension, what was granted
-# on it, and the fences, which guard the data that is in the dump as well.  It has no
-# locks and no jobs that were done: those are ZooKeeper's, which still knows of them.
+# on it, the fences, which guard the data that is in the dump as well, and the runs of
+# jobs, whose work is in it.  It has no locks: those are ZooKeeper's.
 
 use strict;
 use warnings;
@@ -65,6 +65,7 @@ is(join('', grep { /ERROR|FATAL/ && !/role ".*" already exists/ } split /^/, $er
 	'', 'S161: all is restored');
 my $state = jobs_state($node, 'jobs');
 like($state, qr/^\/account\|/m, 'there is a fence');
+like($state, qr/^\/nightly\|.*\|done\|/m, 'and a job that was done');
 is(jobs_state($other, 'jobs'),
 	$state, 'S161: the extension, privileges, fences and data are the same');
 my $settings = q{
@@ -116,6 +117,8 @@ dump_jobs('unfenced', '--exclude-table-data=locks.zk_lock_fences');
 
 restore('part', 'schema');
 is($other->safe_psql('part', $fences), 0, 'S161: the schema alone has no fences');
+is($other->safe_psql('part', 'SELECT count(*) FROM locks.zk_job_runs'),
+	0, 'S161: nor runs of jobs');
 $other->command_checks_all(
 	[
 		'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-1', '-f', "$folder/data", 'part' ],

@@ -112,10 +112,10 @@ note(ZkContenderId id, int number)
 	{
 		7, 1, (uint64_t) number
 	};
-	record.has_run = true;
-	record.fire_time = number;
-	record.ended_at = number + 1;
-	strcpy(record.ended_by, "test");
+	record.run_count = 1;
+	record.runs[0].fire_time = number;
+	record.runs[0].ended_at = number + 1;
+	strcpy(record.runs[0].ended_by, "test");
 	zk_contender_note(client, id, &record);
 }
 
@@ -126,7 +126,7 @@ run_of(const char *node)
 	ZkRecord	record;
 
 	record_of(node, &record);
-	return record.has_run ? (int) record.fire_time : -1;
+	return record.run_count > 0 ? (int) record.runs[0].fire_time : -1;
 }
 
 /* Release, and learn whether the record was written. */
@@ -172,10 +172,10 @@ test_written_and_read(void)
 	ok(record.token == status.token &&
 	   strcmp(record.contender, status.name) == 0, "it names the release");
 	ok(record.position_count == 1 && record.positions[0].lsn == 5 &&
-	   record.fire_time == 5, "and what was noted");
+	   record.runs[0].fire_time == 5, "and what was noted");
 
 	id = acquire_recorded(node, ZK_SHARED);
-	ok(zk_contender_record(client, id, &record) && record.fire_time == 5,
+	ok(zk_contender_record(client, id, &record) && record.runs[0].fire_time == 5,
 	   "the next holder is told");
 	note(id, 6);
 	zk_contender_abandon(client, id);
@@ -338,7 +338,7 @@ test_read_lost(void)
 	leave_record(node, 4);
 	lose_reply(ZOO_GETDATA_OP, false);
 	id = acquire_recorded(node, ZK_EXCLUSIVE);
-	ok(zk_contender_record(client, id, &record) && record.fire_time == 4,
+	ok(zk_contender_record(client, id, &record) && record.runs[0].fire_time == 4,
 	   "a record whose answer was lost is read again before the grant");
 	release(id);
 }
@@ -375,7 +375,7 @@ test_granted_by_event(void)
 		zoo_multi(stranger, 2, ops, results);
 		told += wait_state(id, ZK_HELD, &status) &&
 			zk_contender_record(client, id, &record) &&
-			record.fire_time == 9;
+			record.runs[0].fire_time == 9;
 		release(id);
 	}
 	is_int(told, 20, "who waits is told what the holder has left at the end");
@@ -404,7 +404,7 @@ test_group(void)
 	for (int i = 0; i < 40; i++)
 		known += zk_contender_record(client, ids[i], &record);
 	is_int(known, 40, "each with its record");
-	ok(zk_contender_record(client, ids[39], &record) && record.fire_time == 39,
+	ok(zk_contender_record(client, ids[39], &record) && record.runs[0].fire_time == 39,
 	   "which is its own");
 	for (int i = 0; i < 40; i++)
 	{
@@ -535,13 +535,13 @@ test_errand(void)
 	while ((listing = zk_queue_take(client)) == NULL && zk_now() < deadline)
 		wait_event();
 	ok(listing != NULL && listing->error == ZK_OK &&
-	   listing->record.fire_time == 8, "a record can be read without the lock");
+	   listing->record.runs[0].fire_time == 8, "a record can be read without the lock");
 	zk_queue_free(listing);
 	node_path(node, "errand/none");
 	zk_record_request(client, node, root);
 	while ((listing = zk_queue_take(client)) == NULL && zk_now() < deadline)
 		wait_event();
-	ok(listing != NULL && listing->error == ZK_OK && !listing->record.has_run,
+	ok(listing != NULL && listing->error == ZK_OK && listing->record.run_count == 0,
 	   "or found to be missing");
 	zk_queue_free(listing);
 }

@@ -27,16 +27,21 @@ static const struct
 	{"an empty one", FIRST, NULL},
 	{"a release", FIRST "release 4294967298 _c_aaa-lock-0000000007\n", NULL},
 	{"a position", FIRST "position 18446744073709551615 4294967295 FFFFFFFFFFFFFFFF\n", NULL},
-	{"a run", FIRST "run -1 9223372036854775807 main on db1\n", NULL},
-	{"a run by nobody", FIRST "run 0 -9223372036854775807 \n", NULL},
+	{"a run", FIRST "run -1 9223372036854775807 7 5 1 A0 main on db1\n", NULL},
+	{"a run by nobody", FIRST "run 0 -9223372036854775807 0 0 0 0 \n", NULL},
+	{"a reset", FIRST "reset -5 4294967298\n", NULL},
+	{"runs of two databases, and of a standby",
+		FIRST "run 5 6 7 1 1 F x\nrun 5 6 7 2 1 F x\nrun 5 6 7 0 0 0 x\n", NULL},
 	{"all of it",
-		FIRST "release 1 a\nposition 7 1 1A2B\nposition 8 2 0\nrun 5 6 x y\n",
+		FIRST "release 1 a\nposition 7 1 1A2B\nposition 8 2 0\nreset 1 2\n"
+		"run 5 6 7 1 1 F x y\n",
 	NULL},
 	{"in another order",
-		FIRST "run 5 6 x\nposition 7 1 F\nrelease 1 a\n",
-	FIRST "release 1 a\nposition 7 1 F\nrun 5 6 x\n"},
+		FIRST "run 5 6 7 1 1 F x\nreset 1 2\nposition 7 1 F\nrelease 1 a\n",
+	FIRST "release 1 a\nposition 7 1 F\nreset 1 2\nrun 5 6 7 1 1 F x\n"},
 	{"with a line of a later version",
-		FIRST "colour blue\nrun 5 6 x\ncolour\n", FIRST "run 5 6 x\n"}
+		FIRST "colour blue\nrun 5 6 7 1 1 F x\ncolour\n",
+	FIRST "run 5 6 7 1 1 F x\n"}
 };
 
 /* What is none, and so an empty one. */
@@ -48,12 +53,12 @@ static const struct
 {
 	{"nothing", ""},
 	{"a line without an end", "zklock record 1"},
-	{"another version", "zklock record 2\nrun 1 2 x\n"},
-	{"no first line", "run 1 2 x\n"},
+	{"another version", "zklock record 2\nrun 1 2 7 5 1 F x\n"},
+	{"no first line", "run 1 2 7 5 1 F x\n"},
 	{"JSON", "{\"run\":1}\n"},
-	{"an empty line", FIRST "run 1 2 x\n\n"},
-	{"a last line without an end", FIRST "run 1 2 x\nrelease 1 a"},
-	{"a token that is no number", FIRST "run 1 2 x\nrelease 1x a\n"},
+	{"an empty line", FIRST "run 1 2 7 5 1 F x\n\n"},
+	{"a last line without an end", FIRST "run 1 2 7 5 1 F x\nrelease 1 a"},
+	{"a token that is no number", FIRST "run 1 2 7 5 1 F x\nrelease 1x a\n"},
 	{"a token that is too large", FIRST "release 9223372036854775808 a\n"},
 	{"a release without a contender", FIRST "release 1\n"},
 	{"a release with an empty contender", FIRST "release 1 \n"},
@@ -74,12 +79,26 @@ static const struct
 		FIRST "position 1 1 1\nposition 2 1 1\nposition 3 1 1\n"
 		"position 4 1 1\nposition 5 1 1\nposition 6 1 1\nposition 7 1 1\n"
 	"position 8 1 1\nposition 9 1 1\n"},
-	{"two runs", FIRST "run 1 2 x\nrun 3 4 x\n"},
+	{"two runs of one database", FIRST "run 1 2 7 5 1 F x\nrun 3 4 7 5 1 F x\n"},
+	{"too many runs",
+		FIRST "run 1 2 7 1 1 F x\nrun 1 2 7 2 1 F x\nrun 1 2 7 3 1 F x\n"
+	"run 1 2 7 4 1 F x\nrun 1 2 7 5 1 F x\n"},
 	{"a run with one time", FIRST "run 1\n"},
-	{"a run with a sign alone", FIRST "run - 2 x\n"},
-	{"a control character", FIRST "run 1 2 a\tb\n"},
+	{"a run with a sign alone", FIRST "run - 2 7 5 1 F x\n"},
+	{"a run of no database", FIRST "run 1 2 x\n"},
+	{"a run without a position", FIRST "run 1 2 7 5 x\n"},
+	{"a run of a database that is too large", FIRST "run 1 2 7 4294967296 1 F x\n"},
+	{"a run on a timeline that is too large", FIRST "run 1 2 7 5 4294967296 F x\n"},
+	{"a run by a cluster that is too large",
+	FIRST "run 1 2 18446744073709551616 5 1 F x\n"},
+	{"a reset without a token", FIRST "reset 1\n"},
+	{"a reset with more", FIRST "reset 1 2 x\n"},
+	{"two resets", FIRST "reset 1 2\nreset 1 2\n"},
+	{"a control character", FIRST "run 1 2 7 5 1 F a\tb\n"},
 	{"somebody who is too long",
-		FIRST "run 1 2 "
+		FIRST "run 1 2 7 5 1 F "
+		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -134,7 +153,7 @@ test_text(void)
 	}
 	zk_record_parse(NULL, -1, &record);
 	ok(is_empty(&record), "nor is no data at all");
-	zk_record_parse(FIRST "run 1 2 a\0b\n", (int) sizeof(FIRST "run 1 2 a\0b\n") - 1,
+	zk_record_parse(FIRST "run 1 2 7 5 1 F a\0b\n", (int) sizeof(FIRST "run 1 2 7 5 1 F a\0b\n") - 1,
 					&record);
 	ok(is_empty(&record), "nor is what has a zero byte");
 	memset(large, 'x', sizeof(large));
@@ -156,9 +175,19 @@ test_largest(void)
 	memset(&record, 0, sizeof(record));
 	record.token = INT64_MAX;
 	memset(record.contender, 'c', ZK_NAME_SIZE - 1);
-	record.has_run = true;
-	record.fire_time = record.ended_at = -INT64_MAX;
-	memset(record.ended_by, 'w', ZK_RUNNER_SIZE - 1);
+	record.has_reset = true;
+	record.reset_time = record.reset_token = -INT64_MAX;
+	record.run_count = ZK_RECORD_RUNS;
+	for (int i = 0; i < ZK_RECORD_RUNS; i++)
+	{
+		ZkRun	   *run = &record.runs[i];
+
+		run->fire_time = run->ended_at = -INT64_MAX;
+		run->system = run->lsn = UINT64_MAX;
+		run->timeline = UINT32_MAX;
+		run->database = UINT32_MAX - (uint32_t) i;
+		memset(run->ended_by, 'w', ZK_RUNNER_SIZE - 1);
+	}
 	record.position_count = ZK_RECORD_POSITIONS;
 	for (int i = 0; i < ZK_RECORD_POSITIONS; i++)
 	{
@@ -187,11 +216,11 @@ is_merged(const char *text, const char *later, const char *result,
 static void
 test_merge(void)
 {
-	is_merged(FIRST, FIRST "release 1 a\nposition 7 1 F\nrun 1 2 x\n",
-			  FIRST "release 1 a\nposition 7 1 F\nrun 1 2 x\n",
+	is_merged(FIRST, FIRST "release 1 a\nposition 7 1 F\nrun 1 2 7 5 1 F x\n",
+			  FIRST "release 1 a\nposition 7 1 F\nrun 1 2 7 5 1 F x\n",
 			  "an empty record takes all");
-	is_merged(FIRST "release 1 a\nposition 7 1 F\nrun 1 2 x\n", FIRST,
-			  FIRST "release 1 a\nposition 7 1 F\nrun 1 2 x\n",
+	is_merged(FIRST "release 1 a\nposition 7 1 F\nrun 1 2 7 5 1 F x\n", FIRST,
+			  FIRST "release 1 a\nposition 7 1 F\nrun 1 2 7 5 1 F x\n",
 			  "an empty one takes nothing away");
 	is_merged(FIRST "position 7 1 F\n", FIRST "position 7 1 10\n",
 			  FIRST "position 7 1 10\n", "a higher LSN is later");
@@ -218,12 +247,30 @@ test_merge(void)
 			  "position 3 1 1\nposition 4 1 1\nposition 5 1 1\n"
 			  "position 6 1 1\nposition 7 1 1\n",
 			  "the one that wrote least recently makes room");
-	is_merged(FIRST "run 5 6 x\n", FIRST "run 6 1 y\n", FIRST "run 6 1 y\n",
-			  "a later fire time counts, whenever the run ended");
-	is_merged(FIRST "run 5 6 x\n", FIRST "run 4 9 y\n", FIRST "run 5 6 x\n",
-			  "an earlier one does not");
-	is_merged(FIRST "run 5 6 x\n", FIRST "run 5 9 y\n", FIRST "run 5 6 x\n",
-			  "who ended a run first has ended it");
+	is_merged(FIRST "run 5 6 7 1 1 F x\n", FIRST "run 6 1 7 1 1 E y\n",
+			  FIRST "run 6 1 7 1 1 E y\n",
+			  "a run takes the place of another one of the database");
+	is_merged(FIRST "run 5 6 7 1 1 F x\n", FIRST "run 4 9 7 1 2 E y\n",
+			  FIRST "run 4 9 7 1 2 E y\n",
+			  "also of one that was due later, which was lost");
+	is_merged(FIRST "run 5 6 7 1 1 F x\nrun 4 6 8 1 1 F x\n",
+			  FIRST "run 4 9 8 1 1 F y\n",
+			  FIRST "run 4 9 8 1 1 F y\nrun 5 6 7 1 1 F x\n",
+			  "but not of another database's");
+	is_merged(FIRST "run 5 6 7 1 1 F x\nrun 5 6 7 2 1 F x\n"
+			  "run 4 6 7 3 1 F x\nrun 5 6 7 4 1 F x\n",
+			  FIRST "run 3 6 7 5 1 F x\n",
+			  FIRST "run 3 6 7 5 1 F x\nrun 5 6 7 1 1 F x\n"
+			  "run 5 6 7 2 1 F x\nrun 5 6 7 4 1 F x\n",
+			  "the one that was due first makes room");
+	is_merged(FIRST "run 5 6 7 1 1 F x\nrun 4 6 7 2 1 F x\nrun 3 6 7 3 1 F x\n",
+			  FIRST "reset 4 9\n",
+			  FIRST "reset 4 9\nrun 3 6 7 3 1 F x\n",
+			  "a reset takes away what was due then, or later");
+	is_merged(FIRST "reset 4 9\n", FIRST "reset 2 10\n",
+			  FIRST "reset 2 10\n", "the last one counts");
+	is_merged(FIRST "reset 4 9\n", FIRST "run 5 6 7 1 1 F x\n",
+			  FIRST "reset 4 9\nrun 5 6 7 1 1 F x\n", "and a run after it");
 	is_merged(FIRST "release 5 a\n", FIRST "release 4 b\n",
 			  FIRST "release 5 a\n", "the higher token counts");
 }
@@ -231,7 +278,7 @@ test_merge(void)
 static void
 test_others(void)
 {
-	ZkRecord	record = parse(FIRST "release 5 a\nposition 7 1 F\nposition 8 2 E\nrun 1 2 x\n");
+	ZkRecord	record = parse(FIRST "release 5 a\nposition 7 1 F\nposition 8 2 E\nrun 1 2 7 5 1 F x\n");
 	ZkRecord	written = parse(FIRST "release 5 a\n");
 	char		path[ZK_RECORD_PATH_SIZE];
 
@@ -239,9 +286,11 @@ test_others(void)
 		   "the position of a cluster is found");
 	ok(zk_record_position(&record, 9) == NULL, "or not");
 	ok(zk_record_shows(&record, &written), "a release can be seen");
-	written = parse(FIRST "release 5 b\nrun 1 2 x\n");
+	written = parse(FIRST "release 5 b\nrun 1 2 7 5 1 F x\n");
 	ok(zk_record_shows(&record, &written), "or a run");
-	written = parse(FIRST "release 4 a\nrun 1 3 x\n");
+	written = parse(FIRST "release 5 b\nrun 1 2 7 4 1 F x\n");
+	ok(!zk_record_shows(&record, &written), "not that of another database");
+	written = parse(FIRST "release 4 a\nrun 1 3 7 5 1 F x\n");
 	ok(!zk_record_shows(&record, &written), "or neither");
 	written = parse(FIRST);
 	ok(!zk_record_shows(&record, &written), "nothing cannot be seen");
@@ -256,7 +305,7 @@ test_random(void)
 	static const char pieces[][24] = {
 		FIRST, "run ", "position ", "release ", "1", " ", "\n", "-", "F",
 		"9223372036854775807", "\t", "\xFF", "x", "position 7 1 1\n",
-		"run 1 2 x\n", "release 3 c\n"
+		"run 1 2 7 5 1 F x\n", "release 3 c\n"
 	};
 	int			wrong = 0;
 	int			filled = 0;
