@@ -1,0 +1,209 @@
+# Jobs: a run is done when its row is committed.  What becomes of rows and marks when
+# transactions roll back, backends die between the commit and the mark, or the lock is
+# lost; and how long it is between the two.
+
+use strict;
+use warnings;
+
+use List::Util qw(max);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkEnsemble;
+use ZkPsql;
+
+my $ensemble = ZkEnsemble->new('main');
+my %node = map {
+	$_ => zk_cluster($_, $ensemble,
+		settings => {
+			'zklock.session_timeout' => '4s',
+			track_commit_timestamp => 'on',
+			restart_after_crash => 'on'
+		})
+} qw(one two);
+$node{$_}->safe_psql('postgres', 'CREATE TABLE work (path text)') foreach keys %node;
+my ($one, $two) = map { ZkPsql->new($node{$_}) } qw(one two);
+my $due = "'2026-01-01 03:00+00'";
+my $next = "'2026-01-02 03:00+00'";
+
+# The record of a job as ZooKeeper has it.
+sub record
+{
+	my ($path) = @_;
+	my $znode = "/zklock/.zklock/records$path";
+	return $ensemble->zk->get($znode) // '';
+}
+
+# How many runs the record has.
+sub marks
+{
+	my ($path) = @_;
+	return scalar(() = record($path) =~ /^run /mg);
+}
+
+# What became of the runs of a job in a cluster.
+sub outcomes
+{
+	my ($name, $path) = @_;
+	return join ' ',
+	  split /\n/,
+	  $node{$name}->safe_psql('postgres',
+		"SELECT outcome FROM zk_job_history('$path') ORDER BY fire_time, token");
+}
+
+# ---- A rollback: whatever was written, and when, there is no mark.
+
+is($one->ask("SELECT zk_job_begin('/back', $due)"), 't', 'a run is begun');
+foreach my $statements (
+	[ "WITH w AS (INSERT INTO work VALUES ('/back') RETURNING 1) SELECT zk_job_end('/back')" ],
+	[ "SELECT zk_job_end('/back')", "INSERT INTO work VALUES ('/back')" ],
+	[ 'NOTIFY nobody', "SELECT zk_job_end('/back')" ],
+	[ "SELECT zk_job_end('/back')" ])
+{
+	$one->ask($_) foreach 'BEGIN', @$statements;
+	is($one->errors, '', "the run is ended: $statements->[0]");
+	$one->ask('ROLLBACK');
+	is($two->ask("SELECT zk_job_begin('/back', $due, '0')"),
+		'f', 'S262: after the rollback nobody else can begin it, as its lock is held');
+	is(marks('/back'), 0, 'S262: and it has no mark');
+}
+$one->ask("SELECT zk_lock_release('/back')");
+is($two->ask("SELECT zk_job_begin('/back', $due)"),
+	't', 'S262: the run is not done, so it is taken over');
+$two->ask("SELECT zk_job_end('/back')");
+is($one->ask("SELECT zk_job_begin('/back', $due)"), 'f', 'and done once');
+is(outcomes('one', '/back'), 'running', 'that it has failed is not known here');
+is($one->ask("SELECT zk_job_begin('/back', $next)"), 't', 'the next run is begun');
+is(outcomes('one', '/back'), 'failed running', 'S265: then it is');
+$one->ask("SELECT zk_job_end('/back')");
+
+# ---- The end of the session is none of the run.
+
+my $gone = ZkPsql->new($node{one});
+is($gone->ask("SELECT zk_job_begin('/dead', $due)"), 't', 'a run is begun');
+kill 'KILL', $gone->pid;
+$node{one}->poll_query_until('postgres', 'SELECT true');
+$one = ZkPsql->new($node{one});
+is($one->ask("SELECT zk_job_begin('/dead', $due, '60 s')"),
+	't', 'S265: when its backend has died it is taken over');
+$one->ask("SELECT zk_job_end('/dead')");
+is(outcomes('one', '/dead'), 'failed done', 'S265: and shows as failed');
+
+# ---- A crash between the commit and the mark.
+
+my $proxy = $ensemble->proxy;
+my $far = ZkPsql->new($node{one}, 'zklock.servers' => $proxy->address);
+is($far->ask("SELECT zk_job_begin('/crash', $due)"), 't', 'a run is begun');
+$proxy->cut_before_request('multi');
+$proxy->refuse;
+$far->ask('BEGIN');
+$far->ask("INSERT INTO work VALUES ('/crash')");
+$far->ask("SELECT zk_job_end('/crash')");
+$far->ask('COMMIT');
+is($far->errors, '', 'it is committed');
+kill 'KILL', $far->pid;
+$node{one}->poll_query_until('postgres', 'SELECT true');
+$one = ZkPsql->new($node{one});
+is($one->ask("SELECT zk_job_begin('/crash', $due, '60 s')"),
+	'f', 'S266: a run that was committed and not marked is done');
+is(marks('/crash'), 1, 'S266: the mark is written now');
+is($two->ask("SELECT zk_job_begin('/crash', $due, '60 s')"),
+	'f', 'S266: so the other cluster knows');
+$proxy->pass;
+
+# ---- A reset concerns all clusters.
+
+foreach my $session ($one, $two)
+{
+	my $fire = $session == $one ? $due : $next;
+	is($session->ask("SELECT zk_job_begin('/reset', $fire, '60 s')"), 't', 'a run is begun');
+	is($session->ask("SELECT zk_job_end('/reset')"), 't', 'and ended');
+}
+is($two->ask("SELECT zk_job_begin('/reset', $next, '60 s')"), 'f', 'it is done');
+is(marks('/reset'), 2, 'each cluster has left a mark');
+is($two->ask("SELECT zk_job_reset('/reset', $due)"), 't', 'S261: the runs are reset');
+is(marks('/reset'), 0, 'S261: there is none any more');
+is($one->ask("SELECT zk_job_begin('/reset', $due, '60 s')"),
+	't', 'S261: a row in the other cluster does not count');
+$one->ask("SELECT zk_job_end('/reset')");
+is(outcomes('one', '/reset'), 'reset done', 'S261: as it says');
+is($two->ask("SELECT zk_job_begin('/reset', $due, '60 s')"), 'f', 'the run is done again');
+is($two->ask("SELECT zk_job_begin('/reset', $next, '60 s')"), 't', 'S261: the later one is due');
+$one->ask("SELECT zk_job_reset('/reset', $due)");
+is($one->sqlstate, '55006', 'S261: a job that is running is not reset');
+$two->ask("SELECT zk_job_end('/reset')");
+
+# ---- The lock is lost, and nobody notices: the row decides.
+
+my $stubborn = ZkPsql->new($node{one},
+	'zklock.commit_guard' => 'off', 'zklock.on_lock_loss' => 'report');
+foreach my $end (qw(COMMIT ROLLBACK))
+{
+	my $path = '/lost/' . lc $end;
+	$stubborn->ask("SELECT zk_job_begin('$path', $due)");
+	$stubborn->ask('BEGIN');
+	$stubborn->ask("INSERT INTO work VALUES ('$path')");
+	is($stubborn->ask("SELECT zk_job_end('$path')"), 't', 'a run is about to end');
+	my ($contender) = $ensemble->queue($path);
+	$ensemble->zk->delete("/zklock$path/$contender");
+	is($one->ask("SELECT zk_job_begin('$path', $due)"),
+		't', 'its lock is gone, and somebody else begins it');
+	$one->send("SELECT zk_job_end('$path')");
+	$node{one}->poll_query_until('postgres',
+		"SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = $one->{pid}");
+	ok(!$one->answered, 'S267: who wants to end it waits for the first one');
+	$stubborn->ask($end);
+	$one->answer;
+	is($one->sqlstate, $end eq 'COMMIT' ? 'ZKL01' : '', "S267: and fails if that commits: $end");
+	$_->ask("SELECT zk_lock_release_all()") foreach $one, $stubborn;
+	is( $node{one}->safe_psql('postgres',
+			"SELECT count(*) FROM zk_job_runs WHERE path = '$path' AND outcome = 'done'"),
+		1, 'S267: the run is done once');
+}
+$stubborn->ask("SELECT zk_job_begin('/overtaken', $due)");
+my ($contender) = $ensemble->queue('/overtaken');
+$ensemble->zk->delete("/zklock/overtaken/$contender");
+is($one->ask("SELECT zk_job_begin('/overtaken', $due)"), 't', 'a run is taken over');
+$stubborn->ask("SELECT zk_job_end('/overtaken')");
+is($stubborn->sqlstate, 'ZKL01', 'S267: the first one cannot end it');
+is($one->ask("SELECT zk_job_end('/overtaken')"), 't', 'S267: the other one can');
+
+# ---- A transaction that is a run, through whatever backend.
+
+$one->ask('BEGIN');
+is($one->ask("SELECT zk_job_begin_xact('/xact', $due)"), 't', 'a run is begun');
+$two->send("SELECT zk_job_begin_xact('/xact', $due, '60 s')");
+$ensemble->wait_for_queue('/xact', 2);
+ok(!$two->answered, 'S264: others wait');
+$one->ask('ROLLBACK');
+is($two->answer, 't', 'S264: a rollback lets them begin it (and their statement ends it)');
+is($one->ask("SELECT zk_job_begin_xact('/xact', $due, '60 s')"), 'f', 'S264: once');
+
+# ---- How long it is from the commit to the mark: until another cluster has the lock.
+
+my @windows;
+foreach my $round (1 .. 60)
+{
+	my $path = "/window/$round";
+	$one->ask("SELECT zk_job_begin('$path', $due)");
+	$two->send("SELECT zk_lock_acquire('$path')");
+	$ensemble->wait_for_queue($path, 2);
+	$one->ask('BEGIN');
+	my $xid = $one->ask("INSERT INTO work VALUES ('$path') RETURNING pg_current_xact_id()::xid");
+	$one->ask("SELECT zk_job_end('$path')");
+	$one->ask('COMMIT');
+	$two->answer;
+	my $granted = $two->ask(
+		"SELECT extract(epoch FROM since) * 1e6 FROM zk_locks WHERE path = '$path'");
+	my $committed = $one->ask(
+		"SELECT extract(epoch FROM pg_xact_commit_timestamp('$xid')) * 1e6");
+	push @windows, ($granted - $committed) / 1000;
+	$two->ask("SELECT zk_lock_release('$path')");
+}
+@windows = sort { $a <=> $b } @windows;
+note sprintf('from the commit until another cluster has the lock: median %.2f ms, 95%% within %.2f ms, longest %.2f ms',
+	@windows[ @windows / 2, @windows * 0.95, -1 ]);
+cmp_ok($windows[0], '>', 0, 'S266: the mark follows the commit');
+cmp_ok($windows[ @windows / 2 ], '<', 1000, 'S266: soon');
+
+done_testing();
