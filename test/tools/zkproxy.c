@@ -221,16 +221,19 @@ listen_somewhere(void)
 
 /*
  * Connect to the server; -1 if it does not listen.  On loopback this is decided
- * at once, one way or the other.
+ * at once, one way or the other, but for a server that is stopped and has as many
+ * connections waiting as it may: the proxy must not wait for that one.
  */
 static int
 connect_server(void)
 {
-	int			server = socket(proxy.server.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int			server = socket(proxy.server.ss_family,
+								SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (server < 0)
 		die("socket");
-	if (connect(server, (struct sockaddr *) &proxy.server, proxy.server_len) == 0)
+	if (connect(server, (struct sockaddr *) &proxy.server, proxy.server_len) == 0 ||
+		errno == EINPROGRESS)
 		return server;
 	close(server);
 	return -1;
