@@ -191,6 +191,18 @@ send_own_watch(ZkClient *client, int slot)
 }
 
 /*
+ * Is that the path of this contender, which is in use?
+ */
+static bool
+is_at(const Contender *c, const char *path)
+{
+	char		own_path[ZK_CONTENDER_PATH_SIZE];
+
+	zk_contender_path(c, c->name, own_path);
+	return strcmp(own_path, path) == 0;
+}
+
+/*
  * Something happened to a contender of ours, or to one that was ours.
  */
 static void
@@ -200,7 +212,6 @@ own_watcher(zhandle_t *zh, int type, int state, const char *path,
 	ZkClient   *client;
 	Contender  *c;
 	int			slot = (int) (intptr_t) context;
-	char		own_path[ZK_CONTENDER_PATH_SIZE];
 
 	(void) state;
 	if (type == ZOO_SESSION_EVENT)
@@ -210,8 +221,7 @@ own_watcher(zhandle_t *zh, int type, int state, const char *path,
 	if ((uintptr_t) zoo_get_context(zh) == client->epoch)
 	{
 		client->watch_bytes -= strlen(path);
-		zk_contender_path(c, c->name, own_path);
-		if (c->in_use && c->own_watch && strcmp(own_path, path) == 0)
+		if (c->in_use && c->own_watch && is_at(c, path))
 		{
 			c->own_watch = false;
 			c->changed |= type == ZOO_CHANGED_EVENT;
