@@ -771,6 +771,8 @@ extern bool zk_connect_wanted(const ZkClient *client);
 extern bool zk_session_beginning(ZkClient *client);
 
 /* in zkio.c: why there is no connection */
+#define ZK_NOT_ZOOKEEPER \
+	"The server does not answer as a ZooKeeper server does."
 extern void zk_handle_useless(ZkClient *client, ZkError error,
 							  const char *detail);
 extern void zk_session_refused(ZkClient *client, ZkError error,
@@ -810,8 +812,25 @@ extern void zk_socket_prepare(bool may_send, int highest);
 extern void zk_socket_give_up(bool breaking);
 extern bool zk_socket_given_up(void);
 extern bool zk_socket_is_open(void);
-extern bool zk_socket_received(int fd, const void *data, size_t size,
-							   size_t got);
+extern bool zk_socket_received(int fd, void *data, size_t size);
+extern bool zk_socket_take_refusal(void);
+extern bool zk_socket_met_no_server(void);
+
+/* in packets.c: what goes over it, with the library's archive only */
+typedef enum ZkReceived
+{
+	ZK_RECEIVED_GREETING,		/* (a part of) the handshake */
+	ZK_RECEIVED_PACKET,			/* (a part of) any other packet */
+	ZK_REFUSED_GREETING,
+	ZK_REFUSED_PACKET
+} ZkReceived;
+
+extern bool zk_packets_begin(int fd);
+extern void zk_packets_end(int fd);
+extern bool zk_packets_sending(int fd, const void *data, size_t size);
+extern void zk_packets_sent(int fd, const void *data, size_t size);
+extern ZkReceived zk_packets_received(int fd, void *data, size_t size,
+									  char *why);
 
 /* in threads.c: the library's threads; the first with its archive only */
 extern bool zk_thread_completes(void);
@@ -833,6 +852,7 @@ extern bool zk_log_take(char *line, size_t size, bool *warning, int *repeats,
 						int *dropped);
 extern void zk_log_cause(ZkError error, const char *fmt,...)
 			__attribute__((format(printf, 2, 3)));
+extern void zk_log_given_up(const char *server, const char *why);
 extern ZkError zk_log_last_error(char *detail);
 extern void zk_log_clear_error(void);
 

@@ -195,6 +195,18 @@ zk_log(bool warning, const char *fmt,...)
 }
 
 /*
+ * The library is about to complain of what has a cause that it cannot tell: this.
+ * log_lock is held.
+ */
+static void
+note_cause(ZkError error, const char *text)
+{
+	snprintf(log_error, sizeof(log_error), "%s", text);
+	log_error_kind = error;
+	cause_noted = true;
+}
+
+/*
  * Log the cause of an error, which the library cannot tell, before it complains.  On the
  * thread of that complaint.
  */
@@ -209,10 +221,25 @@ zk_log_cause(ZkError error, const char *fmt,...)
 	va_end(args);
 	pthread_mutex_lock(&log_lock);
 	log_append(false, text);
-	snprintf(log_error, sizeof(log_error), "%s", text);
-	log_error_kind = error;
+	note_cause(error, text);
 	pthread_mutex_unlock(&log_lock);
-	cause_noted = true;
+}
+
+/*
+ * A connection is given up for that reason, which begins with a small letter: log it,
+ * before the library complains.  On the thread of that complaint.
+ */
+void
+zk_log_given_up(const char *server, const char *why)
+{
+	char		text[LOG_LINE_SIZE];
+
+	pthread_mutex_lock(&log_lock);
+	snprintf(text, sizeof(text), "giving up the connection to %s: %s", server, why);
+	log_append(true, text);
+	snprintf(text, sizeof(text), "The connection to %s was given up: %s.", server, why);
+	note_cause(ZK_OK, text);
+	pthread_mutex_unlock(&log_lock);
 }
 
 /*

@@ -11,15 +11,14 @@
  *			accessor races with its own thread.
  * socket, close	tell which connection is the library's, so that one can be
  *			given up that comes to nothing.
- * recv		gives up a connection over which a packet is announced that cannot be:
- *			the library would ask for memory for it, whatever the length, and
- *			never read again if there is none, as for a negative one.
+ * recv, send	have packets.c look at what comes and goes, and give up a connection
+ *			over which something comes that the library must not see.
  * adaptor_send_queue	leaves a request to zk_socket_send(), with which the thread that
  *			made it sends all that it has made in one turn.  The library would wake its
  *			I/O thread for each, by way of a pipe: a change of threads and four system
  *			calls before anything is sent.
  * send		puts the length of a packet, which the library sends alone, into one
- *			segment with the packet.
+ *			segment with the packet, too.
  *
  * With the shared library nothing of that is done.
  *
@@ -42,6 +41,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "reply.h"
 
 /*
  * The library's socket, -1 if it has none, and when it was opened.  Under
@@ -63,38 +63,22 @@ static bool closing;
 
 #ifdef ZKLOCK_STATIC_LIBRARY
 
-/*
- * The longest packet that is taken for one, in bytes.  What a server sends has no
- * limit of its own; this is a list of a million contenders.
- */
-#define MAX_PACKET		(64 * 1024 * 1024)
-
 /* Bytes of the length that stands in front of a packet. */
 #define LENGTH_WORD		4
 
 /*
- * Where in the stream of packets a connection is.  The thread that opens the
- * library's socket is the one that reads from it, so each has its own and needs no
- * lock.
- *
- * The library asks for exactly what it wants: for the answer to its handshake, of a
- * length that it knows; and then, again and again, for a length and for what
- * remains of so many bytes.  So a thread that knows how much that was, and how
- * much of it has come, knows what is asked for now, in however many pieces things
- * come.  The answer of a server older than 3.4 is one byte shorter than was
- * asked for, which shows in the next call's asking for another number of bytes.
+ * This thread's socket, as the thread that opens the library's socket is the one
+ * that reads from it; and whether requests may be sent by others, as far as it has
+ * noticed.
  */
-typedef struct Incoming
-{
-	int			fd;				/* that socket */
-	bool		begun;			/* the handshake's answer was asked for */
-	bool		established;	/* and has come */
-	size_t		left;			/* of that answer, or of a packet, to come */
-	size_t		have;			/* bytes of the next packet's length */
-	unsigned char length[LENGTH_WORD];
-} Incoming;
+static __thread int own_socket = -1;
+static __thread bool own_established;
 
-static __thread Incoming incoming = {.fd = -1};
+/* What this thread is connected to has just not answered as a server does. */
+static __thread bool own_refused;
+
+/* Who was connected to has not answered as a server does.  Cleared for a new handle. */
+static atomic_bool no_server;
 
 /* May requests be sent by the threads that make them?  Under socket_lock. */
 static bool established;
@@ -135,16 +119,21 @@ extern int	__wrap_adaptor_send_queue(zhandle_t *zh, int timeout);
 
 /*
  * As socket(), close-on-exec; and it fails with EMFILE if the library cannot do with
- * what it gets.
+ * what it gets, or with ENOMEM.
  */
 static int
 open_socket(int domain, int type, int protocol)
 {
 	int			fd = __real_socket(domain, type | SOCK_CLOEXEC, protocol);
 
-	if (fd <= max_descriptor)
+	if (fd <= max_descriptor && (fd < 0 || zk_packets_begin(fd)))
 		return fd;
 	__real_close(fd);
+	if (fd <= max_descriptor)
+	{
+		errno = ENOMEM;
+		return -1;
+	}
 	zk_log(true, "not connecting by descriptor %d: with TLS it cannot be above %d",
 		   fd, max_descriptor);
 	errno = EMFILE;
@@ -164,8 +153,8 @@ __wrap_socket(int domain, int type, int protocol)
 	last_socket = fd = open_socket(domain, type, protocol);
 	established = broken = false;
 	pthread_mutex_unlock(&socket_lock);
-	memset(&incoming, 0, sizeof(incoming));
-	incoming.fd = fd;
+	own_socket = fd;
+	own_established = false;
 	return fd;
 }
 
@@ -183,13 +172,14 @@ __wrap_close(int fd)
 		held_back = 0;
 	}
 	pthread_mutex_unlock(&socket_lock);
-	if (fd == incoming.fd)
-		incoming.fd = -1;
+	if (fd == own_socket)
+		own_socket = -1;
+	zk_packets_end(fd);
 	return __real_close(fd);
 }
 
 /*
- * A packet is asked for over that socket, so the handshake is over: requests may be
+ * A packet has come from that socket, after the handshake: requests may be
  * sent by the threads that make them.  In the order of the I/O thread, which this
  * is, the library has put the credential, and the watches that it sets anew, in
  * front of all requests by now; nobody may send before.  Over a connection by way of
@@ -206,69 +196,72 @@ establish(int fd)
 }
 
 /*
- * Take note of some bytes of a packet's length.  False if it is complete and is the
- * length of no packet.
+ * Log why the connection is given up.  I/O thread.
  */
-static bool
-note_length(const void *data, size_t size)
+static void
+log_refusal(const char *why)
 {
-	uint32_t	length;
 	char		server[80];
 
-	incoming.left = 0;
-	memcpy(incoming.length + incoming.have, data, size);
-	incoming.have += size;
-	if (incoming.have < LENGTH_WORD)
-		return true;
-	memcpy(&length, incoming.length, LENGTH_WORD);
-	incoming.left = ntohl(length);
-	incoming.have = 0;
-	if (incoming.left <= MAX_PACKET)
-		return true;
 	if (!zk_socket_peer(server, sizeof(server)))
 		server[0] = '\0';
-	zk_log(true, "giving up the connection to %s: it announces a packet of %d bytes",
-		   server, (int) ntohl(length));
-	return false;
+	zk_log_given_up(server, why);
 }
 
 /*
  * So many bytes were received from that socket, or from what came through it
- * encrypted, when so many were asked for.  False after the length of a packet that
- * cannot be; then the library is to be told of an error (EPROTO).  I/O thread.
+ * encrypted.  False if the library must not see them; then it is to be told of an
+ * error (EPROTO), closes the connection, and tries the next server.  I/O thread.
  */
 bool
-zk_socket_received(int fd, const void *data, size_t size, size_t got)
+zk_socket_received(int fd, void *data, size_t size)
 {
-	if (fd != incoming.fd)
-		return true;
-	if (!incoming.begun)
+	char		why[ZK_REPLY_WHY];
+
+	switch (zk_packets_received(fd, data, size, why))
 	{
-		incoming.begun = true;
-		incoming.left = size;
+		case ZK_RECEIVED_GREETING:
+			return true;
+		case ZK_RECEIVED_PACKET:
+			if (fd == own_socket && !own_established)
+			{
+				establish(fd);
+				own_established = true;
+			}
+			return true;
+		case ZK_REFUSED_GREETING:
+			atomic_store(&no_server, true);
+			own_refused = true;
+			break;
+		case ZK_REFUSED_PACKET:
+			break;
 	}
-	if (size == incoming.left)
-	{
-		incoming.left -= got;
-		return true;
-	}
-	if (!incoming.established)
-		establish(fd);
-	incoming.established = true;
-	return note_length(data, got);
+	log_refusal(why);
+	return false;
 }
 
 /*
- * As recv().  From the library's socket it fails with EPROTO after the length of a
- * packet that cannot be; then the library closes the connection and tries the
- * next server.  I/O thread.
+ * Has this thread been connected to something that is no server, and not told so yet?
+ * I/O thread.
+ */
+bool
+zk_socket_take_refusal(void)
+{
+	bool		refused = own_refused;
+
+	own_refused = false;
+	return refused;
+}
+
+/*
+ * As recv(); and it fails with EPROTO after what the library must not see.  I/O thread.
  */
 ssize_t
 __wrap_recv(int fd, void *data, size_t size, int flags)
 {
 	ssize_t		got = __real_recv(fd, data, size, flags);
 
-	if (got <= 0 || zk_socket_received(fd, data, size, (size_t) got))
+	if (got <= 0 || zk_socket_received(fd, data, (size_t) got))
 		return got;
 	errno = EPROTO;
 	return -1;
@@ -285,7 +278,10 @@ __wrap_send(int fd, const void *data, size_t size, int flags)
 
 	if (size == LENGTH_WORD)
 		flags |= MSG_MORE;
-	sent = __real_send(fd, data, size, flags);
+	sent = zk_packets_sending(fd, data, size) ?
+		__real_send(fd, data, size, flags) : -1;
+	if (sent > 0)
+		zk_packets_sent(fd, data, (size_t) sent);
 	fell_short |= sent != (ssize_t) size;
 	return sent;
 }
@@ -303,7 +299,7 @@ __wrap_adaptor_send_queue(zhandle_t *zh, int timeout)
 
 	pthread_mutex_lock(&socket_lock);
 	held = established && zh == handle && timeout == 0 &&
-		(incoming.fd < 0 || zk_thread_completes()) &&
+		(own_socket < 0 || zk_thread_completes()) &&
 		zoo_state(zh) == ZOO_CONNECTED_STATE;
 	if (held)
 		held_back++;
@@ -470,6 +466,7 @@ zk_socket_prepare(bool may_send, int highest)
 #ifdef ZKLOCK_STATIC_LIBRARY
 	direct = may_send;
 	max_descriptor = highest;
+	atomic_store(&no_server, false);
 #else
 	(void) may_send;
 	(void) highest;
@@ -518,4 +515,18 @@ zk_socket_is_open(void)
 	is_open = last_socket >= 0;
 	pthread_mutex_unlock(&socket_lock);
 	return is_open;
+}
+
+/*
+ * Has something answered that is no server, since the handle was opened?  Any client
+ * thread.
+ */
+bool
+zk_socket_met_no_server(void)
+{
+#ifdef ZKLOCK_STATIC_LIBRARY
+	return atomic_load(&no_server);
+#else
+	return false;
+#endif
 }

@@ -341,24 +341,30 @@ __wrap_SSL_read(SSL *ssl, void *data, int size)
 	got = __real_SSL_read(ssl, data, size);
 	if (got <= 0)
 		return judge(ssl, got);
-	if (zk_socket_received(SSL_get_fd(ssl), data, (size_t) size, (size_t) got))
+	if (zk_socket_received(SSL_get_fd(ssl), data, (size_t) got))
 		return got;
 	errno = EPROTO;
 	return -1;
 }
 
 /*
- * As SSL_write().
+ * As SSL_write(); and as send() in socket.c.
  */
 int
 __wrap_SSL_write(SSL *ssl, const void *data, int size)
 {
+	int			fd = SSL_get_fd(ssl);
 	int			sent;
 
+	if (!zk_packets_sending(fd, data, (size_t) size))
+		return -1;
 	ERR_clear_error();
 	errno = 0;
 	sent = __real_SSL_write(ssl, data, size);
-	return sent > 0 ? sent : judge(ssl, sent);
+	if (sent <= 0)
+		return judge(ssl, sent);
+	zk_packets_sent(fd, data, (size_t) sent);
+	return sent;
 }
 
 /*

@@ -394,17 +394,23 @@ zk_transport_connecting(int state)
 }
 
 /*
- * The I/O thread has made a step, which returned that: if it is its last one or it is
- * going round in circles, have the helper look.  I/O thread, without any lock.
+ * The I/O thread has made a step, which returned that: if it is its last one, it is
+ * going round in circles, or it has met something that is no server, have the helper
+ * look.  I/O thread, without any lock.
  */
 void
 zk_transport_processed(zhandle_t *zh, int rc)
 {
+	ZkClient   *client;
+
 	if (rc == ZSSLCONNECTIONERROR && zk_socket_is_open())
 		atomic_store(&stuck, true);
-	else if (rc == ZOK || rc == ZNOTHING || zoo_state(zh) != ZOO_AUTH_FAILED_STATE)
+	else if (rc == ZOK || rc == ZNOTHING ||
+			 (!zk_socket_take_refusal() && zoo_state(zh) != ZOO_AUTH_FAILED_STATE))
 		return;
-	zk_door_wake_helper(&zk_client_owner()->door);
+	client = zk_client_owner();
+	if (client != NULL)
+		zk_door_wake_helper(&client->door);
 }
 
 /*
@@ -416,7 +422,11 @@ zk_transport_look(ZkClient *client)
 {
 	char		detail[ZK_DETAIL_SIZE];
 
-	if (client->zh == NULL || client->dead || (!by_tls(client) && !by_sasl(client)))
+	if (client->zh == NULL || client->dead)
+		return;
+	if (zk_socket_met_no_server() && client->client_id.client_id == 0)
+		zk_handle_useless(client, ZK_ERR_NOT_ZOOKEEPER, ZK_NOT_ZOOKEEPER);
+	if (client->dead || (!by_tls(client) && !by_sasl(client)))
 		return;
 	zk_log_last_error(detail);
 	if (by_tls(client) && atomic_load(&stuck))

@@ -49,8 +49,6 @@
 #define MIN_TIMEOUT_MS				1000
 #define MAX_TIMEOUT_MS(asked)		(10 * (asked) + 40000)
 
-#define NOT_ZOOKEEPER	"The server does not answer as a ZooKeeper server does."
-
 /* How long to wait after an attempt that failed for a definite reason. */
 #define REOPEN_DELAY				ZK_MS(1000)
 
@@ -160,7 +158,7 @@ session_connected(ZkClient *client, zhandle_t *zh)
 	if (id->client_id == 0 || timeout_ms < MIN_TIMEOUT_MS ||
 		timeout_ms > MAX_TIMEOUT_MS(client->session_timeout_ms))
 	{
-		zk_handle_useless(client, ZK_ERR_NOT_ZOOKEEPER, NOT_ZOOKEEPER);
+		zk_handle_useless(client, ZK_ERR_NOT_ZOOKEEPER, ZK_NOT_ZOOKEEPER);
 		return;
 	}
 	if (!zk_identity_present(client, zh))
@@ -278,7 +276,7 @@ session_watcher(zhandle_t *zh, int type, int state, const char *path,
 	else if (state == ZOO_READONLY_STATE)
 	{
 		/* never asked for: no proof of anything comes from such a server */
-		zk_handle_useless(client, ZK_ERR_NOT_ZOOKEEPER, NOT_ZOOKEEPER);
+		zk_handle_useless(client, ZK_ERR_NOT_ZOOKEEPER, ZK_NOT_ZOOKEEPER);
 	}
 	else
 		session_suspended(client);

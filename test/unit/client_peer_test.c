@@ -14,6 +14,7 @@
  */
 #define THREADED				/* the library's synchronous functions, too */
 
+#include <assert.h>
 #include <sys/wait.h>
 
 #include "client_proxied.h"
@@ -151,15 +152,51 @@ test_connect(void)
 }
 
 /*
- * An answer to no request is an assertion of the library's, which would end
- * the process.  Runs in a process of its own, and returns the number of the
+ * An answer to no request, and to the wrong one, ends the connection and nothing else.
+ */
+static void
+test_nonsense(const void *packet, size_t size, const char *what)
+{
+	char		node[128];
+	ZkContenderId id;
+	ZkSessionStatus before;
+	ZkSessionStatus status;
+	ZkTime		deadline = zk_now() + DEADLINE;
+
+	node_path(node, "nonsense");
+	id = acquire(node, ZK_EXCLUSIVE);
+	zk_client_status(client, &before);
+	proxy_inject(packet, size);
+	do
+	{
+		wait_event();
+		zk_client_status(client, &status);
+	} while (status.reconnects == before.reconnects && zk_now() < deadline);
+	ok(status.reconnects > before.reconnects && wait_session(ZK_SESSION_CONNECTED), "%s ends the connection (S220)", what);
+	ok(zk_contender_lease_runs(client, id), "%s: a lock is held on", what);
+	ok(release(id), "%s: and released", what);
+}
+
+/*
+ * A failed check of the library, which would end the process: another thread fails one
+ * as the library would.
+ */
+static void *
+fail_check(void *arg)
+{
+	(void) arg;
+	assert(!"a check of the library");
+	return NULL;
+}
+
+/*
+ * Runs in a process of its own, and returns the number of the
  * first thing that went wrong.
  */
 static int
 be_poisoned(void)
 {
-	static const char nonsense[] = "\0\0\0\x10" "\0\0\0\1"
-		"\0\0\0\0\0\0\0\1" "\0\0\0\0";
+	pthread_t	thread;
 	ZkContenderId id;
 	ZkContenderStatus status;
 	ZkSessionStatus session;
@@ -176,7 +213,8 @@ be_poisoned(void)
 	id = acquire(node, ZK_EXCLUSIVE);
 	if (!zk_contender_lease_runs(client, id))
 		return 2;
-	proxy_inject(nonsense, 20);
+	if (zk_thread_create(&thread, fail_check, NULL) != 0)
+		return 9;
 	if (!wait_state(id, ZK_LOST, &status) || status.loss != ZK_LOST_POISONED)
 		return 3;
 	if (zk_contender_lease_runs(client, id))
@@ -224,6 +262,11 @@ main(void)
 	if (!open_proxied())
 		return 1;
 	start_client(proxied, TIMEOUT_MS);
+	test_nonsense("\0\0\0\x10" "\0\0\0\1" "\0\0\0\0\0\0\0\1" "\0\0\0\0", 20,
+				  "an answer to no request");
+	test_nonsense("\0\0\0\x10" "\xff\xff\xff\xfc" "\0\0\0\0\0\0\0\0" "\0\0\0\0", 20,
+				  "an answer to no credential");
+	test_nonsense("\0\0\0\4" "\0\0\0\1", 8, "a packet without a header");
 	test_stop_frozen();
 	test_fake_peer(http_answer, sizeof(http_answer) - 1, "an HTTP server");
 	test_fake_peer(zero_answer, sizeof(zero_answer), "a timeout of 0");

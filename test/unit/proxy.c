@@ -43,6 +43,16 @@
 /* The types of requests that are not counted: below 0 is the session's end. */
 #define PING_TYPE	11
 
+/* As many requests are remembered as are answered within a moment. */
+#define MAX_ASKED	256
+
+/* A request, by its number. */
+typedef struct Asked
+{
+	int32_t		xid;
+	int32_t		type;
+} Asked;
+
 /* One direction of a connection. */
 typedef struct Stream
 {
@@ -62,6 +72,7 @@ typedef struct Link
 	bool		severed;		/* forward no request, cut when all are answered */
 	bool		doomed;			/* cut before the reply to doomed_xid */
 	int32_t		doomed_xid;
+	Asked		asked[MAX_ASKED];	/* the last requests, in a ring */
 	Stream		to_server;
 	Stream		to_client;
 } Link;
@@ -86,6 +97,7 @@ static struct
 	int			cuts;
 	const void *answer;
 	size_t		answer_size;
+	ProxyAlter	alter;
 	Link		links[MAX_LINKS];
 }			proxy = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -194,7 +206,45 @@ handle_request(Link *link, const unsigned char *packet, size_t size)
 		return false;
 	}
 	link->unanswered++;
+	if (link->to_server.packets > 0 && size >= 12)
+		link->asked[link->to_server.packets % MAX_ASKED] =
+			(Asked) {.xid = read_int(packet + 4),.type = read_int(packet + 8)};
 	return forward(link, &link->to_server, packet, size);
+}
+
+/*
+ * What kind of packet is this, that goes to the client?
+ */
+static int
+kind_of(const Link *link, int32_t xid)
+{
+	if (link->to_client.packets == 0)
+		return PROXY_HANDSHAKE;
+	if (xid != EVENT_XID)
+		for (int i = 0; i < MAX_ASKED; i++)
+			if (link->asked[i].xid == xid)
+				return link->asked[i].type;
+	return PROXY_EVENT;
+}
+
+/*
+ * Forward a reply or an event, as it is to be.  False if the link is closed.
+ */
+static bool
+forward_altered(Link *link, const unsigned char *packet, size_t size, int32_t xid)
+{
+	unsigned char *altered;
+	bool		open;
+
+	if (proxy.alter == NULL)
+		return forward(link, &link->to_client, packet, size);
+	altered = malloc(size + PROXY_ALTER_ROOM);
+	if (altered == NULL)
+		abort();
+	size = proxy.alter(kind_of(link, xid), packet, size, altered);
+	open = forward(link, &link->to_client, altered, size);
+	free(altered);
+	return open;
 }
 
 /*
@@ -210,7 +260,7 @@ handle_reply(Link *link, const unsigned char *packet, size_t size)
 		cut_link(link);
 		return false;
 	}
-	if (!forward(link, &link->to_client, packet, size))
+	if (!forward_altered(link, packet, size, xid))
 		return false;
 	if (xid != EVENT_XID)
 		link->unanswered--;
@@ -506,6 +556,14 @@ proxy_inject(const void *bytes, size_t size)
 	for (int i = 0; i < MAX_LINKS; i++)
 		if (proxy.links[i].to_server.from >= 0)
 			send_all(proxy.links[i].to_server.from, bytes, size);
+	change_end();
+}
+
+void
+proxy_alter(ProxyAlter alter)
+{
+	change_begin();
+	proxy.alter = alter;
 	change_end();
 }
 

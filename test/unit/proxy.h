@@ -67,6 +67,24 @@ extern int	proxy_cuts(void);
  */
 extern void proxy_inject(const void *bytes, size_t size);
 
+/* What answers no request that proxy_alter() could name by its type. */
+#define PROXY_HANDSHAKE		(-1000)
+#define PROXY_EVENT			(-1001)
+
+/* By how many bytes what is sent in place of a packet may be longer. */
+#define PROXY_ALTER_ROOM	256
+
+/*
+ * What to send in place of a packet to the client: its bytes, the length in front, and the
+ * type of the request that it answers.  Fills in altered and returns how many
+ * bytes that is.  On the thread of the proxy.
+ */
+typedef size_t (*ProxyAlter) (int type, const unsigned char *packet,
+							  size_t size, unsigned char *altered);
+
+/* Have that done with all packets to clients; with NULL none is altered. */
+extern void proxy_alter(ProxyAlter alter);
+
 /*
  * Be no ZooKeeper: answer the first packet of who connects from now on with
  * these bytes (static), and the rest with nothing.  NULL: be a proxy again.
