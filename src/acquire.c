@@ -143,8 +143,9 @@ check_failure(LockCall *call, const LockWait *wait)
  * Look where a contender stands: ZK_LEASE_RUNS if the caller may be told that it
  * was granted; ZK_LEASE_LAPSED if not yet, be it that its lease is over and a proof
  * was asked for; ZK_LEASE_LOST if all have to queue anew, which they have as well
- * if so much time has passed since the grant that it is lost again (S3).  Throws
- * as check_failure().
+ * if so much time has passed since the grant that it is lost again (S3).  Who is
+ * granted a lock and has it broken before the call is over is still a waiter, and ends
+ * as one: throws 57000 then, else as check_failure().
  */
 static ZkLease
 look_at(LockCall *call, LockWait *wait)
@@ -157,6 +158,9 @@ look_at(LockCall *call, LockWait *wait)
 	else if (wait->status.state == ZK_HELD || wait->status.state == ZK_LOST)
 	{
 		lease = zklock_lease_judge(wait->id, &wait->status);
+		if (lease == ZK_LEASE_LOST && wait->status.loss == ZK_LOST_BROKEN)
+			zklock_report_error(ZK_ERR_BROKEN, wait->status.detail,
+								zklock_wait_failure(call), wait->lock->path);
 		if (lease == ZK_LEASE_LAPSED && !wait->renewed)
 			zk_client_renew(zklock_client);
 		wait->renewed |= lease == ZK_LEASE_LAPSED;

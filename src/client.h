@@ -121,7 +121,7 @@ typedef enum RequestKind
 	REQ_MARKS,					/* the marks of its holders */
 	REQ_MARK,					/* the own mark, made or deleted */
 	REQ_WATCH,					/* the one to wait for */
-	REQ_ANNOUNCE,				/* that it is no waiter any more, to the next */
+	REQ_REWRITE,				/* that it is no waiter any more, to the next */
 	REQ_DELETE,					/* the contender */
 	REQ_DOWNGRADE,				/* exclusive to shared, a multi */
 	REQ_RENEW,					/* a multi of checks */
@@ -244,7 +244,9 @@ typedef struct Contender
 	bool		grouped;		/* created in one transaction with others */
 	bool		watch_all;		/* waits for any of several (permit.c) */
 	bool		own_ahead;		/* and all of them are our own (likewise) */
-	bool		announce;		/* somebody behind may take it for a waiter */
+	bool		rewrite;		/* its data is to be written once more: somebody
+								 * behind may take it for a waiter, or a revocation
+								 * has wiped it out */
 	bool		reading;		/* granted, but the record is to be read first */
 	bool		record_known;	/* it was, since the queue was listed */
 	bool		recording;		/* the multi-op on its way writes the record */
@@ -258,7 +260,7 @@ typedef struct Contender
 	uint16_t	parent_len;		/* bytes of the path of the container to create */
 	uint32_t	incarnation;	/* bumped with each new identity (base) */
 	uint32_t	watch_serial;	/* of the REQ_OWN on its way; 0 for none */
-	uint32_t	announce_serial;	/* likewise of the REQ_ANNOUNCE */
+	uint32_t	rewrite_serial; /* likewise of the REQ_REWRITE */
 	int32_t		version;		/* of its data, as last seen; -1 if that may not
 								 * be read */
 	int32_t		watched_version;	/* likewise of the one watched (permit.c) */
@@ -640,7 +642,6 @@ extern bool zk_send_watch(ZkClient *client, int slot, const char *path,
 extern void zk_watch_failed(ZkClient *client, int slot, int rc,
 							const char *path);
 extern void zk_permit_watch_more(ZkClient *client, int slot);
-extern void zk_permit_announce(ZkClient *client, int slot);
 
 /* in recorder.c: the record of its lock */
 extern bool zk_record_due(ZkClient *client, const Contender *contender);
@@ -713,6 +714,7 @@ extern ZkTime zk_lease_next_timer(ZkClient *client);
 
 /* in own.c: what others do to our contenders */
 extern void zk_own_watch(ZkClient *client, int slot);
+extern void zk_own_rewrite(ZkClient *client, int slot);
 extern ZkTime zk_own_watch_due(const ZkClient *client);
 extern void zk_own_watches_gone(ZkClient *client);
 

@@ -121,7 +121,7 @@ zk_contender_advance(ZkClient *client, int slot)
 	Contender  *c = &client->contenders[slot];
 
 	zk_own_watch(client, slot);
-	zk_permit_announce(client, slot);
+	zk_own_rewrite(client, slot);
 	if (!c->in_use || c->pending > 0)
 		return;
 	if (c->retry_at <= zk_now())
@@ -248,7 +248,7 @@ zk_contenders_handle_closed(ZkClient *client)
 		if (!c->in_use)
 			continue;
 		c->pending = 0;
-		c->announce_serial = 0;
+		c->rewrite_serial = 0;
 		c->proving = c->reading = false;
 		zk_marks_forget(c);
 		if (c->state == ZK_WATCHING)

@@ -191,8 +191,8 @@ zk_contender_new_name(ZkClient *client, Contender *c)
 	char		uuid[ZK_UUID_SIZE];
 
 	c->incarnation++;
-	c->own_watch = c->changed = c->revoked = c->announce = false;
-	c->watch_serial = c->announce_serial = 0;
+	c->own_watch = c->changed = c->revoked = c->rewrite = false;
+	c->watch_serial = c->rewrite_serial = 0;
 	c->version = 0;
 	c->watch_at = zk_now() + ZK_WATCH_DELAY;
 	make_uuid(uuid);

@@ -551,6 +551,7 @@ loss_sentence(const ZkContenderStatus *status)
 		case ZK_LOST_POISONED:
 			return "The ZooKeeper client library has failed in this backend.";
 		case ZK_LOST_CONTENDER:
+		case ZK_LOST_BROKEN:
 		case ZK_NOT_LOST:
 			break;
 	}

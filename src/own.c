@@ -7,7 +7,8 @@
  *
  * - whoever deletes it says nothing else;
  * - a co-operative revocation writes "__REVOKE__" into it, as Curator's Revoker
- *	 does (the revocable lock of the ZooKeeper recipes);
+ *	 does (the revocable lock of the ZooKeeper recipes).  That wipes out what says
+ *	 whose the contender is, so its owner writes it again;
  * - zk_lock_break() writes who broke it, and deletes it when its owner has not
  *	 done so a moment later (break.c).  So an owner that is there gives the lock
  *	 up before anybody else is granted it, and can say why.
@@ -33,6 +34,12 @@
 /* Requests left to those who want locks while many watches are being set. */
 #define WATCH_RESERVE	16
 
+/* How the data of a contender ends, in place of a brace, when it is revoked. */
+#define REVOKED_MEMBER	",\"revoked\":true}"
+
+/* Room for that behind all data of ours. */
+#define OWN_DATA_SIZE	(ZK_OWNER_SIZE + sizeof(REVOKED_MEMBER))
+
 static void own_watcher(zhandle_t *zh, int type, int state, const char *path,
 						void *context);
 
@@ -54,7 +61,7 @@ broken(ZkClient *client, int slot, const char *data, int len)
 	detail[used] = '\0';
 
 	if (client->contenders[slot].state == ZK_HELD)
-		zk_contender_lose(client, slot, ZK_LOST_CONTENDER, detail);
+		zk_contender_lose(client, slot, ZK_LOST_BROKEN, detail);
 	else
 		zk_contender_fail(client, slot, ZK_ERR_BROKEN, "%s", detail);
 }
@@ -71,8 +78,11 @@ data_changed(ZkClient *client, int slot, const char *data, int len)
 	if (zk_begins_with(data, len, ZK_BREAK_PREFIX))
 		broken(client, slot, data, len);
 	else if (len == (int) strlen(ZK_REVOCATION) &&
-			 zk_begins_with(data, len, ZK_REVOCATION) && !c->revoked)
+			 zk_begins_with(data, len, ZK_REVOCATION))
 	{
+		c->rewrite = true;
+		if (c->revoked)
+			return;
 		c->revoked = true;
 		zk_contender_publish(client, slot, true);
 	}
@@ -98,7 +108,7 @@ not_there(ZkClient *client, int slot)
 	else if (c->changed)
 	{
 		zk_contender_forget(c);
-		zk_contender_lose(client, slot, ZK_LOST_CONTENDER,
+		zk_contender_lose(client, slot, ZK_LOST_BROKEN,
 						  "Its contender was changed and then deleted by somebody else, as zk_lock_break() does.");
 	}
 	else
@@ -107,14 +117,38 @@ not_there(ZkClient *client, int slot)
 }
 
 /*
- * Are these the data that the contender was created with?  Then nobody else has
- * changed it, but ourselves (zk_permit_announce).
+ * Write down what the contender's data should be: what it was created with, and
+ * once it is revoked, that it is.  data has OWN_DATA_SIZE bytes.  Returns the length,
+ * -1 if it is not data of ours, which has an object that is shorter.
+ */
+static int
+own_data(const Contender *c, char *data)
+{
+	int			len = c->owner_len;
+
+	if (len == 0 || len >= ZK_OWNER_SIZE)
+		return -1;
+	memcpy(data, c->owner, (size_t) len);
+	if (!c->revoked || data[len - 1] != '}')
+		return len;
+	memcpy(data + len - 1, REVOKED_MEMBER, sizeof(REVOKED_MEMBER) - 1);
+	return len + (int) sizeof(REVOKED_MEMBER) - 2;
+}
+
+/*
+ * Is this what the contender's data should be, or was before it was revoked?  Then
+ * nobody else has changed it, but ourselves (zk_own_rewrite).
  */
 static bool
 has_own_data(const Contender *c, const char *data, int len)
 {
-	return len > 0 && len == c->owner_len &&
-		memcmp(data, c->owner, (size_t) len) == 0;
+	char		own[OWN_DATA_SIZE];
+
+	if (len <= 0)
+		return false;
+	if (len == c->owner_len && memcmp(data, c->owner, (size_t) len) == 0)
+		return true;
+	return len == own_data(c, own) && memcmp(data, own, (size_t) len) == 0;
 }
 
 /*
@@ -151,7 +185,7 @@ on_own(int rc, const char *value, int value_len, const struct Stat *stat,
 		}
 		else if (rc != ZOK)
 			c->watch_at = zk_now() + ZK_WATCH_DELAY;
-		if (c->announce)
+		if (c->rewrite)
 			zk_contender_touch(client, request.which);
 	}
 	zk_engine_leave(client);
@@ -283,5 +317,75 @@ zk_own_watches_gone(ZkClient *client)
 		client->contenders[i].watch_serial = 0;
 		if (client->contenders[i].watch_at < INT64_MAX)
 			client->contenders[i].watch_at = 0;
+	}
+}
+
+/*
+ * The answer to the rewriting.  If somebody else has written into the contender
+ * meanwhile that is to be read first, lest it is lost.
+ */
+static void
+on_rewrite(int rc, const struct Stat *stat, const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+	Contender  *c;
+
+	if (client == NULL)
+		return;
+	c = &client->contenders[request.which];
+	if (c->in_use && c->rewrite_serial == request.serial)
+	{
+		c->rewrite_serial = 0;
+		c->rewrite = rc != ZOK && rc != ZNONODE && rc != ZNOAUTH;
+		if (rc == ZOK)
+			c->version = stat->version;
+		else if (rc == ZBADVERSION)
+		{
+			c->own_watch = false;
+			c->watch_at = 0;
+		}
+		else if (c->rewrite)
+			zk_contender_retry(client, c);
+		zk_contender_touch(client, request.which);
+	}
+	zk_engine_leave(client);
+}
+
+/*
+ * Write the contender's own data into it once more if that is to be done, and can
+ * be now: because others may take a holder for a waiter (permit.c), or because a
+ * revocation has taken the place of what says whose the contender is.
+ */
+void
+zk_own_rewrite(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+	void	   *context;
+	char		path[ZK_CONTENDER_PATH_SIZE];
+	char		own[OWN_DATA_SIZE];
+	const char *data = own;
+	int			len;
+
+	if (!c->rewrite || !c->in_use || c->unwanted || c->name[0] == '\0' ||
+		c->rewrite_serial != 0 || c->watch_serial != 0 ||
+		!client->connected || atomic_load(&zk_poisoned) ||
+		c->retry_at > zk_now() || !zk_requests_available(client, 1))
+		return;
+	len = own_data(c, own);
+	if (len < 0)
+	{
+		data = c->owner;
+		len = c->owner_len;
+	}
+	zk_contender_path(c, c->name, path);
+	context = zk_request_begin(client, REQ_REWRITE, slot);
+	if (zoo_aset(client->handle, path, data, len, c->version, on_rewrite,
+				 context) == ZOK)
+		c->rewrite_serial = client->last_serial;
+	else
+	{
+		zk_request_undo(client, context);
+		zk_contender_retry(client, c);
 	}
 }

@@ -299,7 +299,7 @@ evaluate(ZkClient *client, int slot, const struct String_vector *list)
 	switch (verdict.decision)
 	{
 		case ZK_DECIDE_GRANTED:
-			c->announce = verdict.announce;
+			c->rewrite = verdict.announce;
 			zk_contender_grant(client, slot);
 			break;
 		case ZK_DECIDE_WAIT:

@@ -195,6 +195,10 @@ downgrade_done(ZkClient *client, Contender *c)
 	if (c->marking.own == MARK_UNKNOWN)
 		c->marking.own = MARK_THERE;
 	client->contenders[partner].successor = ZK_NO_SLOT;
+	c->owner = client->contenders[partner].owner;
+	c->owner_len = client->contenders[partner].owner_len;
+	client->contenders[partner].owner = NULL;
+	client->contenders[partner].owner_len = 0;
 	zk_contender_forget(&client->contenders[partner]);
 	zk_contender_end(client, partner, true);
 	zk_door_wake_helper(&client->door); /* its lease can be renewed now */

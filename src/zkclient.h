@@ -157,6 +157,7 @@ typedef enum ZkLoss
 	ZK_NOT_LOST,
 	ZK_LOST_EXPIRED,			/* the ZooKeeper session has expired */
 	ZK_LOST_CONTENDER,			/* the contender is gone */
+	ZK_LOST_BROKEN,				/* likewise: it was broken (zk_queue_break) */
 	ZK_LOST_LEASE,				/* not proved in time */
 	ZK_LOST_POISONED			/* the client can prove nothing any more */
 } ZkLoss;
