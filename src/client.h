@@ -110,6 +110,7 @@ typedef struct ZkHeard
 typedef enum RequestKind
 {
 	REQ_FREE,
+	REQ_FORGOTTEN,				/* nobody waits for the answer any more */
 	REQ_CREATE,					/* the contender */
 	REQ_GROUP,					/* a group of contenders, a multi */
 	REQ_LIST,					/* the queue, to find its place */
@@ -466,6 +467,8 @@ struct ZkClient
 								 * comes from a handle that was given up */
 	bool		connected;		/* requests may be sent */
 	bool		dead;			/* the handle is of no use: close it */
+	bool		leaving;		/* nothing is begun any more (farewell.c) */
+	ZkTime		leave_by;		/* until then something is waited for, if so */
 	bool		close_wanted;	/* a contender can be deleted in no other way */
 	clientid_t	client_id;		/* of the session; client_id 0 for none */
 	int			timeout_ms;		/* negotiated, or asked for before that */
@@ -655,7 +658,8 @@ extern void zk_record_conflict(ZkClient *client, int slot, int err);
 extern void zk_record_verify(Contender *contender);
 extern void zk_record_move(Contender *to, Contender *from);
 extern void zk_send_record(ZkClient *client, int slot);
-extern void zk_farewell(ZkClient *client, DoorNews *news);
+extern bool zk_record_farewell(ZkClient *client, const Contender *contender);
+extern bool zk_record_run_due(ZkClient *client, const Contender *contender);
 extern void zk_record_errand_advance(ZkClient *client);
 extern void zk_record_send_above(ZkClient *client, int slot, char *path,
 								 size_t len, string_completion_t completion);
@@ -765,6 +769,10 @@ extern void zk_errand_advance(ZkClient *client);
 extern void zk_errand_restart(ZkClient *client);
 extern ZkTime zk_errand_due(const ZkClient *client);
 
+/* in farewell.c: what is still to be done at the end */
+extern bool zk_farewell_goes_on(ZkClient *client, const DoorNews *news);
+extern ZkTime zk_farewell_timer(const ZkClient *client, ZkTime next);
+
 /* in patience.c: for how long a server is waited for */
 extern ZkTime zk_patience_due(const ZkClient *client);
 extern void zk_patience_check(ZkClient *client);
@@ -812,6 +820,8 @@ extern ZkTime zk_socket_connecting_since(ZkTime disconnected_at);
 extern bool zk_socket_break_connection(void);
 extern void zk_socket_prepare(bool may_send, int highest);
 extern void zk_socket_give_up(bool breaking);
+extern void zk_socket_part(bool connected);
+extern bool zk_socket_hears_out(void);
 extern bool zk_socket_given_up(void);
 extern bool zk_socket_is_open(void);
 extern bool zk_socket_received(int fd, void *data, size_t size);

@@ -137,6 +137,8 @@ zk_contender_advance(ZkClient *client, int slot)
 	if (!client->connected || atomic_load(&zk_poisoned) ||
 		c->retry_at != 0 || !zk_requests_available(client, 3))
 		return;
+	if (client->leaving && !(c->unwanted && zk_record_farewell(client, c)))
+		return;					/* it goes with the session */
 
 	if (c->unwanted)
 	{

@@ -37,12 +37,6 @@
 /* Requests left to those who want locks while a record is read for the backend. */
 #define READ_RESERVE	1
 
-/* How often to look whether the last records are written. */
-#define STOP_POLL		ZK_MS(1)
-
-/* A question about a contender. */
-typedef bool (*ContenderTest) (ZkClient *client, const Contender *c);
-
 static void
 record_path(const Contender *c, char *path)
 {
@@ -108,8 +102,8 @@ zk_record_due(ZkClient *client, const Contender *c)
 /*
  * Is that the end of a run?
  */
-static bool
-run_end_due(ZkClient *client, const Contender *c)
+bool
+zk_record_run_due(ZkClient *client, const Contender *c)
 {
 	ZkRecord	note;
 
@@ -132,7 +126,7 @@ zk_record_end_pending(ZkClient *client, const Contender *c)
 		const Contender *other = &client->contenders[i];
 
 		if (other->in_use && other->unwanted && strcmp(other->node, c->node) == 0 &&
-			run_end_due(client, other))
+			zk_record_run_due(client, other))
 			return true;
 	}
 	return false;
@@ -445,101 +439,12 @@ zk_record_move(Contender *to, Contender *from)
  * to be written, or a mark to be deleted, its own or that of the one whose place it
  * is to take?
  */
-static bool
-needs_farewell(ZkClient *client, const Contender *c)
+bool
+zk_record_farewell(ZkClient *client, const Contender *c)
 {
 	return zk_record_due(client, c) || zk_mark_to_go(c) ||
 		(c->partner != ZK_NO_SLOT && c->end == ZK_NONE &&
 		 zk_mark_to_go(&client->contenders[c->partner]));
-}
-
-/*
- * The client is about to be stopped: end the contenders of which that is so.
- */
-static void
-end_all(ZkClient *client)
-{
-	for (int i = 0; i < client->used; i++)
-	{
-		const Contender *c = &client->contenders[i];
-
-		if (c->in_use && !c->abandoned && c->successor == ZK_NO_SLOT &&
-			needs_farewell(client, c))
-			zk_contender_end(client, i, true);
-	}
-}
-
-/*
- * Is there a contender left that is on its way out and of which that is so?
- */
-static bool
-any_leaving(ZkClient *client, ContenderTest is_so)
-{
-	for (int i = 0; i < client->used; i++)
-	{
-		const Contender *c = &client->contenders[i];
-
-		if (c->in_use && c->unwanted && c->name[0] != '\0' && is_so(client, c))
-			return true;
-	}
-	return false;
-}
-
-/*
- * Is there one left that is to be ended so, and a connection?
- */
-static bool
-farewells_left(ZkClient *client)
-{
-	return client->connected && any_leaving(client, needs_farewell);
-}
-
-/*
- * Is there one left that has the end of a run to write, with or without a connection?
- */
-static bool
-runs_left(ZkClient *client)
-{
-	return any_leaving(client, run_end_due);
-}
-
-/*
- * Wait until something is over, but no longer than until then.
- */
-static void
-wait_while(ZkClient *client, DoorNews *news, ZkTime until,
-		   bool (*going_on) (ZkClient *client))
-{
-	bool		left;
-
-	do
-	{
-		pthread_mutex_lock(&client->engine_lock);
-		left = going_on(client);
-		zk_engine_leave(client);
-		if (left)
-			zk_door_wait(&client->door, zk_now() + STOP_POLL, news);
-		zk_errand_clear(&news->errand);
-	} while (left && zk_now() < until && !atomic_load(&zk_poisoned));
-}
-
-/*
- * The backend has said its last word: write the records that are to be written, and
- * delete the marks.  But first have a session that is just beginning, to close it.
- *
- * The end of a run has more time than the rest, and may outlast a connection: closing the
- * session without it would give the lock to somebody who runs it again.  Helper thread, without
- * engine_lock.
- */
-void
-zk_farewell(ZkClient *client, DoorNews *news)
-{
-	wait_while(client, news, news->stop_by, zk_session_beginning);
-	pthread_mutex_lock(&client->engine_lock);
-	end_all(client);
-	zk_engine_leave(client);
-	wait_while(client, news, news->stop_by, farewells_left);
-	wait_while(client, news, news->runs_by, runs_left);
 }
 
 static void

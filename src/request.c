@@ -23,6 +23,7 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <poll.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -49,7 +50,7 @@ make_context(unsigned int index, uint32_t serial)
 }
 
 /*
- * Could a client become the one with the handle, as things are?  Helper thread.
+ * Could a client become the one with the handle, as things are?  Any thread.
  */
 bool
 zk_client_may_claim(void)
@@ -86,6 +87,16 @@ zk_client_disclaim(void)
 	pthread_mutex_lock(&owner_lock);
 	owner = NULL;
 	pthread_mutex_unlock(&owner_lock);
+}
+
+void
+zk_clients_await_close(int timeout_ms)
+{
+	ZkTime		deadline = zk_now() + ZK_MS(timeout_ms);
+
+	while (!zk_client_may_claim() && !atomic_load(&zk_poisoned) &&
+		   zk_now() < deadline)
+		poll(NULL, 0, 1);
 }
 
 /*
@@ -173,15 +184,19 @@ zk_request_end(const void *context, Request *request)
 	ZkClient   *client = zk_client_enter();
 	Request    *found = find_request(client, context);
 
-	if (found == NULL)
+	request->kind = REQ_FORGOTTEN;
+	if (found != NULL)
 	{
-		zk_engine_leave(client);
-		return NULL;
+		*request = *found;
+		found->kind = REQ_FREE;
+		client->free_requests++;
+		if (client->leaving)
+			zk_door_wake_helper(&client->door); /* it waits for just this */
 	}
-	*request = *found;
-	found->kind = REQ_FREE;
-	client->free_requests++;
-	return client;
+	if (request->kind != REQ_FORGOTTEN)
+		return client;
+	zk_engine_leave(client);
+	return NULL;
 }
 
 /*
@@ -241,7 +256,9 @@ zk_requests_forget(ZkClient *client)
 }
 
 /*
- * The answers to what was asked for an errand are wanted no more.  engine_lock.
+ * The answers to what was asked for an errand are wanted no more.  They will come
+ * nevertheless, and until then these requests count as those that are on their way.
+ * engine_lock.
  */
 void
 zk_requests_forget_errand(ZkClient *client)
@@ -254,8 +271,7 @@ zk_requests_forget_errand(ZkClient *client)
 			request->kind != REQ_BREAK && request->kind != REQ_TREE &&
 			request->kind != REQ_READ_INQUIRY)
 			continue;
-		request->kind = REQ_FREE;
-		client->free_requests++;
+		request->kind = REQ_FORGOTTEN;
 	}
 }
 
@@ -267,10 +283,8 @@ zk_requests_forget_publish(ZkClient *client)
 {
 	for (int i = 0; i < ZK_MAX_IN_FLIGHT; i++)
 	{
-		if (client->requests[i].kind != REQ_PUBLISH)
-			continue;
-		client->requests[i].kind = REQ_FREE;
-		client->free_requests++;
+		if (client->requests[i].kind == REQ_PUBLISH)
+			client->requests[i].kind = REQ_FORGOTTEN;
 	}
 }
 

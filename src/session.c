@@ -225,6 +225,21 @@ static const ErrorMeaning error_meanings[] = {
 };
 
 /*
+ * Has the client a ZooKeeper session?  Not known if one of its functions was
+ * interrupted.
+ */
+static bool
+has_session(ZkClient *client)
+{
+	ZkSessionStatus status;
+
+	if (zk_client_interrupted(client))
+		return false;
+	zk_client_status(client, &status);
+	return status.session_id != 0;
+}
+
+/*
  * Exit callback: close the ZooKeeper session, so that others need not wait
  * for it to expire.  An on_proc_exit callback, not before_shmem_exit: by now
  * the transaction has aborted, so nobody is let in before its end.  Does
@@ -234,13 +249,20 @@ static void
 stop_at_exit(int code, Datum arg)
 {
 	ZkClient   *client = zklock_client;
+	bool		to_close;
 
 	(void) code;
 	(void) arg;
-	if (client == NULL || MyProcPid != (int) getpid())
+	if (MyProcPid != (int) getpid())
 		return;
+	to_close = client != NULL && has_session(client);
 	zklock_client = NULL;
-	(void) zk_client_stop_at_exit(client, EXIT_PATIENCE_MS);
+	if (client == NULL || zk_client_stop_at_exit(client, EXIT_PATIENCE_MS))
+		zk_clients_await_close(EXIT_PATIENCE_MS);	/* those before it */
+	else if (to_close)
+		ereport(LOG,
+				(errmsg("could not close the ZooKeeper session in time"),
+				 errdetail("What it holds is free for others when it expires, if not before.")));
 }
 
 /*

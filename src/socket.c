@@ -11,6 +11,7 @@
  *			accessor races with its own thread.
  * socket, close	tell which connection is the library's, so that one can be
  *			given up that comes to nothing.
+ * close	hears out the server when the session was closed: see hear_out().
  * recv, send	have packets.c look at what comes and goes, and give up a connection
  *			over which something comes that the library must not see.
  * adaptor_send_queue	leaves a request to zk_socket_send(), with which the thread that
@@ -35,6 +36,7 @@
 #include <limits.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -62,6 +64,9 @@ static bool broken;
 static bool closing;
 
 #ifdef ZKLOCK_STATIC_LIBRARY
+
+/* How long a server may take to say its last word. */
+#define LAST_WORD_TIME	ZK_MS(500)
 
 /* Bytes of the length that stands in front of a packet. */
 #define LENGTH_WORD		4
@@ -95,6 +100,9 @@ static int	max_descriptor = INT_MAX;
  * closed, so the handle is there while there are any.  Under socket_lock.
  */
 static int	held_back;
+
+/* The handle that this thread closes is connected: the server is told. */
+static __thread bool parting;
 
 /* Something has not been sent by this thread, or not in full. */
 static __thread bool fell_short;
@@ -159,11 +167,40 @@ __wrap_socket(int domain, int type, int protocol)
 }
 
 /*
+ * The server was told that the session is closed; wait until it closes the connection,
+ * which it does when that is done, and throw away what it says until then.  If a socket
+ * is closed with something left to be read, or something comes later, the server's kernel
+ * gets a reset, and forgets what the server has not read yet: that word, as the last of
+ * all.  The library waits for something to come, whatever it is.
+ */
+static void
+hear_out(int fd)
+{
+	struct pollfd pfd = {.fd = fd,.events = POLLIN};
+	ZkTime		deadline = zk_now() + LAST_WORD_TIME;
+	ZkTime		left;
+	char		data[4096];
+
+	while ((left = deadline - zk_now()) > 0 &&
+		   poll(&pfd, 1, (int) (left / 1000) + 1) > 0 &&
+		   __real_recv(fd, data, sizeof(data), MSG_DONTWAIT) > 0)
+		;
+}
+
+/*
  * As close(); if it is that socket, it is the library's no longer.
  */
 int
 __wrap_close(int fd)
 {
+	bool		is_last = parting;
+
+	pthread_mutex_lock(&socket_lock);
+	is_last &= fd == last_socket;
+	pthread_mutex_unlock(&socket_lock);
+	if (is_last)
+		hear_out(fd);
+
 	pthread_mutex_lock(&socket_lock);
 	if (fd == last_socket)
 	{
@@ -487,6 +524,33 @@ zk_socket_give_up(bool breaking)
 	if (breaking && last_socket >= 0)
 		shutdown(last_socket, SHUT_RDWR);
 	pthread_mutex_unlock(&socket_lock);
+}
+
+/*
+ * Is the handle that this thread is about to close connected, so that the server is
+ * told?  False when it is closed.  Helper.
+ */
+void
+zk_socket_part(bool connected)
+{
+#ifdef ZKLOCK_STATIC_LIBRARY
+	parting = connected;
+#else
+	(void) connected;
+#endif
+}
+
+/*
+ * Is the server heard out when a handle is closed, whatever is under way then?
+ */
+bool
+zk_socket_hears_out(void)
+{
+#ifdef ZKLOCK_STATIC_LIBRARY
+	return true;
+#else
+	return false;
+#endif
 }
 
 /*

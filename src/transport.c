@@ -370,7 +370,9 @@ zk_transport_close(ZkClient *client, zhandle_t *zh)
 {
 	if (by_tls(client))
 		zk_socket_give_up(zk_transport_connecting(zoo_state(zh)));
+	zk_socket_part(zoo_state(zh) == ZOO_CONNECTED_STATE);
 	zookeeper_close(zh);
+	zk_socket_part(false);
 #ifdef ZKLOCK_SASL
 	zk_sasl_end();
 #endif

@@ -446,15 +446,16 @@ extern ZkClient *zk_client_start(const ZkConfig *config, ZkError *error,
 								 char *detail);
 
 /*
- * End the client: close its ZooKeeper session, which deletes every contender
- * of it, and end its threads.  What was noted for records is written before, and locks
- * that were asked for with a lock delay are released, if that can be done in half the
- * time; the end of a job's run has as long as the session can last without an answer.  And
- * half the time a session that is just beginning is waited for, so that it can be
- * closed.  Waits at most timeout_ms (0: not at all) and returns whether all is
- * done; if not, the threads finish by themselves and free the memory.  Either way the pointer is dead.  Safe to call from an exit
- * callback that interrupted another of these functions: it then gives up at
- * once and leaves the session to expire.
+ * End the client: close its ZooKeeper session, which deletes every contender of it, and
+ * end its threads.  A quarter of a second is left before for records that were noted to
+ * be written, for locks that were asked for with a lock delay to be released, for what
+ * was sent to be answered, and for a session that is just beginning, so that it can be
+ * closed.  The end of a job's run has as long as the session can last without an answer.
+ *
+ * Waits at most timeout_ms (0: not at all) and returns whether all is done; if not, the
+ * threads finish by themselves and free the memory.  Either way the pointer is dead.
+ * Safe to call from an exit callback that interrupted another of these functions: it
+ * then gives up at once and leaves the session to expire.
  */
 extern bool zk_client_stop(ZkClient *client, int timeout_ms);
 
@@ -464,6 +465,12 @@ extern bool zk_client_stop(ZkClient *client, int timeout_ms);
  * without an answer.  Or somebody else would run it again.
  */
 extern bool zk_client_stop_at_exit(ZkClient *client, int timeout_ms);
+
+/*
+ * Wait, for at most timeout_ms, until no client that was stopped has a ZooKeeper session
+ * left to close.  To be called as the process exits, when all were.
+ */
+extern void zk_clients_await_close(int timeout_ms);
 
 /*
  * A descriptor that polls readable when any state that is read by

@@ -58,6 +58,9 @@
 /* Half of what a server takes in one packet, by default. */
 #define MAX_WATCH_BYTES				(512 * 1024)
 
+/* What is left to be done before the session is closed may take so long. */
+#define FAREWELL_TIME				ZK_MS(250)
+
 /* How long the library may look for a first server on resolved addresses. */
 #define RESOLVE_AGAIN				ZK_MS(10000)
 
@@ -622,6 +625,7 @@ next_timer(ZkClient *client)
 		next = client->next_open;
 	if (client->zh != NULL && next > now + tick)
 		next = now + tick;
+	next = zk_farewell_timer(client, next);
 	pthread_mutex_unlock(&client->engine_lock);
 
 	/* forever is not representable as a deadline on another clock */
@@ -695,15 +699,12 @@ helper_main(void *arg)
 	for (;;)
 	{
 		zk_door_wait(&client->door, next_timer(client), &news);
-		if (news.stop || atomic_load(&zk_poisoned))
+		if (atomic_load(&zk_poisoned))
 			break;
 		take_news(client, &news);
+		if (news.stop && !zk_farewell_goes_on(client, &news))
+			break;
 		manage_handle(client);
-	}
-	if (client->zh != NULL && !atomic_load(&zk_poisoned))
-	{
-		take_news(client, &news);
-		zk_farewell(client, &news);
 	}
 	zk_errand_clear(&news.errand);
 	zk_wait_clear(&news.wait);
@@ -859,7 +860,7 @@ stop(ZkClient *client, int timeout_ms, bool exiting)
 		return false;
 	pthread_mutex_lock(&door->lock);
 	door->stop = true;
-	door->stop_by = now + ZK_MS(timeout_ms) / 2;
+	door->stop_by = now + FAREWELL_TIME;
 	door->runs_by = runs_by;
 	door->wake = true;
 	pthread_cond_signal(&door->wake_helper);
