@@ -510,6 +510,33 @@ test_stop(void)
 	ok(wait_children(node, 0), "no contender is left");
 }
 
+/*
+ * The same of one whose server has too much to do at that moment: it is tried again, for
+ * a quarter of a second.  The machine may stand still for so long.
+ */
+static void
+test_stop_throttled(void)
+{
+	char		node[128];
+	char		name[ZK_NAME_SIZE];
+	int			throttled = proxy_throttled();
+	int			left = -1;
+
+	for (int i = 0; i < 5 && left != 0; i++)
+	{
+		snprintf(name, sizeof(name), "throttled%d", i);
+		make_node(node, name);
+		start_client(proxied, TIMEOUT_MS);
+		acquire_delayed(node, ZK_EXCLUSIVE, false, name);
+		proxy_throttle_at(ZOO_MULTI_OP, 1);
+		zk_client_stop(client, 30000);
+		left = marks(node);
+	}
+	ok(proxy_throttled() > throttled, "S252: the server had too much to do");
+	is_int(left, 0, "S252: the mark was deleted all the same");
+	ok(wait_children(node, 0), "S252: no contender is left");
+}
+
 int
 main(void)
 {
@@ -531,6 +558,7 @@ main(void)
 	test_cutting(PROXY_BEFORE_REPLY, 60);
 	test_cutting(PROXY_BEFORE_REQUEST, 60);
 	test_stop();
+	test_stop_throttled();
 	zookeeper_close(stranger);
 	proxy_stop();
 	return done_testing();

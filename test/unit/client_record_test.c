@@ -599,6 +599,30 @@ test_stop(void)
 	ok(wait_children(node, 0), "no contender is left");
 }
 
+/*
+ * The multi-op that writes the end of a run is refused by a server that has too much to
+ * do, as the client stops: it is tried again.
+ */
+static void
+test_stop_throttled(void)
+{
+	char		node[128];
+	ZkContenderId id;
+	int			throttled = proxy_throttled();
+
+	make_node(node, "throttled");
+	start_client(proxied, TIMEOUT_MS);
+	leave_record(node, 1);
+	id = acquire_recorded(node, ZK_EXCLUSIVE);
+	note(id, 2);
+	proxy_throttle_at(ZOO_MULTI_OP, 1);
+	zk_contender_abandon(client, id);
+	ok(zk_client_stop_at_exit(client, 30000), "S252: the client stops while it is throttled");
+	is_int(proxy_throttled() - throttled, 1, "S252: one request was");
+	is_int(run_of(node), 2, "S252: and has written the end of the run");
+	ok(wait_children(node, 0), "S252: no contender is left");
+}
+
 int
 main(void)
 {
@@ -621,6 +645,7 @@ main(void)
 	test_cutting(PROXY_BEFORE_REPLY, 60);
 	test_cutting(PROXY_BEFORE_REQUEST, 60);
 	test_stop();
+	test_stop_throttled();
 	zookeeper_close(stranger);
 	proxy_stop();
 	return done_testing();

@@ -40,6 +40,10 @@
 /* The xid of what is no reply: an event of a watch. */
 #define EVENT_XID	(-1)
 
+/* What a server answers that has too much to do, and a request that changes nothing. */
+#define THROTTLED	(-127)
+#define EXISTS_TYPE	3
+
 /* The types of requests that are not counted: below 0 is the session's end. */
 #define PING_TYPE	11
 
@@ -71,6 +75,7 @@ typedef struct Link
 	int			unanswered;		/* requests forwarded, replies not */
 	bool		severed;		/* forward no request, cut when all are answered */
 	bool		doomed;			/* cut before the reply to doomed_xid */
+	bool		throttled;		/* that is to be replaced */
 	int32_t		doomed_xid;
 	Asked		asked[MAX_ASKED];	/* the last requests, in a ring */
 	Stream		to_server;
@@ -95,6 +100,7 @@ static struct
 	ProxyMoment moment;
 	bool		repeat;
 	int			cuts;
+	int			throttled;
 	const void *answer;
 	size_t		answer_size;
 	ProxyAlter	alter;
@@ -106,6 +112,15 @@ read_int(const unsigned char *bytes)
 {
 	return (int32_t) ((uint32_t) bytes[0] << 24 | (uint32_t) bytes[1] << 16 |
 					  (uint32_t) bytes[2] << 8 | (uint32_t) bytes[3]);
+}
+
+static void
+write_int(unsigned char *bytes, int32_t value)
+{
+	uint32_t	bits = (uint32_t) value;
+
+	for (int i = 0; i < 4; i++)
+		bytes[i] = (unsigned char) (bits >> (24 - 8 * i));
 }
 
 static void
@@ -157,7 +172,7 @@ counts_down(const Link *link, const unsigned char *packet, size_t size)
 	int32_t		type;
 
 	if (proxy.countdown == 0 || link->to_server.packets == 0 || size < 12 ||
-		link->severed || link->doomed)
+		link->severed || link->doomed || link->throttled)
 		return false;
 	type = read_int(packet + 8);
 	if (proxy.type == PROXY_ANY_REQUEST ? type <= 0 || type == PING_TYPE :
@@ -186,6 +201,40 @@ forward(Link *link, Stream *stream, const unsigned char *packet, size_t size)
 }
 
 /*
+ * Forward a look at the root in the place of a request, so that the answer comes in its
+ * turn.  False if the link is closed.
+ */
+static bool
+forward_nothing(Link *link)
+{
+	unsigned char packet[18] = {[16] = '/'};
+
+	write_int(packet, sizeof(packet) - 4);
+	write_int(packet + 4, link->doomed_xid);
+	write_int(packet + 8, EXISTS_TYPE);
+	write_int(packet + 12, 1);
+	return forward(link, &link->to_server, packet, sizeof(packet));
+}
+
+/*
+ * The answer to that: tell the client that it is to try again.  False if the link is
+ * closed.
+ */
+static bool
+forward_refusal(Link *link, const unsigned char *packet)
+{
+	unsigned char refusal[20];
+
+	memcpy(refusal, packet, sizeof(refusal));
+	write_int(refusal, sizeof(refusal) - 4);
+	write_int(refusal + 16, THROTTLED);
+	link->throttled = false;
+	link->unanswered--;
+	proxy.throttled++;
+	return forward(link, &link->to_client, refusal, sizeof(refusal));
+}
+
+/*
  * Forward a request, or do what is to be done instead.  False if the link is
  * closed.
  */
@@ -196,7 +245,13 @@ handle_request(Link *link, const unsigned char *packet, size_t size)
 	{
 		link->severed = proxy.moment == PROXY_BEFORE_REQUEST;
 		link->doomed = proxy.moment == PROXY_BEFORE_REPLY;
+		link->throttled = proxy.moment == PROXY_THROTTLE;
 		link->doomed_xid = read_int(packet + 4);
+		if (link->throttled)
+		{
+			link->unanswered++;
+			return forward_nothing(link);
+		}
 	}
 	if (link->severed)
 	{
@@ -260,6 +315,8 @@ handle_reply(Link *link, const unsigned char *packet, size_t size)
 		cut_link(link);
 		return false;
 	}
+	if (link->throttled && link->to_client.packets > 0 && xid == link->doomed_xid)
+		return forward_refusal(link, packet);
 	if (!forward_altered(link, packet, size, xid))
 		return false;
 	if (xid != EVENT_XID)
@@ -536,6 +593,23 @@ proxy_cut_at(int type, int nth, ProxyMoment moment, bool repeat)
 	proxy.moment = moment;
 	proxy.repeat = repeat;
 	change_end();
+}
+
+void
+proxy_throttle_at(int type, int nth)
+{
+	proxy_cut_at(type, nth, PROXY_THROTTLE, false);
+}
+
+int
+proxy_throttled(void)
+{
+	int			throttled;
+
+	pthread_mutex_lock(&proxy.lock);
+	throttled = proxy.throttled;
+	pthread_mutex_unlock(&proxy.lock);
+	return throttled;
 }
 
 int

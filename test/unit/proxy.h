@@ -26,7 +26,8 @@
 typedef enum ProxyMoment
 {
 	PROXY_BEFORE_REQUEST,		/* the server never gets it */
-	PROXY_BEFORE_REPLY			/* it is executed, the client is not told */
+	PROXY_BEFORE_REPLY,			/* it is executed, the client is not told */
+	PROXY_THROTTLE				/* see proxy_throttle_at() */
 } ProxyMoment;
 
 /*
@@ -58,6 +59,16 @@ extern void proxy_refuse(bool refuse);
  * repeat is set.  Takes the place of what was asked for before; nth 0 is never.
  */
 extern void proxy_cut_at(int type, int nth, ProxyMoment moment, bool repeat);
+
+/*
+ * Have the nth request (1: the next) of a type answered as a server does that has too
+ * much to do: it is not executed, and the client is told so (ZTHROTTLEDOP).  Takes the
+ * place of what was asked for with proxy_cut_at(), and the other way round.
+ */
+extern void proxy_throttle_at(int type, int nth);
+
+/* How many requests were answered so. */
+extern int	proxy_throttled(void);
 
 /* How many connections were cut so far, by whichever of the functions above. */
 extern int	proxy_cuts(void);
