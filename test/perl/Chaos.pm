@@ -26,7 +26,6 @@ use ChaosWorld;
 use Exporter 'import';
 use List::Util qw(sum0);
 use Test::More;
-use Time::HiRes qw(sleep);
 
 our @EXPORT = (qw(run_chaos), @ChaosReport::EXPORT);
 
@@ -70,7 +69,7 @@ sub run_chaos
 			  sum0 values %{ $nemesis->count };
 			$tell_at += 30;
 		}
-		sleep 0.02;
+		$nemesis->rest;
 	}
 	$nemesis->end;
 	$run->finish;

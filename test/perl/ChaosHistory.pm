@@ -24,14 +24,20 @@ What the run was to be, as ChaosWorld wrote it.
 
 A hash by id.  Each is a hash of C<id>, C<worker>, C<cluster>, C<path>,
 C<mode>, C<counter>, C<guard>, C<pid>, C<session>, C<token>, C<seen>, C<again>,
-C<hold>, C<invoked>, C<acquired> and C<steady>, as ChaosWorker wrote it, and of
-C<commit>, the outcome of COMMIT, C<commit_sent> and C<commit_returned>, if there
-was one.
+C<hold>, C<invoked>, C<acquired>, C<steady>, C<kind> and C<time>, as ChaosWorker wrote
+it, and of C<commit>, the outcome of COMMIT or COMMIT PREPARED, C<commit_sent> and
+C<commit_returned>, if there was one; of C<prepare>, C<rollback_prepared> and
+C<resolve>, the outcomes of these statements; and of C<refused>, when the first
+statement was because a lock was lost.
 
 =item rows
 
 By cluster and id: the sections that were committed, with C<path>, C<counter>,
 C<seen> and C<token>.
+
+=item guests
+
+By cluster and id: the sections of another cluster that have left a row there.
 
 =item counters
 
@@ -74,7 +80,7 @@ use JSON::PP;
 my $slow = 5;
 
 my @section_fields = qw(id cluster path mode counter guard pid session token
-  seen again hold invoked acquired steady);
+  seen again hold invoked acquired steady kind time);
 my @fault_fields = qw(begin end kind scope cluster pid session applied text);
 
 =pod
@@ -96,6 +102,7 @@ sub read_facts
 		params => decode_json(slurp("$folder/params.json")),
 		sections => {},
 		rows => {},
+		guests => {},
 		counters => {},
 		calls => { count => 0, outcomes => {}, slow => [] },
 		faults => [],
@@ -171,10 +178,16 @@ sub add_call
 	my $calls = $facts->{calls};
 	$calls->{count}++;
 	$calls->{outcomes}{$name}{$outcome}++;
-	if ($name eq 'commit')
+	if ($name eq 'commit' || $name eq 'commit_prepared')
 	{
 		@{ $facts->{sections}{$id} }{qw(commit commit_sent commit_returned)} =
 		  ($outcome, $begin, $end);
+	}
+	if (my $section = $facts->{sections}{$id})
+	{
+		$section->{$name} = $outcome
+		  if $name =~ /^(prepare|rollback_prepared|resolve)$/;
+		$section->{refused} //= $end if $outcome eq 'ZKL01';
 	}
 	return if $end - $begin <= $limit + $slow && $outcome ne 'hang';
 	my (undef, $cluster, $pid) = @{ $facts->{last_backend}{$worker} // [] };
@@ -208,6 +221,8 @@ sub read_tables
 		my ($counter, $path, $n) = split /\t/;
 		$facts->{counters}{$cluster}{$counter}{$path} = $n;
 	}
+	$facts->{guests}{$cluster} =
+	  { map { $_ => 1 } grep { $_ ne '' } lines("$folder/$cluster.guests.tsv") };
 	return;
 }
 

@@ -8,7 +8,7 @@ ChaosNemesis - faults at random, and a log of them
 =head1 SYNOPSIS
 
   my $nemesis = ChaosNemesis->new($run, mean => 1);
-  while ($run->remaining > 0) { $nemesis->tick; sleep 0.02; }
+  while ($run->remaining > 0) { $nemesis->tick; $nemesis->rest; }
   $nemesis->end;
 
 =head1 DESCRIPTION
@@ -30,6 +30,7 @@ package ChaosNemesis;
 use strict;
 use warnings;
 
+use ChaosFailover;
 use ChaosRandom qw(is_stayer now);
 use ChaosServers;
 use Test::More;
@@ -54,11 +55,14 @@ my %default_weights = (
 	cancel => 14,
 	terminate => 7,
 	kill_backend => 1.5,
-	server => 11);
+	server => 15);
 
 # Requests that are worth a cut.
 my @requests = qw(multi create2 createContainer getChildren getData sync
   closeSession connect any any any);
+
+# A nap that lasts longer, in seconds, is one of the whole machine.
+my $short = 0.3;
 
 =pod
 
@@ -81,7 +85,7 @@ sub new
 		world => $run->world,
 		timeout => $run->params->{timeout},
 		random => ChaosRandom->new($run->params->{seed}, 'nemesis'),
-		mean => $params{mean} // 1,
+		mean => $params{mean} // 0.75,
 		weights => $params{weights} // \%default_weights,
 		due => [],
 		expiries => [],
@@ -90,18 +94,28 @@ sub new
 		crashed => {}
 	}, $class;
 	$self->{servers} = ChaosServers->new($self);
+	$self->{failovers} = {
+		map { $_->name => ChaosFailover->new($self, $_) }
+		grep { $_->standby } values %{ $run->world->clusters }
+	};
 	$self->{next} = now() + $self->{mean};
 	return $self;
 }
 
 sub random { return $_[0]->{random}; }
 sub world { return $_[0]->{world}; }
+sub remaining { return $_[0]->{run}->remaining; }
 
 =pod
 
 =item $nemesis->tick()
 
 Undo what has lasted long enough, and do the next thing if it is time.
+
+=item $nemesis->rest()
+
+Until the next tick.  Where that takes far too long the machine has no time for anybody,
+which is logged as a C<stall>, and counts as no fault.
 
 =item $nemesis->end()
 
@@ -122,6 +136,7 @@ sub tick
 	$self->look_at_expiries;
 	$self->look_at_traps;
 	$self->{servers}->tick;
+	$_->tick foreach values %{ $self->{failovers} };
 	return if now() < $self->{next};
 	$self->{next} = now() + $self->{random}->interval($self->{mean});
 	# What cannot be done now gives way to something else.
@@ -133,11 +148,21 @@ sub tick
 	return;
 }
 
+sub rest
+{
+	my ($self) = @_;
+	my $stall = $self->fault('stall', 'all');
+	sleep 0.02;
+	$self->log($stall) if now() > $stall->{begin} + $short;
+	return;
+}
+
 sub end
 {
 	my ($self) = @_;
 	$self->undo_due(9**9**9);
 	$self->{servers}->end;
+	$_->end foreach values %{ $self->{failovers} };
 	my $deadline = now() + 60;
 	while (@{ $self->{expiries} } && now() < $deadline)
 	{
@@ -177,8 +202,6 @@ It is over: log it.
 
 Run the code that much later, and log the fault, if there is one.
 
-=back
-
 =cut
 
 sub fault
@@ -190,7 +213,7 @@ sub fault
 sub log
 {
 	my ($self, $fault) = @_;
-	$self->{count}{ $fault->{kind} }++;
+	$self->{count}{ $fault->{kind} }++ if $fault->{kind} ne 'stall';
 	my $end = now();
 	$self->{run}->write(
 		'faults.tsv',
@@ -397,14 +420,17 @@ sub look_at_expiries
 # ---- Backends.
 
 # One of the workers' backends that is not stopped already, and of which the
-# condition is true.
+# condition is true.  Those that hold their locks for long come more often than
+# others.
 sub any_backend
 {
 	my ($self, $condition) = @_;
-	return $self->{random}->pick(
-		grep {
-			!$self->{stopped}{ $_->{pid} } && (!$condition || $condition->($_))
-		} $self->{run}->backends);
+	my @backends = grep {
+		!$self->{stopped}{ $_->{pid} } && (!$condition || $condition->($_))
+	} $self->{run}->backends;
+	my @keepers = grep { $self->{run}->is_keeper($_->{worker}) } @backends;
+	return $self->{random}
+	  ->pick($self->{random}->chance(0.3) && @keepers ? @keepers : @backends);
 }
 
 # The fault that hits a backend, as far as it is the same for all kinds.
@@ -452,8 +478,9 @@ sub stop
 	my $start = process_start($pid) // return 0;
 	my $fault = $self->backend_fault($kind, $backend);
 
+	return 0 if $self->fails_over($backend->{cluster});
 	kill('STOP', $pid) or return 0;
-	$self->{stopped}{$pid} = 1;
+	$self->{stopped}{$pid} = $backend->{cluster};
 	my $deadline = now() + 1;
 	sleep 0.001 until process_start($pid, 'T') || now() > $deadline;
 	$fault->{applied} = now();
@@ -464,6 +491,30 @@ sub stop
 			delete $self->{stopped}{$pid};
 		},
 		$fault);
+}
+
+# A server that is to be killed does not wait for who is stopped.
+sub fails_over
+{
+	my ($self, $cluster) = @_;
+	my $failover = $self->{failovers}{$cluster};
+	return $failover && $failover->under_way;
+}
+
+=pod
+
+=item $nemesis->has_stopped($cluster)
+
+Is one of the cluster's backends stopped?
+
+=back
+
+=cut
+
+sub has_stopped
+{
+	my ($self, $cluster) = @_;
+	return grep { $_ eq $cluster } values %{ $self->{stopped} };
 }
 
 # When a process was started; undef if there is none, or none in that state.
@@ -506,7 +557,9 @@ sub kill_backend
 {
 	my ($self) = @_;
 	my $cluster = $self->{random}->chance(0.9) ? 'alpha' : 'beta';
-	return 0 if now() < ($self->{crashed}{$cluster} // 0) + 20;
+	return 0
+	  if now() < ($self->{crashed}{$cluster} // 0) + 20
+	  || $self->fails_over($cluster);
 	my $backend = $self->any_backend(sub { $_[0]{cluster} eq $cluster })
 	  or return 0;
 	my $fault = $self->backend_fault('kill_backend', $backend, 'cluster');

@@ -98,7 +98,7 @@ sub tell_numbers
 	}
 	note sprintf 'chaos: %d faults, %d committed sections, %d violations,'
 	  . ' %d in the documented window, seed %s',
-	  scalar @{ $facts->{faults} },
+	  scalar(grep { $_->{kind} ne 'stall' } @{ $facts->{faults} }),
 	  sum0(map { scalar keys %$_ } values %{ $facts->{rows} }),
 	  scalar violations($claims),
 	  sum0(map { scalar @{ $_->{documented} } } @$claims),

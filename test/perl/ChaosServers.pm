@@ -24,11 +24,11 @@ use Time::HiRes qw(sleep);
 # How often each kind comes.
 my %weights = (
 	kill_leader => 5,
-	kill_follower => 3,
+	kill_follower => 4,
 	pause_leader => 4,
-	pause_follower => 3,
+	pause_follower => 7,
 	part_leader => 2,
-	part_follower => 4,
+	part_follower => 5,
 	rolling => 1.5);
 
 =pod
@@ -100,12 +100,14 @@ sub strike
 	return $self->$method($id);
 }
 
-# A fault begins; it is over when all servers serve.
+# A fault begins; it is over when all servers serve.  The log tells whose server it is.
 sub begin
 {
 	my ($self, $kind, $id) = @_;
+	my $sessions = $self->{nemesis}->world->proxies->{$id}->sessions;
 	$self->{fault} =
-	  $self->{nemesis}->fault($kind, 'all', text => "server $id");
+	  $self->{nemesis}->fault($kind, 'all',
+		text => join ' ', "server $id:", sort keys %$sessions);
 	$self->{struck} = 1;
 	return;
 }

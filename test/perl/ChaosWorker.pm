@@ -24,11 +24,11 @@ A statement, from when to when; the outcome is C<ok>, C<false>, an SQLSTATE, or
 C<lost> if the connection was; the time after which it has to end by itself.
 
 =item S SECTION CLUSTER PATH MODE COUNTER GUARD PID SESSION TOKEN SEEN AGAIN
-HOLD INVOKED ACQUIRED STEADY
+HOLD INVOKED ACQUIRED STEADY KIND TIME
 
 A section: what was found under a lock.  HOLD is the first section of the same
 acquisition.  STEADY is 1 if the backend's section before had the same ZooKeeper
-session.
+session.  TIME is for how long the worker does nothing before it writes.
 
 =item B TIME CLUSTER PID
 
@@ -51,15 +51,11 @@ package ChaosWorker;
 use strict;
 use warnings;
 
+use parent qw(ChaosClient ChaosWork ChaosPrepared ChaosJobs);
+
 use ChaosRandom qw(is_stayer now);
 use DBD::Pg qw(:async);
-use DBI;
-use IO::Handle;
-use JSON::PP;
 use Time::HiRes qw(sleep);
-
-# How long a statement may take beyond its limit before the worker gives up.
-my $patience = 60;
 
 =pod
 
@@ -80,180 +76,11 @@ sub main
 	eval {
 		$self->connect;
 		$self->section until now() > $self->{params}{end};
+		$self->catch_up;
 		$self->quiesce;
 		1;
 	} or $self->note(X => now(), $@ =~ s/\s+/ /gr);
 	$self->idle;
-	return;
-}
-
-# Who this is, according to the parameters of the run.
-sub new
-{
-	my ($class, $folder, $number) = @_;
-	open my $file, '<', "$folder/params.json" or die "params.json: $!";
-	my $params = decode_json(join '', <$file>);
-	open my $history, '>', "$folder/worker-$number.tsv" or die "history: $!";
-	$history->autoflush(1);
-	my $random = ChaosRandom->new($params->{seed}, "worker $number");
-	my @clusters = sort keys %{ $params->{clusters} };
-	return bless {
-		folder => $folder,
-		number => $number,
-		params => $params,
-		history => $history,
-		random => $random,
-		cluster => $clusters[ $number % @clusters ],
-		sections => 0
-	}, $class;
-}
-
-# A line of the history.
-sub note
-{
-	my ($self, @fields) = @_;
-	print { $self->{history} } join("\t", @fields), "\n";
-	return;
-}
-
-# ---- The connection.
-
-# Connect, however often that takes, and let the nemesis know the backend.
-sub connect
-{
-	my ($self) = @_;
-	my $random = $self->{random};
-	my $guards = $self->{params}{guards};
-	$self->{guard} = $random->pick(@$guards);
-	my $loss = $random->pick(qw(cancel report));
-	my $options =
-	  "-c zklock.commit_guard=$self->{guard} -c zklock.on_lock_loss=$loss";
-	my $deadline = now() + $patience;
-	delete $self->{dbh};
-
-	until ($self->try_connect($options))
-	{
-		die "no connection to $self->{cluster} any more: $DBI::errstr\n"
-		  if now() > $deadline;
-		sleep 0.1;
-	}
-	return;
-}
-
-# One try.  A cluster that restarts refuses, which is no error here.
-sub try_connect
-{
-	my ($self, $options) = @_;
-	my $begin = now();
-	my $dbh = DBI->connect(
-		"dbi:Pg:$self->{params}{clusters}{$self->{cluster}}"
-		  . ";connect_timeout=40;options='$options'",
-		'', '',
-		{
-			PrintError => 0,
-			PrintWarn => 0,
-			RaiseError => 0,
-			AutoCommit => 1,
-			pg_server_prepare => 0
-		});
-	$self->note('C', $begin, now(), 'connect', '-', $dbh ? 'ok' : 'lost', 0);
-	return 0 unless $dbh;
-	$dbh->do('SET client_min_messages = error');
-	$self->{dbh} = $dbh;
-	$self->{pid} = $dbh->{pg_pid};
-	$self->{session} = undef;
-	$self->note('B', now(), $self->{cluster}, $self->{pid});
-	$self->publish("$self->{cluster} $self->{pid}");
-	return 1;
-}
-
-# Tell the nemesis which backend this is.
-sub publish
-{
-	my ($self, $text) = @_;
-	my $name = "$self->{folder}/worker-$self->{number}.backend";
-	open my $file, '>', "$name.new" or die "$name: $!";
-	print $file "$text\n";
-	close $file;
-	rename "$name.new", $name or die "$name: $!";
-	return;
-}
-
-# Execute a statement.  Returns its first row if it succeeds, and sets
-# {outcome}; that of a boolean is the value.
-sub run
-{
-	my ($self, $name, $sql, $limit) = @_;
-	my $begin = now();
-	my $deadline = $begin + ($limit // 0) + $patience;
-	my @row = eval { $self->exchange($sql, $deadline) };
-	my $error = $@;
-	my $end = now();
-	$self->{outcome} = 'hang' if $error;
-	$self->{outcome} = 'false'
-	  if $self->{outcome} eq 'ok'
-	  && $name =~ /^(acquire|release)$/
-	  && $row[0] eq '0';
-	@{$self}{qw(begin_time end_time)} = ($begin, $end);
-	$self->note('C', $begin, $end, $name, $self->{id} // '-',
-		$self->{outcome}, $limit // 0);
-	die $error if $error;
-	return @row;
-}
-
-# Send a statement and wait for the answer, until a deadline at most.  Sets
-# {outcome} and {lost}.
-sub exchange
-{
-	my ($self, $sql, $deadline) = @_;
-	my $dbh = $self->{dbh};
-	my $statement = $dbh->prepare($sql, { pg_async => PG_ASYNC })
-	  or return $self->failed;
-	$statement->execute or return $self->failed;
-	my $ready;
-	until ($ready = $dbh->pg_ready)
-	{
-		my $fds = '';
-		vec($fds, $dbh->{pg_socket}, 1) = 1;
-		select($fds, undef, undef, 1);
-		die "no answer to: $sql\n" if now() > $deadline;
-	}
-	# To newer versions of DBD::Pg it is no failure to be cancelled.
-	return $self->failed
-	  if $ready < 0 || !defined $dbh->pg_result || $dbh->state ne '';
-	$self->{outcome} = 'ok';
-	return $statement->{NUM_OF_FIELDS} ? $statement->fetchrow_array : ();
-}
-
-# A statement has failed, or the connection has, which DBD::Pg tells as 08000,
-# whatever the server had to say last.
-sub failed
-{
-	my ($self) = @_;
-	my $state = $self->{dbh}->state || '08000';
-	$self->{lost} = $state eq '08000' || $state =~ /^57P/;
-	$self->{outcome} = $state eq '08000' ? 'lost' : $state;
-	return;
-}
-
-# Like run, and true if it has succeeded, and was not false.
-sub did
-{
-	my ($self, @arguments) = @_;
-	$self->run(@arguments);
-	return $self->{outcome} eq 'ok';
-}
-
-# The same, again and again: somebody may cancel it.  Ends, too, when the
-# connection is lost.
-sub insist
-{
-	my ($self, @arguments) = @_;
-	my $deadline = now() + $patience;
-	until ($self->{lost} || $self->did(@arguments))
-	{
-		die "in vain: @arguments: $self->{outcome}\n" if now() > $deadline;
-	}
 	return;
 }
 
@@ -265,58 +92,71 @@ sub plan
 	my ($self) = @_;
 	my $random = $self->{random};
 	my $params = $self->{params};
+	my $keeper = $self->{number} > $params->{workers} - $params->{keepers};
+	my $paths = $keeper ? $params->{kept_paths} : $params->{paths};
+	my $kind =
+	  $random->weighted(%{ $keeper ? $params->{kept_mix} : $params->{mix} });
+	$kind = 'xact' if $kind eq 'drop' && is_stayer($self->{number});
 	my %plan = (
-		path => $random->pick(@{ $params->{paths} }),
-		kind => $random->weighted(%{ $params->{mix} }),
+		kind => $kind,
+		path => $random->pick(@$paths),
+		mode => $kind =~ /shared/ ? 'shared' : 'exclusive',
+		scope => $kind =~ /session|abandon|prepared/ ? 'session' : 'xact',
 		counter => $random->pick(@{ $params->{counters} }),
-		hold => 0);
-	$plan{kind} = 'xact'
-	  if $plan{kind} eq 'drop' && is_stayer($self->{number});
-	$plan{mode} = $plan{kind} =~ /shared/ ? 'shared' : 'exclusive';
-	$plan{scope} = $plan{kind} =~ /session|abandon/ ? 'session' : 'xact';
+		far_first => $random->chance(0.5),
+		in_statement => $random->chance(0.5),
+		transactions => 1);
 	$plan{counter} = 'read' if $plan{mode} eq 'shared';
-	# One in so many is so long that its lease has to be renewed.
-	$plan{hold} =
-		$random->chance($params->{long_chance})
-	  ? $random->between(0.3, 0.6) * $params->{timeout}
-	  : $random->chance(0.3) ? $random->interval($params->{work})
-	  : 0;
-	# Some take other locks along.
-	$plan{paths} = [ $plan{path} ];
-	push @{ $plan{paths} }, $random->pick(@{ $params->{paths} })
-	  while $random->chance($params->{several_chance});
-	$plan{limit} = $random->weighted(0 => 15, 0.4 => 30, 10 => 55);
-	$plan{limit} *= $random->uniform if $plan{limit} < 1;
-	$plan{limit} = $random->between(0.001, 0.05) if $plan{kind} eq 'abandon';
+	$plan{counter} = 'plain' if $kind eq 'prepared';
+	$self->plan_extent(\%plan, $keeper);
+	%plan = (%plan, $self->job_plan) if $kind eq 'job';
 	return \%plan;
 }
 
-# One of them, whatever becomes of it.
+# For how long, and with how many others.
+sub plan_extent
+{
+	my ($self, $plan, $keeper) = @_;
+	my $random = $self->{random};
+	my $params = $self->{params};
+	# From a tenth of the session timeout to five of them, whose leases have to be
+	# renewed.
+	$plan->{hold} =
+		$keeper || $random->chance($params->{long_chance})
+	  ? $params->{timeout} * 10**$random->between(-1, 0.7)
+	  : $random->chance(0.3) ? $random->interval($params->{work})
+	  : 0;
+	# What is prepared keeps others from a row.
+	$plan->{hold} /= 2 if $plan->{kind} eq 'prepared';
+	$plan->{transactions} += int $random->between(0, 8)
+	  if $plan->{kind} =~ /session/ && !$keeper;
+	# Some take other locks along.
+	$plan->{paths} = [ $plan->{path} ];
+	push @{ $plan->{paths} }, $random->pick(@{ $params->{paths} })
+	  while !$keeper && $random->chance($params->{several_chance});
+	$plan->{limit} = $random->weighted(0 => 15, 0.4 => 30, 10 => 55);
+	$plan->{limit} *= $random->uniform if $plan->{limit} < 1;
+	$plan->{limit} = $random->between(0.001, 0.05) if $plan->{kind} eq 'abandon';
+	return;
+}
+
+# One of them, as planned or by chance, whatever becomes of it.
 sub section
 {
-	my ($self) = @_;
-	my $plan = $self->plan;
-	my $scope = $plan->{scope};
+	my ($self, $plan) = @_;
+	$plan //= $self->plan;
+	my %kinds = (
+		drop => 'drop',
+		abandon => 'abandon',
+		prepared => 'prepared_scope',
+		job => 'job');
+	my $method = $kinds{ $plan->{kind} } // "$plan->{scope}_scope";
 
 	$self->{lost} = 0;
 	$self->{id} = "$self->{number}." . ++$self->{sections};
 	$self->{hold_id} = $self->{id};
-	if ($plan->{kind} eq 'drop')
-	{
-		$self->drop($plan);
-	}
-	elsif ($plan->{kind} eq 'abandon')
-	{
-		$self->abandon($plan);
-	}
-	elsif (
-		  $scope eq 'session'
-		? $self->session_scope($plan)
-		: $self->xact_scope($plan))
-	{
-		return;
-	}
-	$self->clean($scope);
+	return if $self->$method($plan);
+	$self->clean($plan->{scope});
 	sleep $self->{random}->interval($self->{params}{pause});
 	return;
 }
@@ -374,14 +214,20 @@ sub session_scope
 {
 	my ($self, $plan) = @_;
 	$self->acquire($plan) or return 0;
-	foreach my $more (reverse 0 .. int $self->{random}->between(0, 3))
+	foreach my $more (reverse 1 .. $plan->{transactions})
 	{
 		$self->did('begin', 'BEGIN')
 		  && $self->work($plan)
 		  && $self->did('commit', 'COMMIT')
 		  or return 0;
-		$self->{id} = "$self->{number}." . ++$self->{sections} if $more;
+		$self->{id} = "$self->{number}." . ++$self->{sections} if $more > 1;
 	}
+	return $self->give_back($plan);
+}
+
+sub give_back
+{
+	my ($self, $plan) = @_;
 	return $self->did('release',
 		@{ $plan->{paths} } > 1
 		? 'SELECT zk_lock_release_all()'
@@ -400,94 +246,23 @@ sub savepoint
 	return $self->did('rollback', 'ROLLBACK TO SAVEPOINT here');
 }
 
-# The counter is read in one statement and written in another.
-sub work
-{
-	my ($self, $plan) = @_;
-	return $self->look($plan) if $plan->{mode} eq 'shared';
-	my $table = $plan->{counter};
-	my $path = $plan->{path};
-
-	if ($table eq 'fenced' && $self->{params}{fence})
-	{
-		$self->did('fence', "SELECT zk_lock_fence('$path')") or return 0;
-	}
-	my ($seen, $token, $session) = $self->run('read',
-			"SELECT n, zk_lock_token('$path'), (zk_session()).session_id"
-		  . " FROM $table WHERE path = '$path'");
-	return 0 unless $self->{outcome} eq 'ok';
-	$self->note_section($plan, $session, $token, $seen, $seen);
-	sleep $plan->{hold} if $plan->{hold};
-	return $self->did('write',
-		"WITH counted AS (UPDATE $table SET n = $seen + 1 WHERE path = '$path')"
-		  . $self->row($plan, $seen, $token));
-}
-
-# Who shares looks twice, and sees that nothing has changed.
-sub look
-{
-	my ($self, $plan) = @_;
-	my $path = $plan->{path};
-	my @looks;
-
-	foreach (1, 2)
-	{
-		my ($seen, $token, $session) = $self->run('read',
-				"SELECT plain.n || '/' || fenced.n, zk_lock_token('$path'),"
-			  . ' (zk_session()).session_id FROM plain'
-			  . " JOIN fenced USING (path) WHERE path = '$path'");
-		return 0 unless $self->{outcome} eq 'ok';
-		push @looks, [ $session, $token, $seen ];
-		sleep $plan->{hold} if $plan->{hold} && @looks == 1;
-	}
-	$self->note_section($plan, @{ $looks[0] }, $looks[1][2]);
-	return $self->did('write', $self->row($plan, $looks[0][2], $looks[0][1]));
-}
-
-# What tells that the section was committed, in the table of all.
-sub row
-{
-	my ($self, $plan, $seen, $token) = @_;
-	return ' INSERT INTO sections VALUES ('
-	  . "'$self->{id}', '$plan->{path}', '$plan->{counter}', '$seen', $token)";
-}
-
-sub note_section
-{
-	my ($self, $plan, $session, $token, $seen, $again) = @_;
-	$self->note(
-		'S',
-		$self->{id},
-		$self->{cluster},
-		@{$plan}{qw(path mode counter)},
-		$self->{guard},
-		$self->{pid},
-		$session,
-		$token,
-		$seen,
-		$again,
-		$self->{hold_id},
-		@{$self}{qw(invoked acquired)},
-		($self->{session} // '') eq $session ? 1 : 0);
-	$self->{session} = $session;
-	return;
-}
-
-# A wait that ends by statement_timeout, if it is not granted before.
+# A wait that ends by statement_timeout, if it is not granted before.  There is
+# something to clean up in any case, as after a failure.
 sub abandon
 {
 	my ($self, $plan) = @_;
 	my $limit = 1 + int(1000 * $plan->{limit});
-	$self->did('set', "SET statement_timeout = '$limit ms'") or return;
+	$self->did('set', "SET statement_timeout = '$limit ms'")
+	  or return 0;
 	$self->run('acquire', "SELECT zk_lock_acquire('$plan->{path}')",
 		$plan->{limit});
 	$self->run('release', "SELECT zk_lock_release_all()")
 	  if $self->{outcome} eq 'ok';
 	$self->insist('set', 'RESET statement_timeout');
-	return;
+	return 0;
 }
 
-# A connection that is closed during the wait, or after it.
+# A connection that is closed during the wait, or after it: likewise.
 sub drop
 {
 	my ($self, $plan) = @_;
@@ -499,7 +274,7 @@ sub drop
 	undef $statement;
 	$self->{dbh}->disconnect;
 	$self->{lost} = 1;
-	return;
+	return 0;
 }
 
 # ---- The end.

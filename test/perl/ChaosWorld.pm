@@ -3,7 +3,7 @@
 
 =head1 NAME
 
-ChaosWorld - everything that a chaos run happens to, and what is left of it
+ChaosWorld - everything that a chaos run happens to
 
 =head1 SYNOPSIS
 
@@ -16,8 +16,7 @@ ChaosWorld - everything that a chaos run happens to, and what is left of it
 
 An ensemble of three servers that reach each other through proxies, a proxy
 before each of them for the clients, and PostgreSQL clusters that reach the
-ensemble through these.  Each cluster has two tables of counters by lock path,
-C<plain> and C<fenced>, and one of the sections that were committed.
+ensemble through these: see ChaosCluster.
 
 =cut
 
@@ -26,33 +25,40 @@ package ChaosWorld;
 use strict;
 use warnings;
 
-use Carp;
+use ChaosCluster;
 use ChaosRandom qw(now);
+use ChaosRun;
 use File::Path qw(make_path);
 use JSON::PP;
 use PostgreSQL::Test::Utils ();
-use Test::More;
 use ZkEnsemble;
-use ZkTest;
 
 # What workers do, unless a run says otherwise; see "begin".
 my %defaults = (
-	workers => 16,
+	workers => 40,
+	keepers => 8,
 	guards => [qw(session quorum)],
 	counters => [qw(plain fenced)],
 	fence => 1,
 	work => 0.005,
 	pause => 0.02,
-	long_chance => 0.004,
+	long_chance => 0.002,
 	several_chance => 0.2,
+	jobs => 3,
 	mix => {
-		xact => 60,
-		xact_shared => 12,
-		session => 12,
-		session_shared => 3,
-		savepoint => 5,
-		abandon => 6,
-		drop => 2
+		xact => 50,
+		xact_shared => 10,
+		session => 16,
+		session_shared => 4,
+		savepoint => 4,
+		abandon => 5,
+		drop => 2,
+		job => 10
+	},
+	kept_mix => {
+		xact => 40,
+		xact_shared => 10,
+		session => 20
 	});
 
 # So many so far: each has a folder of its own.
@@ -66,10 +72,10 @@ my $runs = 0;
 
 =item ChaosWorld->new(%params)
 
-C<clusters>: their names.  C<timeout>: of the ZooKeeper sessions, in seconds.
-C<paths>: how many locks there are.  C<peers>: whether servers can be parted
-from each other.  C<install_path>: another PostgreSQL with another zklock.
-C<ensemble>: one that is there already.
+C<clusters>: their names.  C<standby>: which of them has one, if any.  C<timeout>: of
+the ZooKeeper sessions, in seconds.  C<paths>: how many locks there are.  C<peers>:
+whether servers can be parted from each other.  C<install_path>: another PostgreSQL
+with another zklock.  C<ensemble>: one that is there already.
 
 =cut
 
@@ -78,16 +84,38 @@ sub new
 	my ($class, %params) = @_;
 	my $self = bless {
 		timeout => $params{timeout} // 4,
-		paths => [ map { "/chaos/$_" } 1 .. $params{paths} // 12 ]
+		paths => [ map { "/chaos/$_" } 1 .. $params{paths} // 30 ],
+		kept_paths => [ map { "/chaos/kept/$_" } 1 .. 7 ]
 	}, $class;
 
 	$self->{ensemble} = $params{ensemble} // make_ensemble(%params);
 	$self->{proxies} =
 	  { map { $_ => $self->{ensemble}->proxy($_) } $self->{ensemble}->ids };
-	$self->{clusters} =
-	  { map { $_ => $self->make_cluster($_, %params) }
-		  @{ $params{clusters} // [qw(alpha beta)] } };
+	$self->make_clusters(%params);
 	return $self;
+}
+
+# Two of them write into each other's tables.
+sub make_clusters
+{
+	my ($self, %params) = @_;
+	my $servers = join ',',
+	  map { $self->{proxies}{$_}->address } sort keys %{ $self->{proxies} };
+	my $standby = $params{standby} // 'alpha';
+	my @clusters = map {
+		ChaosCluster->new(
+			$_, $servers,
+			timeout => $self->{timeout},
+			standby => $_ eq $standby,
+			install_path => $params{install_path})
+	} @{ $params{clusters} // [qw(alpha beta)] };
+	$self->{clusters} = { map { $_->name => $_ } @clusters };
+	if (@clusters == 2)
+	{
+		$clusters[0]->link($clusters[1]);
+		$clusters[1]->link($clusters[0]);
+	}
+	return;
 }
 
 # The session timeout is to be more than two ticks, as the lease supposes.  Lock
@@ -105,48 +133,23 @@ sub make_ensemble
 		'java.znode.container.checkIntervalMs' => 3_600_000);
 }
 
-# A cluster with the tables that the workers share.
-sub make_cluster
-{
-	my ($self, $name, %params) = @_;
-	my $servers = join ',',
-	  map { $self->{proxies}{$_}->address } sort keys %{ $self->{proxies} };
-	my $node = zk_cluster(
-		$name, $servers,
-		install_path => $params{install_path},
-		settings => {
-			'zklock.session_timeout' => "$self->{timeout}s",
-			'zklock.connect_timeout' => '5s',
-			session_preload_libraries => 'zklock',
-			restart_after_crash => 'on',
-			log_statement => 'none',
-			log_min_error_statement => 'panic'
-		});
-	$node->safe_psql(
-		'postgres', q{
-		CREATE TABLE plain (path text PRIMARY KEY, n bigint)
-			WITH (fillfactor = 20);
-		CREATE TABLE fenced (LIKE plain INCLUDING ALL) WITH (fillfactor = 20);
-		CREATE TABLE sections (id text PRIMARY KEY, path text, counter text,
-			seen text, token bigint)});
-	return $node;
-}
-
 sub ensemble { return $_[0]->{ensemble}; }
 sub proxies { return $_[0]->{proxies}; }
+sub clusters { return $_[0]->{clusters}; }
 sub timeout { return $_[0]->{timeout}; }
 
 =pod
 
 =item $world->begin(%params)
 
-Start workers; returns a ChaosWorld::Run.  C<seconds>, C<seed>; C<workers>: how
-many; C<guards>: the values of C<zklock.commit_guard>; C<counters>: which are to
-be used; C<fence>: whether fenced ones are; C<mix>: how often each kind of
-section comes; C<several_chance>: how often it takes one more lock along, all of
+Start workers; returns a ChaosRun.  C<seconds>, C<seed>; C<workers>: how many;
+C<keepers>: how many of them hold their locks for long; C<guards>: the values of
+C<zklock.commit_guard>; C<counters>: which are to be used; C<fence>: whether fenced
+ones are; C<mix>: how often each kind of section comes, and C<kept_mix> of those that
+are held for long; C<several_chance>: how often one takes one more lock along, all of
 them in one call; C<work>: seconds of work in a section, where there is any;
-C<long_chance>: how often it is long; C<pause>: seconds after what did not
-succeed.
+C<long_chance>: how often others hold it for long; C<pause>: seconds after what did not
+succeed; C<jobs>: how many each cluster has.
 
 =cut
 
@@ -155,56 +158,46 @@ sub begin
 	my ($self, %params) = @_;
 	my $folder = "$PostgreSQL::Test::Utils::tmp_check/facts-" . ++$runs;
 	make_path($folder);
-	$self->reset_counters;
-	my $run = bless {
-		world => $self,
-		folder => $folder,
-		workers => [],
-		log_marks => { map { $_ => -s $_ // 0 } $self->logs }
-	  },
-	  'ChaosWorld::Run';
-	$run->{params} = {
+	my @paths = (@{ $self->{paths} }, @{ $self->{kept_paths} });
+	$_->reset_counters(@paths) foreach values %{ $self->{clusters} };
+	%params = (
 		%defaults, %params,
 		timeout => $self->{timeout},
 		paths => $self->{paths},
-		clusters =>
-		  { map { $_ => $self->data_source($_) } keys %{ $self->{clusters} } },
+		kept_paths => $self->{kept_paths},
+		clusters => {
+			map { $_ => $self->{clusters}{$_}->data_source }
+			  keys %{ $self->{clusters} }
+		},
 		begin => now(),
-		end => now() + $params{seconds}
-	};
-	$run->write('params.json',
-		JSON::PP->new->canonical->pretty->encode($run->{params}));
-	$run->start_worker($_) foreach 1 .. $run->{params}{workers};
-	return $run;
+		end => now() + $params{seconds});
+	$params{jobs} = $self->jobs(%params);
+	return ChaosRun->new($self, $folder, \%params);
 }
 
-# A cluster as DBD::Pg takes it.  Who makes clusters is their superuser.
-sub data_source
+# The jobs of each cluster, and when they are due: the seconds of the run.
+sub jobs
 {
-	my ($self, $cluster) = @_;
-	my $node = $self->{clusters}{$cluster};
-	return join ';', 'dbname=postgres', 'user=' . getpwuid($>),
-	  'host=' . $node->host, 'port=' . $node->port;
-}
-
-sub reset_counters
-{
-	my ($self) = @_;
-	my $rows = join ',', map { "('$_', 0)" } @{ $self->{paths} };
-	foreach my $node (values %{ $self->{clusters} })
+	my ($self, %params) = @_;
+	my %paths;
+	foreach my $cluster (keys %{ $self->{clusters} })
 	{
-		$node->safe_psql(
-			'postgres', "TRUNCATE plain, fenced, sections;
-			INSERT INTO plain VALUES $rows; INSERT INTO fenced VALUES $rows");
+		$paths{$cluster} =
+		  [ map { "/chaos/jobs/$cluster/$_" } 1 .. $params{jobs} ];
 	}
-	return;
+	return {
+		paths => \%paths,
+		first => time,
+		step => 1,
+		last => int($params{seconds}) - 1
+	};
 }
 
 # The clusters' server logs.
 sub logs
 {
 	my ($self) = @_;
-	return map { $_->logfile } values %{ $self->{clusters} };
+	return map { $_->logs } values %{ $self->{clusters} };
 }
 
 =pod
@@ -236,274 +229,6 @@ sub watches
 		$count += $self->{ensemble}->mntr($id)->{watch_count} // return;
 	}
 	return $count;
-}
-
-=pod
-
-=head1 A RUN
-
-=over
-
-=cut
-
-package ChaosWorld::Run;
-
-use strict;
-use warnings;
-
-use ChaosRandom qw(now);
-use File::Basename;
-use File::Spec;
-use Test::More;
-use Time::HiRes qw(sleep);
-use ZkTest;
-
-# What a server log says of processes that did not end as they should, and of the
-# client library.
-my $bad_end =
-  qr/was[ ]terminated[ ]by[ ]signal | exited[ ]with[ ]exit[ ]code[ ][^012]
-	| PANIC | TRAP: | failed[ ]a[ ]check/x;
-
-=pod
-
-=item $run->folder()
-
-Where the facts are collected.
-
-=item $run->remaining()
-
-For how many seconds the workers go on.
-
-=cut
-
-sub folder { return $_[0]->{folder}; }
-sub params { return $_[0]->{params}; }
-sub world { return $_[0]->{world}; }
-
-sub remaining
-{
-	my ($self) = @_;
-	return $self->{params}{end} - now();
-}
-
-# Put a file into the folder, or lines to its end.
-sub write
-{
-	my ($self, $name, @lines) = @_;
-	open my $file, '>>', "$self->{folder}/$name" or die "$name: $!";
-	print $file @lines;
-	close $file;
-	return;
-}
-
-# A worker, in a process of its own.
-sub start_worker
-{
-	my ($self, $number) = @_;
-	my @command = (
-		$^X, (map { "-I$_" } @INC),
-		'-MChaosWorker', '-e',
-		'ChaosWorker::main(@ARGV)', File::Spec->rel2abs($self->{folder}),
-		$number);
-	my $pid = open my $control, '|-', @command or die "perl: $!";
-	push @{ $self->{workers} }, { pid => $pid, control => $control };
-	return;
-}
-
-=pod
-
-=item $run->backends()
-
-What the workers are connected to: hashes of C<worker>, C<cluster>, C<pid>, and
-C<title>, the processes' title.  Those that have ended are left out.
-
-=cut
-
-sub backends
-{
-	my ($self) = @_;
-	my @backends;
-	foreach my $worker (1 .. @{ $self->{workers} })
-	{
-		open my $file, '<', "$self->{folder}/worker-$worker.backend" or next;
-		my ($cluster, $pid) = split ' ', <$file> // '';
-		open my $title, '<', "/proc/$pid/cmdline" or next;
-		my $text = <$title> // '';
-		# The number may be another process's by now.
-		next unless $text =~ /^postgres: $cluster: /;
-		push @backends,
-		  {
-			worker => $worker,
-			cluster => $cluster,
-			pid => $pid,
-			title => $text =~ s/[\0 ]+$//r
-		  };
-	}
-	return @backends;
-}
-
-=pod
-
-=item $run->sample_memory()
-
-Note how much memory each backend has for itself.
-
-=cut
-
-sub sample_memory
-{
-	my ($self) = @_;
-	my $now = now();
-	foreach my $backend ($self->backends)
-	{
-		open my $status, '<', "/proc/$backend->{pid}/status" or next;
-		my ($memory) = join('', <$status>) =~ /^RssAnon:\s*(\d+)/m or next;
-		$self->write('memory.tsv',
-			"$now\t$backend->{cluster}\t$backend->{pid}\t$memory\n");
-	}
-	return;
-}
-
-=pod
-
-=item $run->finish()
-
-Wait until the workers are idle and see what is left; then let them end, and
-see again; collect what the tables and server logs say.  The faults must be
-over.
-
-=back
-
-=cut
-
-sub finish
-{
-	my ($self) = @_;
-	my $all = @{ $self->{workers} };
-	my $idle = $self->await_idle(150);
-	$self->fact('idle', $idle, $all);
-	$self->observe_rest('idle') if $idle == $all;
-	$self->end_workers;
-	$self->observe_rest('ended');
-	$self->fact('backends', $self->count_backends);
-	$self->collect_tables($_) foreach sort keys %{ $self->{world}{clusters} };
-	$self->collect_log($_) foreach $self->{world}->logs;
-	return;
-}
-
-# An observation of the end.
-sub fact
-{
-	my ($self, @fields) = @_;
-	$self->write('end.tsv', join("\t", @fields), "\n");
-	return;
-}
-
-# Returns how many workers are idle, or have died, when all are or the time is
-# over.
-sub await_idle
-{
-	my ($self, $seconds) = @_;
-	my $deadline = now() + $seconds;
-	my $idle;
-	do
-	{
-		sleep 0.05;
-		$idle = () = glob "$self->{folder}/worker-*.idle";
-	} until ($idle == @{ $self->{workers} } || now() > $deadline);
-	return $idle;
-}
-
-# What there is of contenders and watches, until there is none or twice the
-# session timeout is over.
-sub observe_rest
-{
-	my ($self, $when) = @_;
-	my $begin = now();
-	my ($contenders, $watches);
-	do
-	{
-		sleep 0.1;
-		$contenders = $self->{world}->contenders;
-		$watches = $self->{world}->watches;
-	  } until (defined $contenders
-		  && defined $watches
-		  && $contenders + $watches == 0)
-	  || now() > $begin + 2 * $self->{params}{timeout};
-	$self->fact(
-		'rest', $when,
-		sprintf('%.1f', now() - $begin),
-		$contenders // 'unknown',
-		$watches // 'unknown');
-	return;
-}
-
-# Clients of the clusters that are still there, when none is or a while is over.
-sub count_backends
-{
-	my ($self) = @_;
-	my $deadline = now() + 2 * $self->{params}{timeout};
-	my $count;
-	do
-	{
-		$count = 0;
-		$count += $_->safe_psql('postgres',
-				'SELECT count(*) - 1 FROM pg_stat_activity'
-			  . " WHERE backend_type = 'client backend'")
-		  foreach values %{ $self->{world}{clusters} };
-	} until ($count == 0 || now() > $deadline);
-	return $count;
-}
-
-sub end_workers
-{
-	my ($self) = @_;
-	foreach my $number (1 .. @{ $self->{workers} })
-	{
-		my $worker = $self->{workers}[ $number - 1 ];
-		# Who hangs would not notice the end of its input.
-		kill('KILL', $worker->{pid})
-		  unless -e "$self->{folder}/worker-$number.idle";
-		close $worker->{control};
-	}
-	return;
-}
-
-# What was committed.
-sub collect_tables
-{
-	my ($self, $cluster) = @_;
-	my $node = $self->{world}{clusters}{$cluster};
-	foreach my $query (
-		[ 'sections', 'SELECT id, path, counter, seen, token FROM sections' ],
-		[
-			'counters',
-			"SELECT 'plain', path, n FROM plain"
-			  . " UNION ALL SELECT 'fenced', path, n FROM fenced"
-		])
-	{
-		$self->write("$cluster.$query->[0].tsv",
-			$node->safe_psql('postgres', "COPY ($query->[1]) TO STDOUT"), "\n");
-	}
-	return;
-}
-
-# What the server log says about processes that ended badly, since the run
-# began.
-sub collect_log
-{
-	my ($self, $log) = @_;
-	open my $file, '<', $log or die "$log: $!";
-	seek $file, $self->{log_marks}{$log}, 0;
-	my ($count, @bad) = (0);
-	while (<$file>)
-	{
-		$count++;
-		push @bad, $_ if /$bad_end/;
-	}
-	$self->fact('log', basename($log), $count);
-	$self->write('crashes.txt', @bad);
-	return;
 }
 
 1;

@@ -30,6 +30,8 @@ sub section
 		invoked => $at - 0.5,
 		acquired => $at,
 		steady => 1,
+		kind => 'xact',
+		time => 0,
 		commit => 'ok',
 		commit_sent => $at + 1,
 		commit_returned => $at + 1.1,
@@ -43,9 +45,15 @@ sub facts
 {
 	my ($sections, %fields) = @_;
 	my $facts = {
-		params => { timeout => $timeout, seed => 1, workers => 2 },
+		params => {
+			timeout => $timeout,
+			seed => 1,
+			workers => 2,
+			clusters => { alpha => '', beta => '' }
+		},
 		sections => { map { $_->{id} => $_ } @$sections },
 		rows => { alpha => {}, beta => {} },
+		guests => { alpha => {}, beta => {} },
 		counters => {},
 		calls =>
 		  { count => 10, outcomes => { commit => { ok => 10 } }, slow => [] },
@@ -145,7 +153,12 @@ my $fenced =
 my $readers = 'nothing changes under a shared lock';
 my $order = 'who waits is granted in the order of the queue';
 my $arrival = 'who was not disturbed is granted in the order of arrival';
+my $kept = 'S304: a lock that is held outlives a server that fails';
 my $commits = 'what COMMIT says is true';
+my $prepared = 'S300: COMMIT PREPARED that is refused leaves what was prepared';
+my $foreign = 'S301: a foreign row is there exactly if the local one is';
+my $runs = 'S302: each run of a job that was due is done, and once';
+my $failovers = 'S303: a failover loses what was committed last, and no more';
 my $errors = 'no error but those that faults give reason for';
 my $hang = 'no hang';
 my $crash = 'no crash';
@@ -363,7 +376,92 @@ finds('because another one was, which is no reason',
 	facts(\@arrived, faults => [ fault('pause', 11, 12, pid => 200) ]),
 	$arrival);
 
-# ---- Clients, and what is left.
+# ---- Long holds.
+
+my %server = (scope => 'all', pid => '-', text => 'server 1: 0x1 0x11');
+my $hung = fault('pause_follower', 12, 18, %server);
+my %long = (time => 10, commit_sent => 20, commit_returned => 20.1);
+my %lost = (
+	time => 10,
+	refused => 15,
+	commit => undef,
+	commit_sent => undef,
+	commit_returned => undef);
+
+# Facts without these sections' rows.
+sub without_rows
+{
+	my ($facts, @ids) = @_;
+	foreach my $rows (values %{ $facts->{rows} })
+	{
+		delete @{$rows}{@ids};
+	}
+	return $facts;
+}
+
+# Sections with these fields, each of a lock of its own; and faults.
+sub held
+{
+	my ($held, @faults) = @_;
+	my $number = 0;
+	my @sections = map {
+		$number++;
+		section(
+			"1.$number", 10,
+			path => "/$number",
+			counter => 'none',
+			token => $number,
+			%$_)
+	} @$held;
+	my @lost = map { $_->{id} } grep { $_->{refused} } @sections;
+	return without_rows(facts(\@sections, faults => \@faults), @lost);
+}
+
+foreach my $case (
+	[ 'locks that are held while a follower hangs', \%long, [], '' ],
+	[ 'locks that are lost while a follower hangs', \%lost, [], $kept ],
+	[
+		'or while their backend is stopped as well', \%lost,
+		[ fault('pause_long', 12, 18) ], ''
+	],
+	[
+		'or their session parted from all servers', \%lost,
+		[ fault('part_backend', 12, 18, session => '0x1', pid => 1) ], ''
+	],
+	[
+		'another one being parted is no reason', \%lost,
+		[ fault('part_backend', 12, 18, session => '0x2', pid => 1) ], $kept
+	],
+	[
+		'nor is another follower', \%lost,
+		[
+			fault(
+				'pause_follower', 12, 18, %server, text => 'server 2: 0x11')
+		],
+		$kept
+	],
+	[
+		'but a leader is', \%lost,
+		[ fault('pause_leader', 12, 18, %server) ], ''
+	],
+	[
+		'nor is what was over long before', \%lost,
+		[ fault('pause_long', 1, 5) ], $kept
+	])
+{
+	my ($what, $fields, $faults, $claim) = @$case;
+	finds($what, held([ ($fields) x 3 ], $hung, @$faults), $claim);
+}
+finds('two of those that are held', held([ \%lost, \%lost, \%long ], $hung), '', 2);
+finds('three of many',
+	held([ (\%lost) x 3, (\%long) x 9 ], $hung), '', 3);
+finds(
+	'locks that were lost while a follower of others hangs',
+	held([ ({ %lost, session => '0x2' }) x 3 ], $hung), '');
+finds('locks that were held for no long time',
+	held([ ({ %lost, time => 0.1 }) x 3 ], $hung), '');
+
+# ---- Commits.
 
 {
 	my $facts = facts([ section('1.1', 10), section('1.2', 12, seen => 1) ]);
@@ -391,9 +489,251 @@ finds(
 		}),
 	"$commits");
 
+# ---- Failovers.
+
+my $failover = fault('failover', 10.5, 15, scope => 'cluster', applied => 13);
+
+# Of two sections, one on each counter, the first one's row is not there.
+sub first_lost
+{
+	my ($sections, @faults) = @_;
+	my $facts = without_rows(facts($sections, faults => [@faults]), '1.1');
+	delete $facts->{counters}{alpha}{plain};
+	return $facts;
+}
+my @pair = (section('1.1', 10), section('1.2', 13, counter => 'fenced'));
+finds('a commit that was lost by a failover', first_lost(\@pair, $failover), '');
+finds(
+	'another cluster has failed over',
+	first_lost(\@pair, { %$failover, cluster => 'beta' }), $commits);
+finds('the commit was replicated before',
+	first_lost(\@pair, { %$failover, begin => 11.5 }), $commits);
+finds('the primary was dead before',
+	first_lost(\@pair, { %$failover, applied => 10.9 }), $commits);
+finds(
+	'a later one was not lost',
+	first_lost(
+		[
+			section('1.1', 10),
+			section('1.2', 11.2, counter => 'fenced', commit_sent => 12.2)
+		],
+		$failover),
+	$failovers);
+finds(
+	'a counter that does not go back with it',
+	do
+	{
+		my $facts = first_lost([ section('1.1', 10) ], $failover);
+		$facts->{rows}{alpha}{'1.2'} =
+		  { path => '/p', counter => 'plain', seen => 1, token => 130 };
+		$facts->{sections}{'1.2'} = section('1.2', 13, seen => 1);
+		$facts->{counters}{alpha}{plain}{'/p'} = 2;
+		$facts;
+	},
+	$plain);
+
+# ---- Two phases.
+
+# A section that was prepared, with or without its row.
+sub prepared
+{
+	my ($row, %fields) = @_;
+	my $facts =
+	  facts([ section('1.1', 10, kind => 'prepared', prepare => 'ok', %fields) ]);
+	return $facts if $row;
+	delete $facts->{counters}{alpha};
+	return without_rows($facts, '1.1');
+}
+finds('COMMIT PREPARED', prepared(1), '');
+finds(
+	'COMMIT PREPARED is refused, and rolled back',
+	prepared(0, commit => 'ZKL01', rollback_prepared => 'ok'), '');
+finds(
+	'COMMIT PREPARED is refused, and has taken effect',
+	prepared(1, commit => 'ZKL01', rollback_prepared => '42704'),
+	"$commits,$prepared");
+finds(
+	'COMMIT PREPARED is refused, and the transaction is gone',
+	prepared(0, commit => 'ZKL01', rollback_prepared => '42704'), $prepared);
+finds(
+	'ROLLBACK PREPARED is refused',
+	prepared(0, commit => 'ZKL01', rollback_prepared => 'ZKL01'), $prepared);
+finds(
+	'the connection is lost between the two',
+	prepared(0, commit => 'ZKL01', rollback_prepared => 'lost'), '');
+finds(
+	'PREPARE TRANSACTION is refused, and has taken effect',
+	prepared(
+		0,
+		prepare => 'ZKL01',
+		resolve => 'ok',
+		commit => undef,
+		commit_sent => undef),
+	$prepared);
+finds(
+	'COMMIT PREPARED while somebody else holds the lock',
+	do
+	{
+		my $facts = prepared(1, commit_sent => 13, commit_returned => 13.1);
+		my $other = section('2.1', 12, cluster => 'beta');
+		$facts->{sections}{'2.1'} = $other;
+		$facts->{rows}{beta}{'2.1'} =
+		  { map { $_ => $other->{$_} } qw(path counter seen token) };
+		$facts->{counters}{beta}{plain}{'/p'} = 1;
+		$facts;
+	},
+	$overlap);
+
+# ---- Two clusters.
+
+# A section of alpha with a row in beta; what is there of it; what was done.
+sub foreign
+{
+	my ($here, $there, $faults, %fields) = @_;
+	my $facts = facts([ section('1.1', 10, kind => 'foreign', %fields) ],
+		faults => $faults);
+	$facts->{guests}{beta}{'1.1'} = 1 if $there;
+	return $facts if $here;
+	delete $facts->{counters}{alpha};
+	return without_rows($facts, '1.1');
+}
+
+# What can come between the two commits.
+my @between = (
+	fault('terminate', 11.05, 11.05),
+	fault('cancel', 11.05, 11.05),
+	fault('kill_backend', 11.05, 11.05, scope => 'cluster', pid => 1),
+	fault(
+		'kill_backend', 11.05, 11.05,
+		scope => 'cluster',
+		pid => 1,
+		cluster => 'beta'));
+my ($terminate, $cancel, $crash_here, $crash_there) = @between;
+my $failover_there = { %$failover, cluster => 'beta' };
+my @never = (commit => undef, commit_sent => undef, commit_returned => undef);
+
+foreach my $case (
+	[ 'both rows', 1, 1, [], [], '' ],
+	[ 'neither', 0, 0, [], [ commit => 'ZKL01' ], '' ],
+	[ 'neither, and no COMMIT', 0, 0, [], [@never], '' ],
+	[
+		'a foreign row of a commit that was refused', 0, 1,
+		[], [ commit => 'ZKL01' ],
+		$foreign
+	],
+	[
+		'for which a fault is no excuse', 0, 1,
+		[@between], [ commit => 'ZKL01' ],
+		$foreign
+	],
+	[ 'a foreign row without a COMMIT', 0, 1, [@between], [@never], $foreign ],
+	[
+		'a foreign row of a commit that is not known', 0, 1,
+		[], [ commit => 'lost' ],
+		$foreign
+	],
+	[
+		'whose backend was terminated', 0, 1,
+		[$terminate], [ commit => 'lost' ],
+		'', 1
+	],
+	[
+		'or whose cluster crashed', 0, 1,
+		[$crash_here], [ commit => 'lost' ],
+		'', 1
+	],
+	[
+		'or was only cancelled', 0, 1, [$cancel], [ commit => 'lost' ], $foreign
+	],
+	[
+		'another backend was terminated', 0, 1,
+		[ { %$terminate, pid => 101 } ], [ commit => 'lost' ],
+		$foreign
+	],
+	[
+		'or its own, but before', 0, 1,
+		[ { %$terminate, begin => 9, end => 9 } ], [ commit => 'lost' ],
+		$foreign
+	],
+	[
+		'a COMMIT that was cancelled', 0, 1,
+		[$cancel], [ commit => '57014' ],
+		'', 1
+	],
+	[
+		'by nobody', 0, 1, [$terminate], [ commit => '57014' ], $foreign
+	],
+	[
+		'a COMMIT during which the other cluster crashed', 0, 1,
+		[$crash_there], [ commit => '08006' ],
+		'', 1
+	],
+	[
+		'or did not', 0, 1, [$crash_here], [ commit => '08006' ], $foreign
+	],
+	[ 'a local row only', 1, 0, [@between], [], $foreign ],
+	[ 'the other one was lost in a failover', 1, 0, [$failover_there], [], '' ],
+	[ 'not by one here', 1, 0, [$failover], [], $foreign ],
+	[ 'a foreign row only, after a failover here', 0, 1, [$failover], [], '' ],
+	[
+		'of a commit that was refused', 0, 1,
+		[$failover], [ commit => 'ZKL01' ],
+		$foreign
+	])
+{
+	my ($what, $here, $there, $faults, $fields, @verdict) = @$case;
+	finds($what, foreign($here, $there, $faults, @$fields), @verdict);
+}
+{
+	my $facts = facts([ clean() ]);
+	$facts->{guests}{alpha}{'9.9'} = 1;
+	finds('a foreign row that nobody has written', $facts, $foreign);
+}
+
+# ---- Jobs.
+
+# A history with these runs of a job that was to run three times.
+sub job
+{
+	my (@numbers) = @_;
+	my $at = 10;
+	my @sections = map {
+		section(
+			'1.' . $at, $at += 2,
+			path => '/j',
+			kind => 'job',
+			counter => 'job',
+			seen => $_,
+			again => $_)
+	} @numbers;
+	my $facts = facts(\@sections);
+	$facts->{params}{jobs} = { paths => { alpha => ['/j'], beta => [] }, last => 2 };
+	return $facts;
+}
+finds('each run once', job(0, 1, 2), '');
+finds('a run that was left out', job(0, 2), $runs);
+finds('the last ones were left out', job(0), $runs);
+finds('a run that was repeated', job(0, 1, 1, 2), $runs);
+finds(
+	'a run that was repeated, for the work was lost',
+	do
+	{
+		my $facts = job(0, 1, 1, 2);
+		$facts->{faults} = [ { %$failover, begin => 14.5, applied => 16 } ];
+		without_rows($facts, '1.12');
+	},
+	'');
+
+# ---- What clients were told, and what is left.
+
 my %calls = (count => 10, outcomes => { read => { '55000' => 1 } }, slow => []);
 finds('an error that no fault gives reason for',
 	facts([ clean() ], calls => \%calls), $errors);
+$calls{outcomes} = { resolve => { '42704' => 1 } };
+finds('a prepared transaction that is gone',
+	facts([ clean() ], calls => \%calls), '');
+$calls{outcomes} = { look => { '42704' => 1 } };
+finds('something else that is gone', facts([ clean() ], calls => \%calls), $errors);
 finds('a worker that failed',
 	facts([ clean() ], accidents => ['worker 1: it cannot be']), $errors);
 
@@ -484,7 +824,7 @@ finds('memory that grows in a young backend',
 	facts([ clean() ], memory => memory(12, 500)), '');
 finds(
 	'memory that grows as much in an old one',
-	facts([ clean() ], memory => memory(60, 500)),
+	facts([ clean() ], memory => memory(160, 500)),
 	'memory is flat');
 
 # ---- Nothing proves nothing.

@@ -18,7 +18,9 @@ note "seed $seed";
 
 # As short as can be, since that is how long a lock outlives a backend that is
 # stopped.
-my %world = (timeout => 1.5, tick_time => 300, paths => 4, peers => 0);
+my %world =
+  (timeout => 1.5, tick_time => 300, paths => 4, peers => 0, standby => '');
+my %workers = (workers => 16, keepers => 0, jobs => 0);
 
 # Run until the checker finds something, for some minutes at most, in rounds each of
 # which is longer than the one before: on a machine that is busy a short one is over
@@ -32,7 +34,7 @@ sub find_something
 	for (my $round = 1; time < $deadline; $round++)
 	{
 		my $facts = run_chaos(
-			$world, %params,
+			$world, %workers, %params,
 			seconds => min($params{seconds} * $round, 40),
 			seed => "$seed $round");
 		$found .= join "\n", violations(check_chaos($facts)), '';
