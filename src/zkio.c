@@ -292,15 +292,16 @@ session_watcher(zhandle_t *zh, int type, int state, const char *path,
  */
 
 /*
- * Close the handle.  If it is connected the ensemble is told, and deletes all
- * contenders of the session.
+ * Give the handle up: from here on nothing that comes through it counts, and no
+ * contender is granted.  Returns it; it is still to be closed, without engine_lock.
+ * Whoever decides that must not let go of engine_lock in between, or the I/O thread
+ * might grant a lock whose ZooKeeper session is about to be closed.  engine_lock.
  */
-static void
-close_handle(ZkClient *client)
+static zhandle_t *
+give_up_handle(ZkClient *client)
 {
 	zhandle_t  *zh = client->zh;
 
-	pthread_mutex_lock(&client->engine_lock);
 	client->epoch++;
 	client->handle = NULL;
 	client->connected = false;
@@ -311,8 +312,16 @@ close_handle(ZkClient *client)
 	zk_contenders_handle_closed(client);
 	zk_publish_interrupted(client);
 	zk_errand_restart(client);
-	pthread_mutex_unlock(&client->engine_lock);
+	return zh;
+}
 
+/*
+ * Close a handle that was given up.  If it is connected the ensemble is told, and
+ * deletes all contenders of the session.  Without engine_lock.
+ */
+static void
+close_handle(ZkClient *client, zhandle_t *zh)
+{
 	zk_transport_close(client, zh);
 	zk_client_disclaim();
 }
@@ -491,19 +500,21 @@ must_close(ZkClient *client)
 static void
 manage_handle(ZkClient *client)
 {
-	bool		close_it = false;
+	zhandle_t  *closing = NULL;
+	bool		graceful = false;
 	bool		open_it;
-	bool		graceful;
 	bool		wanted;
 
 	pthread_mutex_lock(&client->engine_lock);
-	if (client->zh != NULL)
-		close_it = must_close(client);
-	graceful = close_it && client->connected;
+	if (client->zh != NULL && must_close(client))
+	{
+		graceful = client->connected;
+		closing = give_up_handle(client);
+	}
 	pthread_mutex_unlock(&client->engine_lock);
 
-	if (close_it)
-		close_handle(client);
+	if (closing != NULL)
+		close_handle(client, closing);
 
 	pthread_mutex_lock(&client->engine_lock);
 	if (graceful)
@@ -513,7 +524,7 @@ manage_handle(ZkClient *client)
 	}
 	open_it = client->zh == NULL && ensemble_needed(client, &wanted) &&
 		zk_now() >= client->next_open;
-	if (close_it && !open_it)
+	if (closing != NULL && !open_it)
 		publish_session(client, unconnected_state(client));
 	zk_engine_leave(client);	/* there may be contenders that are gone now */
 
@@ -690,6 +701,20 @@ finish(ZkClient *client)
 	}
 }
 
+/*
+ * The helper ends: give up the handle, and close it.
+ */
+static void
+close_for_good(ZkClient *client)
+{
+	zhandle_t  *zh;
+
+	pthread_mutex_lock(&client->engine_lock);
+	zh = give_up_handle(client);
+	pthread_mutex_unlock(&client->engine_lock);
+	close_handle(client, zh);
+}
+
 static void *
 helper_main(void *arg)
 {
@@ -709,7 +734,7 @@ helper_main(void *arg)
 	zk_errand_clear(&news.errand);
 	zk_wait_clear(&news.wait);
 	if (client->zh != NULL && !atomic_load(&zk_poisoned))
-		close_handle(client);
+		close_for_good(client);
 	finish(client);
 	return NULL;
 }
