@@ -62,16 +62,34 @@ static ZkQuery fail_query = {
 	" AND run.token" IS "dead.token",
 	.params = 2,
 	.types = {TEXTOID, TIMESTAMPTZOID},
-	.result = SPI_OK_UPDATE
+	.result = SPI_OK_UPDATE,
+	.latest = true
 };
 
 /* $1 path, $2 and $3 fire time and token of a reset. */
+#define WAS_RESET \
+	"path" IS "$1 AND fire_time" SINCE "$2 AND token" UP_TO "$3" \
+	" AND outcome" IS "'done'"
+
 static ZkQuery reset_query = {
-	.text = "UPDATE %s SET outcome = 'reset' WHERE path" IS "$1"
-	" AND fire_time" SINCE "$2 AND token" UP_TO "$3 AND outcome" IS "'done'",
+	.text = "UPDATE %s SET outcome = 'reset' WHERE " WAS_RESET,
 	.params = 3,
 	.types = {TEXTOID, TIMESTAMPTZOID, INT8OID},
-	.result = SPI_OK_UPDATE
+	.result = SPI_OK_UPDATE,
+	.latest = true
+};
+
+/* The same, but for rows that the transaction of a reset is about to write. */
+static ZkQuery reset_free_query = {
+	.text = "WITH void AS (SELECT fire_time, token FROM %1$s WHERE " WAS_RESET
+	" FOR UPDATE SKIP LOCKED)"
+	" UPDATE %1$s AS run SET outcome = 'reset' FROM void"
+	" WHERE run.path" IS "$1 AND run.fire_time" IS "void.fire_time"
+	" AND run.token" IS "void.token",
+	.params = 3,
+	.types = {TEXTOID, TIMESTAMPTZOID, INT8OID},
+	.result = SPI_OK_UPDATE,
+	.latest = true
 };
 
 /* $1 path, $2 fire time, $3 token. */
@@ -80,7 +98,8 @@ static ZkQuery remove_query = {
 	" AND token" IS "$3 AND outcome" IS "'running'",
 	.params = 3,
 	.types = {TEXTOID, TIMESTAMPTZOID, INT8OID},
-	.result = SPI_OK_DELETE
+	.result = SPI_OK_DELETE,
+	.latest = true
 };
 
 /* The same; false if it was begun later, and that one has said that it failed. */
@@ -100,7 +119,8 @@ static ZkQuery insert_query = {
 	.params = 9,
 	.types = {TEXTOID, TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID,
 	TEXTOID, TEXTOID, TEXTOID, TEXTOID},
-	.result = SPI_OK_INSERT
+	.result = SPI_OK_INSERT,
+	.latest = true
 };
 
 /*
@@ -229,9 +249,13 @@ insert_row(const JobRow *row, const char *outcome, Relation table)
 	return zklock_table_query(&insert_query, table, values, nulls) > 0;
 }
 
-/* See that rows of runs that were reset say so.  Returns whether there are any. */
+/*
+ * See that rows of runs that were reset say so, by one of the queries for that.
+ * Returns whether there are any.
+ */
 static bool
-reset_rows(const char *path, const ZkRecord *record, Relation table)
+reset_rows(ZkQuery *query, const char *path, const ZkRecord *record,
+		   Relation table)
 {
 	Datum		values[3];
 
@@ -240,7 +264,7 @@ reset_rows(const char *path, const ZkRecord *record, Relation table)
 	values[0] = CStringGetTextDatum(path);
 	values[1] = TimestampTzGetDatum(record->reset_time);
 	values[2] = Int64GetDatum(record->reset_token);
-	return zklock_table_query(&reset_query, table, values, NULL) > 0;
+	return zklock_table_query(query, table, values, NULL) > 0;
 }
 
 /* Runs of a job that say that they are running, and do not, have failed. */
@@ -263,7 +287,7 @@ zklock_job_row_begin(const JobRow *row, const ZkRecord *record, Oid function)
 {
 	Relation	table = zklock_table_open(RUN_TABLE, function, true);
 
-	(void) reset_rows(row->path, record, table);
+	(void) reset_rows(&reset_free_query, row->path, record, table);
 	fail_rows(row->path, table);
 	(void) insert_row(row, "running", table);
 	zklock_table_close(table);
@@ -282,7 +306,7 @@ zklock_job_row_end(const JobRow *row, const ZkRecord *record, Oid function)
 	Datum		key[3];
 
 	put_key(row, key);
-	(void) reset_rows(row->path, record, table);
+	(void) reset_rows(&reset_query, row->path, record, table);
 	if (zklock_table_query(&remove_query, table, key, NULL) == 0 &&
 		zklock_table_query(&failed_query, table, key, NULL) > 0)
 		end = JOB_ROW_TAKEN_OVER;
@@ -300,7 +324,7 @@ bool
 zklock_job_rows_reset(const char *path, const ZkRecord *record, Oid function)
 {
 	Relation	table = zklock_table_open(RUN_TABLE, function, true);
-	bool		found = reset_rows(path, record, table);
+	bool		found = reset_rows(&reset_query, path, record, table);
 
 	zklock_table_close(table);
 	return found;

@@ -82,19 +82,17 @@ prepare_query(ZkQuery *query, Relation table)
 
 /*
  * Run a query that has been prepared.  One that only reads sees what is committed
- * now, whatever the transaction's isolation level is.  Returns what SPI does.
+ * now.  Returns what SPI does.
  */
 static int
 execute_query(const ZkQuery *query, Datum *values, const char *nulls)
 {
-	int			result;
+	bool		reads = query->result == SPI_OK_SELECT;
 
-	if (query->result != SPI_OK_SELECT)
+	if (!reads && !query->latest)
 		return SPI_execute_plan(query->plan, values, nulls, false, 0);
-	PushActiveSnapshot(GetLatestSnapshot());
-	result = SPI_execute_plan(query->plan, values, nulls, true, 0);
-	PopActiveSnapshot();
-	return result;
+	return SPI_execute_snapshot(query->plan, values, nulls, GetLatestSnapshot(),
+								InvalidSnapshot, reads, true, 0);
 }
 
 /*

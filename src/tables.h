@@ -24,6 +24,8 @@ typedef struct ZkQuery
 	int			params;
 	Oid			types[ZK_QUERY_PARAMS];
 	int			result;			/* what SPI returns */
+	bool		latest;			/* finds what is committed now, whatever the
+								 * transaction's isolation level is */
 	SPIPlanPtr	plan;
 	Oid			table;			/* which the plan is for */
 } ZkQuery;

@@ -133,6 +133,36 @@ $one->ask("SELECT zk_job_reset('/reset', $due)");
 is($one->sqlstate, '55006', 'S261: a job that is running is not reset');
 $two->ask("SELECT zk_job_end('/reset')");
 
+# ---- Whoever has been waiting goes on with what is committed by then.
+
+foreach my $level ('repeatable read', 'serializable')
+{
+	my $path = '/level/' . ($level =~ s/ .*//r);
+	my $waiter = ZkPsql->new($node{one}, default_transaction_isolation => $level);
+	$one->ask("SELECT zk_job_begin('$path', $due)");
+	$waiter->send("SELECT zk_job_begin('$path', $next)");
+	$ensemble->wait_for_queue($path, 2);
+	$one->ask("SELECT zk_job_end('$path')");
+	is($waiter->answer, 't', "S278: $level: the next run begins when the last one has ended");
+	is($waiter->errors, '', 'S278: without an error');
+	is($waiter->ask("SELECT zk_job_end('$path')"), 't', 'S278: and ends');
+	is(outcomes('one', $path), 'done done', 'S278: both are done');
+	$waiter->quit;
+}
+
+# ---- A reset that is not committed holds nobody up.
+
+$one->ask("SELECT zk_job_begin_xact('/open', $due)");
+my $admin = ZkPsql->new($node{one});
+$admin->ask('BEGIN');
+is($admin->ask("SELECT zk_job_reset('/open', $due)"), 't', 'a run is reset');
+is( $one->ask("SET statement_timeout = '20 s'; SELECT zk_job_begin('/open', $due)"),
+	't', 'S279: and begun while the transaction of the reset goes on');
+$admin->ask('ROLLBACK');
+$one->ask("RESET statement_timeout; SELECT zk_job_end('/open')");
+is(outcomes('one', '/open'), 'reset done', 'S279: the reset counts even so');
+$admin->quit;
+
 # ---- The lock is lost, and nobody notices: the row decides.
 
 my $stubborn = ZkPsql->new($node{one},
