@@ -419,6 +419,15 @@ zk_socket_send(void)
 {
 }
 
+/*
+ * Replies are not looked at.
+ */
+bool
+zk_socket_take_refusal(void)
+{
+	return false;
+}
+
 #endif							/* ZKLOCK_STATIC_LIBRARY */
 
 /*
