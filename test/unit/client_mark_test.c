@@ -518,14 +518,15 @@ static void
 test_stop_throttled(void)
 {
 	char		node[128];
+	char		place[24];
 	char		name[ZK_NAME_SIZE];
 	int			throttled = proxy_throttled();
 	int			left = -1;
 
 	for (int i = 0; i < 5 && left != 0; i++)
 	{
-		snprintf(name, sizeof(name), "throttled%d", i);
-		make_node(node, name);
+		snprintf(place, sizeof(place), "throttled%d", i);
+		make_node(node, place);
 		start_client(proxied, TIMEOUT_MS);
 		acquire_delayed(node, ZK_EXCLUSIVE, false, name);
 		proxy_throttle_at(ZOO_MULTI_OP, 1);
