@@ -114,6 +114,7 @@ typedef enum RequestKind
 	REQ_CREATE,					/* the contender */
 	REQ_GROUP,					/* a group of contenders, a multi */
 	REQ_LIST,					/* the queue, to find its place */
+	REQ_SETTLE,					/* a check that is committed before that */
 	REQ_FIND,					/* the queue, to find a lost create's name */
 	REQ_PARENT,					/* a container on the way to the lock node */
 	REQ_STAT,					/* the own contender's Stat */
@@ -227,6 +228,7 @@ typedef struct Contender
 	bool		released;		/* somebody waits for GONE */
 	bool		abandoned;		/* nobody does: free the slot then */
 	bool		maybe_exists;	/* create sent, name not known */
+	bool		settled;		/* what is read now shows whether it does */
 	bool		need_parent;	/* the lock node was not there */
 	bool		parent_seen;	/* the znode above the one to create was there */
 	bool		last_ahead;		/* the watched one is the only one ahead */
@@ -581,6 +583,8 @@ extern void zk_contender_unwatch(Contender *c);
 extern void zk_contender_watch_own_in(Contender *c, ZkTime delay);
 extern void zk_contender_placed(Contender *c, const ZkQueueEntry *entries,
 								const ZkVerdict *verdict);
+extern void zk_contender_seen_ahead(ZkClient *client, int slot, const char *name,
+									const struct Stat *stat);
 extern void zk_contender_blocker_known(ZkClient *client, int slot,
 									   const char *value, int value_len,
 									   const struct Stat *stat);

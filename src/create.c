@@ -336,6 +336,10 @@ find_by_base(ZkClient *client, int slot, const struct String_vector *list)
 		c->state = ZK_WANTED;
 }
 
+/*
+ * The list that was to show the contender.  If what was to be committed before it was
+ * not, it may be as old as its server likes.
+ */
 static void
 on_find(int rc, const struct String_vector *list, const void *context)
 {
@@ -346,28 +350,59 @@ on_find(int rc, const struct String_vector *list, const void *context)
 
 	if (c == NULL)
 		return;
-	if (rc == ZOK || rc == ZNONODE)
-		find_by_base(client, request.which, rc == ZOK ? list : &none);
-	else if (rc == ZNOAUTH)
+	if (rc == ZNOAUTH)
 		zk_contender_stuck(client, request.which, "list the children of");
+	else if ((rc == ZOK || rc == ZNONODE) && c->settled)
+		find_by_base(client, request.which, rc == ZOK ? list : &none);
 	else
 		zk_contender_retry(client, c);
 	zk_contender_leave(client, request.which);
 }
 
 /*
- * Find the contender of a create that was not answered.  This may be another
- * server than the create was sent to, and lag behind: sync first.  Nothing
- * that was sent over the old connection can be executed after that, as the
- * leader refuses what comes from a server that the session has left.
+ * The answer to what is to be committed before the list is read.  A check that fails is
+ * a transaction as well; any other answer may come from a server that has not asked
+ * its leader.
+ */
+static void
+on_settled(int rc, const void *context)
+{
+	Request		request;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
+
+	if (c == NULL)
+		return;
+	c->settled = rc == ZOK || rc == ZNONODE || rc == ZNOAUTH;
+	zk_contender_leave(client, request.which);
+}
+
+/*
+ * Find the contender of a create that was not answered.  This may be another server than
+ * the create was sent to, and lag behind; and its leader may be one no more, and not know
+ * it yet.  So something is committed first, which takes the leader of now and shows in
+ * the list what was committed before it.  (A sync does not do: a leader that nobody
+ * follows answers it by itself, and a server that throttles does not even ask.)  Nothing
+ * that was sent over the old connection can be executed after that, as the leader
+ * refuses what comes from a server that the session has left.
  */
 void
 zk_send_find(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
+	zoo_op_t	check;
+	void	   *context;
 
-	if (zk_send_sync(client, c->node) == ZOK)
-		zk_send_children(client, slot, REQ_FIND, on_find);
-	else
+	if (!zk_multi_possible(client))
+	{
 		zk_contender_retry(client, c);
+		return;
+	}
+	c->settled = false;
+	zoo_check_op_init(&check, c->node, -1);
+	context = zk_request_begin(client, REQ_SETTLE, slot);
+	if (zk_contender_sent(client, slot, context,
+						  zoo_amulti(client->handle, 1, &check, c->results, on_settled,
+									 context)))
+		zk_send_children(client, slot, REQ_FIND, on_find);
 }

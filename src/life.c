@@ -275,6 +275,62 @@ zk_contender_placed(Contender *c, const ZkQueueEntry *entries,
 }
 
 /*
+ * Is that contender of the lock node one of this client's, or may it be?
+ */
+static bool
+is_known(const ZkClient *client, const char *node, const char *name)
+{
+	for (int i = 0; i < client->used; i++)
+	{
+		const Contender *c = &client->contenders[i];
+
+		if (c->in_use && c->base[0] != '\0' && strcmp(c->node, node) == 0 &&
+			strncmp(name, c->base, strlen(c->base)) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A contender of our own ZooKeeper session is in somebody's way that nobody here knows of: an
+ * orphan.  There should be none (Q5, Q7); but our session would keep it alive for ever,
+ * and we would wait for ourselves.
+ */
+static void
+reap_orphan(ZkClient *client, const Contender *behind, const char *name)
+{
+	int			slot = zk_door_take_slot(&client->door, behind->node);
+	Contender  *reaper;
+
+	if (slot < 0)
+		return;
+	zk_log(true, "deleting contender \"%.80s\" of lock node \"%.80s\", which is of this ZooKeeper session and nobody's",
+		   name, behind->node);
+	reaper = zk_contender_use(client, slot, client->door.slots[slot].node,
+							  behind->mode);
+	snprintf(reaper->base, sizeof(reaper->base), "%s", name);
+	snprintf(reaper->name, sizeof(reaper->name), "%s", name);
+	reaper->state = ZK_CREATING;
+	reaper->unwanted = reaper->abandoned = true;
+	zk_contender_touch(client, slot);
+}
+
+/*
+ * Somebody waits for a contender with that name and Stat: see that it is not for an
+ * orphan.
+ */
+void
+zk_contender_seen_ahead(ZkClient *client, int slot, const char *name,
+						const struct Stat *stat)
+{
+	const Contender *c = &client->contenders[slot];
+
+	if (stat->ephemeralOwner == client->client_id.client_id &&
+		!is_known(client, c->node, name))
+		reap_orphan(client, c, name);
+}
+
+/*
  * The contender right ahead was read: that is who is behind it.
  */
 void
@@ -286,6 +342,8 @@ zk_contender_blocker_known(ZkClient *client, int slot, const char *value,
 	snprintf(c->blocker_owner, sizeof(c->blocker_owner), "%.*s",
 			 value_len > 0 ? value_len : 0, value_len > 0 ? value : "");
 	c->blocker_session = stat->ephemeralOwner;
+	if (c->state == ZK_WATCHING && c->watched != NULL)
+		zk_contender_seen_ahead(client, slot, strrchr(c->watched, '/') + 1, stat);
 	zk_contender_publish(client, slot, true);
 }
 

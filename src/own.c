@@ -89,9 +89,10 @@ data_changed(ZkClient *client, int slot, const char *data, int len)
 }
 
 /*
- * The contender is not there.  A holder's handle has seen it, and so has every
- * server that the handle is connected to since: it is gone.  Of a waiter that is
- * not so certain, see zk_contender_missing().
+ * The contender is not there, as far as a read can tell.  A waiter looks for it in earnest.
+ * A holder has lost its lock: if its server should only be behind, which a handle that
+ * was opened anew would not notice, that is a mistake on the safe side, provided that the
+ * contender goes now.  So it is deleted, and not taken for gone before that is answered.
  */
 static void
 not_there(ZkClient *client, int slot)
@@ -103,16 +104,12 @@ not_there(ZkClient *client, int slot)
 		c->proving = c->reading = false;
 		zk_contender_missing(client, slot);
 	}
-	else if (c->state != ZK_HELD)
-		return;
-	else if (c->changed)
-	{
-		zk_contender_forget(c);
+	else if (c->state == ZK_HELD && c->changed)
 		zk_contender_lose(client, slot, ZK_LOST_BROKEN,
 						  "Its contender was changed and then deleted by somebody else, as zk_lock_break() does.");
-	}
-	else
-		zk_contender_vanished(client, slot);
+	else if (c->state == ZK_HELD)
+		zk_contender_lose(client, slot, ZK_LOST_CONTENDER,
+						  "Its contender was deleted by somebody else.");
 	zk_contender_touch(client, slot);
 }
 

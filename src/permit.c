@@ -176,7 +176,6 @@ on_other(int rc, const char *value, int value_len, const struct Stat *stat,
 
 	(void) value;
 	(void) value_len;
-	(void) stat;
 	if (c == NULL)
 		return;
 	if (!c->unwanted && c->state == ZK_WATCHING && c->to_watch != NULL)
@@ -188,6 +187,8 @@ on_other(int rc, const char *value, int value_len, const struct Stat *stat,
 			zk_contender_path(c, name, path);
 			zk_watch_failed(client, request.which, rc, path);
 		}
+		else
+			zk_contender_seen_ahead(client, request.which, name, stat);
 	}
 	zk_contender_leave(client, request.which);
 }
