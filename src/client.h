@@ -42,6 +42,8 @@
 
 #include "address.h"
 #include "door.h"
+#include "heard.h"
+#include "jitter.h"
 #include "queue.h"
 #include "record.h"
 #include "waitgraph.h"
@@ -72,9 +74,6 @@
 /* Creates of one contender that may find its lock node gone. */
 #define ZK_MAX_ATTEMPTS		10
 
-/* Requests remembered that the server has heard; they span half a timeout. */
-#define ZK_HEARD_MAX		16
-
 /* What Curator's Revoker writes into a contender, all of it. */
 #define ZK_REVOCATION		"__REVOKE__"
 
@@ -95,13 +94,6 @@
 
 /* Operations of a group's multi-op besides its creates (group.c). */
 #define ZK_STAMP_OPS		3
-
-/* A request that the server has heard, somewhen between these. */
-typedef struct ZkHeard
-{
-	ZkTime		sent_at;
-	ZkTime		answered_at;
-} ZkHeard;
 
 /* Longest path of a contender of our own, terminating NUL included. */
 #define ZK_CONTENDER_PATH_SIZE	(ZK_NODE_PATH_SIZE + ZK_NAME_SIZE)
@@ -127,7 +119,7 @@ typedef enum RequestKind
 	REQ_DELETE,					/* the contender */
 	REQ_DOWNGRADE,				/* exclusive to shared, a multi */
 	REQ_RENEW,					/* a multi of checks */
-	REQ_HEARTBEAT,				/* a read, to be heard */
+	REQ_BEAT,					/* a sync, to be heard by the leader */
 	REQ_INQUIRY,				/* an ACL, to learn why something was refused */
 	REQ_READ_LIST,				/* the queue, for zk_lock_queue */
 	REQ_READ_DATA,				/* a contender's data, likewise */
@@ -145,6 +137,7 @@ typedef struct Request
 	RequestKind kind;
 	int			which;			/* slot, or index into a listing */
 	ZkTime		sent_at;
+	ZkTime		told;			/* ZkHeard.told at that moment */
 } Request;
 
 /*
@@ -483,13 +476,20 @@ struct ZkClient
 	ZkTime		gave_up;		/* when the connection attempt that was given up
 								 * last had begun */
 	int			given_up;		/* attempts given up since there was a connection */
+	int			silences;		/* connections given up since an answer of the leader */
 	ZkTime		looked_at;		/* when the helper looked for silence last */
+	ZkTime		patient_until;	/* nothing is given up before then */
+	ZkTime		impatience;		/* random; how much later this connection is */
+	ZkTime		round_trip;		/* what the leader's answers take, at worst */
+	bool		stale;			/* proofs over this connection will come too late */
 	ZkTime		prove_since;	/* proofs older than this will not do */
-	ZkTime		told;			/* the leader has heard of the session since */
-	int			heard_count;
-	ZkHeard		heard[ZK_HEARD_MAX];	/* requests that this connection's server
-										 * has answered, in order */
-	ZkTime		spoke_at;		/* when the last of them or of its kind was sent */
+	uint64_t	random;			/* for zk_jitter() */
+	ZkHeard		heard;			/* what the leader has heard of the session */
+	bool		beating;		/* a sync for that is on its way */
+	ZkTime		beat_sent_at;	/* when the last one was sent */
+	ZkTime		beat_at;		/* and answered, or there was a connection: what was
+								 * asked before may be asked again */
+	ZkTime		beat_due;		/* when to send the next one */
 	size_t		watch_bytes;	/* of the paths watched through the handle, those
 								 * of watches that have fired included */
 	bool		starved;		/* somebody waits for a free request */
@@ -530,6 +530,15 @@ zk_mark_to_go(const Contender *contender)
 	return contender->marking.own != MARK_ABSENT && contender->end != ZK_LOST;
 }
 
+/* What a request proves if it is a success that was committed. */
+static inline ZkProof
+zk_request_proof(const Request *request)
+{
+	ZkProof		proof = {request->sent_at, request->told};
+
+	return proof;
+}
+
 /* Do the data of a znode, len bytes, begin with that text?  Any thread. */
 static inline bool
 zk_begins_with(const char *data, int len, const char *text)
@@ -558,13 +567,6 @@ extern bool zk_is_connection_error(int rc);
 extern ZkError zk_answer_error(int rc);
 extern const char *zk_answer_text(int rc);
 
-/* in heard.c: what the leader knows of the session */
-extern void zk_heard_connected(ZkClient *client, ZkTime since);
-extern void zk_heard(ZkClient *client, ZkTime sent_at);
-extern ZkTime zk_heard_lease_end(ZkClient *client, ZkTime sent_at);
-extern ZkTime zk_heard_due(const ZkClient *client);
-extern void zk_heard_speak(ZkClient *client);
-
 /* in life.c: what can happen to a contender */
 extern void zk_contender_path(const Contender *c, const char *name,
 							  char *path);
@@ -591,8 +593,9 @@ extern void zk_contender_blocker_known(ZkClient *client, int slot,
 extern Contender *zk_contender_use(ZkClient *client, int slot,
 								   const char *node, ZkMode mode);
 extern void zk_contender_set_lease(ZkClient *client, Contender *c,
-								   ZkTime sent_at);
-extern void zk_contender_proved(ZkClient *client, int slot, ZkTime sent_at);
+								   ZkProof proof);
+extern void zk_contender_proved(ZkClient *client, int slot, ZkProof proof);
+extern void zk_contender_cut_lease(ZkClient *client, int slot, ZkTime since);
 extern void zk_contender_grant(ZkClient *client, int slot);
 extern void zk_contender_fail(ZkClient *client, int slot, ZkError error,
 							  const char *fmt,...)
@@ -683,7 +686,7 @@ extern void zk_send_mark_delete(ZkClient *client, int slot);
 
 /* in create.c: its coming into being */
 extern void zk_create_adopt(ZkClient *client, int slot, const char *name,
-							const struct Stat *stat, ZkTime sent_at);
+							const struct Stat *stat, ZkProof proof);
 extern void zk_create_failed(ZkClient *client, int slot, int rc);
 extern void zk_parent_missing(Contender *c);
 extern void zk_send_create(ZkClient *client, int slot);
@@ -715,7 +718,9 @@ extern bool zk_contender_needs_ensemble(const Contender *contender);
 /* in lease.c: proofs */
 extern void zk_lease_renew(ZkClient *client);
 extern void zk_lease_check(ZkClient *client);
-extern void zk_leases_connected(ZkClient *client);
+extern void zk_lease_beat(ZkClient *client);
+extern ZkTime zk_lease_beat_due(const ZkClient *client);
+extern void zk_leases_connected(ZkClient *client, ZkTime since, ZkTime timeout_before);
 extern void zk_leases_handle_closed(ZkClient *client);
 extern bool zk_leases_run(const ZkClient *client);
 extern ZkTime zk_lease_next_timer(ZkClient *client);
@@ -779,6 +784,10 @@ extern ZkTime zk_farewell_timer(const ZkClient *client, ZkTime next);
 
 /* in patience.c: for how long a server is waited for */
 extern ZkTime zk_patience_due(const ZkClient *client);
+extern void zk_leader_answered(ZkClient *client, ZkTime sent_at);
+extern void zk_patience_connected(ZkClient *client, ZkTime begun);
+extern bool zk_patience_slow(const ZkClient *client);
+extern void zk_patience_proof_late(ZkClient *client, ZkTime sent_at);
 extern void zk_patience_check(ZkClient *client);
 extern void zk_connect_begin(ZkClient *client, ZkTime until);
 extern bool zk_connect_wanted(const ZkClient *client);
@@ -821,8 +830,8 @@ extern void zk_socket_belongs_to(zhandle_t *zh);
 extern void zk_socket_send(void);
 extern bool zk_socket_peer(char *server, size_t size);
 extern ZkTime zk_socket_connecting_since(ZkTime disconnected_at);
-extern bool zk_socket_break_connection(void);
-extern void zk_socket_prepare(bool may_send, int highest);
+extern bool zk_socket_break_connection(ZkTime begun);
+extern void zk_socket_prepare(bool may_send, int highest, bool several);
 extern void zk_socket_give_up(bool breaking);
 extern void zk_socket_part(bool connected);
 extern bool zk_socket_hears_out(void);

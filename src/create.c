@@ -24,7 +24,7 @@
  */
 void
 zk_create_adopt(ZkClient *client, int slot, const char *name,
-				const struct Stat *stat, ZkTime sent_at)
+				const struct Stat *stat, ZkProof proof)
 {
 	Contender  *c = &client->contenders[slot];
 
@@ -40,7 +40,7 @@ zk_create_adopt(ZkClient *client, int slot, const char *name,
 	}
 	c->token = stat->czxid;
 	c->state = ZK_QUEUED;
-	zk_contender_set_lease(client, c, sent_at);
+	zk_contender_set_lease(client, c, proof);
 }
 
 /*
@@ -135,9 +135,11 @@ on_create(int rc, const char *path, const struct Stat *stat,
 
 	if (zk_contender_answered(context, &client, &request) == NULL)
 		return;
+	if (rc == ZOK || rc == ZNONODE)
+		zk_leader_answered(client, request.sent_at);
 	if (rc == ZOK)
 		zk_create_adopt(client, request.which, strrchr(path, '/') + 1, stat,
-						request.sent_at);
+						zk_request_proof(&request));
 	else
 		zk_create_failed(client, request.which, rc);
 	zk_contender_leave(client, request.which);
@@ -217,6 +219,8 @@ on_parent(int rc, const char *path, const void *context)
 	(void) path;
 	if (c == NULL)
 		return;
+	if (rc == ZOK || rc == ZNODEEXISTS || rc == ZNONODE)
+		zk_leader_answered(client, request.sent_at);
 	if (rc == ZOK || rc == ZNODEEXISTS)
 	{
 		/* one level down, or done */
@@ -284,7 +288,12 @@ on_stat(int rc, const struct Stat *stat, const void *context)
 	if (c == NULL)
 		return;
 	if (rc == ZOK)
-		zk_create_adopt(client, request.which, c->name, stat, c->proved_at);
+	{
+		/* what was committed to find it (zk_send_find) came before this was sent */
+		ZkProof		proof = {c->proved_at, request.told};
+
+		zk_create_adopt(client, request.which, c->name, stat, proof);
+	}
 	else if (rc == ZNONODE)
 		zk_contender_missing(client, request.which);
 	else

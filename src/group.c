@@ -79,7 +79,7 @@ zk_group_broken(ZkClient *client, int slot)
  * All members exist: take their names from the answer.
  */
 static void
-created(ZkClient *client, ZkTime sent_at)
+created(ZkClient *client, ZkProof proof)
 {
 	GroupCreate *group = &client->group;
 
@@ -88,7 +88,7 @@ created(ZkClient *client, ZkTime sent_at)
 		client->contenders[group->slots[i]].next_member = ZK_NO_SLOT;
 		zk_create_adopt(client, group->slots[i],
 						strrchr(group->paths[i], '/') + 1, &group->stat,
-						sent_at);
+						proof);
 	}
 }
 
@@ -134,7 +134,10 @@ on_group(int rc, const void *context)
 	for (int i = 0; i < group->count; i++)
 		client->contenders[group->slots[i]].pending--;
 	if (rc == ZOK)
-		created(client, request.sent_at);
+	{
+		zk_leader_answered(client, request.sent_at);
+		created(client, zk_request_proof(&request));
+	}
 	else if (zk_is_connection_error(rc) && rc != ZSESSIONCLOSEDREQUIRESASLAUTH)
 	{
 		for (int i = 0; i < group->count; i++)

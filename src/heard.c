@@ -1,29 +1,49 @@
 /*-------------------------------------------------------------------------
  *
  * heard.c
- *	  Since when the leader has certainly heard of the ZooKeeper session.
+ *	  Since when the leader has certainly heard of the ZooKeeper session, and how
+ *	  long a lease that allows.
  *
  * The leader expires a session that it has not heard of for the session's
- * timeout.  Of a session whose client is connected to a follower it hears when
- * the follower answers its pings, every half tick, and when a connection is
- * made.  What the follower forwards to be committed does not count
- * (LeaderZooKeeperServer.submitLearnerRequest goes round that).  So an operation
- * that was committed proves that the session was alive, and not for how much
- * longer it will be: should the follower hang right after it, the leader counts
- * from what it was told before.  test/t/037_follower.pl shows it happen.
+ * timeout.  It hears of a session whose client is connected to a follower in three
+ * ways (ZooKeeper 3.8 and 3.9; names are those of its classes):
  *
- * So we keep account.  A request that was answered was heard by the server,
- * between its sending and its answer.  Half a tick after the answer the leader
- * has been told, that it was heard after its sending: at the latest before an
- * operation that is sent so much later is committed.  Half a tick is taken for a
- * quarter of the timeout, which it is at most, unless somebody has set
- * minSessionTimeout below its default of two ticks.  What remains is a
- * connection between leader and follower that stalls and flows again just then.
+ * - when the session is made, or a connection for it: the follower asks the leader
+ *	 whether there is such a session (Leader.revalidateSession touches it);
+ * - when the follower answers the leader's ping, which it does with the sessions that
+ *	 it has heard of since the ping before (Learner.ping, LearnerHandler.run).  The leader
+ *	 sends one to each follower every half tick (Leader.lead);
+ * - and not when the follower forwards something.  LearnerHandler gives that to
+ *	 LeaderZooKeeperServer.submitLearnerRequest, which goes round the place where a
+ *	 server's own clients touch their sessions (ZooKeeperServer.submitRequestNow).  The
+ *	 session is checked (SessionTrackerImpl.checkSession) and not touched.
  *
- * Lest a session with nothing to do gives no account, it sends a small read from
- * time to time, in place of the library's pings, of which we learn nothing.
+ * So an operation that was committed proves that the session was alive, and not for
+ * how much longer it will be: should the follower hang right after it, the leader
+ * counts from what it was told before.  test/t/037_follower.pl shows it happen.  Nor
+ * does the answer to a read say anything, which the follower gives by itself: a leader
+ * that is stopped hears nothing, and when it wakes it commits what has queued up and
+ * then expires the session.  test/t/121_leader_pause.pl shows that.
  *
- * All functions run on client threads under engine_lock.
+ * So we keep account, in a chain of three operations that all go by way of the
+ * leader, be it as a sync or to be committed:
+ *
+ *	 x	was answered;
+ *	 y	was sent half a tick or more after that answer, and was answered;
+ *	 z	was sent after that answer, and was committed.
+ *
+ * The leader has had x before it was answered, and the follower knew of the session
+ * then.  Between x and y it has sent a ping, which is ahead of y's answer in the
+ * stream to the follower.  So the follower has answered that ping before it passed
+ * y's answer on, and z is behind that in the stream to the leader.  Hence the leader
+ * was told, before it committed z, of a session that was heard after x was sent, no
+ * matter what was slow or stopped in between.  It takes a leader whose thread for pings
+ * is not later than y by itself.
+ *
+ * Half a tick is taken for a quarter of the timeout, which it is at most, unless
+ * somebody has set minSessionTimeout below its default of two ticks.
+ *
+ * All functions are pure: they know of times, and of nothing else.  Any thread.
  *
  * IDENTIFICATION
  *	  src/heard.c
@@ -32,102 +52,75 @@
  */
 #include <string.h>
 
-#include "client.h"
+#include "heard.h"
+
+/*
+ * Until when may a contender be believed in that is proved by an operation, with that
+ * session timeout?  For two thirds of the timeout after that was sent, as far as the
+ * leader cannot expire the session before; a twelfth is left for clocks that differ.
+ */
+ZkTime
+zk_lease_end(ZkProof proof, ZkTime timeout)
+{
+	ZkTime		end = proof.sent_at + timeout * 2 / 3;
+	ZkTime		horizon = proof.told + timeout * 11 / 12;
+
+	return end < horizon ? end : horizon;
+}
 
 /*
  * A connection was made: the leader was asked about the session, or made it,
- * after that time.
+ * after that time.  What was answered over another connection is no link.
  */
 void
-zk_heard_connected(ZkClient *client, ZkTime since)
+zk_heard_connected(ZkHeard *heard, ZkTime since)
 {
-	if (since > client->told)
-		client->told = since;
-	client->heard_count = 0;
-	client->spoke_at = zk_now();
+	if (since > heard->told)
+		heard->told = since;
+	heard->count = 0;
 }
 
 /*
- * A request that was sent then has been answered.
+ * Remember a link, but for one that comes soon after another.  If there is no room
+ * the oldest one goes, of which the leader has been told.
  */
-void
-zk_heard(ZkClient *client, ZkTime sent_at)
-{
-	int			count = client->heard_count;
-	ZkTime		now = zk_now();
-
-	if (sent_at > client->spoke_at)
-		client->spoke_at = sent_at;
-	if (count > 0 && (sent_at < client->heard[count - 1].sent_at ||
-					  now < client->heard[count - 1].answered_at +
-					  zk_timeout(client) / ZK_HEARD_MAX / 2))
-		return;
-	if (count == ZK_HEARD_MAX)
-	{
-		count--;
-		memmove(client->heard, client->heard + 1, sizeof(ZkHeard) * count);
-	}
-	client->heard[count].sent_at = sent_at;
-	client->heard[count].answered_at = now;
-	client->heard_count = count + 1;
-}
-
-/*
- * Until when may an operation that was committed, and sent then, be taken as a
- * proof?  Two thirds of the timeout, as far as the leader cannot expire the
- * session before; a twelfth is left for clocks that differ.
- */
-ZkTime
-zk_heard_lease_end(ZkClient *client, ZkTime sent_at)
-{
-	ZkTime		timeout = zk_timeout(client);
-	ZkTime		end = sent_at + timeout * 2 / 3;
-
-	for (int i = 0; i < client->heard_count; i++)
-		if (client->heard[i].answered_at <= sent_at - timeout / 4 &&
-			client->heard[i].sent_at > client->told)
-			client->told = client->heard[i].sent_at;
-	if (end > client->told + timeout * 11 / 12)
-		end = client->told + timeout * 11 / 12;
-	return end;
-}
-
-/* When is something to be sent, for want of anything else? */
-ZkTime
-zk_heard_due(const ZkClient *client)
-{
-	return client->connected ? client->spoke_at + zk_timeout(client) / 4 :
-		INT64_MAX;
-}
-
 static void
-on_heartbeat(int rc, const struct Stat *stat, const void *context)
+add_link(ZkHeard *heard, ZkLink link, ZkTime timeout)
 {
-	Request		request;
-	ZkClient   *client = zk_request_end(context, &request);
+	if (heard->count > 0)
+	{
+		const ZkLink *last = &heard->links[heard->count - 1];
 
-	(void) stat;
-	if (client == NULL)
-		return;
-	if (!zk_is_connection_error(rc))
-		zk_heard(client, request.sent_at);
-	zk_engine_leave(client);
+		if (link.sent_at < last->sent_at ||
+			link.answered_at < last->answered_at + timeout / 2 / ZK_LINKS_MAX)
+			return;
+	}
+	if (heard->count == ZK_LINKS_MAX)
+	{
+		heard->count--;
+		memmove(heard->links, heard->links + 1, sizeof(ZkLink) * heard->count);
+	}
+	heard->links[heard->count++] = link;
 }
 
 /*
- * Send a read if nothing was sent for long, and it can be done now.
+ * The leader has answered an operation: of whatever was answered half a tick before
+ * that was sent, it is told before it gets what is sent from now on.
  */
 void
-zk_heard_speak(ZkClient *client)
+zk_heard_answered(ZkHeard *heard, ZkTime sent_at, ZkTime answered_at, ZkTime timeout)
 {
-	ZkTime		now = zk_now();
-	void	   *context;
+	int			ripe = 0;
+	ZkLink		link;
 
-	if (!client->connected || atomic_load(&zk_poisoned) ||
-		now < zk_heard_due(client) || !zk_requests_available(client, 1))
-		return;
-	client->spoke_at = now;
-	context = zk_request_begin(client, REQ_HEARTBEAT, 0);
-	if (zoo_aexists(client->handle, "/", 0, on_heartbeat, context) != ZOK)
-		zk_request_undo(client, context);
+	while (ripe < heard->count &&
+		   heard->links[ripe].answered_at <= sent_at - timeout / 4)
+		ripe++;
+	if (ripe > 0 && heard->links[ripe - 1].sent_at > heard->told)
+		heard->told = heard->links[ripe - 1].sent_at;
+	heard->count -= ripe;
+	memmove(heard->links, heard->links + ripe, sizeof(ZkLink) * heard->count);
+	link.sent_at = sent_at;
+	link.answered_at = answered_at;
+	add_link(heard, link, timeout);
 }

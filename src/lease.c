@@ -36,45 +36,50 @@
 /*
  * Is the contender's lease to be kept running?  Waiters far behind need none;
  * the next in line does, so that an event is its grant, and so does who is granted
- * but for the lock delay.  While a downgrade is
+ * but for the lock delay; and where answers take long, whoever may be by the time that
+ * they come.  While a downgrade is
  * on its way nobody knows which of the two contenders exists; its success is a
  * proof.
  */
 static bool
-keep_lease(const Contender *c)
+keep_lease(const ZkClient *client, const Contender *c)
 {
 	if (!c->in_use || c->unwanted || c->name[0] == '\0' ||
 		c->partner != ZK_NO_SLOT || c->successor != ZK_NO_SLOT)
 		return false;
 	return c->state == ZK_HELD || c->proving ||
-		(c->state == ZK_QUEUED && c->marking.due) ||
+		(c->state == ZK_QUEUED && (c->marking.due || zk_patience_slow(client))) ||
 		(c->state == ZK_WATCHING && c->next_in_line);
 }
 
 /*
- * When is its renewal due?  A short lease is renewed soon, as it takes some time
- * until the leader has heard enough for a longer one.
+ * When is its renewal due?  With a beat, after which the leader is known to have
+ * heard of the session a short time ago; in between only if there is something to be
+ * gained by that, or no lease to lose.
  */
 static ZkTime
 renewal_due(const ZkClient *client, const Contender *c)
 {
-	ZkTime		due;
-	ZkTime		early;
+	ZkTime		timeout = zk_timeout(client);
+	ZkTime		asked = c->asked_at > c->proved_at ? c->asked_at : c->proved_at;
+	ZkTime		due = c->lease_end - timeout / 4;
+	ZkProof		proof = {.told = client->heard.told};
 
 	/* do not ask again what was just asked */
-	if (c->asked_at > c->proved_at && c->asked_at >= client->prove_since)
-		return c->asked_at + zk_timeout(client) / 4;
-	if (c->proved_at < client->prove_since)
+	if (asked < client->prove_since)
 		return 0;
-	if (c->proving)
-		return c->proved_at + zk_timeout(client) / 16;
-	due = c->proved_at + zk_timeout(client) / 4;
-	early = c->lease_end - zk_timeout(client) / 6;
-	if (early < due)
-		due = early;
-	if (due < c->proved_at + zk_timeout(client) / 16)
-		due = c->proved_at + zk_timeout(client) / 16;
-	return due;
+	proof.sent_at = client->beat_at;
+	if (asked < client->beat_at &&
+		zk_lease_end(proof, timeout) >= c->lease_end + timeout / 8)
+		return client->beat_at;
+	if (c->asked_at > c->proved_at)
+		return c->asked_at + timeout / 4;
+	if (due < asked + timeout / 16)
+		due = asked + timeout / 16;
+	proof.sent_at = due;
+	if (zk_lease_end(proof, timeout) >= c->lease_end + timeout / 8)
+		return due;
+	return c->lease_end > due ? c->lease_end : due;
 }
 
 /* Does this result of a check say what is wrong with its own contender? */
@@ -113,6 +118,8 @@ on_renewal(int rc, const void *context)
 		return;
 	renewal = &client->renewals[request.which];
 	renewal->pending = false;
+	if (rc == ZOK)
+		zk_leader_answered(client, request.sent_at);
 	for (int i = 0; i < renewal->count && rc != ZOK; i++)
 		refused |= is_refusal(renewal->results[i].err);
 	for (int i = 0; i < renewal->count; i++)
@@ -123,7 +130,7 @@ on_renewal(int rc, const void *context)
 		if (!c->in_use || c->incarnation != renewal->incarnations[i])
 			continue;
 		if (rc == ZOK)
-			zk_contender_proved(client, slot, request.sent_at);
+			zk_contender_proved(client, slot, zk_request_proof(&request));
 		else if (refused && !is_refusal(renewal->results[i].err))
 			c->asked_at = 0;	/* not proved by this: ask again, at once */
 		else if (refused && !c->unwanted)
@@ -134,21 +141,17 @@ on_renewal(int rc, const void *context)
 }
 
 /*
- * Add contenders to a renewal: those due, or those that will be soon.
+ * Add the contenders to a renewal whose renewal is due.
  */
 static void
-choose(const ZkClient *client, Renewal *renewal, ZkTime now, bool due)
+choose(const ZkClient *client, Renewal *renewal, ZkTime now)
 {
-	ZkTime		soon = now - zk_timeout(client) / 8;
-
 	for (int i = 0;
 		 i < client->used && renewal->count < ZK_RENEWAL_BATCH; i++)
 	{
 		const Contender *c = &client->contenders[i];
 
-		if (!keep_lease(c) || (renewal_due(client, c) <= now) != due)
-			continue;
-		if (!due && (c->proved_at > soon || c->asked_at > c->proved_at))
+		if (!keep_lease(client, c) || renewal_due(client, c) > now)
 			continue;
 		renewal->slots[renewal->count] = (uint16_t) i;
 		renewal->incarnations[renewal->count] = c->incarnation;
@@ -213,10 +216,9 @@ renew_batch(ZkClient *client)
 		!zk_requests_available(client, 1))
 		return false;
 	renewal->count = 0;
-	choose(client, renewal, now, true);
+	choose(client, renewal, now);
 	if (renewal->count == 0)
 		return false;
-	choose(client, renewal, now, false);
 
 	memset(renewal->results, 0, sizeof(renewal->results));
 	context = zk_request_begin(client, REQ_RENEW,
@@ -225,10 +227,7 @@ renew_batch(ZkClient *client)
 		client->contenders[renewal->slots[i]].asked_at = now;
 	if (zk_multi_possible(client) &&
 		send_checks(client, renewal, context) == ZOK)
-	{
 		renewal->pending = true;
-		client->spoke_at = now;
-	}
 	else
 		zk_request_undo(client, context);
 	return renewal->pending;
@@ -244,16 +243,89 @@ zk_lease_renew(ZkClient *client)
 		;
 }
 
+/* Send the next sync that much later, or somewhat after that. */
+static void
+beat_in(ZkClient *client, ZkTime delay)
+{
+	client->beat_due = zk_now() + delay +
+		zk_jitter(&client->random, zk_timeout(client) / 64);
+}
+
 /*
- * There is a connection (again): what was asked over the last one will not be
- * answered.  Ask again for whatever is due.
+ * The sync was answered.  If it was not, or not by the leader (a server that throttles
+ * does not forward it), leases are renewed all the same, as well as can be.
+ */
+static void
+on_beat(int rc, const char *path, const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+	bool		succeeded = rc == ZOK;
+
+	(void) path;
+	if (client == NULL)
+		return;
+	client->beating = false;
+	(void) zk_identity_wanted(&client->identity, rc);
+	if (succeeded)
+		zk_leader_answered(client, request.sent_at);
+	client->beat_at = zk_now();
+	beat_in(client, zk_timeout(client) / (succeeded ? 4 : 16));
+	zk_lease_renew(client);
+	zk_engine_leave(client);
+}
+
+/*
+ * When is the next sync to be sent?  A quarter of the timeout after the last one was
+ * answered, which is half a tick at least (heard.c), and a little more: so that one
+ * counts, and the proof behind the next has a lease of nearly two thirds.
+ */
+ZkTime
+zk_lease_beat_due(const ZkClient *client)
+{
+	return client->connected && !client->beating ? client->beat_due : INT64_MAX;
+}
+
+/*
+ * Have the leader hear of the session, with or without a lock, if that is due and can
+ * be done now.
  */
 void
-zk_leases_connected(ZkClient *client)
+zk_lease_beat(ZkClient *client)
 {
+	ZkTime		now = zk_now();
+	void	   *context;
+
+	if (atomic_load(&zk_poisoned) || now < zk_lease_beat_due(client) ||
+		!zk_requests_available(client, 1))
+		return;
+	client->beat_sent_at = now;
+	context = zk_request_begin(client, REQ_BEAT, 0);
+	client->beating = zoo_async(client->handle, "/", on_beat, context) == ZOK;
+	if (client->beating)
+		return;
+	zk_request_undo(client, context);
+	beat_in(client, zk_timeout(client) / 16);
+}
+
+/*
+ * There is a connection (again), begun at that time, and the session's timeout may be
+ * another one than before.  What was asked over the last connection will not be
+ * answered: ask again.
+ */
+void
+zk_leases_connected(ZkClient *client, ZkTime since, ZkTime timeout_before)
+{
+	zk_heard_connected(&client->heard, since);
 	for (int i = 0; i < client->used; i++)
+	{
 		client->contenders[i].asked_at = 0;
-	zk_lease_renew(client);
+		if (client->contenders[i].in_use && zk_timeout(client) < timeout_before)
+			zk_contender_cut_lease(client, i, client->heard.told);
+	}
+	client->beating = false;
+	client->beat_at = zk_now();
+	beat_in(client, zk_timeout(client) / 4);
 }
 
 /*
@@ -262,6 +334,7 @@ zk_leases_connected(ZkClient *client)
 void
 zk_leases_handle_closed(ZkClient *client)
 {
+	client->beating = false;
 	for (int i = 0; i < ZK_RENEWALS; i++)
 		client->renewals[i].pending = false;
 }
@@ -283,16 +356,17 @@ zk_leases_run(const ZkClient *client)
 }
 
 /*
- * Was a proof asked for while that lease ran, by a renewal or a downgrade, and
- * was there no answer?  That it failed with the connection is none: the library
+ * Was a proof asked for while that lease ran, by a renewal (or the sync before it) or a
+ * downgrade, and was there no answer?  That it failed with the connection is none: the library
  * gives up a silent connection in the same moment as the lease ends that was
  * proved by the last thing it heard.
  */
 static bool
-asked_in_vain(const Contender *c)
+asked_in_vain(const ZkClient *client, const Contender *c)
 {
 	return c->partner != ZK_NO_SLOT ||
-		(c->asked_at > c->proved_at && c->asked_at < c->lease_end);
+		(c->asked_at > c->proved_at && c->asked_at < c->lease_end) ||
+		(client->beating && client->beat_sent_at < c->lease_end);
 }
 
 /*
@@ -323,7 +397,7 @@ zk_lease_check(ZkClient *client)
 			now < c->lease_end)
 			continue;
 		if (now >= c->presumed_lost || connection_was_lost(client, c) ||
-			asked_in_vain(c))
+			asked_in_vain(client, c))
 			zk_contender_lose(client, i, ZK_LOST_LEASE,
 							  "It could not be proved to be held before its lease ran out.");
 	}
@@ -338,7 +412,7 @@ contender_timer(const ZkClient *client, const Contender *c, bool can_renew)
 {
 	ZkTime		timer = INT64_MAX;
 
-	if (can_renew && keep_lease(c))
+	if (can_renew && keep_lease(client, c))
 		timer = renewal_due(client, c);
 	if (c->state == ZK_HELD && !c->unwanted)
 	{

@@ -21,8 +21,12 @@
 
 #include "client.h"
 
-/* How long to wait before trying again what failed while connected. */
+/*
+ * How long to wait before trying again what failed while connected, and up to how much
+ * longer.
+ */
 #define RETRY_DELAY		ZK_MS(100)
+#define RETRY_JITTER	ZK_MS(50)
 
 /*
  * Write the path of a child of the contender's lock node, into
@@ -351,7 +355,7 @@ zk_contender_blocker_known(ZkClient *client, int slot, const char *value,
 void
 zk_contender_retry(ZkClient *client, Contender *c)
 {
-	c->retry_at = zk_now() + RETRY_DELAY;
+	c->retry_at = zk_now() + RETRY_DELAY + zk_jitter(&client->random, RETRY_JITTER);
 	zk_door_wake_helper(&client->door);
 }
 
@@ -590,6 +594,7 @@ zk_contender_grant(ZkClient *client, int slot)
 	{
 		c->state = ZK_QUEUED;
 		c->proving = true;
+		zk_patience_proof_late(client, c->proved_at);
 		zk_door_wake_helper(&client->door);
 		return;
 	}
@@ -602,29 +607,45 @@ zk_contender_grant(ZkClient *client, int slot)
 }
 
 /*
- * An operation of the ZooKeeper session, sent at that time, was committed: the
- * contender may be believed in until its lease runs out, and until then its
- * session cannot have expired (heard.c).
+ * An operation of the ZooKeeper session was committed: the contender may be believed
+ * in until its lease runs out, and until then its session cannot have expired
+ * (heard.c).
  */
 void
-zk_contender_set_lease(ZkClient *client, Contender *c, ZkTime sent_at)
+zk_contender_set_lease(ZkClient *client, Contender *c, ZkProof proof)
 {
-	zk_heard(client, sent_at);
-	c->proved_at = sent_at;
-	c->lease_end = zk_heard_lease_end(client, sent_at);
-	c->presumed_lost = sent_at + zk_timeout(client);
+	c->proved_at = proof.sent_at;
+	c->lease_end = zk_lease_end(proof, zk_timeout(client));
+	c->presumed_lost = proof.sent_at + zk_timeout(client);
 }
 
 /*
- * An operation that was sent at that time has proved that the contender
- * exists.
+ * The ZooKeeper session has got a shorter timeout with a connection that was begun
+ * then: no lease is longer than it could be if all had been proved at that moment.
  */
 void
-zk_contender_proved(ZkClient *client, int slot, ZkTime sent_at)
+zk_contender_cut_lease(ZkClient *client, int slot, ZkTime since)
+{
+	Contender  *c = &client->contenders[slot];
+	ZkTime		end = zk_lease_end((ZkProof) {since, since}, zk_timeout(client));
+
+	if (c->lease_end > end)
+		c->lease_end = end;
+	if (c->presumed_lost > since + zk_timeout(client))
+		c->presumed_lost = since + zk_timeout(client);
+	if (c->state == ZK_HELD)
+		zk_contender_publish(client, slot, true);
+}
+
+/*
+ * An operation has proved that the contender exists.
+ */
+void
+zk_contender_proved(ZkClient *client, int slot, ZkProof proof)
 {
 	Contender  *c = &client->contenders[slot];
 
-	zk_contender_set_lease(client, c, sent_at);
+	zk_contender_set_lease(client, c, proof);
 	if (c->unwanted)
 		return;
 	if (c->proving)

@@ -378,7 +378,8 @@ on_mark(int rc, const void *context)
 		m->looked = false;
 		if (m->create_at > 0)
 			m->own = MARK_THERE;
-		zk_contender_set_lease(client, c, request.sent_at);
+		zk_leader_answered(client, request.sent_at);
+		zk_contender_set_lease(client, c, zk_request_proof(&request));
 		if (!c->unwanted && c->state == ZK_QUEUED && m->create_at > 0)
 		{
 			m->due = false;

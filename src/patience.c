@@ -9,6 +9,12 @@
  * less patient: the connection is broken, and the library goes on to the next
  * server while the leases run.
  *
+ * That is of use if the others are fine.  If they are all merely slow, impatience
+ * would keep anything from ever being answered.  So each attempt that came to nothing
+ * makes the next one more patient, and who is known to take long is given longer.  Much
+ * of the time is random, or all clients of a server that hangs would fall upon the next
+ * one together.
+ *
  * A session that was asked for ahead of its use is tried for as long as a call would
  * wait for it.  After that nobody knocks any more until something is asked for, or
  * backends that may never do so would, in an outage, knock all the time.
@@ -23,10 +29,13 @@
 #include "client.h"
 
 /* What a server has at least to answer a new connection, in any case. */
-#define MIN_HANDSHAKE				ZK_MS(1000)
+#define MIN_HANDSHAKE				ZK_MS(250)
 
 /* How many times that is doubled; the library itself is not so patient. */
 #define MAX_GIVEN_UP				3
+
+/* How many times patience with a server that is connected is. */
+#define MAX_SILENCES				2
 
 /*
  * Until when may the server that is being tried take to answer as one?  The
@@ -35,66 +44,160 @@
  * just been started) would cost every lock.  Others get a chance first; and more
  * time, if none of them answers either.
  */
+static ZkTime
+handshake_due(const ZkClient *client, ZkTime begun)
+{
+	ZkTime		patience = zk_timeout(client) / 8;
+
+	if (patience < MIN_HANDSHAKE)
+		patience = MIN_HANDSHAKE;
+	if (patience < client->round_trip * 5 / 4)
+		patience = client->round_trip * 5 / 4;
+	return begun + (patience << client->given_up) + client->impatience / 2;
+}
+
+/*
+ * Until when may a server take to answer a request that was sent then?  A renewal is
+ * sent little more than a quarter of the timeout after the one before, when its lease
+ * has three eighths left.  Given up after a tenth more, and up to an eighth at random,
+ * there is time to find a server that answers.
+ *
+ * A server that has taken long for what it has answered, or after others were given up
+ * for being silent, has up to five eighths.  Thus whatever takes less than half of the
+ * timeout is answered once.
+ */
+static ZkTime
+silence_due(const ZkClient *client, ZkTime since)
+{
+	ZkTime		timeout = zk_timeout(client);
+	ZkTime		patience = timeout / 10 > client->round_trip * 2 ?
+		timeout / 10 : client->round_trip * 2;
+
+	patience <<= client->silences;
+	if (patience > timeout / 2)
+		patience = timeout / 2;
+	return since + patience + client->impatience;
+}
+
+/*
+ * When is the connection to be given up over which requests are sent, which was begun
+ * then?  Also if the leader has not heard of the session for so long that a proof comes
+ * too late to be one, and takes so long that it never will: making another one, it does.
+ */
+static ZkTime
+connection_due(const ZkClient *client, ZkTime begun)
+{
+	ZkTime		since = zk_requests_unanswered_since(client);
+	ZkTime		due = INT64_MAX;
+
+	/* else it was sent over one that the library has lost and we have not */
+	if (since != INT64_MAX && since >= begun)
+		due = silence_due(client, since);
+	if (client->stale && due > begun + zk_timeout(client) / 2)
+		due = begun + zk_timeout(client) / 2;
+	return due;
+}
+
+/*
+ * When is the connection to be given up that is there, or is being made?  INT64_MAX if
+ * there is none, or none that we could break, or it was given up already.  If this
+ * process was stopped, the answer may be there and just not have been read.
+ */
 ZkTime
 zk_patience_due(const ZkClient *client)
 {
-	ZkTime		begun;
-	ZkTime		patience = zk_timeout(client) / 8;
+	ZkTime		begun = zk_socket_connecting_since(client->gave_up);
+	ZkTime		due;
 
-	if (client->zh == NULL || client->connected)
+	if (client->zh == NULL || begun <= client->gave_up || !zk_socket_is_open())
 		return INT64_MAX;
-	begun = zk_socket_connecting_since(client->gave_up);
-	if (begun <= client->gave_up)
-		return INT64_MAX;
-	if (patience < MIN_HANDSHAKE)
-		patience = MIN_HANDSHAKE;
-	return begun + (patience << client->given_up);
+	due = client->connected ? connection_due(client, begun) :
+		handshake_due(client, begun);
+	return due > client->patient_until ? due : client->patient_until;
 }
 
 /*
- * Give up a connection that comes to nothing.
+ * The leader has answered a request that was sent then.  What that has taken counts less
+ * with each answer that took less.
  */
-static void
-check_handshake(ZkClient *client)
+void
+zk_leader_answered(ZkClient *client, ZkTime sent_at)
 {
-	if (zk_now() < zk_patience_due(client))
-		return;
-	client->gave_up = zk_socket_connecting_since(client->gave_up);
-	if (zk_socket_break_connection() && client->given_up < MAX_GIVEN_UP)
-		client->given_up++;
+	ZkTime		took = zk_now() - sent_at;
+
+	zk_heard_answered(&client->heard, sent_at, zk_now(), zk_timeout(client));
+	client->round_trip = took > client->round_trip ? took :
+		(client->round_trip + took) / 2;
+	client->silences = 0;
 }
 
 /*
- * Give up a connection over which a request is not answered.  Again the library
- * would wait for as long as a lease lasts.  A renewal is sent after a quarter of
- * the timeout; given up after another one, there is a sixth left for finding a
- * server that answers.  If this process has been stopped, the answer may be there
- * and just not have been read: then the next look counts.
+ * There is a connection, that was begun then.
  */
-static void
-check_silence(ZkClient *client)
+void
+zk_patience_connected(ZkClient *client, ZkTime begun)
 {
-	ZkTime		now = zk_now();
-	ZkTime		patience = zk_timeout(client) / 4;
-	bool		was_stopped = now - client->looked_at > patience;
+	ZkTime		took = zk_now() - begun;
 
-	client->looked_at = now;
-	if (!client->connected || was_stopped ||
-		now - patience < zk_requests_unanswered_since(client))
-		return;
-	if (zk_socket_break_connection())
-		zk_log(true, "giving up the connection to %s: no answer for %d ms",
-			   client->status.server, (int) (patience / 1000));
+	if (took > client->round_trip)
+		client->round_trip = took;
+	client->given_up = 0;
+	client->stale = false;
+	client->impatience = zk_jitter(&client->random, zk_timeout(client) / 8);
 }
 
 /*
- * Give up a connection that is not worth waiting for.  Helper thread.
+ * Do answers take so long that a proof tends to come when its lease is over?  It is
+ * dated by its sending, and the account of what the leader has heard is behind by two
+ * round trips and a quarter of the timeout (heard.c).
+ */
+bool
+zk_patience_slow(const ZkClient *client)
+{
+	return client->round_trip > zk_timeout(client) / 6;
+}
+
+/*
+ * The lease of a contender that is to be granted is over, whose proof was sent then.  Is
+ * that for want of the leader's hearing, and will it be so with the next one?  Then a new
+ * connection is to be made, of which the leader does hear: right after that a proof is
+ * good for long enough.
+ */
+void
+zk_patience_proof_late(ZkClient *client, ZkTime sent_at)
+{
+	if (zk_now() < sent_at + zk_timeout(client) * 2 / 3 && zk_patience_slow(client))
+		client->stale = true;
+}
+
+/*
+ * Give up a connection that is not worth waiting for.  The helper looks every eighth of
+ * the timeout at least, if it is not stopped with its process.  Helper thread.
  */
 void
 zk_patience_check(ZkClient *client)
 {
-	check_handshake(client);
-	check_silence(client);
+	ZkTime		now = zk_now();
+	ZkTime		tick = zk_timeout(client) / 8;
+	ZkTime		begun = zk_socket_connecting_since(client->gave_up);
+	ZkTime		since = zk_requests_unanswered_since(client);
+
+	if (now - client->looked_at > tick * 3 / 2)
+		client->patient_until = now + tick / 2;
+	client->looked_at = now;
+	if (now < zk_patience_due(client))
+		return;
+	client->gave_up = begun;
+	if (!zk_socket_break_connection(begun))
+		return;
+	if (!client->connected && client->given_up < MAX_GIVEN_UP)
+		client->given_up++;
+	if (!client->connected || since == INT64_MAX || now < silence_due(client, since))
+		return;
+	zk_log(true, "giving up the connection to %s: no answer for %d ms",
+		   client->status.server, (int) ((now - since) / 1000));
+	if (client->silences < MAX_SILENCES)
+		client->silences++;
 }
 
 /*

@@ -246,7 +246,10 @@ on_downgrade(int rc, const void *context)
 			zk_record_written(c);
 		downgrade_done(client, c);
 		if (rc == ZOK)
-			zk_contender_proved(client, request.which, request.sent_at);
+		{
+			zk_leader_answered(client, request.sent_at);
+			zk_contender_proved(client, request.which, zk_request_proof(&request));
+		}
 	}
 	else if (mark_to_blame(client, c, rc))
 		c->name[0] = '\0';

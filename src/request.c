@@ -147,6 +147,7 @@ zk_request_begin(ZkClient *client, RequestKind kind, int which)
 	request->kind = kind;
 	request->which = which;
 	request->sent_at = zk_now();
+	request->told = client->heard.told;
 	client->free_requests--;
 	return make_context(index, request->serial);
 }

@@ -14,6 +14,8 @@
  * close	hears out the server when the session was closed: see hear_out().
  * recv, send	have packets.c look at what comes and goes, and give up a connection
  *			over which something comes that the library must not see.
+ * connect	passes over the server that was just given up, until another one was tried:
+ *			with an even number of servers the library knows one of them twice.
  * adaptor_send_queue	leaves a request to zk_socket_send(), with which the thread that
  *			made it sends all that it has made in one turn.  The library would wake its
  *			I/O thread for each, by way of a pipe: a change of threads and four system
@@ -53,6 +55,21 @@
 static pthread_mutex_t socket_lock = PTHREAD_MUTEX_INITIALIZER;
 static int	last_socket = -1;
 static ZkTime last_socket_at;
+
+/*
+ * How often the server is passed over that was just given up, at most, before another
+ * one is tried.  The library may come by it several times.
+ */
+#define MAX_AVOIDED		4
+
+/*
+ * The server it is connected to, or is to be, and the one whose connection was broken
+ * last, with how often that is to be passed over.  Under socket_lock.
+ */
+static struct sockaddr_storage last_server;
+static struct sockaddr_storage avoided;
+static int	avoiding;
+static bool several_servers;
 
 /* The handle whose socket that is.  Under socket_lock. */
 static zhandle_t *handle;
@@ -109,6 +126,7 @@ static __thread bool fell_short;
 
 extern int	__real_socket(int domain, int type, int protocol);
 extern int	__real_close(int fd);
+extern int	__real_connect(int fd, const struct sockaddr *address, socklen_t len);
 extern ssize_t __real_recv(int fd, void *data, size_t size, int flags);
 extern ssize_t __real_send(int fd, const void *data, size_t size, int flags);
 extern int	__real_adaptor_send_queue(zhandle_t *zh, int timeout);
@@ -121,6 +139,7 @@ extern int	flush_send_queue(zhandle_t *zh, int timeout);
 
 extern int	__wrap_socket(int domain, int type, int protocol);
 extern int	__wrap_close(int fd);
+extern int	__wrap_connect(int fd, const struct sockaddr *address, socklen_t len);
 extern ssize_t __wrap_recv(int fd, void *data, size_t size, int flags);
 extern ssize_t __wrap_send(int fd, const void *data, size_t size, int flags);
 extern int	__wrap_adaptor_send_queue(zhandle_t *zh, int timeout);
@@ -213,6 +232,31 @@ __wrap_close(int fd)
 		own_socket = -1;
 	zk_packets_end(fd);
 	return __real_close(fd);
+}
+
+/*
+ * As connect(), and remember where to.  To the server whose connection was broken last
+ * it fails, as if that had been tried in vain; then the library goes on.  I/O thread.
+ */
+int
+__wrap_connect(int fd, const struct sockaddr *address, socklen_t len)
+{
+	bool		pass_over = false;
+
+	pthread_mutex_lock(&socket_lock);
+	if (fd == last_socket && len <= sizeof(last_server))
+	{
+		memset(&last_server, 0, sizeof(last_server));
+		memcpy(&last_server, address, len);
+		pass_over = avoiding > 0 && several_servers &&
+			memcmp(&last_server, &avoided, sizeof(avoided)) == 0;
+		avoiding = pass_over ? avoiding - 1 : 0;
+	}
+	pthread_mutex_unlock(&socket_lock);
+	if (!pass_over)
+		return __real_connect(fd, address, len);
+	errno = ETIMEDOUT;
+	return -1;
 }
 
 /*
@@ -439,6 +483,7 @@ zk_socket_belongs_to(zhandle_t *zh)
 {
 	pthread_mutex_lock(&socket_lock);
 	handle = zh;
+	avoiding = 0;
 	pthread_mutex_unlock(&socket_lock);
 }
 
@@ -484,18 +529,22 @@ zk_socket_connecting_since(ZkTime disconnected_at)
 }
 
 /*
- * Break the connection that the library is making: it goes on to the next
- * server.  False if it has none.  Any client thread.
+ * Break the connection that the library has begun to make then, made or not: it goes on
+ * to the next server.  False if it has none, or another one by now.  Any client thread.
  */
 bool
-zk_socket_break_connection(void)
+zk_socket_break_connection(ZkTime begun)
 {
 	bool		has_one;
 
 	pthread_mutex_lock(&socket_lock);
-	has_one = last_socket >= 0;
+	has_one = last_socket >= 0 && last_socket_at == begun;
 	if (has_one)
+	{
 		shutdown(last_socket, SHUT_RDWR);
+		avoided = last_server;
+		avoiding = MAX_AVOIDED;
+	}
 	broken = has_one;
 	pthread_mutex_unlock(&socket_lock);
 	return has_one;
@@ -503,12 +552,14 @@ zk_socket_break_connection(void)
 
 /*
  * A handle is about to be opened.  May the threads that make its requests send them,
- * and which is the highest descriptor that it can do with?  Helper.
+ * which is the highest descriptor that it can do with, and is there more than one
+ * server?  Helper.
  */
 void
-zk_socket_prepare(bool may_send, int highest)
+zk_socket_prepare(bool may_send, int highest, bool several)
 {
 	pthread_mutex_lock(&socket_lock);
+	several_servers = several;
 #ifdef ZKLOCK_STATIC_LIBRARY
 	direct = may_send;
 	max_descriptor = highest;

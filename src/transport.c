@@ -335,7 +335,7 @@ zk_transport_open(ZkClient *client, ZkServers *servers, watcher_fn watcher,
 
 	atomic_store(&stuck, false);
 	zk_socket_prepare(!by_tls(client) && !by_sasl(client),
-					  by_tls(client) ? MAX_DESCRIPTOR : INT_MAX);
+					  by_tls(client) ? MAX_DESCRIPTOR : INT_MAX, servers->count > 1);
 	zk_tls_expect(client->tls_verify_host ? servers : NULL);
 	zk_threads_enter_init();
 	if (by_tls(client))

@@ -49,8 +49,12 @@
 #define MIN_TIMEOUT_MS				1000
 #define MAX_TIMEOUT_MS(asked)		(10 * (asked) + 40000)
 
-/* How long to wait after an attempt that failed for a definite reason. */
+/*
+ * How long to wait after an attempt that failed for a definite reason, and up to how
+ * much longer.
+ */
 #define REOPEN_DELAY				ZK_MS(1000)
+#define REOPEN_JITTER				ZK_MS(250)
 
 /* How long to wait for an earlier client of this process to be closed. */
 #define CLAIM_DELAY					ZK_MS(10)
@@ -110,7 +114,8 @@ connect_failed(ZkClient *client, ZkError error, const char *detail)
 	client->status.definite = true;
 	snprintf(client->status.detail, sizeof(client->status.detail), "%s",
 			 detail);
-	client->next_open = zk_now() + REOPEN_DELAY;
+	client->next_open = zk_now() + REOPEN_DELAY +
+		zk_jitter(&client->random, REOPEN_JITTER);
 	publish_session(client, unconnected_state(client));
 }
 
@@ -135,7 +140,7 @@ session_over(ZkClient *client, bool expired)
 	client->connected = false;
 	client->client_id.client_id = 0;
 	client->disconnected_at = 0;
-	client->told = 0;
+	client->heard.told = 0;
 	zk_requests_forget(client);
 	zk_leases_handle_closed(client);
 	zk_errand_restart(client);
@@ -157,6 +162,8 @@ session_connected(ZkClient *client, zhandle_t *zh)
 	const clientid_t *id = zoo_client_id(zh);
 	int			timeout_ms = zoo_recv_timeout(zh);
 	bool		resumed = client->client_id.client_id != 0;
+	ZkTime		timeout_before = resumed ? zk_timeout(client) : 0;
+	ZkTime		begun;
 
 	if (id->client_id == 0 || timeout_ms < MIN_TIMEOUT_MS ||
 		timeout_ms > MAX_TIMEOUT_MS(client->session_timeout_ms))
@@ -175,11 +182,11 @@ session_connected(ZkClient *client, zhandle_t *zh)
 	client->handle = zh;
 	client->connected = true;
 	zk_socket_belongs_to(zh);
-	client->given_up = 0;
 	client->client_id = *id;
 	client->timeout_ms = timeout_ms;
-	zk_heard_connected(client,
-					   zk_socket_connecting_since(client->disconnected_at));
+	begun = zk_socket_connecting_since(client->disconnected_at);
+	zk_patience_connected(client, begun);
+	zk_leases_connected(client, begun, timeout_before);
 	client->disconnected_at = 0;
 	if (resumed)
 		client->status.reconnects++;
@@ -193,7 +200,7 @@ session_connected(ZkClient *client, zhandle_t *zh)
 	zk_contenders_connected(client);
 	zk_publish_advance(client);
 	zk_errand_advance(client);
-	zk_leases_connected(client);
+	zk_lease_renew(client);
 	zk_door_wake_helper(&client->door);
 }
 
@@ -449,6 +456,7 @@ must_close(ZkClient *client)
 	ZkTime		now = zk_now();
 	ZkTime		timeout = zk_timeout(client);
 	ZkTime		gone_for;
+	ZkTime		resolve_after;
 	bool		wanted;
 	bool		needed = ensemble_needed(client, &wanted);
 
@@ -489,9 +497,10 @@ must_close(ZkClient *client)
 	 */
 	if (zk_leases_run(client))
 		return false;
+	resolve_after = timeout / 2 + client->impatience / 2;
 	return client->watch_bytes > MAX_WATCH_BYTES ||
-		(gone_for >= timeout / 2 &&
-		 client->opened_at < client->disconnected_at + timeout / 2);
+		(gone_for >= resolve_after &&
+		 client->opened_at < client->disconnected_at + resolve_after);
 }
 
 /*
@@ -585,7 +594,7 @@ take_news(ZkClient *client, DoorNews *news)
 	}
 	zk_lease_check(client);
 	zk_lease_renew(client);
-	zk_heard_speak(client);
+	zk_lease_beat(client);
 	zk_errand_advance(client);
 	zk_publish_advance(client);
 	zk_patience_check(client);
@@ -626,7 +635,7 @@ next_timer(ZkClient *client)
 
 	pthread_mutex_lock(&client->engine_lock);
 	tick = zk_timeout(client) / 8;
-	next = earlier(zk_lease_next_timer(client), zk_heard_due(client));
+	next = earlier(zk_lease_next_timer(client), zk_lease_beat_due(client));
 	next = earlier(next, zk_own_watch_due(client));
 	next = earlier(next, zk_errand_due(client));
 	next = earlier(next, zk_publish_due(client));
@@ -785,6 +794,7 @@ make_client(const ZkConfig *config)
 	client->session_timeout_ms = client->timeout_ms = config->session_timeout_ms;
 	client->style = config->style;
 	client->free_requests = ZK_MAX_IN_FLIGHT;
+	zk_jitter_seed(&client->random);
 	client->advance = zk_contender_advance;
 	client->resume = resume;
 	return client;

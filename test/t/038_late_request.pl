@@ -51,11 +51,11 @@ sub acquire_late
 	$holder->ask('BEGIN');
 	$holder->ask("INSERT INTO work VALUES ('late')");
 	$proxy->count;
-	wait_for(sub { $proxy->count->{exists} }, 'the idle session to be heard');
+	wait_for(sub { $proxy->count->{sync} }, 'the idle session to be heard');
 	my $silent_since = time;
 	$proxy->freeze_requests;
 	$proxy->accepted;
-	sleep($session_timeout * 0.45);
+	sleep($session_timeout * 0.33);
 	$holder->send("SELECT zk_lock_acquire_xact('/late')");
 	$proxy->pass;
 	is($holder->answer, 't', 'after a silence the holder acquires');

@@ -57,7 +57,7 @@ sub count_until
 	$holder->ask('SELECT zk_lock_verify(path) FROM zk_locks LIMIT 1', 'quiet')
 	  foreach 1 .. 20;
 	$look->();
-	delete @seen{qw(ping multi exists)};
+	delete @seen{qw(ping multi sync)};
 	return \%seen;
 }
 

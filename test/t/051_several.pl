@@ -42,7 +42,7 @@ sub acquire
 
 # What came through the proxy since the last look, without what keeps the session
 # and without the watches on own contenders.
-sub cost { return $proxy->cost(qr/^(ping|getData|event|exists)$/, @_); }
+sub cost { return $proxy->cost(qr/^(ping|getData|event|sync)$/, @_); }
 
 # The last contender of each queue, or none.
 sub last_contenders

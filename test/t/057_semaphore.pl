@@ -104,7 +104,7 @@ is_gone('/fifo');
 
 # ---- A permit that is free costs as much as a lock.
 
-my $idle = qr/^(ping|exists|multi|getData|event)$/;
+my $idle = qr/^(ping|sync|multi|getData|event)$/;
 $proxy->cost($idle);
 is($first->ask(acquire('/fifo', 2)), 't', 'once more');
 is( $proxy->cost($idle), 'create2=1 getChildren=1',
@@ -218,7 +218,7 @@ wait_for_watches(3 + 19, 23);
 # and leases.
 sub traffic
 {
-	return $proxy->cost(qr/^(ping|exists|multi)$/);
+	return $proxy->cost(qr/^(ping|sync|multi)$/);
 }
 
 traffic();

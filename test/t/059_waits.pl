@@ -261,7 +261,7 @@ sub cost_behind
 	}
 	$control->ask("SELECT pg_cancel_backend(${\$counting->pid})");
 	$counting->answer;
-	return $proxy->cost(qr/^(ping|multi|exists|delete|event)$/);
+	return $proxy->cost(qr/^(ping|multi|sync|delete|event)$/);
 }
 
 # Three reads are the watches on the own contender and on the two before it.  The

@@ -1,0 +1,473 @@
+/*-------------------------------------------------------------------------
+ *
+ * client_lease_test.c
+ *	  How long leases are, and what becomes of locks when a server fails.
+ *
+ * Each client is a process of its own, with servers of its own (switchboard.h), so
+ * that many hold their locks at the same time, each for another time when its server
+ * fails.  All ports lead to the ensemble that ZK_SERVERS names.
+ *
+ * IDENTIFICATION
+ *	  test/unit/client_lease_test.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#define THREADED				/* for client_common.h */
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "client_common.h"
+#include "switchboard.h"
+
+#define TIMEOUT_MS		4000
+#define TIMEOUT			ZK_MS(TIMEOUT_MS)
+
+#define MAX_SERVERS		5
+
+/*
+ * Holds are up to that many timeouts long.  Of each kind of failure, with each number of
+ * servers, so many locks are held for different times.  Sanitizers take memory for
+ * each process, and it is the time that is looked at here.
+ */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define LONGEST_HOLD	2
+#define HOLDS			2
+#define CROWD			10
+#else
+#define LONGEST_HOLD	5
+#define HOLDS			16
+#define CROWD			50
+#endif
+
+/* Who loses its lock tries again, lest it was the machine that was slow. */
+#define MOST_TRIES		4
+
+/* What a process with a client does, and has seen; the second half is of one try. */
+typedef struct Holder
+{
+	pid_t		pid;			/* -1: it is to be started */
+	Port	   *ports;
+	int			port_count;
+	PortMode	failure;
+	ZkTime		hold;			/* its server fails after that time */
+
+	/* the process */
+	atomic_llong held_at;		/* when the lock was acquired */
+	atomic_int	server;			/* index of the port it is connected to, or -1 */
+	atomic_bool lost;
+	atomic_bool proved;			/* since it was told to ask */
+	atomic_llong shortest;		/* what was ever left of the lease */
+	atomic_llong shortest_new;	/* ... right after a renewal */
+	atomic_int	renewals;
+
+	/* its parent */
+	atomic_bool ask;			/* for a proof */
+	atomic_bool end;
+	ZkTime		failed_at;
+	int			failed_port;
+	ZkTime		worked_shortest;	/* as it was when the server failed */
+	ZkTime		worked_shortest_new;
+	int			worked_renewals;
+} Holder;
+
+static Holder *holders;
+static Port *all_ports;
+static int	ports_used;
+
+/* Give a holder servers that nobody else has. */
+static void
+give_ports(Holder *holder, int count)
+{
+	holder->ports = all_ports + ports_used;
+	holder->port_count = count;
+	holder->server = -1;
+	ports_used += count;
+}
+
+/* Which of its servers is the client connected to? */
+static int
+server_of_client(const Holder *holder)
+{
+	ZkSessionStatus status;
+	const char *colon;
+
+	zk_client_status(client, &status);
+	colon = strrchr(status.server, ':');
+	for (int i = 0; colon != NULL && i < holder->port_count; i++)
+		if (holder->ports[i].port == atoi(colon + 1))
+			return i;
+	return -1;
+}
+
+static void
+keep_least(atomic_llong * least, ZkTime time)
+{
+	if (*least == 0 || time < *least)
+		*least = time;
+}
+
+/* Look at the lock once. */
+static void
+look(Holder *holder, ZkContenderId id, ZkTime *proved_at)
+{
+	ZkContenderStatus status;
+	ZkTime		now = zk_now();
+
+	holder->server = server_of_client(holder);
+	zk_contender_status(client, id, &status);
+	if (status.state != ZK_HELD)
+	{
+		holder->lost = true;
+		return;
+	}
+	keep_least(&holder->shortest, status.lease_end - now);
+	if (status.proved_at == *proved_at)
+		return;
+	if (*proved_at != 0)
+	{
+		keep_least(&holder->shortest_new, status.lease_end - status.proved_at);
+		holder->renewals++;
+	}
+	*proved_at = status.proved_at;
+}
+
+/* The process of a client. */
+static void
+hold(Holder *holder, int number)
+{
+	char		list[MAX_SERVERS * 24] = "";
+	char		node[128];
+	char		name[16];
+	ZkContenderId id;
+	ZkContenderStatus status;
+	ZkTime		proved_at = 0;
+	ZkTime		asked_at = 0;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (int i = 0; i < holder->port_count; i++)
+		sprintf(list + strlen(list), "%s127.0.0.1:%d", i > 0 ? "," : "",
+				holder->ports[i].port);
+	start_client(list, TIMEOUT_MS);
+	snprintf(name, sizeof(name), "%d", number);
+	node_path(node, name);
+	id = request(node, ZK_EXCLUSIVE);
+	if (wait_state(id, ZK_HELD, &status))
+	{
+		holder->server = server_of_client(holder);
+		holder->held_at = zk_now();
+	}
+	else
+		holder->lost = true;
+	while (!holder->end)
+	{
+		wait_event();
+		look(holder, id, &proved_at);
+		if (holder->ask && asked_at == 0)
+		{
+			asked_at = zk_now();
+			zk_client_renew(client);
+		}
+		holder->proved = asked_at != 0 && proved_at >= asked_at;
+	}
+	zk_client_stop(client, 500);
+	_exit(0);
+}
+
+/* Let processes do their work; to be called before there are threads. */
+static void
+start_holders(int first, int count)
+{
+	fflush(stdout);
+	for (int i = first; i < first + count; i++)
+	{
+		holders[i].pid = fork();
+		if (holders[i].pid == 0)
+			hold(&holders[i], i);
+	}
+}
+
+static void
+end_holders(int first, int count)
+{
+	for (int i = first; i < first + count; i++)
+		holders[i].end = true;
+	for (int i = first; i < first + count; i++)
+		if (holders[i].pid > 0)
+		{
+			waitpid(holders[i].pid, NULL, 0);
+			holders[i].pid = 0;
+		}
+}
+
+/* Have the server fail that a holder is connected to. */
+static void
+fail_server(Holder *holder, ZkTime now)
+{
+	holder->failed_port = holder->server;
+	holder->failed_at = now;
+	holder->worked_shortest = holder->shortest;
+	holder->worked_shortest_new = holder->shortest_new;
+	holder->worked_renewals = holder->renewals;
+	if (holder->failed_port >= 0)
+		holder->ports[holder->failed_port].mode = holder->failure;
+}
+
+/* Has it come through?  It holds its lock, proved over another connection. */
+static bool
+came_through(const Holder *holder)
+{
+	return !holder->lost && holder->proved && holder->server >= 0 &&
+		holder->server != holder->failed_port;
+}
+
+static double
+in_timeouts(ZkTime time)
+{
+	return (double) time / TIMEOUT;
+}
+
+/* A holder has not come through: tell, and have it done once more. */
+static void
+try_again(Holder *holder)
+{
+	diag("once more: one of %d servers, failure %d, held for %.2f T: %s",
+		 holder->port_count, holder->failure, in_timeouts(holder->hold),
+		 holder->lost ? "lost" : "not proved");
+	for (int i = 0; i < holder->port_count; i++)
+		holder->ports[i].mode = PORT_WORKS;
+	memset(&holder->held_at, 0, sizeof(*holder) - offsetof(Holder, held_at));
+	holder->pid = -1;
+}
+
+/*
+ * How long were the leases of those that were held for the longest time while their
+ * servers worked?  One of them will have met no other process's noise.
+ */
+static void
+report_lengths(int count)
+{
+	ZkTime		shortest = 0;
+	ZkTime		shortest_new = 0;
+	int			renewals = 0;
+
+	for (int i = 0; i < count; i++)
+	{
+		const Holder *holder = &holders[i];
+
+		if (holder->hold < (LONGEST_HOLD - 1) * TIMEOUT || holder->lost)
+			continue;
+		if (holder->worked_shortest > shortest)
+			shortest = holder->worked_shortest;
+		if (holder->worked_shortest_new > shortest_new)
+			shortest_new = holder->worked_shortest_new;
+		if (holder->worked_renewals > renewals)
+			renewals = holder->worked_renewals;
+	}
+	diag("T = %d ms, held for %d to %d T: the lease is at least %.3f T after each of %d renewals, and never less than %.3f T",
+		 TIMEOUT_MS, LONGEST_HOLD - 1, LONGEST_HOLD, in_timeouts(shortest_new), renewals,
+		 in_timeouts(shortest));
+	ok(renewals >= (LONGEST_HOLD - 1) * 3, "S231: a lock that is held is renewed");
+	ok(shortest_new >= TIMEOUT * 62 / 100,
+	   "S231: its lease is at least 0.62 T after each renewal");
+	ok(shortest >= TIMEOUT * 35 / 100, "S231: and never less than 0.35 T");
+}
+
+/* How long a holder of a kind is to hold its lock before its server fails. */
+static ZkTime
+hold_of(int which)
+{
+	return TIMEOUT / 10 +
+		(LONGEST_HOLD * TIMEOUT - TIMEOUT / 10) * which / (HOLDS - 1);
+}
+
+/*
+ * Have all holders go through that whose pid is -1: locks are held, of different age when
+ * their servers fail, which they do at about the same time.  Returns when all have had
+ * time to lose them, or to prove that they have not.
+ */
+static void
+run_holders(int count)
+{
+	ZkTime		begin = zk_now();
+	ZkTime		deadline = begin + (LONGEST_HOLD + 10) * TIMEOUT;
+	ZkTime		last = 0;
+	int			left = 0;
+
+	for (int i = 0; i < count; i++)
+		left += holders[i].pid == -1;
+	while (left > 0 && zk_now() < deadline)
+	{
+		ZkTime		now = zk_now();
+
+		for (int i = 0; i < count; i++)
+		{
+			Holder	   *holder = &holders[i];
+
+			if (holder->pid == -1 &&
+				now >= begin + LONGEST_HOLD * TIMEOUT - holder->hold)
+				start_holders(i, 1);
+			if (holder->failed_at != 0 || holder->held_at == 0 ||
+				now < holder->held_at + holder->hold)
+				continue;
+			fail_server(holder, now);
+			last = now;
+			left--;
+		}
+		usleep(2000);
+	}
+	while (left == 0 && zk_now() < last + TIMEOUT * 5 / 4)
+		usleep(10000);
+	for (int i = 0; i < count; i++)
+		holders[i].ask = true;
+	deadline = zk_now() + TIMEOUT;
+	for (int i = 0; i < count && zk_now() < deadline;)
+		if (came_through(&holders[i]) || holders[i].lost)
+			i++;
+		else
+			usleep(2000);
+	end_holders(0, count);
+}
+
+/*
+ * Servers fail while locks are held, each when its lock has been held for another time.
+ */
+static void
+test_holds(void)
+{
+	static const int server_counts[] = {2, 3, 5};
+	static const char *const names[] = {"works", "hangs", "is cut off", "is killed"};
+	const int	count = HOLDS * 9;
+
+	memset(holders, 0, sizeof(Holder) * (size_t) count);
+	for (int i = 0; i < count; i++)
+	{
+		Holder	   *holder = &holders[i];
+
+		holder->pid = -1;
+		holder->failure = PORT_HANGS + i / (3 * HOLDS);
+		holder->hold = hold_of(i % HOLDS);
+		give_ports(holder, server_counts[i / HOLDS % 3]);
+	}
+	run_holders(count);
+	report_lengths(count);
+	for (int tries = 1; tries < MOST_TRIES; tries++)
+	{
+		bool		again = false;
+
+		for (int i = 0; i < count; i++)
+			if (!came_through(&holders[i]))
+			{
+				try_again(&holders[i]);
+				again = true;
+			}
+		if (again)
+			run_holders(count);
+	}
+	for (int i = 0; i < count; i += HOLDS)
+	{
+		int			survived = 0;
+
+		for (int j = i; j < i + HOLDS; j++)
+			survived += came_through(&holders[j]);
+		is_int(survived, HOLDS,
+			   "S230: one of %d servers %s: the lock survives, held for 0.1 to %d T",
+			   holders[i].port_count, names[holders[i].failure], LONGEST_HOLD);
+	}
+}
+
+/*
+ * A lock is acquired although each answer takes nearly half of the timeout.  That takes
+ * its time; the other tests have theirs meanwhile.
+ */
+static void
+begin_slow(Holder *holder)
+{
+	give_ports(holder, 2);
+	for (int i = 0; i < 2; i++)
+		holder->ports[i].delay_ms = TIMEOUT_MS * 45 / 200;
+	holder->failed_at = zk_now();
+	start_holders((int) (holder - holders), 1);
+}
+
+static void
+end_slow(Holder *holder)
+{
+	while (!holder->lost && holder->held_at == 0 &&
+		   zk_now() < holder->failed_at + 15 * TIMEOUT)
+		usleep(10000);
+	ok(holder->held_at != 0,
+	   "S232: a lock is acquired over a round trip of 0.45 T");
+	diag("after %.1f T", in_timeouts(holder->held_at - holder->failed_at));
+	end_holders((int) (holder - holders), 1);
+}
+
+/* Many clients, whose server hangs at the same moment, do not go on in step. */
+static void
+test_crowd(void)
+{
+	ZkTime		first = INT64_MAX;
+	ZkTime		last = 0;
+	ZkTime		deadline;
+	int			ready = 0;
+
+	memset(holders, 0, sizeof(Holder) * CROWD);
+	for (int i = 0; i < CROWD; i++)
+	{
+		give_ports(&holders[i], 2);
+		holders[i].failure = PORT_HANGS;
+	}
+	start_holders(0, CROWD);
+	deadline = zk_now() + DEADLINE;
+	while (ready < CROWD && zk_now() < deadline)
+		ready += holders[ready].held_at != 0;
+	usleep(TIMEOUT_MS * 1000 / 2);
+	for (int i = 0; i < CROWD; i++)
+	{
+		holders[i].ports[0].accepted_at = holders[i].ports[1].accepted_at = 0;
+		fail_server(&holders[i], zk_now());
+	}
+	deadline = zk_now() + 2 * TIMEOUT;
+	for (int i = 0; i < CROWD; i++)
+	{
+		const Port *other = &holders[i].ports[1 - holders[i].failed_port];
+
+		while (other->accepted_at == 0 && zk_now() < deadline)
+			usleep(2000);
+		if (other->accepted_at < first)
+			first = other->accepted_at;
+		if (other->accepted_at > last)
+			last = other->accepted_at;
+	}
+	diag("%d clients come to the next server within %.3f T, from %.3f T on", CROWD,
+		 in_timeouts(last - first), in_timeouts(first - holders[0].failed_at));
+	ok(first > 0 && last < deadline && last - first >= TIMEOUT / 10,
+	   "S233: a crowd whose server hangs spreads over a tenth of T or more");
+	end_holders(0, CROWD);
+}
+
+int
+main(void)
+{
+	int			most = HOLDS * 9 > CROWD ? HOLDS * 9 : CROWD;
+
+	servers = getenv("ZK_SERVERS");
+	snprintf(root, sizeof(root), "/client_lease_test_%d", (int) getpid());
+	holders = mmap(NULL, sizeof(Holder) * (size_t) (most + 1), PROT_READ | PROT_WRITE,
+				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	all_ports = servers != NULL ?
+		switchboard_start(servers, HOLDS * 3 * (2 + 3 + 5) + 2 + CROWD * 2) : NULL;
+	if (all_ports == NULL || holders == MAP_FAILED)
+	{
+		fprintf(stderr, "ZK_SERVERS is not set, or there are no ports\n");
+		return 1;
+	}
+	begin_slow(&holders[most]);
+	test_crowd();
+	test_holds();
+	end_slow(&holders[most]);
+	return done_testing();
+}
