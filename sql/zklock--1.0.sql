@@ -240,24 +240,24 @@ SELECT pg_extension_config_dump('zk_job_runs', '');
 GRANT SELECT ON zk_job_runs TO PUBLIC;
 
 CREATE FUNCTION zk_job_begin(path text, fire_time timestamptz,
-	timeout interval DEFAULT NULL)
+	timeout interval DEFAULT NULL, max_runtime interval DEFAULT NULL)
 RETURNS boolean
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
-COMMENT ON FUNCTION zk_job_begin(text, timestamptz, interval) IS
+COMMENT ON FUNCTION zk_job_begin(text, timestamptz, interval, interval) IS
 'begin the run of a job that was due at a time, under a lock of the session, until zk_job_end() or a rollback of this transaction; false if another backend runs it, or this run or a later one is done.
-path: the job, which is a lock; fire_time: when the run was due, the same wherever it may be begun; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others';
+path: the job, which is a lock; fire_time: when the run was due, the same wherever it may be begun; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others; max_runtime: after that the run is given up, and its statement cancelled';
 
 CREATE FUNCTION zk_job_begin_xact(path text, fire_time timestamptz,
-	timeout interval DEFAULT NULL)
+	timeout interval DEFAULT NULL, max_runtime interval DEFAULT NULL)
 RETURNS boolean
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
-COMMENT ON FUNCTION zk_job_begin_xact(text, timestamptz, interval) IS
+COMMENT ON FUNCTION zk_job_begin_xact(text, timestamptz, interval, interval) IS
 'begin the run of a job that was due at a time: the commit of this transaction ends it; false if another backend runs it, or this run or a later one is done.
-path: the job, which is a lock; fire_time: when the run was due, the same wherever it may be begun; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others';
+path: the job, which is a lock; fire_time: when the run was due, the same wherever it may be begun; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others; max_runtime: after that the run is given up, and its statement cancelled';
 
 CREATE FUNCTION zk_job_end(path text)
 RETURNS boolean
@@ -278,8 +278,8 @@ COMMENT ON FUNCTION zk_job_reset(text, timestamptz) IS
 path: the job; fire_time: of the earliest run that is to be due again';
 
 -- What is done to a job outlives who has done it.
-REVOKE ALL ON FUNCTION zk_job_begin(text, timestamptz, interval) FROM PUBLIC;
-REVOKE ALL ON FUNCTION zk_job_begin_xact(text, timestamptz, interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION zk_job_begin(text, timestamptz, interval, interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION zk_job_begin_xact(text, timestamptz, interval, interval) FROM PUBLIC;
 REVOKE ALL ON FUNCTION zk_job_end(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION zk_job_reset(text, timestamptz) FROM PUBLIC;
 

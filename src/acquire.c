@@ -93,6 +93,7 @@ request_contenders(LockCall *call)
 		.no_wait = call->try_once,
 		.root = zklock_root,
 		.record = call->job || call->handover,
+		.max_hold = call->max_hold,
 		.lock_delay = call->mode != ZK_PERMIT ? ZK_MS(zklock_lock_delay) : 0
 	};
 	const char *nodes[ZK_MAX_GROUP];
@@ -661,18 +662,20 @@ zklock_acquire_permit(const ZkLockName *name, int permits, ZkTime timeout,
 /*
  * Acquire the lock of a job, exclusive and for the session, with the record, which
  * tells about its last runs: with a row in this database that is to be here, if it
- * was due at that time or later.  The contender's data is owner.  timeout and result
+ * was due at that time or later.  The contender's data is owner.  After max_hold,
+ * if that is not 0, the lock is lost.  timeout and result
  * are those of zklock_acquire(), and so is what it throws.
  */
 bool
 zklock_acquire_job(const ZkLockName *name, const char *owner,
-				   TimestampTz fire_time, ZkTime timeout)
+				   TimestampTz fire_time, ZkTime max_hold, ZkTime timeout)
 {
 	LockCall	call = {
 		.mode = ZK_EXCLUSIVE,
 		.owner = owner,
 		.job = true,
-		.fire_time = fire_time
+		.fire_time = fire_time,
+		.max_hold = max_hold
 	};
 
 	return acquire_counted(&call, name, 1, timeout, ZK_SCOPE_SESSION);

@@ -39,6 +39,7 @@ typedef struct LockCall
 	const char *owner;			/* data for the contenders */
 	bool		job;			/* the caller wants the lock's record, to begin a run */
 	TimestampTz fire_time;		/* that was due then */
+	ZkTime		max_hold;		/* for how long the lock may be held; 0 for ever */
 	bool		handover;		/* what was committed is waited for and left */
 	const LockWait *replaying;	/* all are granted, this one is not replayed */
 	bool		try_once;		/* timeout 0: do not wait for others */

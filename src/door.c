@@ -130,10 +130,13 @@ static bool
 count_loss(Door *door, DoorSlot *slot)
 {
 	bool		before = slot->counted;
+	bool		overtime = slot->overtime;
 
 	slot->counted = slot->relied_on && !slot->dead &&
 		slot->order != ZK_ORDER_RELEASE && slot->status.state == ZK_LOST;
+	slot->overtime = slot->counted && slot->status.loss == ZK_LOST_OVERTIME;
 	atomic_fetch_add(&door->losses, slot->counted - before);
+	atomic_fetch_add(&door->overtimes, slot->overtime - overtime);
 	return slot->counted && !before;
 }
 
@@ -419,6 +422,12 @@ bool
 zk_client_lost_any(const ZkClient *client)
 {
 	return atomic_load(&client->door.losses) > 0 || atomic_load(&zk_poisoned);
+}
+
+bool
+zk_client_overtime(const ZkClient *client)
+{
+	return atomic_load(&client->door.overtimes) > 0;
 }
 
 int
@@ -787,6 +796,7 @@ zk_door_next_order(Door *door, DoorOrder *order)
 		order->owner_len = slot->owner_len;
 		order->room = slot->room;
 		order->lock_delay = slot->lock_delay;
+		order->max_hold = slot->max_hold;
 		order->no_wait = slot->no_wait;
 		order->root_len = slot->root_len;
 		order->status = slot->status;

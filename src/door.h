@@ -75,6 +75,7 @@ typedef struct DoorSlot
 	bool		ordered;		/* in the list of orders */
 	bool		relied_on;		/* the backend took it for granted */
 	bool		counted;		/* is one of Door.losses */
+	bool		overtime;		/* and of Door.overtimes */
 	uint16_t	next;			/* next in the list of orders, or free list */
 	uint16_t	partner;		/* DOWNGRADE: slot of the exclusive one */
 	uint16_t	next_member;	/* REQUEST: next in the ring of its group */
@@ -88,6 +89,7 @@ typedef struct DoorSlot
 	RecordRoom *room;			/* likewise malloc'd and freed; NULL without a
 								 * record */
 	ZkTime		lock_delay;		/* 0 for none */
+	ZkTime		max_hold;		/* likewise */
 	bool		no_wait;
 	size_t		root_len;		/* bytes of node that are the root, if there is */
 	ZkContenderStatus status;	/* client writes, backend reads */
@@ -143,6 +145,7 @@ typedef struct Door
 
 	/* slots counted as lost; written under lock, read by a signal handler */
 	atomic_int	losses;
+	atomic_int	overtimes;
 	atomic_int	revocations;	/* of held contenders, ever; written under lock */
 
 	/* orders for the helper */
@@ -228,6 +231,7 @@ typedef struct DoorOrder
 	int			owner_len;
 	RecordRoom *room;
 	ZkTime		lock_delay;
+	ZkTime		max_hold;
 	bool		no_wait;
 	size_t		root_len;
 	ZkContenderStatus status;

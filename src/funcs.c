@@ -106,23 +106,34 @@ get_lock_name(FunctionCallInfo fcinfo, ZkLockName *name)
 }
 
 /*
- * The timeout in that argument, in microseconds; a month counts 30 days.  What
- * is too long to be counted is for ever.  Throws 22023 if it is negative.
+ * The interval in that argument, in microseconds; a month counts 30 days.  What
+ * is too long to be counted is for ever, and so is null; -1 if it is negative.
  */
 static ZkTime
-get_timeout(FunctionCallInfo fcinfo, int argument)
+get_interval(FunctionCallInfo fcinfo, int argument)
 {
 	const Interval *interval;
 	int64		days;
-	int64		timeout;
+	int64		time;
 
 	if (PG_ARGISNULL(argument))
 		return ZKLOCK_FOREVER;
 	interval = PG_GETARG_INTERVAL_P(argument);
 	days = (int64) interval->month * DAYS_PER_MONTH + interval->day;
-	if (pg_mul_s64_overflow(days, USECS_PER_DAY, &timeout) ||
-		pg_add_s64_overflow(timeout, interval->time, &timeout))
-		timeout = days < 0 ? -1 : ZKLOCK_FOREVER;
+	if (pg_mul_s64_overflow(days, USECS_PER_DAY, &time) ||
+		pg_add_s64_overflow(time, interval->time, &time))
+		time = days < 0 ? -1 : ZKLOCK_FOREVER;
+	return Max(time, -1);
+}
+
+/*
+ * The timeout in that argument, likewise.  Throws 22023 if it is negative.
+ */
+static ZkTime
+get_timeout(FunctionCallInfo fcinfo, int argument)
+{
+	ZkTime		timeout = get_interval(fcinfo, argument);
+
 	if (timeout < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -634,7 +645,24 @@ get_fire_time(FunctionCallInfo fcinfo)
 	return PG_GETARG_TIMESTAMPTZ(1);
 }
 
-/* Begin a run as arguments 0 to 2 say: path, fire time, timeout. */
+/*
+ * For how long a run may go on, in argument 3; 0 for ever.  Throws 22023 if that is
+ * not at all.
+ */
+static ZkTime
+get_max_runtime(FunctionCallInfo fcinfo)
+{
+	ZkTime		max_runtime = get_interval(fcinfo, 3);
+
+	if (max_runtime <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("max_runtime must be positive")));
+	/* so that it can be added to a point in time */
+	return max_runtime > ZKLOCK_FOREVER / 2 ? 0 : max_runtime;
+}
+
+/* Begin a run as arguments 0 to 3 say: path, fire time, timeout, max_runtime. */
 static bool
 begin_job(FunctionCallInfo fcinfo, ZkScope scope)
 {
@@ -644,12 +672,13 @@ begin_job(FunctionCallInfo fcinfo, ZkScope scope)
 	get_lock_name(fcinfo, &name);
 	call.fire_time = get_fire_time(fcinfo);
 	call.timeout = get_timeout(fcinfo, 2);
+	call.max_runtime = get_max_runtime(fcinfo);
 	return zklock_job_begin(&name, &call);
 }
 
 /*
- * zk_job_begin(path text, fire_time timestamptz, timeout interval)
- * returns boolean
+ * zk_job_begin(path text, fire_time timestamptz, timeout interval,
+ * max_runtime interval) returns boolean
  */
 Datum
 zk_job_begin(PG_FUNCTION_ARGS)
@@ -658,8 +687,8 @@ zk_job_begin(PG_FUNCTION_ARGS)
 }
 
 /*
- * zk_job_begin_xact(path text, fire_time timestamptz, timeout interval)
- * returns boolean
+ * zk_job_begin_xact(path text, fire_time timestamptz, timeout interval,
+ * max_runtime interval) returns boolean
  */
 Datum
 zk_job_begin_xact(PG_FUNCTION_ARGS)

@@ -344,7 +344,7 @@ zklock_job_begin(const ZkLockName *name, const ZkJobCall *call)
 	check_fire_time(call->fire_time);
 	check_not_held(name);
 	if (!zklock_acquire_job(name, job_owner(call->fire_time), call->fire_time,
-							call->timeout))
+							call->max_runtime, call->timeout))
 		return false;
 
 	lock = zklock_lock_find(name);
@@ -539,7 +539,7 @@ zklock_job_reset(const ZkLockName *name, TimestampTz fire_time, Oid function)
 
 	check_finite(fire_time);
 	check_not_held(name);
-	if (!zklock_acquire_job(name, zklock_owner_data(), fire_time, 0))
+	if (!zklock_acquire_job(name, zklock_owner_data(), fire_time, 0, 0))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("job \"%s\" is running", name->path),

@@ -380,9 +380,16 @@ connection_was_lost(const ZkClient *client, const Contender *c)
 	return !client->connected && client->disconnected_at < c->lease_end;
 }
 
+/* Until when may a contender be held, if it is?  INT64_MAX for ever. */
+static ZkTime
+hold_until(const Contender *c)
+{
+	return c->max_hold == 0 ? INT64_MAX : c->granted_at + c->max_hold;
+}
+
 /*
- * Lose what can no longer be proved.  To be called on time, and before a
- * connection is used that was regained.
+ * Lose what can no longer be proved, or has been held for long enough.  To be called
+ * on time, and before a connection is used that was regained.
  */
 void
 zk_lease_check(ZkClient *client)
@@ -393,8 +400,12 @@ zk_lease_check(ZkClient *client)
 	{
 		Contender  *c = &client->contenders[i];
 
-		if (!c->in_use || c->unwanted || c->state != ZK_HELD ||
-			now < c->lease_end)
+		if (!c->in_use || c->unwanted || c->state != ZK_HELD)
+			continue;
+		if (now >= hold_until(c))
+			zk_contender_lose(client, i, ZK_LOST_OVERTIME,
+							  "It was held for as long as was allowed.");
+		if (now < c->lease_end)
 			continue;
 		if (now >= c->presumed_lost || connection_was_lost(client, c) ||
 			asked_in_vain(client, c))
@@ -421,6 +432,8 @@ contender_timer(const ZkClient *client, const Contender *c, bool can_renew)
 
 		if (judge < timer)
 			timer = judge;
+		if (hold_until(c) < timer)
+			timer = hold_until(c);
 	}
 	if (client->connected && c->retry_at != 0 && c->retry_at < timer &&
 		c->pending == 0)

@@ -551,6 +551,7 @@ loss_sentence(const ZkContenderStatus *status)
 		case ZK_LOST_POISONED:
 			return "The ZooKeeper client library has failed in this backend.";
 		case ZK_LOST_CONTENDER:
+		case ZK_LOST_OVERTIME:
 		case ZK_LOST_BROKEN:
 		case ZK_NOT_LOST:
 			break;
@@ -575,6 +576,7 @@ mark_lost(ZkLock *lock, const ZkContenderStatus *status, const char *why,
 	lock->lost_token = status->token;
 	if (status->name[0] != '\0')
 		strlcpy(lock->last_name, status->name, sizeof(lock->last_name));
+	lock->lost_by = status->loss;
 	strlcpy(lock->lost_why, why, sizeof(lock->lost_why));
 	lock->lost = true;
 	if (status->loss != ZK_NOT_LOST)

@@ -62,8 +62,10 @@ zklock_handle_loss(SIGNAL_ARGS)
 	int			save_errno = errno;
 
 	(void) postgres_signal_arg;
-	if (zklock_on_lock_loss == ZK_LOSS_CANCEL && zklock_client != NULL &&
-		zk_client_lost_any(zklock_client))
+	if (zklock_client != NULL &&
+		((zklock_on_lock_loss == ZK_LOSS_CANCEL &&
+		  zk_client_lost_any(zklock_client)) ||
+		 zk_client_overtime(zklock_client)))
 	{
 		if (statements > 0 && !zklock_committing)
 			ask_cancel();
@@ -75,7 +77,24 @@ zklock_handle_loss(SIGNAL_ARGS)
 }
 
 /*
- * Report the lock that was lost.  Throws ZKL01.  Returns if there is none any
+ * The statement was cancelled for the sake of a lock that was lost.  Throws 57014 if
+ * that was by the end of the time for which a job may run, else ZKL01.
+ */
+pg_noreturn static void
+report_cancelled(const ZkLock *lock)
+{
+	if (lock->lost_by != ZK_LOST_OVERTIME)
+		zklock_report_lost(lock);
+	ereport(ERROR,
+			(errcode(ERRCODE_QUERY_CANCELED),
+			 errmsg("canceling statement because job \"%s\" has run for too long",
+					lock->path),
+			 zklock_errdetail_lost(lock),
+			 errhint("The run is not done, and another backend may begin it.")));
+}
+
+/*
+ * Report the lock that was lost, as report_cancelled().  Returns if there is none any
  * more: it was released since.
  */
 static void
@@ -84,7 +103,7 @@ report_loss(void)
 	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
 		 lock = zklock_lock_next(lock))
 		if (zklock_lock_judge(lock) == ZK_LEASE_LOST)
-			zklock_report_lost(lock);
+			report_cancelled(lock);
 }
 
 /*

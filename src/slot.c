@@ -66,6 +66,7 @@ zk_slot_allocate(Door *door, const char *node, ZkError *error)
 	slot->owner_len = 0;
 	slot->room = NULL;
 	slot->lock_delay = 0;
+	slot->max_hold = 0;
 	slot->no_wait = false;
 	memset(&slot->status, 0, sizeof(slot->status));
 	door->path_bytes += bytes;
@@ -108,6 +109,7 @@ slot_fill(DoorSlot *slot, const ZkContenderWish *wish)
 	memcpy(slot->owner, wish->owner, wish->owner_len);
 	slot->owner_len = (int) wish->owner_len;
 	slot->lock_delay = wish->lock_delay;
+	slot->max_hold = wish->max_hold;
 	slot->no_wait = wish->no_wait;
 	slot->root_len = wish->root != NULL ? strlen(wish->root) : 0;
 	if (!wish->record)

@@ -159,6 +159,7 @@ typedef enum ZkLoss
 	ZK_LOST_CONTENDER,			/* the contender is gone */
 	ZK_LOST_BROKEN,				/* likewise: it was broken (zk_queue_break) */
 	ZK_LOST_LEASE,				/* not proved in time */
+	ZK_LOST_OVERTIME,			/* held for as long as it was to be at most */
 	ZK_LOST_POISONED			/* the client can prove nothing any more */
 } ZkLoss;
 
@@ -543,6 +544,9 @@ typedef struct ZkContenderWish
 	 * will know.  Not in ZK_PERMIT.
 	 */
 	ZkTime		lock_delay;
+
+	/* If not 0: a contender that has been held for so long is lost, and deleted. */
+	ZkTime		max_hold;
 } ZkContenderWish;
 
 /*
@@ -627,6 +631,9 @@ extern void zk_contender_rely_on(ZkClient *client, ZkContenderId id);
  * more.
  */
 extern bool zk_client_lost_any(const ZkClient *client);
+
+/* Likewise, one that had been held for as long as it was to be at most? */
+extern bool zk_client_overtime(const ZkClient *client);
 
 /*
  * A number that changes when the owner of a held contender is asked for it

@@ -199,6 +199,7 @@ typedef struct ZkJobCall
 {
 	TimestampTz fire_time;
 	ZkTime		timeout;		/* of the call, see zklock_acquire() */
+	ZkTime		max_runtime;	/* of the run, in microseconds; 0 for none */
 	ZkScope		scope;			/* in TRANSACTION the commit ends the run */
 	Oid			function;		/* the SQL function that was called */
 } ZkJobCall;
@@ -261,6 +262,7 @@ typedef struct ZkLock
 	bool		lost;
 	TimestampTz lost_at;
 	int64		lost_token;
+	ZkLoss		lost_by;
 	char		lost_why[ZK_DETAIL_SIZE];	/* a sentence */
 } ZkLock;
 
@@ -476,7 +478,8 @@ extern bool zklock_acquire(const ZkLockName *names, int count, ZkTime timeout,
 extern bool zklock_acquire_permit(const ZkLockName *name, int permits,
 								  ZkTime timeout, ZkScope scope);
 extern bool zklock_acquire_job(const ZkLockName *name, const char *owner,
-							   TimestampTz fire_time, ZkTime timeout);
+							   TimestampTz fire_time, ZkTime max_hold,
+							   ZkTime timeout);
 extern int64 zklock_token(const ZkLockName *name, bool prove);
 
 /* in snapshot.c */

@@ -215,7 +215,7 @@ my $functions = 'zk_lock_acquire(text, interval, boolean),'
   . ' zk_lock_acquire_xact(text[], interval, boolean),'
   . ' zk_semaphore_acquire(text, integer, interval),'
   . ' zk_semaphore_acquire_xact(text, integer, interval),'
-  . ' zk_job_begin(text, timestamptz, interval)';
+  . ' zk_job_begin(text, timestamptz, interval, interval)';
 $control->ask("ALTER DATABASE postgres RESET zklock.preconnect;"
 	  . ' ALTER ROLE plain SET zklock.preconnect = on;'
 	  . ' ALTER ROLE dba SET zklock.preconnect = on');

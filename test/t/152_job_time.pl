@@ -1,0 +1,151 @@
+# Jobs that take too long: a run ends when its time is up, whatever its backend does just
+# then.  And jobs on a standby, which knows what is done when it has replayed it.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkEnsemble;
+use ZkPsql;
+
+my $ensemble = ZkEnsemble->new('main');
+my $primary = zk_cluster('primary', $ensemble,
+	allows_streaming => 1,
+	settings => { autovacuum => 'off' });
+$primary->safe_psql('postgres', 'CREATE TABLE work (path text)');
+$primary->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($primary, 'base', has_streaming => 1);
+$standby->append_conf('postgresql.conf', "cluster_name = 'standby'");
+$standby->start;
+my $other = zk_cluster('other', $ensemble);
+my $due = "'2026-01-01 03:00+00'";
+my $next = "'2026-01-02 03:00+00'";
+
+# ---- A run that takes too long.  Whoever looks on while locks are lost is not cancelled
+# for it, but who runs a job for too long is.
+
+foreach my $action (qw(cancel report))
+{
+	my $path = "/slow/$action";
+	my $runner = ZkPsql->new($primary, 'zklock.on_lock_loss' => $action);
+	my $heir = ZkPsql->new($other);
+
+	is($runner->ask("SELECT zk_job_begin('$path', $due, max_runtime => '1 s')"),
+		't', "$action: a run is begun that may take a second");
+	$runner->send('SELECT pg_sleep(120)');
+	is($heir->ask("SELECT zk_job_begin('$path', $due, '60 s')"),
+		't', 'S269: when its time is up somebody else can begin it');
+	$runner->answer(60);
+	is($runner->sqlstate, '57014', 'S269: and its statement ends');
+	like(
+		$runner->errors,
+		qr/ERROR: .* canceling statement because job "$path" has run for too long/,
+		'S269: with a message that names the job');
+	$runner->ask("SELECT zk_job_end('$path')");
+	is($runner->sqlstate, 'ZKL01', 'S269: it cannot end the run any more');
+	is($heir->ask("SELECT zk_job_end('$path')"), 't', 'S269: but who has taken it over can');
+
+	# in a transaction, with nothing to be cancelled
+	$path = "/idle/$action";
+	is($runner->ask("SELECT zk_job_begin('$path', $due, max_runtime => '1 s')"),
+		't', 'a run is begun');
+	$runner->ask('BEGIN');
+	$runner->ask("INSERT INTO work VALUES ('$path')");
+	$runner->ask("SELECT zk_job_end('$path')");
+	is($heir->ask("SELECT zk_job_begin('$path', $due, '60 s')"),
+		't', 'S269: its backend is idle in a transaction: likewise');
+	$runner->ask('COMMIT');
+	is($runner->sqlstate, 'ZKL01', 'S269: the transaction does not commit');
+	is( $primary->safe_psql('postgres', "SELECT count(*) FROM work WHERE path = '$path'"),
+		0, 'S269: and nothing of it is there');
+	$runner->ask("SELECT zk_lock_release('$path')");
+	is($heir->ask("SELECT zk_job_end('$path')"), 't', 'S269: its heir ends the run');
+
+	# the run is the transaction
+	$path = "/xact/$action";
+	$runner->ask('BEGIN');
+	is($runner->ask("SELECT zk_job_begin_xact('$path', $due, max_runtime => '1 s')"),
+		't', 'a run is begun that is a transaction');
+	$runner->send("INSERT INTO work SELECT '$path' FROM pg_sleep(120)");
+	is($heir->ask("SELECT zk_job_begin('$path', $due, '60 s')"),
+		't', 'S269: when its time is up somebody else can begin it');
+	$runner->answer(60);
+	is($runner->sqlstate, '57014', 'S269: and its statement ends');
+	$runner->ask('ROLLBACK');
+	is($heir->ask("SELECT zk_job_end('$path')"), 't', 'S269: its heir ends the run');
+	is($runner->ask('SELECT 1'), 1, 'the first one goes on');
+}
+my $session = ZkPsql->new($primary);
+is($session->ask("SELECT zk_job_begin('/quick', $due, max_runtime => '100 years')"),
+	't', 'a run may take for ever');
+is($session->ask("SELECT zk_job_end('/quick')"), 't', 'and end');
+foreach my $max ('0', '-1 s')
+{
+	$session->ask("SELECT zk_job_begin('/quick', $due, max_runtime => '$max')");
+	is($session->sqlstate, '22023', "but not take $max");
+}
+
+# ---- A standby that is behind does not know what is done.
+
+my $reader = ZkPsql->new($standby);
+$primary->wait_for_catchup($standby);
+$reader->ask('SELECT pg_wal_replay_pause()');
+$standby->poll_query_until('postgres', "SELECT pg_get_wal_replay_pause_state() = 'paused'");
+$session->ask("SELECT zk_job_begin('/behind', $due)");
+$session->ask("SELECT zk_job_end('/behind')");
+$ensemble->wait_for_queue('/behind', 0);
+is($reader->ask("SELECT zk_job_begin('/behind', $due, '0')"),
+	'f', 'S270: what a standby does not know to be undone it does not begin');
+is($reader->errors, '', 'S270: without a word');
+$reader->send("SELECT zk_job_begin('/behind', $due, '60 s')");
+$ensemble->wait_for_queue('/behind', 1);
+wait_for(sub { $ensemble->own_watch_count > 0 }, 'its lock to be held');
+ok(!$reader->answered, 'S270: but waits for what it has not replayed');
+$standby->safe_psql('postgres', 'SELECT pg_wal_replay_resume()');
+is($reader->answer, 'f', 'S270: and knows then that it is done');
+is($reader->errors, '', 'S270: likewise');
+
+# ---- What is done on a standby, which can write nothing.
+
+is($reader->ask("SELECT zk_job_begin('/standby', $due)"), 't', 'a run is begun on a standby');
+$reader->ask('BEGIN');
+is($reader->ask("SELECT zk_job_end('/standby')"), 't', 'and is to end with a transaction');
+is($session->ask("SELECT zk_job_begin('/standby', $due, '0')"),
+	'f', 'S270: before the commit it goes on');
+$reader->ask('ROLLBACK');
+is($session->ask("SELECT zk_job_begin('/standby', $due, '0')"),
+	'f', 'S270: after a rollback, too');
+is($reader->ask("SELECT zk_job_end('/standby')"), 't', 'then it ends');
+is($session->ask("SELECT zk_job_begin('/standby', $due, '60 s')"),
+	'f', 'S270: its mark counts on the primary');
+is($session->ask("SELECT count(*) FROM zk_job_runs WHERE path = '/standby'"),
+	0, 'without a row');
+is($session->errors, '', 'or a word');
+is($session->ask("SELECT zk_job_begin('/standby', $next, '60 s')"), 't', 'the next one is due');
+is($session->ask("SELECT zk_job_end('/standby')"), 't', 'and ends there');
+
+# ---- The work is lost, by a failover or however: here somebody deletes the row.
+
+$primary->safe_psql('postgres', "DELETE FROM zk_job_runs WHERE path = '/standby'");
+is($session->ask("SELECT zk_job_begin('/standby', $due, '60 s')"),
+	'f', 'what was done on the standby is done still');
+is($session->ask("SELECT zk_job_begin('/standby', $next, '60 s')"),
+	't', 'S271: a mark without its row does not count');
+like(
+	$session->errors,
+	qr/WARNING: .* the run of job "\/standby" that was due at .* is missing from this cluster/,
+	'S271: a warning says so');
+$session->ask("SELECT zk_lock_release('/standby')");
+$standby->promote;
+is($reader->ask("SELECT zk_job_begin('/standby', $next, '60 s')"),
+	't', 'S271: nor does it where the standby has taken over');
+is($reader->ask("SELECT zk_job_end('/standby')"), 't', 'which does the run anew');
+is($session->ask("SELECT zk_job_begin('/standby', $next, '60 s')"),
+	'f', 'S271: and a primary that was left behind does not');
+like($session->errors, qr/WARNING: .* the run of job .* after a failover that has left this server behind/,
+	'S271: with a warning');
+
+done_testing();
