@@ -595,7 +595,7 @@ zk_reply_check(ZkUnanswered *unanswered, void *packet, size_t size, char *why)
 	(void) read_long(&reader);
 	error = read_int(&reader);
 	if (reader.wrong != NULL)
-		return refuse(why, "a packet of %zu bytes has no header", size);
+		return refuse(why, "a packet of %d bytes has no header", (int) size);
 	if (xid == EVENT_XID)
 		return check_event(unanswered, reader, error, why);
 	sent = take_sent(unanswered, xid);
@@ -604,7 +604,7 @@ zk_reply_check(ZkUnanswered *unanswered, void *packet, size_t size, char *why)
 	operation = find_operation(sent->type);
 	wrong = judge_reply(sent, reader, error);
 	if (wrong != NULL)
-		refuse(why, "a reply of %zu bytes to a request (%s), with error %d, %s", size,
+		refuse(why, "a reply of %d bytes to a request (%s), with error %d, %s", (int) size,
 			   operation != NULL ? operation->name : "unknown", (int) error, wrong);
 	else if (sent->type == SASL_TYPE && error == 0)
 		provide_token((unsigned char *) packet + ZK_REPLY_HEADER);

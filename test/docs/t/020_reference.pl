@@ -214,6 +214,10 @@ foreach my $level (qw(LOG WARNING NOTICE))
 		[ map { quoted($_->[1]) } table('Messages in the log', qr/^`$level`$/) ],
 		$formats{$level}, "messages of level $level");
 }
+
+# What is refused is the end of one line.
+my @refusals = map { s/^"/"giving up the connection to %s: /r }
+  $sources =~ /\b(?:refuse\(|snprintf\()why, (?:ZK_REPLY_WHY, )?($string)/g;
 same_messages(
 	[
 		map { quoted($_->[0]) }
@@ -222,7 +226,7 @@ same_messages(
 	],
 	[
 		grep { !/^%[.\d]*s$/ } map { s/^"|"$//gr }
-		  $sources =~ /\bzk_log\((?:true|false), ($string)/g
+		  ($sources =~ /\bzk_log\((?:true|false), ($string)/g, @refusals)
 	],
 	'lines of the client');
 
