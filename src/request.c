@@ -28,12 +28,13 @@
 #include <string.h>
 
 #include "client.h"
+#include "context.h"
+
+_Static_assert(ZK_MAX_IN_FLIGHT <= ZK_CONTEXT_INDEXES,
+			   "a context has no room for the index of every request");
 
 /* An answer that servers give from 3.7 on, and the library does not know. */
 #define ZQUOTAEXCEEDED	(-125)
-
-#define INDEX_BITS	16
-#define INDEX_MASK	((1U << INDEX_BITS) - 1)
 
 /*
  * The client that has a handle.  Written under owner_lock, by the client's
@@ -42,12 +43,6 @@
  */
 static pthread_mutex_t owner_lock = PTHREAD_MUTEX_INITIALIZER;
 static ZkClient *owner;
-
-static void *
-make_context(unsigned int index, uint32_t serial)
-{
-	return (void *) (((uintptr_t) serial << INDEX_BITS) | index);
-}
 
 /*
  * Could a client become the one with the handle, as things are?  Any thread.
@@ -141,15 +136,14 @@ zk_request_begin(ZkClient *client, RequestKind kind, int which)
 	while (client->requests[index].kind != REQ_FREE)
 		index++;
 	request = &client->requests[index];
-	if (++client->last_serial == 0)
-		client->last_serial = 1;
+	client->last_serial = zk_context_next_serial(client->last_serial, sizeof(void *));
 	request->serial = client->last_serial;
 	request->kind = kind;
 	request->which = which;
 	request->sent_at = zk_now();
 	request->told = client->heard.told;
 	client->free_requests--;
-	return make_context(index, request->serial);
+	return (void *) (uintptr_t) zk_context_make(index, request->serial);
 }
 
 static Request *
@@ -157,9 +151,9 @@ find_request(ZkClient *client, const void *context)
 {
 	Request    *request;
 
-	request = &client->requests[(uintptr_t) context & INDEX_MASK];
+	request = &client->requests[zk_context_index((uintptr_t) context)];
 	if (request->kind == REQ_FREE ||
-		request->serial != (uint32_t) ((uintptr_t) context >> INDEX_BITS))
+		request->serial != zk_context_serial((uintptr_t) context))
 		return NULL;
 	return request;
 }
