@@ -790,6 +790,42 @@ test_client(void)
 	ok(zk_client_stop(client, 30000), "the client stops");
 }
 
+/*
+ * A reply whose zxid is of the far future: after that no server lets the handle in.
+ */
+static size_t
+leap_ahead(int type, const unsigned char *packet, size_t size,
+		   unsigned char *altered)
+{
+	memcpy(altered, packet, size);
+	if (type == LIST_TYPE)
+		put_int(altered + WORD + 4, INT_MAX);
+	return size;
+}
+
+/*
+ * The client opens another handle then.
+ */
+static void
+test_future(void)
+{
+	char		node[128];
+	ZkContenderId id;
+	ZkContenderStatus status;
+
+	start_client(proxied, TIMEOUT_MS);
+	node_path(node, "future");
+	proxy_alter(leap_ahead);
+	id = acquire(node, ZK_EXCLUSIVE);
+	proxy_alter(NULL);
+	proxy_cut();
+	ok(wait_state(id, ZK_LOST, &status), "a server from the future is not found again (S222)");
+	zk_contender_abandon(client, id);
+	id = acquire(node, ZK_EXCLUSIVE);
+	ok(release(id), "others do all the same");
+	ok(zk_client_stop(client, 30000), "the client stops");
+}
+
 int
 main(void)
 {
@@ -798,6 +834,7 @@ main(void)
 	seed_random(1);
 	test_library();
 	test_client();
+	test_future();
 	zookeeper_close(stranger);
 	proxy_stop();
 	return done_testing();
