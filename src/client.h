@@ -42,6 +42,7 @@
 
 #include "address.h"
 #include "door.h"
+#include "nameset.h"
 #include "heard.h"
 #include "jitter.h"
 #include "queue.h"
@@ -383,6 +384,7 @@ typedef struct TreeRead
 	bool		lost;			/* something was not, for want of it */
 	int			failures;		/* connections in a row without progress */
 	int			forbidden;		/* znodes that may not be listed */
+	NameSet		nodes;			/* lock nodes that published waits name */
 	char		detail[ZK_DETAIL_SIZE]; /* path of the first of them */
 } TreeRead;
 

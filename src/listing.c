@@ -72,6 +72,7 @@ read_complete(ZkClient *client)
 	ZkQueueListing *listing = read->listing;
 	ZkQueueEntry *entries;
 	int64_t    *owners;
+	bool	   *granted;
 	int			count = 0;
 
 	if (client->errand.kind == ERRAND_HEAD)
@@ -91,16 +92,19 @@ read_complete(ZkClient *client)
 
 	entries = malloc(sizeof(ZkQueueEntry) * (size_t) (count + 1));
 	owners = malloc(sizeof(int64_t) * (size_t) (count + 1));
-	if (entries != NULL && owners != NULL)
+	granted = malloc(sizeof(bool) * (size_t) (count + 1));
+	if (entries != NULL && owners != NULL && granted != NULL)
 	{
 		for (int i = 0; i < count; i++)
 		{
 			zk_queue_parse(listing->members[i].name, &entries[i]);
 			owners[i] = listing->members[i].session_id;
 		}
+		zk_queue_all_granted(entries, owners, count, granted);
 		for (int i = 0; i < count; i++)
-			listing->members[i].granted = zk_queue_granted(entries, owners, i);
+			listing->members[i].granted = granted[i];
 	}
+	free(granted);
 	free(entries);
 	free(owners);
 
@@ -108,19 +112,19 @@ read_complete(ZkClient *client)
 	zk_errand_done(client, listing);
 }
 
-/* Is it one of this client's contenders? */
+/* The names of this client's contenders of a lock node.  False if out of memory. */
 static bool
-is_own(const ZkClient *client, const char *node, const char *name)
+find_own(const ZkClient *client, const char *node, NameSet *own)
 {
 	for (int i = 0; i < client->used; i++)
 	{
 		const Contender *c = &client->contenders[i];
 
-		if (c->in_use && strcmp(c->name, name) == 0 &&
-			strcmp(c->node, node) == 0)
-			return true;
+		if (c->in_use && strcmp(c->node, node) == 0 &&
+			!zk_nameset_add(own, c->name, strlen(c->name)))
+			return false;
 	}
-	return false;
+	return true;
 }
 
 /*
@@ -132,36 +136,38 @@ make_listing(const ZkClient *client, const struct String_vector *children)
 {
 	ZkQueueListing *listing = calloc(1, sizeof(ZkQueueListing));
 	ZkQueueEntry *entries;
+	NameSet		own = {0};
 	size_t		room = (size_t) children->count + 1;
+	bool		good;
 
 	entries = malloc(sizeof(ZkQueueEntry) * room);
 	if (listing != NULL)
 		listing->members = calloc(room, sizeof(ZkQueueMember));
-	if (entries == NULL || listing == NULL || listing->members == NULL)
+	good = entries != NULL && listing != NULL && listing->members != NULL &&
+		find_own(client, client->errand.node, &own);
+	if (good)
 	{
-		free(entries);
-		zk_queue_free(listing);
-		return NULL;
+		listing->count = zk_queue_sort((const char *const *) children->data,
+									   children->count, entries, NULL);
+		listing->ignored = children->count - listing->count;
 	}
-	listing->count = zk_queue_sort((const char *const *) children->data,
-								   children->count, entries, NULL);
-	listing->ignored = children->count - listing->count;
-	for (int i = 0; i < listing->count; i++)
+	for (int i = 0; good && i < listing->count; i++)
 	{
 		ZkQueueMember *member = &listing->members[i];
 
 		member->name = strdup(entries[i].name);
 		member->mode = entries[i].mode;
 		member->sequence = entries[i].sequence;
-		member->own = is_own(client, client->errand.node, entries[i].name);
-		if (member->name == NULL)
-		{
-			free(entries);
-			zk_queue_free(listing);
-			return NULL;
-		}
+		member->own = zk_nameset_has(&own, entries[i].name, strlen(entries[i].name));
+		good = member->name != NULL;
 	}
+	zk_nameset_free(&own);
 	free(entries);
+	if (!good)
+	{
+		zk_queue_free(listing);
+		return NULL;
+	}
 	return listing;
 }
 

@@ -39,16 +39,6 @@ mark_path(const Contender *c, const char *name, char *path)
 	snprintf(path + strlen(path), ZK_MARK_PATH_SIZE - strlen(path), "/%s", name);
 }
 
-/* Is a name in a list of names, which may be NULL? */
-static bool
-has_name(const char *names, const char *name)
-{
-	for (; names != NULL && *names != '\0'; names += strlen(names) + 1)
-		if (strcmp(names, name) == 0)
-			return true;
-	return false;
-}
-
 /*
  * An empty list with room for so many bytes of names, each with its NUL.  Malloc'd;
  * NULL if out of memory.
@@ -121,14 +111,40 @@ is_mark(const char *name)
 	return strlen(name) < ZK_NAME_SIZE && zk_contender_check(name);
 }
 
+/* What a contender knows of others, as sets: there may be thousands. */
+typedef struct Known
+{
+	NameSet		queue;
+	NameSet		seen;
+	NameSet		unclean;
+} Known;
+
+/* Make a set of a list of names, NULL for none.  False if out of memory. */
+static bool
+make_set(NameSet *set, const char *names)
+{
+	for (; names != NULL && *names != '\0'; names += strlen(names) + 1)
+		if (!zk_nameset_add(set, names, strlen(names)))
+			return false;
+	return true;
+}
+
+static void
+forget_known(Known *known)
+{
+	zk_nameset_free(&known->queue);
+	zk_nameset_free(&known->seen);
+	zk_nameset_free(&known->unclean);
+}
+
 /*
  * Sort out the marks that were read behind a list of the queue: into seen go all of
  * others, into unclean those without a contender in the list; both have room.
  * Returns whether there is one that was not unclean before.
  */
 static bool
-sort_out(Contender *c, const struct String_vector *list, char *seen,
-		 char *unclean)
+sort_out(Contender *c, const Known *known, const struct String_vector *list,
+		 char *seen, char *unclean)
 {
 	Marking    *m = &c->marking;
 	bool		another = false;
@@ -137,17 +153,18 @@ sort_out(Contender *c, const struct String_vector *list, char *seen,
 	for (int i = 0; i < list->count; i++)
 	{
 		const char *name = list->data[i];
+		size_t		len = strlen(name);
 
 		if (strcmp(name, c->name) == 0)
 			m->own = MARK_THERE;
 		if (strcmp(name, c->name) == 0 || !is_mark(name))
 			continue;
 		add_name(&seen, name);
-		if (has_name(m->queue, name))
+		if (zk_nameset_has(&known->queue, name, len))
 			continue;
 		add_name(&unclean, name);
-		m->doubtful |= !has_name(m->seen, name);
-		another |= !has_name(m->unclean, name);
+		m->doubtful |= !zk_nameset_has(&known->seen, name, len);
+		another |= !zk_nameset_has(&known->unclean, name, len);
 	}
 	return another;
 }
@@ -162,15 +179,19 @@ judge(Contender *c, const struct String_vector *list)
 	Marking    *m = &c->marking;
 	char	   *seen = make_names(bytes_of(list));
 	char	   *unclean = make_names(bytes_of(list));
+	Known		known = {0};
 	bool		another;
 
-	if (seen == NULL || unclean == NULL)
+	if (seen == NULL || unclean == NULL || !make_set(&known.queue, m->queue) ||
+		!make_set(&known.seen, m->seen) || !make_set(&known.unclean, m->unclean))
 	{
+		forget_known(&known);
 		free(seen);
 		free(unclean);
 		return false;
 	}
-	another = sort_out(c, list, seen, unclean);
+	another = sort_out(c, &known, list, seen, unclean);
+	forget_known(&known);
 	free(m->seen);
 	m->seen = seen;
 	if (m->doubtful)

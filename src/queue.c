@@ -631,22 +631,24 @@ add_owner(Owners *owners, int64_t session_id)
 }
 
 /*
- * How many entries of a sorted queue zk_queue_granted() says hold the lock.  It
- * takes no longer for each than for the first, however long the queue is.
+ * Which entries of a sorted queue zk_queue_granted() says hold the lock, and how many
+ * that are; granted may be NULL.  It takes no longer for each than for the first,
+ * however long the queue is.
  */
 int
-zk_queue_count_granted(const ZkQueueEntry *entries, const int64_t *session_ids,
-					   int count)
+zk_queue_all_granted(const ZkQueueEntry *entries, const int64_t *session_ids,
+					 int count, bool *granted)
 {
 	Owners		all = {0};		/* of those ahead, with other numbers */
 	Owners		others = {0};	/* the same, but for shared ones */
 	bool		mixed = false;	/* they are of several kinds */
-	int			granted = 0;
+	int			total = 0;
 	int			ahead = 0;
 
 	for (int i = 0; i < count; i++)
 	{
 		const Owners *rivals = entries[i].mode == ZK_SHARED ? &others : &all;
+		bool		holds;
 
 		for (; entries[ahead].sequence != entries[i].sequence; ahead++)
 		{
@@ -656,14 +658,17 @@ zk_queue_count_granted(const ZkQueueEntry *entries, const int64_t *session_ids,
 			mixed |= entries[ahead].permits != entries[0].permits;
 		}
 		if (!rivals->any)
-			granted++;
+			holds = true;
 		else if (entries[i].mode == ZK_PERMIT)
-			granted += !mixed && entries[i].permits == entries[0].permits &&
+			holds = !mixed && entries[i].permits == entries[0].permits &&
 				ahead < entries[i].permits;
-		else if (rivals->one && rivals->session_id == session_ids[i])
-			granted++;
+		else
+			holds = rivals->one && rivals->session_id == session_ids[i];
+		total += holds;
+		if (granted != NULL)
+			granted[i] = holds;
 	}
-	return granted;
+	return total;
 }
 
 /*

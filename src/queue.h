@@ -90,8 +90,9 @@ extern void zk_queue_decide(const ZkQueueEntry *entries, int count,
 							int own_count, ZkVerdict *verdict);
 extern bool zk_queue_granted(const ZkQueueEntry *entries,
 							 const int64_t *session_ids, int which);
-extern int	zk_queue_count_granted(const ZkQueueEntry *entries,
-								   const int64_t *session_ids, int count);
+extern int	zk_queue_all_granted(const ZkQueueEntry *entries,
+								 const int64_t *session_ids, int count,
+								 bool *granted);
 
 extern int	zk_queue_blockers(const ZkQueueEntry *entries, int which);
 extern int	zk_queue_front(const ZkQueueEntry *entries, int count);

@@ -59,6 +59,7 @@ zk_tree_forget(ZkClient *client)
 		free(tree->items[i].member.data);
 	}
 	free(tree->items);
+	zk_nameset_free(&tree->nodes);
 	memset(tree, 0, sizeof(*tree));
 }
 
@@ -445,7 +446,7 @@ count_queue(const TreeRead *tree, const TreeItem *lock, ZkQueueEntry *entries,
 	/* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): there is one */
 	result->mode = entries[0].mode;
 	result->sequence = entries[0].sequence;
-	result->holders = zk_queue_count_granted(entries, owners, count);
+	result->holders = zk_queue_all_granted(entries, owners, count, NULL);
 	result->waiters = count - result->holders;
 }
 

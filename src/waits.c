@@ -105,37 +105,30 @@ on_children(int rc, const struct String_vector *children, const void *context)
 	leave(client);
 }
 
-/* Is this lock node an item already? */
-static bool
-is_known(const TreeRead *tree, const char *node, int len)
-{
-	for (int i = 1; i < tree->count; i++)
-	{
-		const char *path = tree->items[i].path;
-
-		if (path != NULL && strncmp(path, node, (size_t) len) == 0 &&
-			path[len] == '\0')
-			return true;
-	}
-	return false;
-}
-
 /*
- * Add the lock nodes that a published wait names.
+ * Add the lock nodes that a published wait names, each once.
  */
 static void
 add_locks(ZkClient *client, const char *text, int len)
 {
+	NameSet    *nodes = &client->tree.nodes;
 	ZkWaitedFor lock;
 	int			at = 0;
 
 	while (zk_wait_next(text, len, &at, &lock))
 	{
-		if (is_known(&client->tree, lock.node, lock.node_len))
+		size_t		node_len = (size_t) lock.node_len;
+
+		if (zk_nameset_has(nodes, lock.node, node_len))
 			continue;
-		if (!zk_tree_make_room(client, 1) ||
-			!zk_tree_add(client, strndup(lock.node, (size_t) lock.node_len),
-						 NULL, -1))
+		if (!zk_tree_make_room(client, 1))
+			return;
+		if (!zk_nameset_add(nodes, lock.node, node_len))
+		{
+			zk_tree_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
+			return;
+		}
+		if (!zk_tree_add(client, strndup(lock.node, node_len), NULL, -1))
 			return;
 	}
 }

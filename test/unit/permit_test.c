@@ -550,6 +550,7 @@ test_count_granted(void)
 	{
 		ZkQueueEntry entries[MAX_LIST] = {0};
 		int64_t		sessions[MAX_LIST];
+		bool		granted[MAX_LIST];
 		int			count = random_below(MAX_LIST + 1);
 		int			total = 0;
 
@@ -564,9 +565,11 @@ test_count_granted(void)
 		}
 		for (int i = 0; i < count; i++)
 			total += zk_queue_granted(entries, sessions, i);
-		wrong += zk_queue_count_granted(entries, sessions, count) != total;
+		wrong += zk_queue_all_granted(entries, sessions, count, granted) != total;
+		for (int i = 0; i < count; i++)
+			wrong += granted[i] != zk_queue_granted(entries, sessions, i);
 	}
-	is_int(wrong, 0, "granted: how many, of a queue at a time");
+	is_int(wrong, 0, "granted: which and how many, of a queue at a time");
 }
 
 int

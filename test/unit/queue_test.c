@@ -760,7 +760,7 @@ test_granted(void)
 			total += one;
 		}
 		is_str(granted, cases[i].granted, "granted: %s", cases[i].what);
-		is_int(zk_queue_count_granted(entries, cases[i].sessions, count), total,
+		is_int(zk_queue_all_granted(entries, cases[i].sessions, count, NULL), total,
 			   "granted: how many: %s", cases[i].what);
 	}
 }
@@ -776,6 +776,7 @@ test_count_granted(void)
 	{
 		ZkQueueEntry entries[MAX_LIST] = {0};
 		int64_t		sessions[MAX_LIST];
+		bool		granted[MAX_LIST];
 		int			count = random_below(MAX_LIST + 1);
 		int			total = 0;
 
@@ -788,9 +789,11 @@ test_count_granted(void)
 		}
 		for (int i = 0; i < count; i++)
 			total += zk_queue_granted(entries, sessions, i);
-		wrong += zk_queue_count_granted(entries, sessions, count) != total;
+		wrong += zk_queue_all_granted(entries, sessions, count, granted) != total;
+		for (int i = 0; i < count; i++)
+			wrong += granted[i] != zk_queue_granted(entries, sessions, i);
 	}
-	is_int(wrong, 0, "granted: how many, of a queue at a time");
+	is_int(wrong, 0, "granted: which and how many, of a queue at a time");
 }
 
 /* ---------- paths ---------- */
