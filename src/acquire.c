@@ -284,22 +284,6 @@ judge_handover(const ZkRecord *record, LockWait *wait)
 }
 
 /*
- * And as to the row of the run that a job's record says is done?
- */
-static ZkReplay
-judge_run(const LockCall *call, const ZkRecord *record, LockWait *wait)
-{
-	const ZkRun *mark = zklock_job_mark(record);
-
-	if (mark == NULL || mark->fire_time < call->fire_time)
-		return ZK_REPLAY_DONE;
-	wait->wanted.system = mark->system;
-	wait->wanted.timeline = mark->timeline;
-	wait->wanted.lsn = mark->lsn;
-	return zklock_handover_judge_position(&wait->wanted, &wait->have);
-}
-
-/*
  * All contenders are granted.  Has this server replayed what their last holders have
  * left?  Returns a contender of which it has not; NULL if all is there, or never
  * will be.  *until is moved up to when to look again.
@@ -307,15 +291,13 @@ judge_run(const LockCall *call, const ZkRecord *record, LockWait *wait)
 static LockWait *
 find_unreplayed(LockCall *call, ZkTime now, ZkTime *until)
 {
-	for (int i = 0; (call->handover || call->job) && i < call->wait_count; i++)
+	for (int i = 0; call->handover && i < call->wait_count; i++)
 	{
 		LockWait   *wait = &call->waits[i];
 		ZkRecord	record;
 
 		(void) zk_contender_record(zklock_client, wait->id, &record);
-		if ((!call->handover ||
-			 judge_handover(&record, wait) != ZK_REPLAY_PENDING) &&
-			(!call->job || judge_run(call, &record, wait) != ZK_REPLAY_PENDING))
+		if (judge_handover(&record, wait) != ZK_REPLAY_PENDING)
 			continue;
 		if (wait->replay_since == 0)
 			wait->replay_since = now;
@@ -661,20 +643,18 @@ zklock_acquire_permit(const ZkLockName *name, int permits, ZkTime timeout,
 
 /*
  * Acquire the lock of a job, exclusive and for the session, with the record, which
- * tells about its last runs: with a row in this database that is to be here, if it
- * was due at that time or later.  The contender's data is owner.  After max_hold,
- * if that is not 0, the lock is lost.  timeout and result
- * are those of zklock_acquire(), and so is what it throws.
+ * tells about its last runs.  The contender's data is owner.  After max_hold, if that
+ * is not 0, the lock is lost.  timeout and result are those of zklock_acquire(), and
+ * so is what it throws.
  */
 bool
 zklock_acquire_job(const ZkLockName *name, const char *owner,
-				   TimestampTz fire_time, ZkTime max_hold, ZkTime timeout)
+				   ZkTime max_hold, ZkTime timeout)
 {
 	LockCall	call = {
 		.mode = ZK_EXCLUSIVE,
 		.owner = owner,
 		.job = true,
-		.fire_time = fire_time,
 		.max_hold = max_hold
 	};
 

@@ -38,7 +38,6 @@ typedef struct LockCall
 	int			permits;		/* in ZK_PERMIT: how many there are; else 0 */
 	const char *owner;			/* data for the contenders */
 	bool		job;			/* the caller wants the lock's record, to begin a run */
-	TimestampTz fire_time;		/* that was due then */
 	ZkTime		max_hold;		/* for how long the lock may be held; 0 for ever */
 	bool		handover;		/* what was committed is waited for and left */
 	const LockWait *replaying;	/* all are granted, this one is not replayed */

@@ -176,7 +176,11 @@ judge_run(const ZkLockName *name, TimestampTz fire_time,
 		  const ZkRecord *record, Oid function, JobRow *row)
 {
 	const ZkRun *mark = zklock_job_mark(record);
+	JobVerdict	without_row = JOB_DUE;
 
+	/* before the rows are read: replay goes on meanwhile */
+	if (mark != NULL && mark->fire_time >= fire_time)
+		without_row = judge_missing_row(mark);
 	if (zklock_job_row_find(name->path, fire_time, record, function, row))
 		return needs_mark(row, mark) ? JOB_UNMARKED : JOB_DONE;
 	if (record->has_reset && fire_time < record->reset_time)
@@ -186,9 +190,7 @@ judge_run(const ZkLockName *name, TimestampTz fire_time,
 			IS_VALID_TIMESTAMP(record->runs[i].fire_time) &&
 			record->runs[i].fire_time >= fire_time)
 			return JOB_DONE;
-	if (mark != NULL && mark->fire_time >= fire_time)
-		return judge_missing_row(mark);
-	return JOB_DUE;
+	return without_row;
 }
 
 /*
@@ -343,7 +345,7 @@ zklock_job_begin(const ZkLockName *name, const ZkJobCall *call)
 
 	check_fire_time(call->fire_time);
 	check_not_held(name);
-	if (!zklock_acquire_job(name, job_owner(call->fire_time), call->fire_time,
+	if (!zklock_acquire_job(name, job_owner(call->fire_time),
 							call->max_runtime, call->timeout))
 		return false;
 
@@ -539,7 +541,7 @@ zklock_job_reset(const ZkLockName *name, TimestampTz fire_time, Oid function)
 
 	check_finite(fire_time);
 	check_not_held(name);
-	if (!zklock_acquire_job(name, zklock_owner_data(), fire_time, 0, 0))
+	if (!zklock_acquire_job(name, zklock_owner_data(), 0, 0))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("job \"%s\" is running", name->path),
@@ -606,6 +608,9 @@ find_last_run(const ZkLockName *name, const ZkRecord *record, Oid function,
 			  ZkRun *last)
 {
 	const ZkRun *mark = zklock_job_mark(record);
+
+	/* before the rows are read: replay goes on meanwhile */
+	bool		lost = mark != NULL && judge_missing_row(mark) == JOB_LOST;
 	bool		found = false;
 	JobRow		row;
 
@@ -624,7 +629,7 @@ find_last_run(const ZkLockName *name, const ZkRecord *record, Oid function,
 			!IS_VALID_TIMESTAMP(run->ended_at) ||
 			(found && run->fire_time < last->fire_time) ||
 			(run == mark && !(found && run->fire_time == last->fire_time) &&
-			 judge_missing_row(run) == JOB_LOST))
+			 lost))
 			continue;
 		*last = *run;
 		found = true;

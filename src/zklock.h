@@ -478,8 +478,7 @@ extern bool zklock_acquire(const ZkLockName *names, int count, ZkTime timeout,
 extern bool zklock_acquire_permit(const ZkLockName *name, int permits,
 								  ZkTime timeout, ZkScope scope);
 extern bool zklock_acquire_job(const ZkLockName *name, const char *owner,
-							   TimestampTz fire_time, ZkTime max_hold,
-							   ZkTime timeout);
+							   ZkTime max_hold, ZkTime timeout);
 extern int64 zklock_token(const ZkLockName *name, bool prove);
 
 /* in snapshot.c */

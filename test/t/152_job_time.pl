@@ -100,12 +100,17 @@ $ensemble->wait_for_queue('/behind', 0);
 is($reader->ask("SELECT zk_job_begin('/behind', $due, '0')"),
 	'f', 'S270: what a standby does not know to be undone it does not begin');
 is($reader->errors, '', 'S270: without a word');
-$reader->send("SELECT zk_job_begin('/behind', $due, '60 s')");
-$ensemble->wait_for_queue('/behind', 1);
-wait_for(sub { $ensemble->own_watch_count > 0 }, 'its lock to be held');
-ok(!$reader->answered, 'S270: but waits for what it has not replayed');
+is( $reader->ask("SET statement_timeout = '20 s'; SELECT zk_job_begin('/behind', $due)"),
+	'f', 'S270: nor does it wait for replay');
+is($reader->errors, '', 'S270: but answers');
+is($session->ask("SELECT zk_job_begin('/behind', $next, '20 s')"),
+	't', 'S270: so it holds up nobody');
+is($session->ask("SELECT zk_job_end('/behind')"), 't', 'that run ends, too');
+$reader->ask('RESET statement_timeout');
 $standby->safe_psql('postgres', 'SELECT pg_wal_replay_resume()');
-is($reader->answer, 'f', 'S270: and knows then that it is done');
+$primary->wait_for_catchup($standby);
+is($reader->ask("SELECT zk_job_begin('/behind', $next)"),
+	'f', 'S270: what has been replayed is done');
 is($reader->errors, '', 'S270: likewise');
 
 # ---- What is done on a standby, which can write nothing.
