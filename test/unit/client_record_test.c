@@ -355,7 +355,7 @@ test_granted_by_event(void)
 	char		path[PATH_SIZE];
 	zoo_op_t	ops[2];
 	zoo_op_result_t results[2];
-	const char *text = "zklock record 1\nrun 9 9 stranger\n";
+	const char *text = "zklock record 1\nrun 9 9 7 5 1 F stranger\n";
 	ZkContenderId id;
 	ZkContenderStatus status;
 	ZkRecord	record;
