@@ -48,6 +48,7 @@ DATA = $(wildcard sql/zklock--*.sql)
 BACKEND_OBJS = \
 	src/zklock.o \
 	src/loss.o \
+	src/deed.o \
 	src/preconnect.o \
 	src/funcs.o \
 	src/views.o \
@@ -65,7 +66,9 @@ BACKEND_OBJS = \
 	src/release.o \
 	src/snapshot.o \
 	src/xact.o \
+	src/held.o \
 	src/locktable.o \
+	src/verdict.o \
 	src/handover.o \
 	src/session.o \
 	src/doorbell.o \

@@ -252,12 +252,14 @@ SELECT zk_lock_token('/2');
 \echo :LAST_ERROR_SQLSTATE
 ROLLBACK TO a;
 SELECT * FROM my_locks;
+-- nothing is acquired where the commit is forbidden
+SAVEPOINT b;
 SELECT zk_lock_acquire('/1', '10 s');
+ROLLBACK TO b;
 COMMIT;
 \echo :LAST_ERROR_SQLSTATE
 \set VERBOSITY default
 SELECT * FROM my_locks;
-SELECT zk_lock_release('/1');
 
 -- one call for each row, wherever it stands (S99)
 SELECT n, zk_lock_acquire('/row' || n) FROM generate_series(1, 3) AS n;

@@ -403,7 +403,7 @@ check_grants(const LockCall *call)
 					(errcode(ERRCODE_ZK_LOCK_LOST),
 					 errmsg("%s \"%s\" had been lost",
 							zklock_lock_noun(wait->lock), wait->lock->path),
-					 zklock_errdetail_lost(wait->lock)));
+					 zklock_errdetail_loss(&wait->lock->loss)));
 		if (wait->logged && log_lock_waits)
 			zklock_wait_log(call, wait, "acquired", false);
 	}
@@ -513,7 +513,8 @@ sort_out(LockCall *call, const ZkLockName *names, int count, ZkScope scope)
 			continue;
 		}
 		if (lock != NULL && lock->lost &&
-			(zklock_lock_binds(lock) || scope == ZK_SCOPE_TRANSACTION))
+			(zklock_lock_binds(lock) || scope == ZK_SCOPE_TRANSACTION ||
+			 (zklock_commit_guard != ZK_GUARD_OFF && zklock_verdict_worked())))
 			zklock_report_lost(lock);
 		call->waits[call->wait_count++].name = &names[i];
 	}
@@ -559,6 +560,7 @@ acquire(LockCall *call, const ZkLockName *names, int count, ZkTime timeout,
 {
 	call->handover = zklock_handover && call->mode != ZK_PERMIT;
 	set_deadlines(call, timeout);
+	zklock_guard_transaction(names, count);
 	sort_out(call, names, count, scope);
 
 	/* of what is lost from here on nothing is acquired anew */
@@ -611,9 +613,10 @@ acquire_counted(LockCall *call, const ZkLockName *names, int count,
  * the locks are held, false when somebody else holds one.
  *
  * A session-scope lock that was lost is acquired anew, with a WARNING.  Not so
- * in transaction scope, nor when the transaction itself has lost it: what it
- * did under the lock may have been overtaken, so it has to roll back, or the
- * session to see to its loss first.  (Having fenced the lock it would even wait
+ * in transaction scope, nor when the transaction itself has lost it, or may have
+ * relied on it: what it did under the lock may have been overtaken, so it has to
+ * roll back, or the session to see to its loss first.  For the same reason nothing
+ * is acquired where the loss of another lock forbids the commit.  (Having fenced the lock it would even wait
  * for the next holder, who waits at the fence.)  Then throws ZKL01; else as
  * acquire_missing().
  */

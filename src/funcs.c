@@ -746,9 +746,9 @@ put_lock(ReturnSetInfo *result, const ZkLock *lock, ZkMode mode, ZkLease lease)
 {
 	Datum		values[ZK_LOCKS_COLS] = {0};
 	bool		nulls[ZK_LOCKS_COLS] = {false};
-	TimestampTz since = lock->lost_at;
-	int64		token = lock->lost_token;
-	const char *contender = lock->last_name;
+	TimestampTz since = lock->loss.at;
+	int64		token = lock->loss.token;
+	const char *contender = lock->loss.name;
 	bool		revoked = false;
 	ZkContenderStatus status;
 	int			i = 0;

@@ -378,7 +378,7 @@ report_lost(const ZkLockName *name, const ZkLock *lock)
 			(errcode(ERRCODE_ZK_LOCK_LOST),
 			 errmsg("lock \"%s\" was lost while the job was running",
 					name->path),
-			 lock != NULL ? zklock_errdetail_lost(lock) : 0,
+			 lock != NULL ? zklock_errdetail_loss(&lock->loss) : 0,
 			 errhint("Unless zk_job_status() shows this run as the last one, it is not done, and another replica may have taken it over.")));
 }
 

@@ -9,10 +9,6 @@
  * acquisitions are counted by nesting level, so that a subtransaction can give
  * back or hand up its own.
  *
- * A lock that was lost stays here, with its counts but without contenders,
- * and vetoes commits until its counts are gone: those of the session through
- * the caller, those of a transaction through its rollback.
- *
  * Nothing that runs at the end of a transaction allocates, waits or can fail.
  * For that the room is made before a contender is asked for, and the lock
  * client takes orders without allocating.
@@ -215,8 +211,8 @@ zklock_lock_session_used(const ZkLock *lock)
 }
 
 /* Is there a contender of its own for this mode? */
-static bool
-has_contender(const ZkLock *lock, ZkMode mode)
+bool
+zklock_lock_has_contender(const ZkLock *lock, ZkMode mode)
 {
 	return lock->contender[mode] != 0 && !(mode == ZK_SHARED && lock->reserved);
 }
@@ -227,7 +223,7 @@ has_contender(const ZkLock *lock, ZkMode mode)
 ZkMode
 zklock_lock_stands_for(const ZkLock *lock, ZkMode mode)
 {
-	return has_contender(lock, mode) ? mode : ZK_EXCLUSIVE;
+	return zklock_lock_has_contender(lock, mode) ? mode : ZK_EXCLUSIVE;
 }
 
 /*
@@ -236,7 +232,7 @@ zklock_lock_stands_for(const ZkLock *lock, ZkMode mode)
 bool
 zklock_lock_covers(const ZkLock *lock, ZkMode mode)
 {
-	return has_contender(lock, ZK_EXCLUSIVE) || has_contender(lock, mode);
+	return zklock_lock_has_contender(lock, ZK_EXCLUSIVE) || zklock_lock_has_contender(lock, mode);
 }
 
 /*
@@ -295,6 +291,7 @@ zklock_lock_count(ZkLock *lock, ZkScope scope, ZkMode mode)
 	int			nesting = GetCurrentTransactionNestLevel();
 	ZkLevel    *level;
 
+	zklock_verdict_work();
 	if (scope == ZK_SCOPE_SESSION)
 	{
 		lock->session_count[mode]++;
@@ -325,6 +322,7 @@ zklock_lock_granted(ZkLock *lock, ZkMode mode, ZkContenderId id,
 	if (lock->lost)
 	{
 		Assert(lock->level_count == 0);
+		zklock_verdict_doom(lock, &lock->loss);
 		lock->lost = false;
 		lock->job.begun_nesting = 0;
 		memset(lock->session_count, 0, sizeof(lock->session_count));
@@ -339,12 +337,12 @@ zklock_lock_granted(ZkLock *lock, ZkMode mode, ZkContenderId id,
  * The mode of the contender that says most of a lock that is held: the exclusive
  * one, if it has one.
  */
-static ZkMode
-main_mode(const ZkLock *lock)
+ZkMode
+zklock_lock_main_mode(const ZkLock *lock)
 {
 	int			mode = ZK_EXCLUSIVE;
 
-	while (mode < ZK_MODE_COUNT - 1 && !has_contender(lock, mode))
+	while (mode < ZK_MODE_COUNT - 1 && !zklock_lock_has_contender(lock, mode))
 		mode++;
 	return mode;
 }
@@ -358,7 +356,7 @@ zklock_lock_token(const ZkLock *lock)
 {
 	ZkContenderStatus status;
 
-	zk_contender_status(zklock_client, lock->contender[main_mode(lock)],
+	zk_contender_status(zklock_client, lock->contender[zklock_lock_main_mode(lock)],
 						&status);
 	return status.token;
 }
@@ -455,15 +453,15 @@ forget_contender(ZkLock *lock, ZkMode mode)
  * End the life of a contender: with somebody who waits for it, who finds it in
  * the list, or without.  Cannot fail.
  */
-static void
-end_contender(ZkLock *lock, ZkMode mode, ZkReleaseList *list)
+void
+zklock_lock_end_contender(ZkLock *lock, ZkMode mode, ZkReleaseList *list)
 {
 	ZkContenderId id = lock->contender[mode];
 
 	if (id == 0)
 		return;
 	leave_record(lock, mode);
-	if (list == NULL || !has_contender(lock, mode))
+	if (list == NULL || !zklock_lock_has_contender(lock, mode))
 		zk_contender_abandon(zklock_client, id);
 	else
 	{
@@ -481,8 +479,8 @@ end_contender(ZkLock *lock, ZkMode mode, ZkReleaseList *list)
  * With a list, which has room for two more, the caller waits for the ends.
  * Cannot fail.
  */
-static void
-settle(ZkLock *lock, ZkReleaseList *list)
+void
+zklock_lock_settle(ZkLock *lock, ZkReleaseList *list)
 {
 	if (!zklock_lock_used(lock, ZK_EXCLUSIVE) &&
 		lock->contender[ZK_EXCLUSIVE] != 0)
@@ -499,201 +497,12 @@ settle(ZkLock *lock, ZkReleaseList *list)
 			lock->since[ZK_SHARED] = lock->since[ZK_EXCLUSIVE];
 		}
 		else
-			end_contender(lock, ZK_EXCLUSIVE, list);
+			zklock_lock_end_contender(lock, ZK_EXCLUSIVE, list);
 	}
 	if (!zklock_lock_used(lock, ZK_SHARED))
-		end_contender(lock, ZK_SHARED, list);
+		zklock_lock_end_contender(lock, ZK_SHARED, list);
 	if (!zklock_lock_used(lock, ZK_PERMIT))
-		end_contender(lock, ZK_PERMIT, list);
-}
-
-/*
- * Give back one session-scope acquisition.  Returns false if there is none in
- * this mode.  The entry stays until it is forgotten.  Cannot fail; for the
- * list see settle().
- */
-bool
-zklock_lock_uncount(ZkLock *lock, ZkMode mode, ZkReleaseList *list)
-{
-	if (lock->session_count[mode] == 0)
-		return false;
-	zklock_lock_touch(lock);
-	lock->session_count[mode]--;
-	settle(lock, list);
-	return true;
-}
-
-/*
- * Give back all session-scope acquisitions, also of a lock that was lost.
- * The entry stays until it is forgotten.  Cannot fail; for the list see
- * settle().
- */
-void
-zklock_lock_uncount_all(ZkLock *lock, ZkReleaseList *list)
-{
-	zklock_lock_touch(lock);
-	memset(lock->session_count, 0, sizeof(lock->session_count));
-	settle(lock, list);
-}
-
-/* Why a lock was lost, as a sentence. */
-static const char *
-loss_sentence(const ZkContenderStatus *status)
-{
-	if (status->detail[0] != '\0')
-		return status->detail;
-	switch (status->loss)
-	{
-		case ZK_LOST_EXPIRED:
-			return "The ZooKeeper session has expired.";
-		case ZK_LOST_LEASE:
-			return "For as long as the ZooKeeper session's timeout it could not be proved to be held.";
-		case ZK_LOST_POISONED:
-			return "The ZooKeeper client library has failed in this backend.";
-		case ZK_LOST_CONTENDER:
-		case ZK_LOST_OVERTIME:
-		case ZK_LOST_BROKEN:
-		case ZK_NOT_LOST:
-			break;
-	}
-	return "Its contender is gone.";
-}
-
-/*
- * End every contender of a lock that turned out to be lost.  status is of the
- * one that shows it.  Cannot fail; for the list see settle().
- */
-static void
-mark_lost(ZkLock *lock, const ZkContenderStatus *status, const char *why,
-		  ZkReleaseList *list)
-{
-	/* a rollback gives up what was begun, though it was lost */
-	int			begun_nesting = lock->job.begun_nesting;
-
-	lock->lost_at = GetCurrentTimestamp();
-	if (status->loss == ZK_LOST_LEASE && status->presumed_lost != 0)
-		lock->lost_at -= Max(zk_now() - status->presumed_lost, 0);
-	lock->lost_token = status->token;
-	if (status->name[0] != '\0')
-		strlcpy(lock->last_name, status->name, sizeof(lock->last_name));
-	lock->lost_by = status->loss;
-	strlcpy(lock->lost_why, why, sizeof(lock->lost_why));
-	lock->lost = true;
-	if (status->loss != ZK_NOT_LOST)
-		zklock_stats_count(ZK_STAT_LOST);
-	for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
-		end_contender(lock, mode, list);
-	lock->job.begun_nesting = begun_nesting;
-}
-
-/*
- * The ZooKeeper session is about to be closed on request: end everything of
- * this lock.  What the session held is given back.  What the transaction holds
- * is lost, so that the transaction cannot commit as if it had held it to the
- * end.  Cannot fail; for the list see settle().
- */
-void
-zklock_lock_close(ZkLock *lock, ZkReleaseList *list)
-{
-	ZkContenderStatus status;
-
-	if (lock->level_count > 0 && !lock->lost)
-	{
-		zk_contender_status(zklock_client, lock->contender[main_mode(lock)],
-							&status);
-		mark_lost(lock, &status, "The ZooKeeper session was closed on request.",
-				  list);
-	}
-	zklock_lock_uncount_all(lock, list);
-}
-
-/*
- * Judge whether a lock is held, without asking anybody.  If it is not, it is
- * lost from here on, whatever the ensemble may say later.
- */
-ZkLease
-zklock_lock_judge(ZkLock *lock)
-{
-	ZkContenderStatus status;
-	ZkLease		worst = ZK_LEASE_RUNS;
-
-	if (lock->lost)
-		return ZK_LEASE_LOST;
-	for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
-	{
-		if (!has_contender(lock, mode) ||
-			zk_contender_lease_runs(zklock_client, lock->contender[mode]))
-			continue;
-		worst = Max(worst, zklock_lease_judge(lock->contender[mode], &status));
-		if (worst == ZK_LEASE_LOST)
-		{
-			mark_lost(lock, &status, loss_sentence(&status), NULL);
-			break;
-		}
-	}
-	return worst;
-}
-
-/*
- * Judge whether a lock is held, and have it proved once if that cannot be
- * told.  If asked is not NULL it is proved in any case, by an operation that
- * was asked for at *asked, or is now if that is 0: so one serves many locks.
- * Waits at most until deadline, then returns ZK_LEASE_LAPSED, and never longer
- * than the timeout of the ZooKeeper session.  Throws what interrupts throw.
- */
-ZkLease
-zklock_lock_assure(ZkLock *lock, ZkTime deadline, ZkTime *asked)
-{
-	ZkContenderStatus status;
-	ZkLease		lease = zklock_lock_judge(lock);
-	ZkTime		now = 0;
-
-	if (lease == ZK_LEASE_LOST || (lease == ZK_LEASE_RUNS && asked == NULL))
-		return lease;
-	if (asked == NULL)
-		asked = &now;
-	if (*asked == 0)
-		*asked = zklock_lease_ask();
-	for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
-	{
-		if (!has_contender(lock, mode))
-			continue;
-		lease = zklock_lease_prove(lock->contender[mode], *asked, deadline,
-								   lock->path, &status);
-		if (lease == ZK_LEASE_LOST)
-			mark_lost(lock, &status, loss_sentence(&status), NULL);
-		if (lease != ZK_LEASE_RUNS)
-			return lease;
-	}
-	return ZK_LEASE_RUNS;
-}
-
-/*
- * For ereport: the DETAIL about a lock that was lost.
- */
-int
-zklock_errdetail_lost(const ZkLock *lock)
-{
-	return errdetail("%s It was contender \"%s\" with token %lld, lost at %s.",
-					 lock->lost_why, lock->last_name,
-					 (long long) lock->lost_token,
-					 timestamptz_to_str(lock->lost_at));
-}
-
-/*
- * Report that a lock was lost.  Throws ZKL01.
- */
-void
-zklock_report_lost(const ZkLock *lock)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_ZK_LOCK_LOST),
-			 errmsg("%s \"%s\" was lost", zklock_lock_noun(lock), lock->path),
-			 zklock_errdetail_lost(lock),
-			 zklock_lock_binds(lock) ?
-			 errhint("Roll back the transaction.") :
-			 errhint("Every commit fails until the %s is released with zk_%s_release() or zk_lock_release_all(), or acquired anew.",
-					 zklock_lock_noun(lock), zklock_lock_noun(lock))));
+		zklock_lock_end_contender(lock, ZK_PERMIT, list);
 }
 
 /*
@@ -764,7 +573,7 @@ zklock_lock_commit_job(ZkLock *lock)
 		lock->job.run.lsn = position.lsn;
 	}
 	memset(lock->session_count, 0, sizeof(lock->session_count));
-	settle(lock, NULL);
+	zklock_lock_settle(lock, NULL);
 }
 
 /*
@@ -792,7 +601,7 @@ void
 zklock_lock_renew_note(const ZkLock *lock)
 {
 	for (int mode = ZK_EXCLUSIVE; mode <= ZK_SHARED; mode++)
-		if (has_contender(lock, mode))
+		if (zklock_lock_has_contender(lock, mode))
 			leave_record(lock, mode);
 }
 
@@ -861,6 +670,22 @@ first_touched(int nesting)
 }
 
 /*
+ * Walk through the locks that the transaction may have something of at this nesting
+ * level or deeper: the first for NULL, then the next, NULL at last.
+ */
+ZkLock *
+zklock_lock_next_touched(ZkLock *lock, int nesting)
+{
+	if (lock == NULL)
+		return first_touched(nesting);
+	if (!dlist_has_next(&touched, &lock->touched_link))
+		return NULL;
+	lock = dlist_container(ZkLock, touched_link,
+						   dlist_next_node(&touched, &lock->touched_link));
+	return lock->nesting >= nesting ? lock : NULL;
+}
+
+/*
  * Of all locks, give back what was acquired at this nesting level or deeper, and
  * forget what was fenced there, or was to end a job.  Entries go with the last of
  * their counts.  Cannot fail.
@@ -874,7 +699,7 @@ zklock_locks_drop_levels(int nesting)
 	{
 		drop_levels(lock, nesting);
 		sink(lock);
-		settle(lock, NULL);
+		zklock_lock_settle(lock, NULL);
 		zklock_lock_forget(lock);
 	}
 }

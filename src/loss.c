@@ -25,6 +25,7 @@
 
 #include "access/xact.h"
 #include "storage/latch.h"
+#include "tcop/pquery.h"
 #include "utils/timestamp.h"
 
 #include "zklock.h"
@@ -67,7 +68,7 @@ zklock_handle_loss(SIGNAL_ARGS)
 		  zk_client_lost_any(zklock_client)) ||
 		 zk_client_overtime(zklock_client)))
 	{
-		if (statements > 0 && !zklock_committing)
+		if (statements > 0 && !zklock_committing && !zklock_shielded)
 			ask_cancel();
 		else
 			noted_at = GetCurrentTimestamp();
@@ -83,13 +84,13 @@ zklock_handle_loss(SIGNAL_ARGS)
 pg_noreturn static void
 report_cancelled(const ZkLock *lock)
 {
-	if (lock->lost_by != ZK_LOST_OVERTIME)
+	if (lock->loss.by != ZK_LOST_OVERTIME)
 		zklock_report_lost(lock);
 	ereport(ERROR,
 			(errcode(ERRCODE_QUERY_CANCELED),
 			 errmsg("canceling statement because job \"%s\" has run for too long",
 					lock->path),
-			 zklock_errdetail_lost(lock),
+			 zklock_errdetail_loss(&lock->loss),
 			 errhint("The run is not done, and another backend may begin it.")));
 }
 
@@ -107,21 +108,22 @@ report_loss(void)
 }
 
 /*
- * A statement begins, maybe within another.  If it fails from here on,
- * zklock_statement_failed() is to be called, else zklock_statement_end().
- * Throws 57014 if a lock was lost since the client sent it.
+ * A statement begins, maybe within another; deed says what it does.  If it fails from
+ * here on, zklock_statement_failed() is to be called, else zklock_statement_end().
+ * Throws 57014 if a lock was lost since the client sent it, and it can be refused.
  */
 void
-zklock_statement_begin(void)
+zklock_statement_begin(ZkDeed deed)
 {
 	TimestampTz noted;
 
 	statements++;
+	zklock_verdict_begin(deed);
 	noted = noted_at;
 	if (noted == 0)
 		return;
 	noted_at = 0;
-	if (noted >= GetCurrentStatementStartTimestamp() &&
+	if (noted >= GetCurrentStatementStartTimestamp() && !zklock_shielded &&
 		zklock_client != NULL && zk_client_lost_any(zklock_client))
 	{
 		ask_cancel();
@@ -131,19 +133,30 @@ zklock_statement_begin(void)
 
 /*
  * The statement has come to its end: a good time to tell the client who asks for
- * its locks.  Throws ZKL01 if it was to be cancelled
- * and it is the outermost one: the client has not been told of its success.
+ * its locks, and to be the first again who is asked before a commit.  Throws ZKL01
+ * if it was to be cancelled and it is the outermost one: the client has not been
+ * told of its success.  But one that has taken effect is let be.
  */
 void
 zklock_statement_end(void)
 {
+	ZkDeed		deed;
+
+	if (zklock_lock_total() > 0 || zklock_verdict_doomed())
+		zklock_xact_go_first(statements > 1 || ActivePortal != NULL);
 	statements--;
+	HOLD_INTERRUPTS();
 	zklock_tell_revoked();
-	if (statements > 0 || !cancelling)
+	RESUME_INTERRUPTS();
+	if (statements > 0)
+		return;
+	deed = zklock_verdict_end();
+	if (!cancelling)
 		return;
 	cancelling = false;
 	QueryCancelPending = false;
-	report_loss();
+	if (deed < ZK_DEED_STEPS)
+		report_loss();
 }
 
 /*
@@ -155,7 +168,10 @@ void
 zklock_statement_failed(MemoryContext context)
 {
 	statements--;
-	if (statements > 0 || !cancelling)
+	if (statements > 0)
+		return;
+	(void) zklock_verdict_end();
+	if (!cancelling)
 		return;
 	cancelling = false;
 	QueryCancelPending = false;

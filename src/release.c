@@ -128,7 +128,7 @@ warn_lost(const ZkLock *lock)
 			(errcode(ERRCODE_ZK_LOCK_LOST),
 			 errmsg("%s \"%s\" had been lost", zklock_lock_noun(lock),
 					lock->path),
-			 zklock_errdetail_lost(lock)));
+			 zklock_errdetail_loss(&lock->loss)));
 }
 
 /*

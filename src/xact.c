@@ -44,25 +44,104 @@ typedef enum Ending
 
 static Ending ending = ENDING_NOTHING;
 
+/* The argument of xact_callback() as it was registered first, and last. */
+static uintptr_t first_registration = 1;
+static uintptr_t last_registration = 0;
+
 /*
- * Before the commit record is written: may the transaction commit?  Throws
- * ZKL01 if a lock was lost.  Waits for a proof of all locks if the lease of one
- * has run out, or the setting asks for it.
+ * May the transaction commit?  Throws ZKL01 if it is doomed, or a lock was lost.
+ * Waits for a proof of all locks if the lease of one has run out, or the setting
+ * asks for it.
  */
 static void
-guard_commit(void)
+judge(void)
 {
 	ZkTime		asked = 0;
-	ZkLock	   *lock = NULL;
 
-	if (zklock_commit_guard != ZK_GUARD_OFF)
-		lock = zklock_lock_next(NULL);
-	for (; lock != NULL; lock = zklock_lock_next(lock))
+	if (zklock_verdict_doomed())
+		zklock_report_doom();
+	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+		 lock = zklock_lock_next(lock))
 		if (zklock_lock_assure(lock, ZKLOCK_FOREVER,
 							   zklock_commit_guard == ZK_GUARD_QUORUM ?
 							   &asked : NULL) == ZK_LEASE_LOST)
 			zklock_report_lost(lock);
+}
+
+/*
+ * A command has taken effect, and its last transaction is about to commit.  Tell
+ * which locks were lost since it began.  Nothing may end it any more.
+ */
+static void
+warn_of_losses(void)
+{
+	HOLD_INTERRUPTS();
+	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+		 lock = zklock_lock_next(lock))
+		if (zklock_lock_judge(lock) == ZK_LEASE_LOST)
+			ereport(WARNING,
+					(errcode(ERRCODE_ZK_LOCK_LOST),
+					 errmsg("%s \"%s\" was lost while the command ran",
+							zklock_lock_noun(lock), lock->path),
+					 zklock_errdetail_loss(&lock->loss),
+					 errhint("What the command did has taken effect.")));
+	RESUME_INTERRUPTS();
+}
+
+/*
+ * Before the commit record is written: the veto.  Throws as judge().
+ */
+static void
+guard_commit(void)
+{
+	if (zklock_commit_guard != ZK_GUARD_OFF)
+	{
+		if (!zklock_verdict_effective() && !zklock_verdict_harmless())
+			judge();
+		else if (zklock_verdict_effective() && !zklock_verdict_in_statement())
+			warn_of_losses();
+	}
 	zklock_committing = true;
+}
+
+/*
+ * Before a command that takes effect before its commit, or commits more than once,
+ * or shows outside of the database: the veto comes now, and for the former two it does
+ * not come again.  Throws as judge().
+ */
+void
+zklock_guard_command(ZkDeed deed)
+{
+	if (zklock_commit_guard != ZK_GUARD_OFF)
+		judge();
+	if (deed >= ZK_DEED_STEPS)
+		zklock_verdict_take_effect(deed);
+}
+
+/*
+ * Before locks are acquired, count of them, of which each may be acquired anew if it
+ * was lost: does anything else forbid the transaction's commit already?  Throws
+ * ZKL01 then.  Asks nobody.
+ */
+void
+zklock_guard_transaction(const ZkLockName *names, int count)
+{
+	if (zklock_commit_guard == ZK_GUARD_OFF)
+		return;
+	if (zklock_verdict_doomed())
+		zklock_report_doom();
+	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+		 lock = zklock_lock_next(lock))
+	{
+		bool		named = false;
+
+		if (zklock_lock_judge(lock) != ZK_LEASE_LOST)
+			continue;
+		for (int i = 0; i < count; i++)
+			named |= strcmp(lock->node, names[i].node) == 0;
+		if (!named)
+			zklock_report_lost(lock);
+	}
 }
 
 /*
@@ -129,6 +208,9 @@ renew_notes(void)
  * ABORT, PREPARE	the same								no
  * PARALLEL_*		nothing: workers cannot lock
  *
+ * It may be registered more than once, see zklock_xact_go_first(); then the last
+ * one counts, which is the first to be called.
+ *
  * When the process exits it does nothing: the ZooKeeper session is closed
  * next.  And it must not: a background worker with the default handler of
  * SIGTERM gets here from within that handler, which may have interrupted us
@@ -137,9 +219,10 @@ renew_notes(void)
 static void
 xact_callback(XactEvent event, void *arg)
 {
-	(void) arg;
+	if ((uintptr_t) arg != last_registration)
+		return;
 	zklock_committing = false;
-	if (zklock_lock_total() == 0 || proc_exit_inprogress)
+	if (proc_exit_inprogress)
 		return;
 	switch (event)
 	{
@@ -165,6 +248,21 @@ xact_callback(XactEvent event, void *arg)
 }
 
 /*
+ * A subtransaction is rolled back, and what it holds of locks goes with it: that is no
+ * way to get rid of a loss.
+ */
+static void
+let_go(int nesting)
+{
+	for (ZkLock *lock = zklock_lock_next_touched(NULL, nesting); lock != NULL;
+		 lock = zklock_lock_next_touched(lock, nesting))
+		if (lock->job.begun_nesting >= nesting ||
+			(lock->level_count > 0 &&
+			 lock->levels[lock->level_count - 1].nesting >= nesting))
+			zklock_lock_let_go(lock);
+}
+
+/*
  * The one subtransaction callback.  It throws nothing; for the exit see above.
  */
 static void
@@ -182,6 +280,7 @@ subxact_callback(SubXactEvent event, SubTransactionId my_subid,
 			zklock_locks_pass_level_up(GetCurrentTransactionNestLevel());
 			break;
 		case SUBXACT_EVENT_ABORT_SUB:
+			let_go(GetCurrentTransactionNestLevel());
 			ending = ENDING_SUBTRANSACTION;
 			break;
 		case SUBXACT_EVENT_START_SUB:
@@ -214,9 +313,11 @@ release_callback(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 			end_jobs();
 			zklock_locks_drop_levels(1);
 			renew_notes();
+			zklock_verdict_reset();
 			break;
 		case ENDING_OTHERWISE:
 			zklock_locks_drop_levels(1);
+			zklock_verdict_reset();
 			break;
 		case ENDING_SUBTRANSACTION:
 			zklock_locks_drop_levels(GetCurrentTransactionNestLevel());
@@ -241,6 +342,28 @@ zklock_xact_watch(void)
 		return;
 	RegisterResourceReleaseCallback(release_callback, NULL);
 	RegisterSubXactCallback(subxact_callback, NULL);
-	RegisterXactCallback(xact_callback, NULL);
+	zklock_xact_go_first(true);
 	registered = true;
+}
+
+/*
+ * See to it that of all callbacks ours is called first: if others had been registered
+ * since, they would act before us, as postgres_fdw does that commits on other servers.
+ * To be called when any may have been.
+ *
+ * To take our older registrations back is safe only if no callbacks are being called at
+ * this moment, as that may be the one to be called next.  If the caller cannot know,
+ * they stay until it does.  Throws 53200, and we are registered even so.
+ */
+void
+zklock_xact_go_first(bool safe)
+{
+	if (zklock_committing)
+		return;					/* we have been called, and so were first */
+	RegisterXactCallback(xact_callback, (void *) (last_registration + 1));
+	last_registration++;
+	for (uintptr_t i = last_registration - 1; safe && i >= first_registration; i--)
+		UnregisterXactCallback(xact_callback, (void *) i);
+	if (safe)
+		first_registration = last_registration;
 }

@@ -110,12 +110,14 @@ zklock_ExecutorRun(QueryDesc *query, ScanDirection direction,
 				   uint64 count EXECUTE_ONCE_PARAMETER)
 {
 	MemoryContext context = CurrentMemoryContext;
+	ZkDeed		deed;
 
 	if (zklock_preconnect_due)
 		zklock_preconnect_begin();
+	deed = zklock_deed_of_plan(query->plannedstmt);
 	PG_TRY();
 	{
-		zklock_statement_begin();
+		zklock_statement_begin(deed);
 		if (previous_ExecutorRun != NULL)
 			previous_ExecutorRun(query, direction, count EXECUTE_ONCE_ARGUMENT);
 		else
@@ -137,10 +139,11 @@ static void
 zklock_ExecutorFinish(QueryDesc *query)
 {
 	MemoryContext context = CurrentMemoryContext;
+	ZkDeed		deed = zklock_deed_of_plan(query->plannedstmt);
 
 	PG_TRY();
 	{
-		zklock_statement_begin();
+		zklock_statement_begin(deed);
 		if (previous_ExecutorFinish != NULL)
 			previous_ExecutorFinish(query);
 		else
@@ -156,7 +159,8 @@ zklock_ExecutorFinish(QueryDesc *query)
 }
 
 /*
- * ProcessUtility hook: likewise.  And DISCARD ALL releases session-scope locks,
+ * ProcessUtility hook: likewise.  A command that takes effect before its commit is
+ * judged before it begins.  And DISCARD ALL releases session-scope locks,
  * as it does advisory locks, and a credential is kept out of the configuration
  * file.
  */
@@ -170,13 +174,18 @@ zklock_ProcessUtility(PlannedStmt *pstmt, const char *query,
 	bool		discard_all = IsA(pstmt->utilityStmt, DiscardStmt) &&
 		castNode(DiscardStmt, pstmt->utilityStmt)->target == DISCARD_ALL;
 	MemoryContext memory_context = CurrentMemoryContext;
+	ZkDeed		deed;
 
 	zklock_access_screen(pstmt->utilityStmt);
 	if (zklock_preconnect_due)
 		zklock_preconnect_begin();
+	deed = zklock_deed_of_utility(pstmt->utilityStmt,
+								  context == PROCESS_UTILITY_TOPLEVEL);
 	PG_TRY();
 	{
-		zklock_statement_begin();
+		zklock_statement_begin(deed);
+		if (deed >= ZK_DEED_OUTSIDE)
+			zklock_guard_command(deed);
 		if (previous_ProcessUtility != NULL)
 			previous_ProcessUtility(pstmt, query, read_only_tree, context,
 									params, environment, dest, completion);

@@ -20,6 +20,7 @@
 #include "libpq/pqsignal.h"
 #include "datatype/timestamp.h"
 #include "lib/ilist.h"
+#include "nodes/plannodes.h"
 #include "zkclient.h"
 
 /* A lock is lost; the class is outside the range reserved by the standard. */
@@ -204,6 +205,34 @@ typedef struct ZkJobCall
 	Oid			function;		/* the SQL function that was called */
 } ZkJobCall;
 
+/*
+ * What a statement does, as far as a commit is concerned: what begins within one that
+ * is beyond FRAME is a part of that.
+ */
+typedef enum ZkDeed
+{
+	ZK_DEED_NONE,				/* no statement runs */
+	ZK_DEED_FRAME,				/* begins or ends a transaction or a part of one,
+								 * or executes what was prepared */
+	ZK_DEED_HARMLESS,			/* releases, looks at locks, or sets something: is
+								 * never refused */
+	ZK_DEED_LOCKING,			/* calls functions of this extension only */
+	ZK_DEED_WORK,				/* anything else */
+	ZK_DEED_OUTSIDE,			/* shows outside of the database at once */
+	ZK_DEED_STEPS,				/* commits several times */
+	ZK_DEED_AT_ONCE				/* takes effect before it commits */
+} ZkDeed;
+
+/* How a lock was lost. */
+typedef struct ZkLossNote
+{
+	TimestampTz at;
+	int64		token;
+	ZkLoss		by;
+	char		name[ZK_NAME_SIZE]; /* of its contender; maybe empty */
+	char		why[ZK_DETAIL_SIZE];	/* a sentence */
+} ZkLossNote;
+
 /* A lock as the caller names it, and the lock node that stands for it. */
 typedef struct ZkLockName
 {
@@ -258,12 +287,8 @@ typedef struct ZkLock
 	int64		fence_token;	/* last taken past the fence, and at which */
 	int			fence_nesting;	/* level of this transaction; 0 for at none */
 
-	/* The rest is valid only when lost. */
 	bool		lost;
-	TimestampTz lost_at;
-	int64		lost_token;
-	ZkLoss		lost_by;
-	char		lost_why[ZK_DETAIL_SIZE];	/* a sentence */
+	ZkLossNote	loss;			/* valid only when lost */
 } ZkLock;
 
 /* Contenders being released by a call that waits for it. */
@@ -415,6 +440,24 @@ extern char *zklock_handover_describe(const ZkPosition *wanted,
 extern void zklock_handover_warn(const char *path, const ZkPosition *wanted,
 								 const ZkPosition *have);
 
+/* in verdict.c */
+extern volatile sig_atomic_t zklock_shielded;
+
+extern bool zklock_verdict_worked(void);
+extern bool zklock_verdict_harmless(void);
+extern bool zklock_verdict_doomed(void);
+extern bool zklock_verdict_effective(void);
+extern void zklock_verdict_work(void);
+extern bool zklock_verdict_open(void);
+extern bool zklock_verdict_in_statement(void);
+extern void zklock_verdict_begin(ZkDeed deed);
+extern void zklock_verdict_take_effect(ZkDeed deed);
+extern ZkDeed zklock_verdict_end(void);
+extern void zklock_verdict_doom(const ZkLock *lock, const ZkLossNote *loss);
+extern void zklock_verdict_reset(void);
+extern int	zklock_errdetail_loss(const ZkLossNote *loss);
+pg_noreturn extern void zklock_report_doom(void);
+
 /* in locktable.c */
 extern ZkLock *zklock_lock_find(const ZkLockName *name);
 extern ZkLock *zklock_lock_make(const ZkLockName *name);
@@ -437,28 +480,39 @@ extern bool zklock_lock_fenced(const ZkLock *lock, int64 token);
 extern void zklock_lock_set_fenced(ZkLock *lock, int64 token);
 extern void zklock_lock_clear_fenced(ZkLock *lock);
 extern bool zklock_lock_binds(const ZkLock *lock);
-extern bool zklock_lock_uncount(ZkLock *lock, ZkMode mode, ZkReleaseList *list);
-extern void zklock_lock_uncount_all(ZkLock *lock, ZkReleaseList *list);
-extern void zklock_lock_close(ZkLock *lock, ZkReleaseList *list);
-extern ZkLease zklock_lock_judge(ZkLock *lock);
-extern ZkLease zklock_lock_assure(ZkLock *lock, ZkTime deadline,
-								  ZkTime *asked);
-extern int	zklock_errdetail_lost(const ZkLock *lock);
-pg_noreturn extern void zklock_report_lost(const ZkLock *lock);
 extern const ZkRun *zklock_job_mark(const ZkRecord *record);
 extern void zklock_lock_begin_job(ZkLock *lock, ZkScope scope);
 extern void zklock_lock_check_job(const ZkLock *lock);
 extern void zklock_lock_commit_job(ZkLock *lock);
 extern void zklock_lock_renew_note(const ZkLock *lock);
+extern bool zklock_lock_has_contender(const ZkLock *lock, ZkMode mode);
+extern ZkMode zklock_lock_main_mode(const ZkLock *lock);
+extern void zklock_lock_end_contender(ZkLock *lock, ZkMode mode,
+									  ZkReleaseList *list);
+extern void zklock_lock_settle(ZkLock *lock, ZkReleaseList *list);
 extern void zklock_lock_touch(ZkLock *lock);
+extern ZkLock *zklock_lock_next_touched(ZkLock *lock, int nesting);
 extern void zklock_locks_drop_levels(int nesting);
 extern void zklock_locks_pass_level_up(int nesting);
+
+/* in held.c */
+extern ZkLease zklock_lock_judge(ZkLock *lock);
+extern ZkLease zklock_lock_assure(ZkLock *lock, ZkTime deadline,
+								  ZkTime *asked);
+extern void zklock_lock_let_go(ZkLock *lock);
+extern bool zklock_lock_uncount(ZkLock *lock, ZkMode mode, ZkReleaseList *list);
+extern void zklock_lock_uncount_all(ZkLock *lock, ZkReleaseList *list);
+extern void zklock_lock_close(ZkLock *lock, ZkReleaseList *list);
+pg_noreturn extern void zklock_report_lost(const ZkLock *lock);
 
 /* in xact.c */
 extern int	zklock_commit_guard;
 extern volatile sig_atomic_t zklock_committing;
 
 extern void zklock_xact_watch(void);
+extern void zklock_xact_go_first(bool safe);
+extern void zklock_guard_transaction(const ZkLockName *names, int count);
+extern void zklock_guard_command(ZkDeed deed);
 
 /* in holder.c */
 extern void zklock_holder_refresh(ZkHolder *holder,
@@ -524,11 +578,15 @@ extern bool zklock_job_reset(const ZkLockName *name, TimestampTz fire_time,
 extern void zklock_job_columns(const ZkLockName *name, Oid function,
 							   Datum *values, bool *nulls);
 
+/* in deed.c */
+extern ZkDeed zklock_deed_of_plan(const PlannedStmt *plan);
+extern ZkDeed zklock_deed_of_utility(Node *command, bool top_level);
+
 /* in loss.c */
 extern int	zklock_on_lock_loss;
 
 extern void zklock_handle_loss(SIGNAL_ARGS);
-extern void zklock_statement_begin(void);
+extern void zklock_statement_begin(ZkDeed deed);
 extern void zklock_statement_end(void);
 extern void zklock_statement_failed(MemoryContext context);
 

@@ -1,0 +1,355 @@
+# The veto of commits, wherever the point of no return is.  The rows are those of the
+# table in src/README, "The veto": what makes something durable, or visible outside of
+# the transaction, and what guards it.
+#
+# S202: a command that takes effect before its commit is judged before it begins.
+# S203: once it has taken effect it is not refused any more: a WARNING tells of a loss.
+# S204: what gives something back, or only looks, is never refused.
+# S205: what cannot be guarded happens, and the commit is refused.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use ZkEnsemble;
+use ZkPsql;
+use ZkTest;
+
+my $ensemble = ZkEnsemble->new('main');
+my $node = zk_cluster('main', $ensemble,
+	allows_streaming => 1,
+	settings => {
+		'max_prepared_transactions' => 8,
+		'wal_level' => 'logical',
+		'fsync' => 'off'
+	});
+my $files = PostgreSQL::Test::Utils::tempdir;
+mkdir "$files/$_" or die $! foreach 'one', 'two';
+my $connection = $node->connstr('postgres') =~ s/'//gr;
+
+# lose() has another backend break a lock of this one, and waits until it is lost.
+$node->safe_psql(
+	'postgres', qq(
+	CREATE EXTENSION dblink;
+	CREATE TABLE work (step text);
+	CREATE TABLE indexed (n integer PRIMARY KEY);
+	INSERT INTO indexed SELECT generate_series(1, 10);
+	CLUSTER indexed USING indexed_pkey;
+	CREATE INDEX other ON indexed (n);
+	CREATE TABLE parts (n integer) PARTITION BY RANGE (n);
+	CREATE TABLE part PARTITION OF parts FOR VALUES FROM (1) TO (9);
+	CREATE MATERIALIZED VIEW copy AS SELECT n FROM indexed;
+	CREATE UNIQUE INDEX ON copy (n);
+	SELECT lo_create(4711);
+	CREATE SEQUENCE numbers;
+	CREATE FUNCTION lose(lost text) RETURNS void LANGUAGE plpgsql AS \$\$
+	BEGIN
+		PERFORM * FROM dblink('$connection', format(
+			'SELECT zk_lock_break(%L, %L)', lost,
+			(SELECT contender FROM zk_locks WHERE path = lost))) AS t (b boolean);
+		WHILE EXISTS (SELECT FROM zk_locks WHERE path = lost AND state <> 'lost') LOOP
+			PERFORM pg_sleep(0.005);
+		END LOOP;
+	END \$\$;
+	CREATE PROCEDURE two_steps() LANGUAGE plpgsql AS \$\$
+	BEGIN
+		INSERT INTO work VALUES ('procedure');
+		COMMIT;
+		INSERT INTO work VALUES ('procedure');
+	END \$\$;
+	CREATE PROCEDURE loses_between() LANGUAGE plpgsql AS \$\$
+	BEGIN
+		INSERT INTO work VALUES ('before');
+		COMMIT;
+		INSERT INTO work VALUES ('between');
+		PERFORM lose('/proc');
+		COMMIT;
+		INSERT INTO work VALUES ('after');
+	END \$\$));
+$node->safe_psql('postgres', $_)
+  foreach 'CREATE DATABASE victim', "CREATE TABLESPACE one LOCATION '$files/one'",
+  "CREATE SUBSCRIPTION sub CONNECTION '$connection' PUBLICATION nothing"
+  . " WITH (connect = false, slot_name = 'sub')",
+  map { "BEGIN; INSERT INTO work VALUES ('$_'); PREPARE TRANSACTION '$_'" } 'p1' .. 'p4';
+
+my $eye = ZkPsql->new($node);
+my $holder = ZkPsql->new($node);
+
+sub count_of
+{
+	my ($step) = @_;
+	return $eye->ask("SELECT count(*) FROM work WHERE step = '$step'", 'quiet');
+}
+
+# A session-scope lock that this session has lost.
+sub lost_lock
+{
+	my ($session, $path) = @_;
+	$session->ask("SELECT zk_lock_acquire('$path')", 'quiet');
+	$session->ask("BEGIN; SELECT lose('$path'); ROLLBACK", 'quiet');
+	is($session->lock_state($path), 'lost', "$path is lost");
+	return;
+}
+
+# ---- With a lost lock: nothing of these happens.  Each: the row, the statement, and a
+# query that shows the state of things, which must not change.
+
+my $files_of = q(SELECT string_agg(relname || relfilenode, ' ' ORDER BY relname)
+	FROM pg_class WHERE relname ~ '^(indexed|other|part)');
+my $settings = q(SELECT pg_read_file('postgresql.auto.conf'));
+my $slots = q(SELECT count(*) FROM pg_replication_slots);
+my $folders = q(SELECT string_agg(f, ' ' ORDER BY f) FROM pg_ls_dir('base') f);
+my $work = q(SELECT count(*) FROM work);
+my @refused = (
+	[ 'COMMIT PREPARED', "COMMIT PREPARED 'p1'", 'SELECT count(*) FROM pg_prepared_xacts' ],
+	[ 'CREATE DATABASE', 'CREATE DATABASE another', $folders ],
+	[ 'DROP DATABASE', 'DROP DATABASE victim', q(SELECT datconnlimit FROM pg_database
+		WHERE datname = 'victim') ],
+	[ 'ALTER DATABASE SET TABLESPACE', 'ALTER DATABASE victim SET TABLESPACE one', $folders ],
+	[ 'CREATE TABLESPACE', "CREATE TABLESPACE two LOCATION '$files/two'",
+		"SELECT count(*) FROM pg_ls_dir('$files/two')" ],
+	[ 'DROP TABLESPACE', 'DROP TABLESPACE one', "SELECT count(*) FROM pg_ls_dir('$files/one')" ],
+	[ 'ALTER SYSTEM', "ALTER SYSTEM SET work_mem = '5MB'", $settings ],
+	[ 'CREATE SUBSCRIPTION', "CREATE SUBSCRIPTION another CONNECTION '$connection'"
+		. ' PUBLICATION nothing', $slots ],
+	[ 'ALTER SUBSCRIPTION', 'ALTER SUBSCRIPTION sub REFRESH PUBLICATION', $slots ],
+	[ 'DROP SUBSCRIPTION', 'DROP SUBSCRIPTION sub', 'SELECT count(*) FROM pg_subscription' ],
+	[ 'VACUUM', 'VACUUM FULL indexed', $files_of ],
+	[ 'CLUSTER', 'CLUSTER', $files_of ],
+	[ 'REINDEX SCHEMA', 'REINDEX SCHEMA public', $files_of ],
+	[ 'REINDEX CONCURRENTLY', 'REINDEX TABLE CONCURRENTLY indexed', $files_of ],
+	[ 'REINDEX, partitioned', 'REINDEX TABLE parts', $files_of ],
+	[ 'CREATE INDEX CONCURRENTLY', 'CREATE INDEX CONCURRENTLY indexed_n ON indexed (n)', $files_of ],
+	[ 'DROP INDEX CONCURRENTLY', 'DROP INDEX CONCURRENTLY other', $files_of ],
+	[ 'DETACH CONCURRENTLY', 'ALTER TABLE parts DETACH PARTITION part CONCURRENTLY',
+		'SELECT inhdetachpending FROM pg_inherits' ],
+	[ 'REFRESH CONCURRENTLY', 'REFRESH MATERIALIZED VIEW CONCURRENTLY copy',
+		'SELECT count(*) FROM copy' ],
+	[ 'COPY TO PROGRAM', "COPY work TO PROGRAM 'cat >$files/copied'",
+		"SELECT pg_stat_file('$files/copied', true) IS NULL" ],
+	[ 'COPY TO a file', "COPY work TO '$files/copied'",
+		"SELECT pg_stat_file('$files/copied', true) IS NULL" ],
+	[ 'implicit commit', "INSERT INTO work VALUES ('implicit')", $work ],
+	[ 'COMMIT', "BEGIN; INSERT INTO work VALUES ('commit'); COMMIT", $work ],
+	[ 'COMMIT AND CHAIN', "BEGIN; INSERT INTO work VALUES ('chain'); COMMIT AND CHAIN;"
+		. ' ROLLBACK', $work ],
+	[ 'PREPARE TRANSACTION', "BEGIN; INSERT INTO work VALUES ('prepare');"
+		. " PREPARE TRANSACTION 'another'", 'SELECT count(*) FROM pg_prepared_xacts' ],
+	[ 'COMMIT in a procedure', 'CALL two_steps()', $work ],
+	[ 'COMMIT in DO', "DO 'BEGIN INSERT INTO work VALUES (''do''); COMMIT; END'", $work ],
+	[ 'reading', 'SELECT count(*) FROM work', $work ],
+	[ 'large object', 'SELECT lo_create(0)', 'SELECT count(*) FROM pg_largeobject_metadata' ],
+	[ 'transactional message', "SELECT pg_logical_emit_message(true, 'zklock', 'x')", $work ],
+	[ 'parallel workers', 'SET max_parallel_workers_per_gather = 2; SET force_parallel_mode = on;'
+		. ' CREATE TABLE parallel AS SELECT count(*) FROM work', q(SELECT count(*) FROM pg_class
+		WHERE relname = 'parallel') ],
+	[ 'LISTEN', 'LISTEN zklock', $work ]);
+
+$node->safe_psql('postgres', 'INSERT INTO indexed VALUES (11)');
+$holder->ask("PREPARE release AS SELECT zk_lock_release('/lost')");
+lost_lock($holder, '/lost');
+foreach my $row (@refused)
+{
+	my ($name, $sql, $state) = @$row;
+	my $before = $eye->ask($state, 'quiet');
+	$holder->ask($sql);
+	like($holder->errors, qr/^ERROR: +ZKL01: lock "\/lost" was lost/m, "S202: $name is refused");
+	is($eye->ask($state, 'quiet'), $before, "S202: $name has not happened");
+	$holder->ask('ROLLBACK', 'quiet');
+}
+$holder->ask('RESET ALL');
+
+# Nobody is notified.
+$eye->ask('LISTEN zklock');
+$holder->ask($_) foreach 'NOTIFY zklock', "SELECT pg_notify('zklock', 'x')";
+unlike($eye->ask('SELECT 1'), qr/notification/, 'S202: NOTIFY is not sent');
+
+# ---- With two lost locks: what is never refused.
+
+lost_lock($holder, '/lost'), $holder->ask("SELECT zk_lock_release('/lost')", 'quiet')
+  if $holder->lock_state('/lost') ne 'lost';
+$eye->ask('SELECT zk_lock_release_all()', 'quiet');
+{
+	my $second = ZkPsql->new($node);
+	$second->ask("SELECT zk_lock_acquire('/one'), zk_lock_acquire('/two'),"
+		  . " zk_lock_acquire('/three'), zk_lock_acquire('/four'),"
+		  . " zk_semaphore_acquire('/permit', 2)");
+	$second->ask("BEGIN; SELECT lose('/one'), lose('/two'), lose('/three'), lose('/four'),"
+		  . " lose('/permit'); ROLLBACK");
+	$second->ask("INSERT INTO work VALUES ('many')");
+	is($second->sqlstate, 'ZKL01', 'S204: with five lost locks nothing commits');
+	foreach my $sql (
+		"ROLLBACK PREPARED 'p2'", "SET work_mem = '5MB'", 'SHOW work_mem', 'RESET work_mem',
+		'DEALLOCATE ALL', 'CLOSE ALL', 'UNLISTEN *', 'DISCARD TEMP', 'DISCARD PLANS',
+		"SELECT count(*) FROM zk_locks WHERE state = 'lost'", 'SELECT state FROM zk_session()',
+		"SELECT count(*) FROM zk_lock_queue('/one')", 'BEGIN; ROLLBACK',
+		"SELECT zk_lock_release('/one')", "SELECT * FROM zk_lock_release('/two')",
+		"PREPARE p AS SELECT zk_lock_release('/three')",
+		"SELECT zk_semaphore_release('/permit')",
+		"BEGIN; SELECT zk_lock_release('/three'); SELECT zk_lock_release_all(); COMMIT")
+	{
+		$second->ask($sql);
+		next if $sql =~ /^PREPARE/ && $second->sqlstate eq 'ZKL01';
+		is($second->sqlstate, '', "S204: not refused: $sql");
+	}
+	is($eye->ask("SELECT count(*) FROM pg_prepared_xacts WHERE gid = 'p2'", 'quiet'),
+		0, 'S204: ROLLBACK PREPARED has been carried out');
+	$second->ask("INSERT INTO work VALUES ('cleared')");
+	is(count_of('cleared'), 1, 'S204: and when all are given back, commits succeed');
+	$second->quit;
+}
+is($holder->ask('EXECUTE release'), 'f', 'S204: EXECUTE is what it executes');
+is($holder->sqlstate, '', 'S204: and so not refused either');
+lost_lock($holder, '/all');
+$holder->ask('DISCARD ALL');
+is($holder->errors, '', 'S204: DISCARD ALL is not refused');
+$holder->ask('\set VERBOSITY verbose', 'quiet');
+$holder->ask("SET zklock.on_lock_loss = 'report'", 'quiet');
+
+# ---- What cannot be guarded has happened when the commit is refused.
+
+lost_lock($holder, '/lost');
+my @unguarded = (
+	[ 'sequence', "SELECT setval('numbers', 77)", 'SELECT last_value FROM numbers', 77 ],
+	[ 'dblink', "SELECT dblink_exec('$connection', 'INSERT INTO work VALUES (''dblink'')')",
+		"SELECT count(*) FROM work WHERE step = 'dblink'", 1 ],
+	[ 'advisory lock of the session', 'SELECT pg_advisory_lock(5)',
+		q(SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'), 1 ],
+	[ 'lo_export', "SELECT lo_export(4711, '$files/exported')",
+		"SELECT (pg_stat_file('$files/exported', true)).size IS NOT NULL", 't' ],
+	[ 'signal', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+		. " WHERE application_name = 'the victim'",
+		q(SELECT count(*) FROM pg_stat_activity WHERE application_name = 'the victim'), 0 ]);
+my $victim = ZkPsql->new($node, application_name => 'the victim');
+foreach my $row (@unguarded)
+{
+	my ($name, $sql, $state, $expected) = @$row;
+	$holder->ask($sql);
+	is($holder->sqlstate, 'ZKL01', "S205: $name: the commit is refused");
+	wait_for(sub { $eye->ask($state, 'quiet') eq $expected }, "the effect of: $name");
+	pass("S205: $name: has happened");
+}
+$holder->ask('SELECT zk_lock_release_all()', 'quiet');
+
+# An exit commits nothing.
+my $leaver = ZkPsql->new($node);
+$leaver->ask("BEGIN; SELECT zk_lock_acquire_xact('/exit'); INSERT INTO work VALUES ('exit')");
+$leaver->quit;
+is(count_of('exit'), 0, 'exit: nothing is committed');
+
+# ---- A loss between the commits of a procedure.
+
+$holder->ask("SELECT zk_lock_acquire('/proc')");
+$holder->ask('CALL loses_between()');
+is($holder->sqlstate, 'ZKL01', 'S202: a loss between two commits of a procedure');
+is(join('', map { count_of($_) } 'before', 'between', 'after'),
+	'100', 'S202: what was committed before stays, the rest is refused');
+$holder->ask('SELECT zk_lock_release_all()');
+
+# ---- Once a command has taken effect it is not refused.  It is held up, and the lock is lost
+# meanwhile.
+
+sub wait_until_waiting
+{
+	my ($event) = @_;
+	wait_for(
+		sub {
+			$eye->ask("SELECT count(*) FROM pg_stat_activity WHERE pid = ${\$holder->pid}"
+				  . " AND '$event' IN (wait_event_type, wait_event)", 'quiet');
+		},
+		"the command to wait for $event");
+	return;
+}
+
+# Break the holder's lock, and wait until it knows.
+sub break_and_wait
+{
+	my ($path) = @_;
+	my ($contender) = $ensemble->queue($path);
+	is($eye->ask("SELECT zk_lock_break('$path', '$contender')"), 't', "$path is broken");
+	wait_for(sub { !$ensemble->queue($path) }, "$path to be gone");
+	return;
+}
+
+my $blocker = ZkPsql->new($node);
+sub held_up
+{
+	my ($what, $sql, $loss, $block, $unblock, $event) = @_;
+	$holder->ask("SET zklock.on_lock_loss = '$loss'", 'quiet');
+	$holder->ask("SELECT zk_lock_acquire('/held/up')");
+	$block->();
+	$holder->send($sql);
+	wait_until_waiting($event);
+	break_and_wait('/held/up');
+	$unblock->();
+	$holder->answer;
+	return;
+}
+my @in_the_way = (
+	sub { $blocker->ask('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM work LIMIT 1;'
+		. ' INSERT INTO indexed SELECT max(n) + 1 FROM indexed') },
+	sub { $blocker->ask('ROLLBACK') },
+	'Lock');
+my @no_standby = (
+	sub {
+		$node->safe_psql('postgres', "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+		$node->reload;
+		wait_for(sub { $holder->ask('SHOW synchronous_standby_names', 'quiet') eq 'nobody' },
+			'the setting');
+	},
+	sub {
+		$node->safe_psql('postgres', 'SET synchronous_commit = local;'
+			  . 'ALTER SYSTEM RESET synchronous_standby_names');
+		$node->reload;
+	},
+	'SyncRep');
+
+foreach my $case (
+	[ 'CREATE INDEX CONCURRENTLY', 'CREATE INDEX CONCURRENTLY made ON indexed (n)',
+		"SELECT indisvalid FROM pg_index WHERE indexrelid = 'made'::regclass", 't' ],
+	[ 'REINDEX CONCURRENTLY', 'REINDEX INDEX CONCURRENTLY made',
+		q(SELECT count(*) FROM pg_class WHERE relname LIKE 'made%' AND relkind = 'i'), 1 ],
+	[ 'DROP INDEX CONCURRENTLY', 'DROP INDEX CONCURRENTLY made',
+		q(SELECT count(*) FROM pg_class WHERE relname = 'made'), 0 ],
+	[ 'VACUUM', 'VACUUM FULL indexed', 'SELECT 1', 1 ])
+{
+	my ($name, $sql, $state, $expected) = @$case;
+	held_up($name, $sql, 'report', @in_the_way);
+	is($holder->sqlstate, '', "S203: $name: a loss meanwhile does not end it");
+	like($holder->errors, qr/WARNING: +ZKL01: lock "\/held\/up" was lost while the command ran/,
+		"S203: $name: a warning tells of it");
+	is($eye->ask($state, 'quiet'), $expected, "S203: $name: it is complete");
+	$holder->ask("INSERT INTO work VALUES ('$name')");
+	is($holder->sqlstate, 'ZKL01', "S203: $name: the next commit is refused");
+	is($holder->ask("SELECT zk_lock_release('/held/up')"), 'f', 'until it is released');
+}
+
+# To be cancelled is another matter: that is what the setting asks for.
+held_up('CREATE INDEX CONCURRENTLY', 'CREATE INDEX CONCURRENTLY half ON indexed (n)', 'cancel',
+	@in_the_way);
+is($holder->sqlstate, 'ZKL01', 'S203: with "cancel" an index that is built is given up');
+$holder->ask("SELECT zk_lock_release('/held/up')");
+
+# But not so what is done with one stroke, and waits for a standby only.
+foreach my $loss ('report', 'cancel')
+{
+	my $gid = $loss eq 'report' ? 'p3' : 'p4';
+	held_up('COMMIT PREPARED', "COMMIT PREPARED '$gid'", $loss, @no_standby);
+	is($holder->sqlstate, '', "S203: COMMIT PREPARED, $loss: a loss meanwhile does not end it");
+	like($holder->errors, qr/^WARNING: +ZKL01: lock "\/held\/up" was lost while the command ran/m,
+		"S203: COMMIT PREPARED, $loss: a warning tells of it");
+	unlike($holder->errors, qr/synchronous replication/, "S203: $loss: nor is the wait disturbed");
+	is(count_of($gid), 1, "S203: COMMIT PREPARED, $loss: it is committed");
+	$holder->ask("SELECT zk_lock_release('/held/up')");
+}
+
+# With the guard off nothing is refused, nor told.
+$holder->ask("SET zklock.commit_guard = 'off'; SET zklock.on_lock_loss = 'report'");
+lost_lock($holder, '/off');
+$holder->ask("COMMIT PREPARED 'p1'");
+is($holder->errors, '', 'without the guard: COMMIT PREPARED');
+is(count_of('p1'), 1, 'without the guard: it is committed');
+
+done_testing();
