@@ -717,6 +717,7 @@ extern void zk_contenders_disconnected(ZkClient *client);
 extern void zk_contenders_handle_closed(ZkClient *client);
 extern void zk_contenders_session_over(ZkClient *client, bool expired);
 extern bool zk_contender_needs_ensemble(const Contender *contender);
+extern bool zk_ensemble_needed(const ZkClient *client, bool *wanted);
 
 /* in lease.c: proofs */
 extern void zk_lease_renew(ZkClient *client);

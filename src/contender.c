@@ -236,6 +236,28 @@ zk_contender_needs_ensemble(const Contender *c)
 }
 
 /*
+ * Is there anything that a connection is needed for?  *wanted says whether somebody is
+ * waiting for it, or holds something.
+ */
+bool
+zk_ensemble_needed(const ZkClient *client, bool *wanted)
+{
+	bool		needed = client->errand.node != NULL;
+
+	*wanted = needed;
+	needed |= zk_publish_needs_ensemble(client) || zk_connect_wanted(client);
+	for (int i = 0; i < client->used; i++)
+	{
+		if (!zk_contender_needs_ensemble(&client->contenders[i]))
+			continue;
+		needed = true;
+		if (!client->contenders[i].unwanted)
+			*wanted = true;
+	}
+	return needed;
+}
+
+/*
  * The handle is closed: nothing on its way will be answered, and its watches
  * are gone.  The ZooKeeper session may live on.
  */

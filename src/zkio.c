@@ -49,10 +49,7 @@
 #define MIN_TIMEOUT_MS				1000
 #define MAX_TIMEOUT_MS(asked)		(10 * (asked) + 40000)
 
-/*
- * How long to wait after an attempt that failed for a definite reason, and up to how
- * much longer.
- */
+/* How long to wait after an attempt that failed for good, and up to how much longer. */
 #define REOPEN_DELAY				ZK_MS(1000)
 #define REOPEN_JITTER				ZK_MS(250)
 
@@ -427,27 +424,6 @@ open_handle(ZkClient *client)
 }
 
 /*
- * Is anything wanted of the ensemble?  engine_lock.
- */
-static bool
-ensemble_needed(const ZkClient *client, bool *wanted)
-{
-	bool		needed = client->errand.node != NULL;
-
-	*wanted = needed;
-	needed |= zk_publish_needs_ensemble(client) || zk_connect_wanted(client);
-	for (int i = 0; i < client->used; i++)
-	{
-		if (!zk_contender_needs_ensemble(&client->contenders[i]))
-			continue;
-		needed = true;
-		if (!client->contenders[i].unwanted)
-			*wanted = true;
-	}
-	return needed;
-}
-
-/*
  * Must the open handle be closed?  May end the session.  engine_lock.
  */
 static bool
@@ -458,7 +434,7 @@ must_close(ZkClient *client)
 	ZkTime		gone_for;
 	ZkTime		resolve_after;
 	bool		wanted;
-	bool		needed = ensemble_needed(client, &wanted);
+	bool		needed = zk_ensemble_needed(client, &wanted);
 
 	if (client->dead)
 	{
@@ -531,7 +507,7 @@ manage_handle(ZkClient *client)
 		client->close_wanted = false;
 		session_over(client, true);
 	}
-	open_it = client->zh == NULL && ensemble_needed(client, &wanted) &&
+	open_it = client->zh == NULL && zk_ensemble_needed(client, &wanted) &&
 		zk_now() >= client->next_open;
 	if (closing != NULL && !open_it)
 		publish_session(client, unconnected_state(client));
@@ -640,7 +616,7 @@ next_timer(ZkClient *client)
 	next = earlier(next, zk_errand_due(client));
 	next = earlier(next, zk_publish_due(client));
 	next = earlier(next, zk_patience_due(client));
-	if (client->zh == NULL && ensemble_needed(client, &wanted) &&
+	if (client->zh == NULL && zk_ensemble_needed(client, &wanted) &&
 		client->next_open < next)
 		next = client->next_open;
 	if (client->zh != NULL && next > now + tick)

@@ -424,7 +424,7 @@ test_crowd(void)
 	deadline = zk_now() + DEADLINE;
 	while (ready < CROWD && zk_now() < deadline)
 		ready += holders[ready].held_at != 0;
-	usleep(TIMEOUT_MS * 1000 / 2);
+	usleep(500000);
 	for (int i = 0; i < CROWD; i++)
 	{
 		holders[i].ports[0].accepted_at = holders[i].ports[1].accepted_at = 0;
