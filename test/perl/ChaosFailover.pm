@@ -75,7 +75,7 @@ sub tick
 {
 	my ($self) = @_;
 	return if now() < $self->{look_next};
-	$self->{look_next} = now() + 0.05;
+	$self->{look_next} = now() + 0.2;
 	my $step = $self->{step};
 	my $next = $self->can($step)->($self) or return;
 	$self->{step} = $next;

@@ -7,10 +7,11 @@ ChaosJobs - jobs that the workers of a chaos run share, and work that is counted
 
 =head1 DESCRIPTION
 
-Part of ChaosWorker.  Each cluster has jobs of its own, which are due every second.
-The workers catch up with what is due, one fire time after the other; a run adds a row
-with its number to the table of sections.  So the table tells what the cluster has
-done, and which run is due: if a failover has lost the work of some they are due again.
+Part of ChaosWorker.  Each cluster has jobs of its own, which are due every other
+second.  The workers catch up with what is due, one fire time after the other; a run
+adds a row with its number to the table of sections.  So the table tells what the
+cluster has done, and which run is due: if a failover has lost the work of some they
+are due again.
 
 =cut
 
@@ -23,8 +24,8 @@ use ChaosRandom qw(now);
 use List::Util qw(all);
 use Time::HiRes qw(sleep time);
 
-# So long for each job at the end to catch up.
-my $patience = 20;
+# At the end a job gets nowhere if there is no further run for so long.
+my $patience = 30;
 
 =pod
 
@@ -116,26 +117,32 @@ sub do_run
 
 =item $worker->catch_up()
 
-When the run is over: see that all that was due is there.  Gives up on a job that
-nobody may begin; the checker sees what is missing.
+When the run is over: see that all that was due is there, each worker beginning with
+another job.  Gives up on a job that gets nowhere; the checker sees what is missing.
 
 =cut
 
 sub catch_up
 {
 	my ($self) = @_;
-	my $jobs = $self->{params}{jobs} or return;
-	foreach my $path (@{ $jobs->{paths}{ $self->{cluster} } })
+	my @paths = @{ $self->{params}{jobs}{paths}{ $self->{cluster} } };
+	push @paths, splice @paths, 0, $self->{number} / 2 % @paths if @paths;
+	$self->catch_up_with($_) foreach @paths;
+	return;
+}
+
+sub catch_up_with
+{
+	my ($self, $path) = @_;
+	my $plan = { $self->job_plan($path), hold => 0, limit => 0 };
+	my ($done, $deadline) = (-1, now() + $patience);
+	until (now() > $deadline)
 	{
-		my $plan = { $self->job_plan($path), hold => 0, limit => 5 };
-		my $deadline = now() + $patience;
-		until (now() > $deadline)
-		{
-			my $last = $self->last_run($plan);
-			last if defined $last && $last >= $jobs->{last};
-			$self->section($plan);
-			sleep 0.05;
-		}
+		my $last = $self->last_run($plan) // $done;
+		last if $last >= $self->{params}{jobs}{last};
+		($done, $deadline) = ($last, now() + $patience) if $last > $done;
+		# Many want to, but one after the other can.
+		sleep $self->{random}->interval(0.2) unless $self->section($plan);
 	}
 	return;
 }

@@ -190,7 +190,7 @@ sub finish
 {
 	my ($self) = @_;
 	my $all = @{ $self->{workers} };
-	my $idle = $self->await_idle(150);
+	my $idle = $self->await_idle(300);
 	$self->fact('idle', $idle, $all);
 	$self->observe_rest('idle') if $idle == $all;
 	$self->end_workers;

@@ -29,7 +29,7 @@ my %weights = (
 	pause_follower => 7,
 	part_leader => 2,
 	part_follower => 5,
-	rolling => 1.5);
+	rolling => 1);
 
 =pod
 

@@ -140,7 +140,8 @@ sub plan_extent
 	return;
 }
 
-# One of them, as planned or by chance, whatever becomes of it.
+# One of them, as planned or by chance, whatever becomes of it; true if it was
+# committed.
 sub section
 {
 	my ($self, $plan) = @_;
@@ -155,10 +156,10 @@ sub section
 	$self->{lost} = 0;
 	$self->{id} = "$self->{number}." . ++$self->{sections};
 	$self->{hold_id} = $self->{id};
-	return if $self->$method($plan);
+	return 1 if $self->$method($plan);
 	$self->clean($plan->{scope});
 	sleep $self->{random}->interval($self->{params}{pause});
-	return;
+	return 0;
 }
 
 # After a failure: begin anew, over another connection if need be.

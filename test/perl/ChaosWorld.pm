@@ -48,8 +48,8 @@ my %defaults = (
 	mix => {
 		xact => 50,
 		xact_shared => 10,
-		session => 16,
-		session_shared => 4,
+		session => 26,
+		session_shared => 5,
 		savepoint => 4,
 		abandon => 5,
 		drop => 2,
@@ -175,7 +175,7 @@ sub begin
 	return ChaosRun->new($self, $folder, \%params);
 }
 
-# The jobs of each cluster, and when they are due: the seconds of the run.
+# The jobs of each cluster, and when they are due: every other second of the run.
 sub jobs
 {
 	my ($self, %params) = @_;
@@ -188,8 +188,8 @@ sub jobs
 	return {
 		paths => \%paths,
 		first => time,
-		step => 1,
-		last => int($params{seconds}) - 1
+		step => 2,
+		last => int($params{seconds} / 2) - 1
 	};
 }
 
