@@ -53,12 +53,16 @@ my %defaults = (
 		savepoint => 4,
 		abandon => 5,
 		drop => 2,
+		prepared => 6,
+		foreign => 6,
 		job => 10
 	},
 	kept_mix => {
 		xact => 40,
 		xact_shared => 10,
-		session => 20
+		session => 20,
+		prepared => 20,
+		foreign => 15
 	});
 
 # So many so far: each has a folder of its own.
