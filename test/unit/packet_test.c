@@ -104,6 +104,7 @@ static const struct
 	{"too many ACLs", "00000006", OK "00000002" ACLS STAT},
 	{"a positive error", "00000002", ZXID "00000001"},
 	{"a lost connection", "00000002", ZXID "fffffffc"},
+	{"a state that is wrong", "00000002", ZXID "fffffff7"},
 	{"a handle that is closed", "00000002", ZXID "ffffff8c"},
 	{"an error with half a result", "00000001", NONODE "00000002 2f"},
 	{"an error with more than a result", "00000002", NONODE "00"},
@@ -282,6 +283,12 @@ test_order(void)
 	ok(!answer(&unanswered, "00000002", OK PATH), "and not twice");
 	ask(&unanswered, "00000003", "00000009");
 	ok(answer(&unanswered, "00000003", OK PATH), "and one that is asked for later");
+	ask(&unanswered, "00000004", "00000002");
+	ask(&unanswered, "fffffffe", "0000000b");
+	ok(answer(&unanswered, "fffffffe", OK), "the last one is answered first");
+	ask(&unanswered, "00000005", "00000002");
+	ok(answer(&unanswered, "00000004", OK) && answer(&unanswered, "00000005", OK),
+	   "and then those around it");
 	ask(&unanswered, "fffffff8", "00000069");
 	ok(!answer(&unanswered, "fffffff8", NONODE), "watches that are not set are no success");
 	zk_unanswered_forget(&unanswered);
@@ -319,6 +326,26 @@ test_events(void)
 		taken += answer(&unanswered, "ffffffff", wrong[i]);
 	is_int(taken, 0, "no others are");
 	zk_unanswered_forget(&unanswered);
+}
+
+/* Is a list of so many names let through? */
+static bool
+takes_list(int count)
+{
+	static const unsigned char name[] = {0, 0, 0, 1, 'a'};
+	size_t		size = write_bytes("00000005" OK "00000000", (unsigned char[MAX_BYTES]) {0});
+	unsigned char *bytes = malloc(size + (size_t) count * sizeof(name));
+	bool		taken;
+
+	memset(bytes, 0, size);
+	bytes[3] = 5;
+	for (int i = 0; i < 4; i++)
+		bytes[size - 1 - (size_t) i] = (unsigned char) (count >> (8 * i));
+	for (int i = 0; i < count; i++)
+		memcpy(bytes + size + (size_t) i * sizeof(name), name, sizeof(name));
+	taken = exchange("00000008", bytes, size + (size_t) count * sizeof(name));
+	free(bytes);
+	return taken;
 }
 
 /*
@@ -404,6 +431,8 @@ main(void)
 		ok(!answer(&unanswered, "00000005", bad[i].reply), "%s is not taken", bad[i].what);
 		zk_unanswered_forget(&unanswered);
 	}
+	ok(takes_list(1000000), "a list of a million names is taken");
+	ok(!takes_list(1000001), "one more is too many");
 	test_order();
 	test_events();
 	test_sasl();
