@@ -153,6 +153,13 @@ ROLLBACK;
 SELECT path, session_count FROM zk_locks;
 SELECT zk_job_end('/d');
 
+-- also if that fails for another reason, and whoever has begun it
+\set SHOW_CONTEXT never
+CREATE FUNCTION pg_temp.fail() RETURNS boolean LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION 'it fails, and a lock is held: %', (SELECT path FROM zk_locks); END; $$;
+SELECT zk_job_begin('/e', '2026-01-01'), pg_temp.fail();
+SELECT count(*) FROM zk_locks;
+
 -- one that is given up has failed, as the next one finds
 SELECT zk_job_begin('/d', '2026-01-02');
 SELECT zk_lock_release('/d');
@@ -193,6 +200,13 @@ SELECT zk_job_begin_xact('/x', '2026-01-01');
 SELECT count(*) FROM zk_locks;
 COMMIT;
 SELECT count(*) FROM work WHERE step = 'x';
+-- alone it has no time for its work
+SELECT zk_job_begin_xact('/alone', '2026-01-01');
+SELECT zk_job_begin_xact('/alone', '2026-01-01');
+DO $$ BEGIN PERFORM zk_job_begin_xact('/together', '2026-01-01'); INSERT INTO work VALUES ('y'); END $$;
+CREATE FUNCTION pg_temp.run() RETURNS boolean LANGUAGE plpgsql AS
+$$ BEGIN RETURN zk_job_begin_xact('/together', '2026-01-02'); END; $$;
+SELECT pg_temp.run();
 BEGIN READ ONLY;
 SELECT pg_temp.try($$SELECT zk_job_begin_xact('/x', '2026-01-02')$$);
 COMMIT;

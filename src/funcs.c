@@ -693,7 +693,14 @@ zk_job_begin(PG_FUNCTION_ARGS)
 Datum
 zk_job_begin_xact(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(begin_job(fcinfo, ZK_SCOPE_TRANSACTION));
+	bool		begun = begin_job(fcinfo, ZK_SCOPE_TRANSACTION);
+
+	if (begun && zklock_statement_alone())
+		ereport(WARNING,
+				(errcode(ERRCODE_NO_ACTIVE_SQL_TRANSACTION),
+				 errmsg("the run of the job ends with this statement"),
+				 errhint("Begin a transaction block, in which its work can be done, before zk_job_begin_xact().")));
+	PG_RETURN_BOOL(begun);
 }
 
 /*

@@ -24,6 +24,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "executor/spi.h"
 #include "storage/latch.h"
 #include "tcop/pquery.h"
 #include "utils/timestamp.h"
@@ -129,6 +130,19 @@ zklock_statement_begin(ZkDeed deed)
 		ask_cancel();
 		CHECK_FOR_INTERRUPTS();
 	}
+}
+
+/*
+ * Is the function that runs called by the client's statement itself, and not by
+ * another function, and is that statement a transaction of its own?  SPI, through
+ * which other functions call this one, knows whether anybody is connected to it.
+ * (Those in SQL run statements, or have become a part of this one.)
+ */
+bool
+zklock_statement_alone(void)
+{
+	return statements == 1 && !IsTransactionBlock() &&
+		SPI_unregister_relation("zklock") == SPI_ERROR_UNCONNECTED;
 }
 
 /*

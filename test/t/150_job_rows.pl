@@ -198,6 +198,22 @@ $stubborn->ask("SELECT zk_job_end('/overtaken')");
 is($stubborn->sqlstate, 'ZKL01', 'S267: the first one cannot end it');
 is($one->ask("SELECT zk_job_end('/overtaken')"), 't', 'S267: the other one can');
 
+# ---- A run whose beginning fails for a lock that was lost before has not begun.
+
+$stubborn->ask('SELECT zk_lock_release_all()');
+$stubborn->ask('RESET zklock.commit_guard; RESET zklock.on_lock_loss');
+$stubborn->ask("SET zklock.commit_guard = session");
+$stubborn->ask("SELECT zk_lock_acquire('/elsewhere')");
+($contender) = $ensemble->queue('/elsewhere');
+$ensemble->zk->delete("/zklock/elsewhere/$contender");
+$stubborn->wait_until_lost('/elsewhere');
+$stubborn->ask("SELECT zk_job_begin('/vain', $due)");
+is($stubborn->sqlstate, 'ZKL01', 'a run cannot begin, as another lock was lost');
+is($two->ask("SELECT zk_job_begin('/vain', $due, '60 s')"),
+	't', 'S262: so somebody else can');
+$two->ask("SELECT zk_job_end('/vain')");
+$stubborn->ask('SELECT zk_lock_release_all()');
+
 # ---- A transaction that is a run, through whatever backend.
 
 $one->ask('BEGIN');
