@@ -85,7 +85,7 @@ sub new
 		world => $run->world,
 		timeout => $run->params->{timeout},
 		random => ChaosRandom->new($run->params->{seed}, 'nemesis'),
-		mean => $params{mean} // 0.8,
+		mean => $params{mean} // 0.9,
 		weights => $params{weights} // \%default_weights,
 		due => [],
 		expiries => [],

@@ -128,7 +128,7 @@ sub plan_extent
 	  : 0;
 	# What is prepared keeps others from a row.
 	$plan->{hold} /= 2 if $plan->{kind} eq 'prepared';
-	$plan->{transactions} += int $random->between(0, 8)
+	$plan->{transactions} += int $random->between(0, 12)
 	  if $plan->{kind} =~ /session/ && !$keeper;
 	# Some take other locks along.
 	$plan->{paths} = [ $plan->{path} ];
