@@ -19,7 +19,7 @@ my $ensemble = ZkEnsemble->new('main');
 my %proxy;
 $proxy{ $_->address } = $_ foreach $ensemble->proxy, $ensemble->proxy;
 my $node = zk_cluster('main', join(',', sort keys %proxy),
-	settings => { 'zklock.session_timeout' => '20s' });
+	settings => { 'zklock.session_timeout' => '10s' });
 my $session = ZkPsql->new($node);
 
 # Have a proxy work again.  What it has kept back is dropped: a server that was
@@ -74,10 +74,15 @@ foreach my $round (1 .. 3)
 	recover($hanging);
 }
 
-# The server that it is connected to hangs.
+# The server that it is connected to hangs, when the lock has been held for longer than its
+# first lease: it has been renewed twice since somebody asked for a proof.  (How long it
+# was held does not matter: test/unit/client_lease_test.c.)
 foreach my $round (1 .. 2)
 {
 	my ($hanging, $other) = proxies();
+	$hanging->count;
+	my $renewals = 0;
+	wait_for(sub { ($renewals += $hanging->count->{multi} // 0) >= 2 }, 'two renewals');
 	$other->accepted;
 	$hanging->freeze;
 	wait_for(sub { $other->accepted > 0 }, 'the client to go to the other server');

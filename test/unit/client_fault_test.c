@@ -137,6 +137,68 @@ test_create_lost(void)
 	release(id);
 }
 
+/* What a server that is behind does next: lists that are empty, checks that are refused. */
+static atomic_int lists_behind;
+static atomic_int checks_throttled;
+
+/* A ProxyAlter. */
+static size_t
+be_behind(int type, const unsigned char *packet, size_t size, unsigned char *altered)
+{
+	static const unsigned char throttled[] = {0xff, 0xff, 0xff, 0x81};	/* -127 */
+	size_t		header = 4 + 16;
+
+	memcpy(altered, packet, size);
+	if (type == ZOO_MULTI_OP && checks_throttled > 0)
+	{
+		checks_throttled--;
+		memcpy(altered + 16, throttled, sizeof(throttled));
+	}
+	else if (type == ZOO_GETCHILDREN_OP && lists_behind > 0)
+	{
+		lists_behind--;
+		memset(altered + header, 0, 4);
+		header += 4;
+	}
+	else
+		return size;
+	memset(altered, 0, 4);
+	altered[3] = (unsigned char) (header - 4);
+	return header;
+}
+
+/*
+ * The reply to a create is lost, and the list in which it is looked for does not show
+ * it, as that of a server that is behind.
+ */
+static void
+test_find_behind(void)
+{
+	char		node[128];
+	ZkContenderId id;
+	ZkContenderStatus status;
+
+	make_node(node, "find-throttled");
+	proxy_alter(be_behind);
+	lists_behind = checks_throttled = 1;
+	lose_reply(ZOO_CREATE2_OP, false);
+	id = request(node, ZK_EXCLUSIVE);
+	ok(wait_state(id, ZK_HELD, &status) && lists_behind == 0 && checks_throttled == 0,
+	   "S237: a server that is behind was not made to catch up: the lock is granted later");
+	is_int(creations(node), 1, "S237: for the contender that was there");
+	ok(release(id), "it can be released");
+
+	make_node(node, "find-orphan");
+	lists_behind = 1;
+	lose_reply(ZOO_CREATE2_OP, false);
+	id = request(node, ZK_EXCLUSIVE);
+	ok(wait_state(id, ZK_HELD, &status) && lists_behind == 0,
+	   "S238: a contender of ours that we have lost sight of is not waited for");
+	is_int(children(node), 1, "S238: it is deleted");
+	ok(release(id), "the other one can be released");
+	proxy_alter(NULL);
+}
+
 static void
 test_create_given_up(ProxyMoment moment, const char *what)
 {
@@ -741,6 +803,7 @@ main(void)
 		return 1;
 	start_client(proxied, TIMEOUT_MS);
 	test_create_lost();
+	test_find_behind();
 	test_create_given_up(PROXY_BEFORE_REPLY, "reply");
 	test_create_given_up(PROXY_BEFORE_REQUEST, "request");
 	test_delete_reply_lost();
