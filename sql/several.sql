@@ -102,3 +102,7 @@ SELECT zk_lock_acquire_xact('{/a,/b}'::text[]);
 SELECT 1 / 0;
 ROLLBACK;
 SELECT count(*) FROM zk_locks;
+
+-- many paths can be cancelled: before the last of these, which is an error, is looked at
+SELECT zk_lock_acquire(CASE WHEN pg_cancel_backend(pg_backend_pid())
+	THEN ARRAY['/a', NULL] END);

@@ -215,6 +215,7 @@ get_lock_names(FunctionCallInfo fcinfo, ZkLockName **names)
 	*names = palloc(ZK_MAX_GROUP * sizeof(ZkLockName));
 	for (int i = 0; i < element_count; i++)
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (nulls[i])
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),

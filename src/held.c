@@ -45,11 +45,11 @@ loss_sentence(const ZkContenderStatus *status)
 
 /*
  * End every contender of a lock that turned out to be lost.  status is of the
- * one that shows it.  Cannot fail; for the list see zklock_lock_settle().
+ * one that shows it, which is that of mode.  Cannot fail; for the list see zklock_lock_settle().
  */
 static void
-mark_lost(ZkLock *lock, const ZkContenderStatus *status, const char *why,
-		  ZkReleaseList *list)
+mark_lost(ZkLock *lock, ZkMode mode, const ZkContenderStatus *status,
+		  const char *why, ZkReleaseList *list)
 {
 	/* a rollback gives up what was begun, though it was lost */
 	int			begun_nesting = lock->job.begun_nesting;
@@ -58,16 +58,16 @@ mark_lost(ZkLock *lock, const ZkContenderStatus *status, const char *why,
 	if (status->loss == ZK_LOST_LEASE && status->presumed_lost != 0)
 		lock->loss.at -= Max(zk_now() - status->presumed_lost, 0);
 	lock->loss.token = status->token;
-	if (status->name[0] != '\0')
-		strlcpy(lock->last_name, status->name, sizeof(lock->last_name));
 	lock->loss.by = status->loss;
-	strlcpy(lock->loss.name, lock->last_name, sizeof(lock->loss.name));
+	strlcpy(lock->loss.name,
+			status->name[0] != '\0' ? status->name : lock->name[mode],
+			sizeof(lock->loss.name));
 	strlcpy(lock->loss.why, why, sizeof(lock->loss.why));
 	lock->lost = true;
 	if (status->loss != ZK_NOT_LOST)
 		zklock_stats_count(ZK_STAT_LOST);
-	for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
-		zklock_lock_end_contender(lock, mode, list);
+	for (int i = 0; i < ZK_MODE_COUNT; i++)
+		zklock_lock_end_contender(lock, i, list);
 	lock->job.begun_nesting = begun_nesting;
 }
 
@@ -91,7 +91,7 @@ zklock_lock_judge(ZkLock *lock)
 		worst = Max(worst, zklock_lease_judge(lock->contender[mode], &status));
 		if (worst == ZK_LEASE_LOST)
 		{
-			mark_lost(lock, &status, loss_sentence(&status), NULL);
+			mark_lost(lock, mode, &status, loss_sentence(&status), NULL);
 			break;
 		}
 	}
@@ -125,7 +125,7 @@ zklock_lock_assure(ZkLock *lock, ZkTime deadline, ZkTime *asked)
 		lease = zklock_lease_prove(lock->contender[mode], *asked, deadline,
 								   lock->path, &status);
 		if (lease == ZK_LEASE_LOST)
-			mark_lost(lock, &status, loss_sentence(&status), NULL);
+			mark_lost(lock, mode, &status, loss_sentence(&status), NULL);
 		if (lease != ZK_LEASE_RUNS)
 			return lease;
 	}
@@ -197,13 +197,13 @@ void
 zklock_lock_close(ZkLock *lock, ZkReleaseList *list)
 {
 	ZkContenderStatus status;
+	ZkMode		mode = zklock_lock_main_mode(lock);
 
 	if (lock->level_count > 0 && !lock->lost)
 	{
-		zk_contender_status(zklock_client, lock->contender[zklock_lock_main_mode(lock)],
-							&status);
-		mark_lost(lock, &status, "The ZooKeeper session was closed on request.",
-				  list);
+		zk_contender_status(zklock_client, lock->contender[mode], &status);
+		mark_lost(lock, mode, &status,
+				  "The ZooKeeper session was closed on request.", list);
 	}
 	zklock_lock_uncount_all(lock, list);
 }

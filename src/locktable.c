@@ -330,7 +330,7 @@ zklock_lock_granted(ZkLock *lock, ZkMode mode, ZkContenderId id,
 	lock->contender[mode] = id;
 	zk_contender_rely_on(zklock_client, id);
 	lock->since[mode] = GetCurrentTimestamp();
-	strlcpy(lock->last_name, contender_name, sizeof(lock->last_name));
+	strlcpy(lock->name[mode], contender_name, sizeof(lock->name[mode]));
 }
 
 /*
@@ -439,6 +439,7 @@ static void
 forget_contender(ZkLock *lock, ZkMode mode)
 {
 	lock->contender[mode] = 0;
+	lock->name[mode][0] = '\0';
 	lock->handover[mode] = false;
 	if (mode == ZK_SHARED)
 		lock->reserved = false;

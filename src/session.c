@@ -654,16 +654,18 @@ zklock_lease_prove(ZkContenderId id, ZkTime asked, ZkTime deadline,
 /*
  * Convert text between encodings without ever throwing for what it contains,
  * as it may come from anywhere.  SQL_ASCII stands for the other encoding of
- * the two.  Returns a palloc'd string, or NULL if the text is not valid or has
- * no equivalent.  Needs a transaction.
+ * the two.  Returns a palloc'd string, or NULL if the text is not valid, has
+ * no equivalent, or is too long (256 MB).  Needs a transaction.
  */
 char *
 zklock_convert(const char *text, int length, int from, int to)
 {
-	int			size = length * MAX_CONVERSION_GROWTH + 1;
+	Size		size = (Size) length * MAX_CONVERSION_GROWTH + 1;
 	char	   *result;
 	Oid			conversion;
 
+	if (!AllocSizeIsValid(size))
+		return NULL;
 	if (from == PG_SQL_ASCII)
 		from = to;
 	else if (to == PG_SQL_ASCII)

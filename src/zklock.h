@@ -273,7 +273,8 @@ typedef struct ZkLock
 											 * asked for */
 	TimestampTz since[ZK_MODE_COUNT];	/* of the grant of contender[], for
 										 * display */
-	char		last_name[ZK_NAME_SIZE];	/* of a contender, for messages */
+	char		name[ZK_MODE_COUNT][ZK_NAME_SIZE];	/* of contender[], for messages;
+													 * empty if unknown */
 
 	int			session_count[ZK_MODE_COUNT];
 	int			transaction_count[ZK_MODE_COUNT];	/* sum over levels */
