@@ -383,6 +383,7 @@ on_settled(int rc, const void *context)
 	if (c == NULL)
 		return;
 	c->settled = rc == ZOK || rc == ZNONODE || rc == ZNOAUTH;
+	(void) zk_identity_wanted(&client->identity, rc);
 	zk_contender_leave(client, request.which);
 }
 
