@@ -136,6 +136,8 @@ check_failure(LockCall *call, const LockWait *wait)
 		(wait->status.error == ZK_ERR_VANISHED &&
 		 ++call->vanished <= MAX_VANISHED))
 		return;
+	if (wait->status.error == ZK_ERR_BROKEN)
+		zklock_wait_broken(call, wait);
 	zklock_report_error(wait->status.error, wait->status.detail,
 						zklock_wait_failure(call), wait->lock->path);
 }
@@ -160,8 +162,7 @@ look_at(LockCall *call, LockWait *wait)
 	{
 		lease = zklock_lease_judge(wait->id, &wait->status);
 		if (lease == ZK_LEASE_LOST && wait->status.loss == ZK_LOST_BROKEN)
-			zklock_report_error(ZK_ERR_BROKEN, wait->status.detail,
-								zklock_wait_failure(call), wait->lock->path);
+			zklock_wait_broken(call, wait);
 		if (lease == ZK_LEASE_LAPSED && !wait->renewed)
 			zk_client_renew(zklock_client);
 		wait->renewed |= lease == ZK_LEASE_LAPSED;

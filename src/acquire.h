@@ -62,6 +62,8 @@ extern void zklock_wait_log(const LockCall *call, const LockWait *wait,
 							const char *stage, bool with_detail);
 pg_noreturn extern void zklock_wait_timed_out(const LockCall *call,
 											  const LockWait *wait);
+pg_noreturn extern void zklock_wait_broken(const LockCall *call,
+										   const LockWait *wait);
 extern void zklock_wait_show(const LockCall *call, const LockWait *wait);
 extern ZkTime zklock_wait_long(LockCall *call, ZkTime now);
 extern void zklock_wait_end(void);

@@ -191,9 +191,10 @@ log_break(const ZkLockName *name, const char *contender, const char *user,
 	const ZkQueueMember *member = found != NULL ? found->members : NULL;
 	char	   *owner = NULL;
 
-	if (member != NULL && member->data_len > 0)
-		owner = zklock_convert(member->data, member->data_len, PG_UTF8,
-							   GetDatabaseEncoding());
+	if (member != NULL)
+		owner = zklock_owner_describe(member->data == NULL ? "" :
+									  pnstrdup(member->data, member->data_len),
+									  0, true);
 	ereport(LOG,
 			(member != NULL ?
 			 errmsg("contender \"%s\" of lock \"%s\" was broken by user \"%s\"",
@@ -201,10 +202,8 @@ log_break(const ZkLockName *name, const char *contender, const char *user,
 			 errmsg("contender \"%s\" of lock \"%s\" may have been broken by user \"%s\", who was interrupted",
 					contender, name->path, user),
 			 member != NULL ?
-			 errdetail_log("It was of ZooKeeper session 0x%llx%s%s.",
-						   (unsigned long long) member->session_id,
-						   owner != NULL ? ": " : "",
-						   owner != NULL ? owner : "") : 0));
+			 errdetail_log("It belonged to %s, ZooKeeper session 0x%llx.", owner,
+						   (unsigned long long) member->session_id) : 0));
 }
 
 /*

@@ -16,12 +16,14 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_authid.h"
 #include "commands/dbcommands.h"
 #include "mb/pg_wchar.h"
 #include "pgstat.h"
 #include "postmaster/postmaster.h"
 #include "storage/lmgr.h"
 #include "storage/procarray.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
@@ -83,18 +85,6 @@ path_of_node(const char *node)
 	return path != NULL ? path : pstrdup("?");
 }
 
-/* Append what somebody says of itself, without control characters. */
-static void
-append_text(StringInfo buf, const char *format, Datum value)
-{
-	char	   *string = TextDatumGetCString(value);
-
-	for (unsigned char *c = (unsigned char *) string; *c != '\0'; c++)
-		if (*c < 0x20 || *c == 0x7F)
-			*c = '?';
-	appendStringInfo(buf, format, string);
-}
-
 /*
  * Fill in the fields of somebody of whom only the process is known, which is one
  * of ours.
@@ -120,10 +110,10 @@ local_fields(int pid, Datum *values, bool *nulls)
 }
 
 /*
- * Append who somebody is: process, cluster, host, database, as far as it is known.
+ * Append who somebody is, as far as it is known.
  */
 static void
-append_waiter(StringInfo buf, const char *process, const ZkWaiter *waiter)
+append_waiter(StringInfo buf, const ZkWaiter *waiter)
 {
 	Datum		values[ZK_OWNER_FIELDS] = {0};
 	bool		nulls[ZK_OWNER_FIELDS];
@@ -133,22 +123,10 @@ append_waiter(StringInfo buf, const char *process, const ZkWaiter *waiter)
 	else
 		local_fields(waiter->pid, values, nulls);
 	if (nulls[ZK_OWNER_PID])
-	{
-		appendStringInfo(buf, "%s of ZooKeeper session 0x%llx", process,
+		appendStringInfo(buf, "process of ZooKeeper session 0x%llx",
 						 (unsigned long long) waiter->session_id);
-		return;
-	}
-	appendStringInfo(buf, "%s %d", process, DatumGetInt32(values[ZK_OWNER_PID]));
-	if (!nulls[ZK_OWNER_CLUSTER] &&
-		VARSIZE_ANY_EXHDR(DatumGetPointer(values[ZK_OWNER_CLUSTER])) > 0)
-		append_text(buf, " of cluster \"%s\"", values[ZK_OWNER_CLUSTER]);
-	if (nulls[ZK_OWNER_HOST] || nulls[ZK_OWNER_PORT])
-		return;
-	append_text(buf, " (%s:", values[ZK_OWNER_HOST]);
-	appendStringInfo(buf, "%d", DatumGetInt32(values[ZK_OWNER_PORT]));
-	if (!nulls[ZK_OWNER_DATABASE])
-		append_text(buf, ", database \"%s\"", values[ZK_OWNER_DATABASE]);
-	appendStringInfoChar(buf, ')');
+	else
+		zklock_owner_append(buf, values, nulls);
 }
 
 /*
@@ -157,9 +135,13 @@ append_waiter(StringInfo buf, const char *process, const ZkWaiter *waiter)
 static void
 append_step(StringInfo buf, const ZkWaitStep *step)
 {
+	int			start;
+
 	if (buf->len > 0)
 		appendStringInfoChar(buf, '\n');
-	append_waiter(buf, "Process", &step->waiter);
+	start = buf->len;
+	append_waiter(buf, &step->waiter);
+	buf->data[start] = (char) pg_toupper((unsigned char) buf->data[start]);
 	appendStringInfoString(buf, " waits for ");
 	if (step->local)
 	{
@@ -173,7 +155,7 @@ append_step(StringInfo buf, const ZkWaitStep *step)
 		appendStringInfo(buf, "%s lock \"%s\"; %s ",
 						 zklock_mode_name(step->mode), path_of_node(step->node),
 						 step->held ? "held by" : "queued behind");
-	append_waiter(buf, "process", &step->blocker);
+	append_waiter(buf, &step->blocker);
 	appendStringInfoChar(buf, '.');
 }
 
@@ -185,6 +167,7 @@ report_cycle(const ZkWaitCycle *cycle)
 {
 	StringInfoData detail;
 	const ZkWaitStep *first = &cycle->steps[0];
+	bool		all = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
 
 	initStringInfo(&detail);
 	for (int i = 0; i < cycle->count; i++)
@@ -199,7 +182,11 @@ report_cycle(const ZkWaitCycle *cycle)
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
 			 errmsg("deadlock detected"),
-			 errdetail_internal("%s", detail.data),
+			 all ? errdetail_internal("%s", detail.data) :
+			 errdetail("Process %d waits for %s lock \"%s\" in a circle of %d. See the server log for details.",
+					   MyProcPid, zklock_mode_name(first->mode),
+					   path_of_node(first->node), cycle->count),
+			 errdetail_log("%s", detail.data),
 			 errhint("Acquire locks in the same order everywhere, or several of them in one call.")));
 }
 

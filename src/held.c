@@ -63,6 +63,10 @@ mark_lost(ZkLock *lock, ZkMode mode, const ZkContenderStatus *status,
 			status->name[0] != '\0' ? status->name : lock->name[mode],
 			sizeof(lock->loss.name));
 	strlcpy(lock->loss.why, why, sizeof(lock->loss.why));
+	lock->loss.breaker[0] = '\0';
+	if (status->loss == ZK_LOST_BROKEN)
+		strlcpy(lock->loss.breaker, status->blocker_owner,
+				sizeof(lock->loss.breaker));
 	lock->lost = true;
 	if (status->loss != ZK_NOT_LOST)
 		zklock_stats_count(ZK_STAT_LOST);

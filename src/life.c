@@ -156,6 +156,8 @@ zk_contender_publish(ZkClient *client, int slot, bool wake)
 		status.ahead = c->ahead;
 		status.position = c->position;
 	}
+	if (c->loss == ZK_LOST_BROKEN || c->error == ZK_ERR_BROKEN)
+		strcpy(status.blocker_owner, c->blocker_owner);
 	zk_door_publish(&client->door, slot, &status, wake);
 }
 

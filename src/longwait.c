@@ -12,13 +12,10 @@
  */
 #include "postgres.h"
 
-#include "mb/pg_wchar.h"
+#include "lib/stringinfo.h"
 #include "storage/proc.h"
 
 #include "acquire.h"
-
-/* Bytes of what a contender says about itself that a message shows. */
-#define SHOWN_OWNER_BYTES	255
 
 /* What a call waits for, for messages. */
 const char *
@@ -56,26 +53,6 @@ zklock_wait_failure(const LockCall *call)
 		"could not acquire semaphore" : "could not acquire lock";
 }
 
-/*
- * Who is behind a contender, in its own words (its data) and in parentheses;
- * empty if that is not known or not fit to print.  The words may have been cut
- * short, in the middle of a character.
- */
-static const char *
-describe_owner(const char *data)
-{
-	int			length = (int) strlen(data);
-	char	   *owner;
-
-	length = pg_encoding_mbcliplen(PG_UTF8, data, length,
-								   Min(length, SHOWN_OWNER_BYTES));
-	owner = zklock_convert(data, length, PG_UTF8, GetDatabaseEncoding());
-
-	if (owner == NULL || owner[0] == '\0' || strpbrk(owner, "\r\n") != NULL)
-		return "";
-	return psprintf(" (%s)", owner);
-}
-
 /* How many must go first, by what is newer of what is known. */
 static int
 ahead_of(const LockWait *wait)
@@ -84,9 +61,46 @@ ahead_of(const LockWait *wait)
 		wait->holder.ahead : wait->status.ahead;
 }
 
-/* Whom a wait is for, or why that is not known, as a sentence; palloc'd. */
+/*
+ * Whom a wait for others is for: as far as the current user may see, or all of it, for
+ * the server log.  Palloc'd.
+ */
 static char *
-describe_wait(const LockCall *call, const LockWait *wait)
+describe_others(const LockCall *call, const LockWait *wait, bool all)
+{
+	const ZkContenderStatus *status = &wait->status;
+	const ZkHolder *holder = &wait->holder;
+	int			ahead = ahead_of(wait);
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	if (call->mode == ZK_PERMIT)
+		appendStringInfo(&buf,
+						 "All permits are in use, of which there are %d. The nearest contender ahead is that of %s.",
+						 call->permits,
+						 zklock_owner_describe(status->blocker_owner,
+											   status->blocker_session, all));
+	else if (ahead > 1 && holder->owner[0] != '\0')
+		appendStringInfo(&buf, "The lock is held by %s.",
+						 zklock_owner_describe(holder->owner, holder->session, all));
+	else
+		appendStringInfo(&buf, ahead > 1 ? "The nearest contender ahead is that of %s." :
+						 "The lock is held by %s.",
+						 zklock_owner_describe(status->blocker_owner,
+											   status->blocker_session, all));
+	appendStringInfo(&buf, " %d must go first. Position in queue: %d.", ahead,
+					 holder->position > 0 ? holder->position : status->position);
+	if (all)
+		appendStringInfo(&buf, " Contender \"%s\" waits for contender \"%s\".",
+						 status->name, status->blocker);
+	return buf.data;
+}
+
+/*
+ * Whom a wait is for, likewise, or why that is not known, as sentences; palloc'd.
+ */
+static char *
+describe_wait(const LockCall *call, const LockWait *wait, bool all)
 {
 	if (call->replaying != NULL)
 		return zklock_handover_describe(&wait->wanted, &wait->have);
@@ -95,34 +109,9 @@ describe_wait(const LockCall *call, const LockWait *wait)
 						call->link.status.detail);
 	if (wait->status.delayed)
 		return pstrdup("The last holder did not release the lock cleanly; waiting for zklock.lock_delay.");
-	if (wait->status.state == ZK_WATCHING && call->mode == ZK_PERMIT)
-		return psprintf("Contender \"%s\" waits for one of the permits, of which there are %d, behind contender \"%s\"%s; %d must go first.",
-						wait->status.name, call->permits, wait->status.blocker,
-						describe_owner(wait->status.blocker_owner),
-						ahead_of(wait));
 	if (wait->status.state == ZK_WATCHING)
-		return psprintf("Contender \"%s\" waits for contender \"%s\"%s; %d must go first.",
-						wait->status.name, wait->status.blocker,
-						describe_owner(wait->status.blocker_owner),
-						ahead_of(wait));
+		return describe_others(call, wait, all);
 	return pstrdup("ZooKeeper has not answered yet.");
-}
-
-/* The same for the server log: and who holds the lock; palloc'd. */
-static char *
-describe_long_wait(const LockCall *call, const LockWait *wait)
-{
-	const ZkHolder *holder = &wait->holder;
-	bool		next = strcmp(holder->name, holder->blocker) == 0;
-	char	   *text = describe_wait(call, wait);
-
-	if (call->link.down_since != 0 || wait->status.state != ZK_WATCHING)
-		return text;
-	text = psprintf("%s Position in the queue: %d.", text, holder->position);
-	if (holder->name[0] == '\0' || wait->status.deadlock)
-		return text;
-	return psprintf("%s First in the queue: \"%s\"%s.", text, holder->name,
-					next ? "" : describe_owner(holder->owner));
 }
 
 /*
@@ -133,7 +122,7 @@ zklock_wait_log(const LockCall *call, const LockWait *wait, const char *stage,
 				bool with_detail)
 {
 	ZkTime		waited = zk_now() - wait->behind_since;
-	char	   *detail = with_detail ? describe_long_wait(call, wait) : NULL;
+	char	   *detail = with_detail ? describe_wait(call, wait, true) : NULL;
 
 	ereport(LOG,
 			(errmsg("process %d %s %s \"%s\" after %ld.%03d ms",
@@ -148,13 +137,30 @@ zklock_wait_log(const LockCall *call, const LockWait *wait, const char *stage,
 void
 zklock_wait_timed_out(const LockCall *call, const LockWait *wait)
 {
-	char	   *detail = describe_wait(call, wait);
-
 	ereport(ERROR,
 			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 			 errmsg("canceling statement due to lock timeout"),
-			 errdetail("%s", detail),
+			 errdetail("%s", describe_wait(call, wait, false)),
+			 errdetail_log("%s", describe_wait(call, wait, true)),
 			 errcontext("%s \"%s\"", zklock_wait_purpose(call), wait->lock->path)));
+}
+
+/*
+ * A contender of the call was broken.  Throws 57000.
+ */
+void
+zklock_wait_broken(const LockCall *call, const LockWait *wait)
+{
+	const char *by = wait->status.blocker_owner;
+
+	ereport(ERROR,
+			(errcode(ERRCODE_OPERATOR_INTERVENTION),
+			 errmsg("%s \"%s\": its contender was broken",
+					zklock_wait_failure(call), wait->lock->path),
+			 by[0] == '\0' ? errdetail("%s", wait->status.detail) :
+			 errdetail("%s", zklock_broken_sentence(by, false)),
+			 by[0] == '\0' ? 0 :
+			 errdetail_log("%s", zklock_broken_sentence(by, true))));
 }
 
 /*

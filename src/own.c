@@ -44,26 +44,22 @@ static void own_watcher(zhandle_t *zh, int type, int state, const char *path,
 						void *context);
 
 /*
- * The contender was broken; data is what was left in it.  Who did it goes into
- * a message, so only printable ASCII is taken over.
+ * The contender was broken; data is what was left in it, with who did it.
  */
 static void
 broken(ZkClient *client, int slot, const char *data, int len)
 {
-	char		detail[ZK_DETAIL_SIZE];
+	Contender  *c = &client->contenders[slot];
 	int			skip = (int) strlen(ZK_BREAK_PREFIX);
-	size_t		used;
 
-	used = (size_t) snprintf(detail, sizeof(detail), "Its contender was broken by ");
-	for (int i = skip; i < len - 1 && used < sizeof(detail) - 2; i++)
-		detail[used++] = data[i] >= ' ' && data[i] <= '~' ? data[i] : '?';
-	detail[used++] = '.';
-	detail[used] = '\0';
-
-	if (client->contenders[slot].state == ZK_HELD)
-		zk_contender_lose(client, slot, ZK_LOST_BROKEN, detail);
+	snprintf(c->blocker_owner, sizeof(c->blocker_owner), "%.*s",
+			 len - 1 - skip > 0 ? len - 1 - skip : 0, data + skip);
+	if (c->state == ZK_HELD)
+		zk_contender_lose(client, slot, ZK_LOST_BROKEN,
+						  "Its contender was broken.");
 	else
-		zk_contender_fail(client, slot, ZK_ERR_BROKEN, "%s", detail);
+		zk_contender_fail(client, slot, ZK_ERR_BROKEN,
+						  "Its contender was broken.");
 }
 
 /*
@@ -105,8 +101,11 @@ not_there(ZkClient *client, int slot)
 		zk_contender_missing(client, slot);
 	}
 	else if (c->state == ZK_HELD && c->changed)
+	{
+		c->blocker_owner[0] = '\0';
 		zk_contender_lose(client, slot, ZK_LOST_BROKEN,
 						  "Its contender was changed and then deleted by somebody else, as zk_lock_break() does.");
+	}
 	else if (c->state == ZK_HELD)
 		zk_contender_lose(client, slot, ZK_LOST_CONTENDER,
 						  "Its contender was deleted by somebody else.");

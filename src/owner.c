@@ -16,9 +16,14 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
+#include "catalog/pg_authid.h"
 #include "common/jsonapi.h"
 #include "common/string.h"
 #include "mb/pg_wchar.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/datetime.h"
 #include "utils/timestamp.h"
@@ -270,4 +275,122 @@ zklock_owner_columns(const char *data, int length, Datum *values, bool *nulls)
 	zklock_owner_fields(data, length, all_values, all_nulls);
 	memcpy(values, all_values, sizeof(Datum) * ZK_OWNER_COLS);
 	memcpy(nulls, all_nulls, sizeof(bool) * ZK_OWNER_COLS);
+}
+
+/*
+ * Append one thing that somebody says of itself, without control characters.
+ */
+static void
+append_text(StringInfo buf, const char *format, Datum value)
+{
+	char	   *string = TextDatumGetCString(value);
+
+	for (unsigned char *c = (unsigned char *) string; *c != '\0'; c++)
+		if (*c < 0x20 || *c == 0x7F)
+			*c = '?';
+	appendStringInfo(buf, format, string);
+}
+
+/*
+ * Append what is known of a process, with the members of its data as
+ * zklock_owner_fields() has them, which include the pid.
+ */
+void
+zklock_owner_append(StringInfo buf, const Datum *values, const bool *nulls)
+{
+	static const struct
+	{
+		int			field;
+		const char *format;
+	}			parts[] = {
+		{ZK_OWNER_DATABASE, "database \"%s\""},
+		{ZK_OWNER_USER, "user \"%s\""},
+		{ZK_OWNER_APPLICATION, "application \"%s\""}
+	};
+	const char *separator = " (";
+
+	appendStringInfo(buf, "process %d", DatumGetInt32(values[ZK_OWNER_PID]));
+	if (!nulls[ZK_OWNER_CLUSTER] &&
+		VARSIZE_ANY_EXHDR(DatumGetPointer(values[ZK_OWNER_CLUSTER])) > 0)
+		append_text(buf, " of cluster \"%s\"", values[ZK_OWNER_CLUSTER]);
+	if (!nulls[ZK_OWNER_HOST] && !nulls[ZK_OWNER_PORT])
+	{
+		append_text(buf, " (%s", values[ZK_OWNER_HOST]);
+		appendStringInfo(buf, ":%d", DatumGetInt32(values[ZK_OWNER_PORT]));
+		separator = ", ";
+	}
+	for (int i = 0; i < (int) lengthof(parts); i++)
+	{
+		Datum		value = values[parts[i].field];
+
+		if (nulls[parts[i].field] || VARSIZE_ANY_EXHDR(DatumGetPointer(value)) == 0)
+			continue;
+		appendStringInfoString(buf, separator);
+		append_text(buf, parts[i].format, value);
+		separator = ", ";
+	}
+	if (strcmp(separator, ", ") == 0)
+		appendStringInfoChar(buf, ')');
+}
+
+/*
+ * May the current user see what some data says?  Members of pg_read_all_stats may,
+ * and others if it is of a process of this instance that is as much as their own,
+ * as in pg_stat_activity.
+ */
+static bool
+may_see(const Datum *values, const bool *nulls)
+{
+	PGPROC	   *proc;
+
+	if (has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS))
+		return true;
+	if (nulls[ZK_OWNER_PID] || nulls[ZK_OWNER_INSTANCE] ||
+		strcmp(TextDatumGetCString(values[ZK_OWNER_INSTANCE]),
+			   zklock_instance()) != 0)
+		return false;
+	proc = BackendPidGetProc(DatumGetInt32(values[ZK_OWNER_PID]));
+	return proc != NULL && OidIsValid(proc->roleId) &&
+		has_privs_of_role(GetUserId(), proc->roleId);
+}
+
+/*
+ * Whose a contender is, for a message, by its data, which may have been cut short,
+ * and its ZooKeeper session, 0 if that is not known: as far as the current user may
+ * see, or all of it, for the server log.  Says nothing outside a transaction.
+ * Palloc'd.
+ */
+char *
+zklock_owner_describe(const char *data, int64 session_id, bool all)
+{
+	Datum		values[ZK_OWNER_FIELDS];
+	bool		nulls[ZK_OWNER_FIELDS];
+	StringInfoData buf;
+
+	/* catalogs tell what may be seen, and convert */
+	if (!IsTransactionState())
+		return pstrdup("another session");
+	zklock_owner_fields(data, (int) strlen(data), values, nulls);
+	if (!all && !may_see(values, nulls))
+		return pstrdup("another session");
+	initStringInfo(&buf);
+	if (!nulls[ZK_OWNER_PID])
+		zklock_owner_append(&buf, values, nulls);
+	else if (session_id != 0)
+		appendStringInfo(&buf, "a client with ZooKeeper session 0x%llx",
+						 (unsigned long long) session_id);
+	else
+		appendStringInfoString(&buf, "another client");
+	return buf.data;
+}
+
+/*
+ * Who has broken a contender, as a sentence; by is data of the one who has, and the
+ * rest is as for zklock_owner_describe().
+ */
+char *
+zklock_broken_sentence(const char *by, bool all)
+{
+	return psprintf("Its contender was broken by %s.",
+					zklock_owner_describe(by, 0, all));
 }

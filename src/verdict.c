@@ -181,17 +181,30 @@ zklock_verdict_reset(void)
 }
 
 /*
+ * How a lock was lost: as far as the current user may see, or all of it.  Palloc'd.
+ */
+static char *
+describe_loss(const ZkLossNote *loss, bool all)
+{
+	const char *why = loss->breaker[0] == '\0' ? loss->why :
+		zklock_broken_sentence(loss->breaker, all);
+
+	if (loss->name[0] == '\0')
+		return psprintf("%s It was lost at %s.", why,
+						timestamptz_to_str(loss->at));
+	return psprintf("%s It was contender \"%s\" with token %lld, lost at %s.",
+					why, loss->name, (long long) loss->token,
+					timestamptz_to_str(loss->at));
+}
+
+/*
  * For ereport: the DETAIL about the loss of a lock.
  */
 int
 zklock_errdetail_loss(const ZkLossNote *loss)
 {
-	if (loss->name[0] == '\0')
-		return errdetail("%s It was lost at %s.", loss->why,
-						 timestamptz_to_str(loss->at));
-	return errdetail("%s It was contender \"%s\" with token %lld, lost at %s.",
-					 loss->why, loss->name, (long long) loss->token,
-					 timestamptz_to_str(loss->at));
+	errdetail("%s", describe_loss(loss, false));
+	return errdetail_log("%s", describe_loss(loss, true));
 }
 
 /*

@@ -286,7 +286,8 @@ typedef struct ZkContenderStatus
 									 * while unknown */
 	char		blocker_owner[ZK_OWNER_SIZE];	/* start of its data, which is
 												 * anybody's; empty while
-												 * unknown */
+												 * unknown.  When the contender was
+												 * broken: who did that */
 
 	/*
 	 * In WATCHING, for a permit: nobody else is in the way, but contenders of this

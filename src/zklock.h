@@ -231,6 +231,8 @@ typedef struct ZkLossNote
 	ZkLoss		by;
 	char		name[ZK_NAME_SIZE]; /* of its contender; maybe empty */
 	char		why[ZK_DETAIL_SIZE];	/* a sentence */
+	char		breaker[ZK_OWNER_SIZE]; /* who has broken it, in its own words;
+										 * empty if that is not known */
 } ZkLossNote;
 
 /* A lock as the caller names it, and the lock node that stands for it. */
@@ -570,6 +572,10 @@ extern void zklock_owner_fields(const char *data, int length, Datum *values,
 								bool *nulls);
 extern void zklock_owner_columns(const char *data, int length, Datum *values,
 								 bool *nulls);
+extern void zklock_owner_append(StringInfo buf, const Datum *values,
+								const bool *nulls);
+extern char *zklock_owner_describe(const char *data, int64 session_id, bool all);
+extern char *zklock_broken_sentence(const char *by, bool all);
 
 /* in job.c */
 extern bool zklock_job_begin(const ZkLockName *name, const ZkJobCall *call);

@@ -93,7 +93,7 @@ sub cannot_commit
 	return;
 }
 
-my $by_admin = qr/DETAIL: .*broken by \{.*"user":".*"application_name":"the administrator"/;
+my $by_admin = qr/DETAIL: .*broken by process \d+ of cluster .*user ".*", application "the administrator"/;
 
 # ---- zk_lock_break(): a holder that is there.  It has a second to give it up by
 # itself, which it does soon, unless the machine is busy.
@@ -114,7 +114,7 @@ foreach (1 .. 3)
 		0, 'S75: nothing was committed');
 	like(
 		slurp_file($node->logfile, $log),
-		qr/LOG: .*contender "$contender" of lock "$path" was broken by user .*\n.*DETAIL: .*"pid":${\$holder->pid},/,
+		qr/LOG: .*contender "$contender" of lock "$path" was broken by user .*\n.*DETAIL: .*It belonged to process ${\$holder->pid} of /,
 		'S75: the server log says who has broken whose');
 }
 cmp_ok(min(@took), '<', 0.9, 'S75: its owner has given it up by itself');

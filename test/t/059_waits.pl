@@ -107,10 +107,10 @@ blocked_by($second, [$first], 'the first blocks it');
 # ---- The lines in the log.
 
 ok($node->wait_for_log(
-		qr/process ${\$first->pid} still waiting for exclusive lock "$path" after .*\n.*DETAIL: .*waits for contender "$held" \(\{.*"pid":${\$stranger->pid},.*\}\); 1 must go first\. Position in the queue: 2\. First in the queue: "$held"\./),
+		qr/process ${\$first->pid} still waiting for exclusive lock "$path" after .*\n.*DETAIL: .*The lock is held by process ${\$stranger->pid} of cluster "other" .*1 must go first\. Position in queue: 2\. Contender ".*" waits for contender "$held"\./),
 	'log_lock_waits tells position and holder');
 ok($node->wait_for_log(
-		qr/process ${\$second->pid} still waiting for shared lock "$path" after .*\n.*DETAIL: .*waits for contender "$mine" .*; 2 must go first\. Position in the queue: 3\. First in the queue: "$held" \(\{.*"pid":${\$stranger->pid},.*\}\)\./),
+		qr/process ${\$second->pid} still waiting for shared lock "$path" after .*\n.*DETAIL: .*The lock is held by process ${\$stranger->pid} of cluster "other" .*2 must go first\. Position in queue: 3\. Contender ".*" waits for contender "$mine"\./),
 	'also when that is somebody else than the one watched');
 
 # ---- What follows a wait: another one, a grant.
@@ -254,7 +254,7 @@ sub cost_behind
 	unless ($short)
 	{
 		ok($node->wait_for_log(
-				qr/still waiting for exclusive lock "$here".*\n.*DETAIL: .*; $number must go first/),
+				qr/still waiting for exclusive lock "$here".*\n.*DETAIL: .*\. $number must go first/),
 			"a long wait behind $number");
 		wait_for_row($counting, 'position, ahead, holder_owner',
 			$number + 1 . "|$number|number 1");
