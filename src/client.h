@@ -294,6 +294,7 @@ typedef struct Contender
 	ZkTime		presumed_lost;
 	ZkTime		granted_at;
 	ZkTime		max_hold;		/* for how long it may be held; 0 for ever */
+	bool		overdue;		/* for longer, by a commit that is under way */
 	ZkTime		retry_at;		/* not before then; 0 if there is nothing to
 								 * try again */
 	ZkTime		watch_at;		/* not before then is its own znode watched */

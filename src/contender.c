@@ -80,6 +80,7 @@ zk_contender_begin(ZkClient *client, const DoorOrder *order)
 	c->no_wait = order->no_wait;
 	c->marking.delay = order->lock_delay;
 	c->max_hold = order->max_hold;
+	c->overdue = false;
 	c->marking.root_len = order->root_len;
 	c->next_member = order->next_member;
 	c->grouped = c->next_member != ZK_NO_SLOT;

@@ -430,6 +430,21 @@ zk_client_overtime(const ZkClient *client)
 	return atomic_load(&client->door.overtimes) > 0;
 }
 
+void
+zk_client_commit(ZkClient *client, bool under_way)
+{
+	Door	   *door = &client->door;
+
+	door_enter(door);
+	door->committing = under_way;
+	if (!under_way && door->overdue)
+	{
+		door->overdue = false;
+		wake_helper(door);
+	}
+	door_leave(door);
+}
+
 int
 zk_client_revocations(const ZkClient *client)
 {
@@ -648,6 +663,32 @@ zk_door_publish(Door *door, int index, const ZkContenderStatus *status,
 		zk_door_wake_backend(door);
 	if (lost)
 		zk_signal_loss();
+}
+
+/*
+ * A contender has been held for long enough: the backend does not see it as held from
+ * now on, and why (a sentence) it was lost.  Returns false while a commit is under
+ * way, which may have seen it held: then the helper is woken when that is over.
+ * Client threads.
+ */
+bool
+zk_door_end_hold(Door *door, int index, const char *why)
+{
+	ZkContenderStatus *status = &door->slots[index].status;
+	bool		ended;
+
+	pthread_mutex_lock(&door->lock);
+	ended = !door->committing;
+	if (!ended)
+		door->overdue = true;
+	else if (status->state == ZK_HELD)
+	{
+		status->state = ZK_LOST;
+		status->loss = ZK_LOST_OVERTIME;
+		snprintf(status->detail, sizeof(status->detail), "%s", why);
+	}
+	pthread_mutex_unlock(&door->lock);
+	return ended;
 }
 
 /*

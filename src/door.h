@@ -146,6 +146,10 @@ typedef struct Door
 	/* slots counted as lost; written under lock, read by a signal handler */
 	atomic_int	losses;
 	atomic_int	overtimes;
+
+	/* a commit is under way; a contender is to be given up when it is over */
+	bool		committing;
+	bool		overdue;
 	atomic_int	revocations;	/* of held contenders, ever; written under lock */
 
 	/* orders for the helper */
@@ -254,6 +258,7 @@ extern bool zk_door_init(Door *door, size_t engine_size, ZkError *error,
 						 char *detail);
 extern void zk_door_destroy(Door *door);
 extern void zk_door_wake_backend(Door *door);
+extern bool zk_door_end_hold(Door *door, int index, const char *why);
 extern void zk_door_publish(Door *door, int index,
 							const ZkContenderStatus *status, bool wake);
 extern void zk_door_publish_session(Door *door, const ZkSessionStatus *session);

@@ -388,6 +388,21 @@ hold_until(const Contender *c)
 }
 
 /*
+ * Give up a contender that has been held for long enough; but not under a commit,
+ * which is to have the lock to its end.
+ */
+static void
+end_hold(ZkClient *client, int slot)
+{
+	static const char why[] = "It was held for as long as was allowed.";
+
+	client->contenders[slot].overdue = !zk_door_end_hold(&client->door, slot,
+														 why);
+	if (!client->contenders[slot].overdue)
+		zk_contender_lose(client, slot, ZK_LOST_OVERTIME, why);
+}
+
+/*
  * Lose what can no longer be proved, or has been held for long enough.  To be called
  * on time, and before a connection is used that was regained.
  */
@@ -403,8 +418,7 @@ zk_lease_check(ZkClient *client)
 		if (!c->in_use || c->unwanted || c->state != ZK_HELD)
 			continue;
 		if (now >= hold_until(c))
-			zk_contender_lose(client, i, ZK_LOST_OVERTIME,
-							  "It was held for as long as was allowed.");
+			end_hold(client, i);
 		if (now < c->lease_end)
 			continue;
 		if (now >= c->presumed_lost || connection_was_lost(client, c) ||
@@ -432,7 +446,7 @@ contender_timer(const ZkClient *client, const Contender *c, bool can_renew)
 
 		if (judge < timer)
 			timer = judge;
-		if (hold_until(c) < timer)
+		if (!c->overdue && hold_until(c) < timer)
 			timer = hold_until(c);
 	}
 	if (client->connected && c->retry_at != 0 && c->retry_at < timer &&

@@ -49,6 +49,23 @@ static uintptr_t first_registration = 1;
 static uintptr_t last_registration = 0;
 
 /*
+ * Have no lock given up, while a commit goes on, because a job has run for too long:
+ * the guard would have seen it held.  To be called before the guard looks.  Takes no
+ * memory and cannot fail.
+ */
+static void
+keep_locks(bool keep)
+{
+	static bool kept = false;
+
+	if (keep == kept)
+		return;
+	kept = keep;
+	if (zklock_client != NULL)
+		zk_client_commit(zklock_client, keep);
+}
+
+/*
  * May the transaction commit?  Throws ZKL01 if it is doomed, or a lock was lost.
  * Waits for a proof of all locks if the lease of one has run out, or the setting
  * asks for it.
@@ -94,6 +111,7 @@ warn_of_losses(void)
 static void
 guard_commit(void)
 {
+	keep_locks(zklock_lock_total() > 0);
 	if (zklock_commit_guard != ZK_GUARD_OFF)
 	{
 		if (!zklock_verdict_effective() && !zklock_verdict_harmless())
@@ -224,6 +242,8 @@ xact_callback(XactEvent event, void *arg)
 	zklock_committing = false;
 	if (proc_exit_inprogress)
 		return;
+	if (event != XACT_EVENT_COMMIT)
+		keep_locks(false);
 	switch (event)
 	{
 		case XACT_EVENT_PRE_PREPARE:
@@ -314,6 +334,7 @@ release_callback(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 			zklock_locks_drop_levels(1);
 			renew_notes();
 			zklock_verdict_reset();
+			keep_locks(false);
 			break;
 		case ENDING_OTHERWISE:
 			zklock_locks_drop_levels(1);

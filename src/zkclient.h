@@ -637,6 +637,13 @@ extern bool zk_client_lost_any(const ZkClient *client);
 extern bool zk_client_overtime(const ZkClient *client);
 
 /*
+ * A commit that relies on the contenders is under way, or is over.  Meanwhile none is
+ * given up because it has been held for long enough.  To be said before they are
+ * looked at.
+ */
+extern void zk_client_commit(ZkClient *client, bool under_way);
+
+/*
  * A number that changes when the owner of a held contender is asked for it
  * (ZkContenderStatus.revoked).  Takes no lock.
  */

@@ -7,6 +7,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes;
 use ZkEnsemble;
 use ZkPsql;
 
@@ -87,6 +88,39 @@ foreach my $max ('0', '-1 s')
 	$session->ask("SELECT zk_job_begin('/quick', $due, max_runtime => '$max')");
 	is($session->sqlstate, '22023', "but not take $max");
 }
+
+# ---- The time runs out under a commit that the guard has let pass.
+
+my $rival = ZkPsql->new($primary, synchronous_commit => 'local');
+$session->ask('BEGIN');
+is($session->ask("SELECT zk_job_begin_xact('/commit', $due, max_runtime => '1 s')"),
+	't', 'a run is begun that may take a second');
+$rival->ask("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+$rival->ask('SELECT pg_reload_conf()');
+wait_for(sub { $session->ask('SHOW synchronous_standby_names', 'quiet') eq 'nobody' },
+	'commits to wait for a standby');
+$session->send('COMMIT');
+wait_for(
+	sub {
+		$rival->ask("SELECT wait_event FROM pg_stat_activity WHERE pid = ${\$session->pid}",
+			'quiet') eq 'SyncRep';
+	},
+	'the commit to wait');
+my $committing = Time::HiRes::time();
+$rival->send("SELECT zk_job_begin_xact('/commit', $due, '60 s')");
+$ensemble->wait_for_queue('/commit', 2);
+wait_for(sub { Time::HiRes::time() > $committing + 2 }, 'the time to be up');
+is(scalar($ensemble->queue('/commit')),
+	2, 'S277: the lock is kept, and waited for, while the commit goes on');
+$primary->safe_psql('postgres', 'ALTER SYSTEM RESET synchronous_standby_names');
+$primary->reload;
+$session->answer;
+is($session->errors, '', 'S277: the commit succeeds');
+is($rival->answer, 'f', 'S277: so the run is done');
+is($session->ask("SELECT zk_job_begin('/commit', $next, max_runtime => '100 years')"),
+	't', 'and the next one can be begun');
+is($session->ask("SELECT zk_job_end('/commit')"), 't', 'and ended');
+$rival->quit;
 
 # ---- A standby that is behind does not know what is done.
 
