@@ -311,6 +311,24 @@ find_unreplayed(LockCall *call, ZkTime now, ZkTime *until)
 }
 
 /*
+ * Does each contender know its place by now?  Before that one of them may yet turn out
+ * to be of another kind than those ahead of it, which is an error whatever the
+ * others wait for.
+ */
+static bool
+all_placed(const LockCall *call)
+{
+	for (int i = 0; i < call->wait_count; i++)
+	{
+		const LockWait *wait = &call->waits[i];
+
+		if (wait->status.state != ZK_HELD && !zklock_wait_behind(wait))
+			return false;
+	}
+	return true;
+}
+
+/*
  * Wait until all contenders are granted: true; or until it is certain that
  * somebody else holds one of the locks when time is up: false.  With hand-over a
  * lock counts as somebody else's until what that one has committed is here, and so
@@ -345,7 +363,8 @@ wait_for_grants(LockCall *call)
 
 		behind = call->replaying != NULL ||
 			(zklock_wait_behind(wait) && call->link.down_since == 0);
-		if (behind && (call->try_once || now >= call->deadline))
+		if (behind && (now >= call->deadline ||
+					   (call->try_once && all_placed(call))))
 			return false;
 		if (now >= call->deadline)
 			zklock_link_report(&call->link, zklock_wait_failure(call), wait->lock->path);
