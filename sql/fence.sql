@@ -318,6 +318,19 @@ INSERT INTO zk_regress_guarded VALUES (1);
 COMMIT;
 DROP TABLE zk_regress_guarded;
 
+-- nor is one to the table, if only the partition has the trigger; but to truncate it is
+CREATE TABLE zk_regress_guarded (n integer) PARTITION BY LIST (n);
+CREATE TABLE zk_regress_guarded_1 PARTITION OF zk_regress_guarded FOR VALUES IN (1);
+CREATE TRIGGER fence
+BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON zk_regress_guarded_1
+FOR EACH STATEMENT EXECUTE FUNCTION zk_lock_fence_trigger('/1');
+SELECT pg_temp.try('INSERT INTO zk_regress_guarded_1 VALUES (1)');
+SELECT pg_temp.try('INSERT INTO zk_regress_guarded VALUES (1)');
+SELECT pg_temp.try('UPDATE zk_regress_guarded SET n = 1');
+SELECT pg_temp.try('DELETE FROM zk_regress_guarded');
+SELECT pg_temp.try('TRUNCATE zk_regress_guarded');
+DROP TABLE zk_regress_guarded;
+
 -- a temporary table, which a read-only transaction may write to, but not fence
 CREATE TEMP TABLE guarded (n integer);
 CREATE TRIGGER fence
