@@ -63,8 +63,13 @@
  *				before the proof was sent
  *	 BY_SENDING	... by one that was sent so much before, and answered before the
  *				proof was, a mistake that heard.c has made
- *	 CHAIN		... by one of a chain of three operations, a rule that zklock
- *				does not have
+ *	 CHAIN		the lease ends, too, HORIZON units after the leader must have heard of
+ *				the session by the first of a chain of three operations that all went
+ *				by way of it: the second was sent RIPE units after the first was
+ *				answered, and the third, which is the proof, when the second was.
+ *				This is what heard.c does; HEARD and BY_SENDING it did before
+ *	 SHORTER	with CHAIN and GAP: a connection that is made again may have so short
+ *				a timeout
  *
  * The property to check, one at a time:
  *
@@ -77,7 +82,9 @@
  *						transaction ends; 3, A holds for more than 2 T
  *
  * And a mistake that can be made: FROM_RECEIPT, BY_PING, BY_EVENT,
- * UNPROVED_GRANT, CLOCK_STOPS, HASTY_CLOSE.
+ * UNPROVED_GRANT, CLOCK_STOPS, HASTY_CLOSE; with CHAIN, BY_READS (what a follower
+ * answers by itself is taken for an operation of the chain), and with SHORTER, NO_CUT
+ * (leases stay as long as they were).
  */
 
 #ifndef T
@@ -99,8 +106,8 @@
 #define MAX_TOLD	((11 * T) / 12)
 #define MIN_RIPE	(T / 4)
 #else
-#define MAX_TOLD	T
-#define MIN_RIPE	FLUSH
+#define MAX_TOLD	((11 * T) / 12)
+#define MIN_RIPE	((T + 3) / 4)
 #endif
 #ifndef RIPE
 #define RIPE MIN_RIPE
@@ -121,6 +128,16 @@
  */
 bool session = true;			/* the leader has not expired it */
 byte life = T;					/* units until it may */
+#ifdef SHORTER
+byte granted = T;				/* the timeout that was negotiated */
+#define TIMEOUT		granted
+#define LEASE_NOW	(granted == T -> LEASE : (2 * SHORTER) / 3)
+#define HORIZON_NOW	(granted == T -> HORIZON : (11 * SHORTER) / 12)
+#else
+#define TIMEOUT		T
+#define LEASE_NOW	LEASE
+#define HORIZON_NOW	HORIZON
+#endif
 bool contender;					/* A's exists */
 bool created;					/* ... or did: B is behind it */
 bool before;					/* a contender ahead of A's exists */
@@ -237,7 +254,7 @@ inline check()
 inline touch()
 {
 	if
-	:: session -> life = T
+	:: session -> life = TIMEOUT
 	:: else
 	fi
 }
@@ -367,10 +384,12 @@ inline send(which)
 	op = which;
 	printf("A: sends: %e\n", op);
 	op_at = TO_SERVER;
-	op_left = LEASE;
+	op_left = LEASE_NOW;
 #ifdef CHAIN
 	if
-	:: HORIZON - ground < LEASE -> op_left = HORIZON - ground
+	:: ground >= HORIZON_NOW -> op_left = 0
+	:: ground < HORIZON_NOW && HORIZON_NOW - ground < op_left ->
+		op_left = HORIZON_NOW - ground
 	:: else
 	fi;
 #endif
@@ -504,6 +523,23 @@ inline give_up()
 	fi
 }
 
+/* zk_contender_cut_lease(); what is on its way will be dated by the new connection */
+inline cut_leases()
+{
+#ifdef SHORTER
+	if
+	:: lease > (2 * SHORTER) / 3 -> lease = (2 * SHORTER) / 3
+	:: else
+	fi;
+	if
+	:: op_left > (2 * SHORTER) / 3 -> op_left = (2 * SHORTER) / 3
+	:: else
+	fi
+#else
+	skip
+#endif
+}
+
 #define QUIET		(op_at == NOWHERE && linked)
 
 /* The leader would not answer in a session that has expired; others may. */
@@ -534,6 +570,16 @@ end:
 	:: d_step { MAY_PING ->
 		printf("A: a ping, answered by the server\n");
 		hear();
+#ifdef BY_READS
+		if
+		:: link_age != NONE && link_ripe == RIPE ->
+			stand_on_link();
+			link_age = 0;
+			link_ripe = 0
+		:: link_age == NONE -> link_age = 0; link_ripe = 0
+		:: else
+		fi;
+#endif
 #ifdef GAP
 		silence = 0;
 #endif
@@ -642,9 +688,19 @@ end:
 #ifdef KEEPS_ACCOUNT
 		ground = 0;
 #endif
-#ifdef HEARD
+#if defined(HEARD) || defined(CHAIN)
 		link_age = NONE;
 		link_ripe = 0;
+#endif
+#ifdef SHORTER
+		if
+		:: granted = SHORTER;
+			printf("A: has a shorter timeout\n");
+#ifndef NO_CUT
+			cut_leases()
+#endif
+		:: skip
+		fi;
 #endif
 		touch() }
 #endif
