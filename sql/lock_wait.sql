@@ -31,7 +31,7 @@ ROLLBACK;
 SELECT 1 AS one\; CALL zk_lock_wait('/a');
 
 -- S280: not in a function, nor in a procedure that must not commit
-CREATE FUNCTION pg_temp.wait_in_function() RETURNS boolean AS $$
+CREATE FUNCTION wait_in_function() RETURNS boolean AS $$
 DECLARE
 	got boolean;
 BEGIN
@@ -39,7 +39,8 @@ BEGIN
 	RETURN got;
 END
 $$ LANGUAGE plpgsql;
-SELECT pg_temp.wait_in_function();
+SELECT wait_in_function();
+DROP FUNCTION wait_in_function();
 CREATE PROCEDURE wait_as_definer() AS $$
 DECLARE
 	got boolean;
