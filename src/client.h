@@ -479,6 +479,8 @@ struct ZkClient
 								 * though nothing is asked for; 0 for never */
 	ZkTime		gave_up;		/* when the connection attempt that was given up
 								 * last had begun */
+	ZkTime		unneeded_since; /* nothing is asked for while there is no
+								 * connection; 0 if something is */
 	int			given_up;		/* attempts given up since there was a connection */
 	int			silences;		/* connections given up since an answer of the leader */
 	ZkTime		looked_at;		/* when the helper looked for silence last */
@@ -797,6 +799,7 @@ extern void zk_patience_check(ZkClient *client);
 extern void zk_connect_begin(ZkClient *client, ZkTime until);
 extern bool zk_connect_wanted(const ZkClient *client);
 extern bool zk_session_beginning(ZkClient *client);
+extern bool zk_session_awaited(ZkClient *client, ZkTime now);
 
 /* in zkio.c: why there is no connection */
 #define ZK_NOT_ZOOKEEPER \

@@ -28,6 +28,9 @@
  */
 #include "client.h"
 
+/* How long a session may take to begin that nobody asks for any more. */
+#define UNNEEDED_TIME				ZK_MS(250)
+
 /* What a server has at least to answer a new connection, in any case. */
 #define MIN_HANDSHAKE				ZK_MS(250)
 
@@ -246,4 +249,18 @@ zk_session_beginning(ZkClient *client)
 		return true;
 	zk_log_last_error(complaint);
 	return state == ZOO_NOTCONNECTED_STATE && complaint[0] == '\0';
+}
+
+/*
+ * There is no connection, and nothing is asked for any more, as after a cancel.  Is a
+ * session that is just beginning waited for even so, for the same reason?  For a moment;
+ * and as long as zk_farewell_goes_on() says if the client is to end.
+ */
+bool
+zk_session_awaited(ZkClient *client, ZkTime now)
+{
+	if (client->unneeded_since == 0)
+		client->unneeded_since = now;
+	return client->leaving ||
+		(now < client->unneeded_since + UNNEEDED_TIME && zk_session_beginning(client));
 }

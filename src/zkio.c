@@ -443,9 +443,11 @@ must_close(ZkClient *client)
 			session_over(client, false);
 		return true;
 	}
+	if (needed || client->connected)
+		client->unneeded_since = 0;
 	if (client->connected)
 		return client->close_wanted && !wanted;
-	if (!needed)
+	if (!needed && !zk_session_awaited(client, now))
 	{
 		/* nothing to come back for: do not go on knocking */
 		session_over(client, false);

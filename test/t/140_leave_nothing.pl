@@ -239,7 +239,8 @@ my %ends = (
 		q{SELECT count(*) FROM zk_lock_tree()}
 	],
 	'a cancelled acquisition' => [
-		$cancelled, q{SET statement_timeout = '60ms'}, $acquire =~ s/60/3000/r
+		$cancelled, q{SELECT zk_lock_acquire('/end/#/0')},
+		q{SET statement_timeout = '60ms'}, $acquire =~ s/60/3000/r
 	],
 	'pg_terminate_backend' => [ $terminated, 'BEGIN', $acquire_xact, 'COMMIT', $terminate ],
 	'pg_terminate_backend in a transaction' =>
@@ -251,8 +252,32 @@ foreach my $end (sort keys %ends)
 	nothing_is_left("S251: $end", sub { run_psql('', @statements); });
 	is(errors(), $errors, 'S251: and nothing but that has happened');
 }
-nothing_is_left('S251: a session ahead of the first lock',
-	sub { run_psql('-c zklock.preconnect=on', 'SELECT 1') });
+
+# A session that is just beginning is waited for, for a quarter of a second.  Should the
+# machine be too slow for that once, it is tried again.
+sub no_session_is_left
+{
+	my ($what, $start) = @_;
+	my $left;
+	foreach (1 .. 4)
+	{
+		my @psql = map { $start->($_) } 1 .. 20;
+		$_->{run}->finish foreach @psql;
+		(undef, $left) = left_behind($what);
+		last if $left == 0;
+	}
+	is($left, 0, "$what: no session is left");
+	return;
+}
+
+no_session_is_left('S251: a session ahead of the first lock',
+	sub { return start_psql('-c zklock.preconnect=on', 'SELECT 1') });
+no_session_is_left(
+	'S251: a cancel while the first connection is made',
+	sub {
+		my ($milliseconds) = @_;
+		return start_psql("-c statement_timeout=${milliseconds}ms", $acquire);
+	});
 nothing_is_left(
 	'S251: idle_session_timeout',
 	sub {
