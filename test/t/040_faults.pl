@@ -19,7 +19,7 @@ my $ensemble = ZkEnsemble->new('main', maxSessionTimeout => 20000);
 my $zk = $ensemble->zk;
 my $proxy = $ensemble->proxy;
 my $node = zk_cluster('far', $proxy,
-	settings => { 'zklock.session_timeout' => '12s' });
+	settings => { 'zklock.session_timeout' => '20s' });
 my $near_node = zk_cluster('near', $ensemble);
 
 my $far = ZkPsql->new($node);
@@ -115,7 +115,7 @@ foreach my $end ('pass', 'cut')
 	$proxy->pass;
 }
 $proxy->trap('hold_reply', 'create2',
-	sub { $far->send("SELECT zk_lock_acquire('/create/timeout', '2 s')") });
+	sub { $far->send("SELECT zk_lock_acquire('/create/timeout', '1 s')") });
 $far->answer;
 is($far->sqlstate, '08006', 'S40: without an answer a timeout is an error');
 is(scalar($ensemble->queue('/create/timeout')),
