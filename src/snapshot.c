@@ -9,14 +9,17 @@
  * do without: its CALL is a utility statement, and whatever a snapshot was set
  * for it is not needed any more once its arguments are evaluated.
  *
- * What is given up here is what COMMIT in a procedure gives up (SPI_commit()),
- * but for the transaction: that goes on, with what it holds.  Only at top
- * level, under an isolation level at which a transaction keeps one snapshot to
- * its end, the transaction is committed and another one begins.  It has done
- * nothing.
+ * At top level, the transaction has done nothing but evaluate the arguments.  It is
+ * committed, and the wait is another one's, which never has a snapshot.  That
+ * matters: who has found a transaction with a snapshot, as CREATE INDEX CONCURRENTLY
+ * does, waits for the end of the transaction, even if the snapshot goes before.
  *
- * A look into a catalog during the wait takes a snapshot of its own kind, which
- * is dropped before the backend sleeps (doorbell.c).
+ * Within a procedure the transaction goes on, with what it holds, and only the
+ * snapshots are given up that COMMIT gives up there (SPI_commit()).
+ *
+ * A look into a catalog during the wait would take a snapshot of its own kind, which
+ * is dropped before the backend sleeps (doorbell.c).  What is looked for as a rule
+ * is in the caches by then.
  *
  * IDENTIFICATION
  *	  src/snapshot.c
@@ -49,15 +52,42 @@ refuse(const char *detail)
 }
 
 /*
+ * Does the transaction hold locks, which its commit would release?  At top level it
+ * can only if the client has sent several statements in a pipeline.
+ */
+static bool
+transaction_holds_locks(void)
+{
+	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+		 lock = zklock_lock_next(lock))
+		if (lock->level_count > 0)
+			return true;
+	return false;
+}
+
+/*
  * Commit the transaction, which is that of a statement at top level, and begin
- * another one.  Throws what a commit throws.
+ * another one.  There is nothing for the commit guard to veto, and a lost lock may
+ * be the one that is to be acquired again.  Throws what a commit throws.
  */
 static void
 begin_another_transaction(void)
 {
+	int			guard = zklock_commit_guard;
+
+	pfree(zklock_owner_data()); /* its look-ups are made here */
 	(void) SPI_connect_ext(SPI_OPT_NONATOMIC);
-	SPI_commit();
-	SPI_start_transaction();	/* of use before 14.3 */
+	zklock_commit_guard = ZK_GUARD_OFF;
+	PG_TRY();
+	{
+		SPI_commit();
+		SPI_start_transaction();	/* of use before 14.3 */
+	}
+	PG_FINALLY();
+	{
+		zklock_commit_guard = guard;
+	}
+	PG_END_TRY();
 	(void) SPI_finish();
 }
 
@@ -79,8 +109,7 @@ drop_portal_snapshots(void)
 /*
  * For a procedure, whose fcinfo->context this is, that is about to wait: give up
  * every snapshot.  To be called with arguments evaluated and detoasted; memory
- * of the caller's context stays, and so does the transaction, except as said
- * above.  Throws 25001 if that cannot be done: in a transaction block or a
+ * of the caller's context stays, and so does the transaction within a procedure.  Throws 25001 if that cannot be done: in a transaction block or a
  * function, in a transaction that has written, or if something else needs a
  * snapshot (an open cursor, or the isolation level); else what a commit throws.
  */
@@ -94,7 +123,7 @@ zklock_snapshot_give_up(Node *context)
 		refuse("The call is inside a transaction block, a function, or a block with an EXCEPTION clause.");
 	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
 		refuse("The transaction has written something.");
-	if (IsolationUsesXactSnapshot() && !SPI_inside_nonatomic_context())
+	if (!SPI_inside_nonatomic_context() && !transaction_holds_locks())
 		begin_another_transaction();
 	else
 		drop_portal_snapshots();
