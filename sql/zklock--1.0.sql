@@ -236,8 +236,8 @@ COMMENT ON COLUMN zk_job_runs.host IS 'the host of that server';
 -- The rows tell whether the work is done that is in the dump, too.
 SELECT pg_extension_config_dump('zk_job_runs', '');
 
--- It says who has run what, and where.
-GRANT SELECT ON zk_job_runs TO pg_monitor;
+-- Like the fences: who owns the database, but not the extension, can dump them.
+GRANT SELECT ON zk_job_runs TO PUBLIC;
 
 CREATE FUNCTION zk_job_begin(path text, fire_time timestamptz,
 	timeout interval DEFAULT NULL, max_runtime interval DEFAULT NULL)
@@ -298,9 +298,6 @@ BEGIN ATOMIC
 	LIMIT zk_job_history."limit";
 END;
 
-REVOKE ALL ON FUNCTION zk_job_history(text, integer) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION zk_job_history(text, integer) TO pg_monitor;
-
 COMMENT ON FUNCTION zk_job_history(text, integer) IS
 'the runs of a job in this database, the latest fire time first, and what became of them.
 path: the job; limit: how many rows at most, null for all. Columns: as in zk_job_runs';
@@ -318,9 +315,6 @@ BEGIN ATOMIC
 			AND r.outcome = 'done'), true)
 	LIMIT zk_job_missed."limit";
 END;
-
-REVOKE ALL ON FUNCTION zk_job_missed(text, timestamptz, interval, integer) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION zk_job_missed(text, timestamptz, interval, integer) TO pg_monitor;
 
 COMMENT ON FUNCTION zk_job_missed(text, timestamptz, interval, integer) IS
 'the fire times of a job, from one on in equal steps until now, that no run in this database has ended.

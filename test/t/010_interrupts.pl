@@ -356,6 +356,13 @@ check_timeout(
 check_timeout('S62: frozen: acquire',
 	$ask{acquire} =~ s/%s/timeout/r,
 	'lock_timeout', '55P03');
+
+# A release waits only as long as there is a connection, and a server that has been
+# silent for some time was given up by now.
+$ensemble->resume;
+like($waiter->ask("SELECT zk_lock_verify('/frozen/held')"),
+	qr/^\d+$/, 'S62: what was held before the ensemble stopped still is');
+$ensemble->pause;
 send_timed($waiter, $ask{release});
 wait_for(\&waits, 'the release to wait');
 my ($start) = split /\|/,
