@@ -14,6 +14,7 @@
 #ifndef ZKLOCK_COMPAT_H
 #define ZKLOCK_COMPAT_H
 
+#include "access/xact.h"
 #include "common/jsonapi.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -62,6 +63,14 @@
  */
 #if PG_VERSION_NUM < 170000
 #define WaitEventExtensionNew(name)		((void) (name), PG_WAIT_EXTENSION)
+#endif
+
+/*
+ * 15.2, and minor releases of the same time: a transaction knows that statements of a
+ * pipeline went before.
+ */
+#ifndef XACT_FLAGS_PIPELINING
+#define XACT_FLAGS_PIPELINING	0
 #endif
 
 /*

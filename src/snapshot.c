@@ -52,20 +52,6 @@ refuse(const char *detail)
 }
 
 /*
- * Does the transaction hold locks, which its commit would release?  At top level it
- * can only if the client has sent several statements in a pipeline.
- */
-static bool
-transaction_holds_locks(void)
-{
-	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
-		 lock = zklock_lock_next(lock))
-		if (lock->level_count > 0)
-			return true;
-	return false;
-}
-
-/*
  * Commit the transaction, which is that of a statement at top level, and begin
  * another one.  There is nothing for the commit guard to veto, and a lost lock may
  * be the one that is to be acquired again.  Throws what a commit throws.
@@ -93,37 +79,44 @@ begin_another_transaction(void)
 
 /*
  * Give up the snapshots that were set for the statement that runs, and for
- * procedures around it.
+ * procedures around it.  A background worker may have no portal.
  */
 static void
 drop_portal_snapshots(void)
 {
 	ForgetPortalSnapshots();
-	if (ActivePortal->holdSnapshot != NULL)
+	if (ActivePortal != NULL && ActivePortal->holdSnapshot != NULL)
+	{
 		UnregisterSnapshotFromOwner(ActivePortal->holdSnapshot,
 									ActivePortal->resowner);
-	ActivePortal->holdSnapshot = NULL;
+		ActivePortal->holdSnapshot = NULL;
+	}
 	InvalidateCatalogSnapshot();
 }
 
 /*
  * For a procedure, whose fcinfo->context this is, that is about to wait: give up
  * every snapshot.  To be called with arguments evaluated and detoasted; memory
- * of the caller's context stays, and so does the transaction within a procedure.  Throws 25001 if that cannot be done: in a transaction block or a
- * function, in a transaction that has written, or if something else needs a
- * snapshot (an open cursor, or the isolation level); else what a commit throws.
+ * of the caller's context stays, and so does the transaction within a procedure.
+ * Throws 25001 if that cannot be done: in a transaction block or a function, behind
+ * another statement of a pipeline, in a transaction that has written, or if something
+ * else needs a snapshot (an open cursor, or the isolation level); else what a commit
+ * throws.
  */
 void
 zklock_snapshot_give_up(Node *context)
 {
 	MemoryContext caller = CurrentMemoryContext;
+	bool		top_level = !SPI_inside_nonatomic_context();
 
 	if (context == NULL || !IsA(context, CallContext) ||
 		castNode(CallContext, context)->atomic)
 		refuse("The call is inside a transaction block, a function, or a block with an EXCEPTION clause.");
 	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
 		refuse("The transaction has written something.");
-	if (!SPI_inside_nonatomic_context() && !transaction_holds_locks())
+	if (top_level && (MyXactFlags & XACT_FLAGS_PIPELINING) != 0)
+		refuse("The call follows another statement in a pipeline, which is of the same transaction.");
+	if (top_level)
 		begin_another_transaction();
 	else
 		drop_portal_snapshots();

@@ -1,6 +1,6 @@
 # CALL zk_lock_wait() holds no snapshot while it waits: what that is good for on a
 # primary and on a standby, and that such a wait is otherwise like any other (S283 to
-# S287).
+# S287, S350).
 
 use strict;
 use warnings;
@@ -200,5 +200,35 @@ $loser->ask("CALL zk_lock_wait('/else', '20 s')");
 is($loser->sqlstate, 'ZKL01', 'S287: no call for another lock commits');
 $loser->ask('SELECT zk_lock_release_all()');
 $loser->quit;
+
+# ---- A pipeline is one transaction: the wait must not end it.
+
+$primary->safe_psql('postgres', 'CREATE TABLE notes (note text)');
+
+sub pipeline
+{
+	my ($how, $status, $stderr, @statements) = @_;
+	$primary->pgbench(
+		'--client 1 --transactions 1 --protocol extended --no-vacuum', $status, [qr//],
+		[$stderr], "S350: $how", {
+			"160_$how" =~ tr/ ,/_/r =>
+			  join("\n", '\startpipeline', map({ "$_;" } @statements), '\endpipeline')
+		});
+	return;
+}
+
+foreach my $level ('read committed', 'repeatable read')
+{
+	$primary->safe_psql('postgres', 'TRUNCATE notes');
+	local $ENV{PGOPTIONS} = '-c default_transaction_isolation=' . ($level =~ s/ /\\ /r);
+	pipeline("a CALL behind another statement, $level", 2,
+		qr/cannot wait for a lock without a snapshot here.*in a pipeline/s,
+		'SELECT zk_lock_acquire_xact(\'/before\')', "CALL zk_lock_wait('/behind')",
+		"INSERT INTO notes VALUES ('behind')");
+	pipeline("a CALL in front, $level", 0, qr//,
+		"CALL zk_lock_wait('/first')", "INSERT INTO notes VALUES ('first')");
+	is($primary->safe_psql('postgres', 'SELECT note FROM notes'),
+		'first', "S350: $level: one commits and one does not");
+}
 
 done_testing();
