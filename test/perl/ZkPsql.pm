@@ -199,6 +199,12 @@ same way.
 
 =item $session->wait_until_lost($path)
 
+=item $session->wait_until_busy($observer, $condition)
+
+Until the statement that was sent runs, and fulfils a condition on its row of
+pg_stat_activity, if there is one.  The session $observer looks.  What is to happen
+to a statement that runs must not come before it, as it can after send() alone.
+
 =cut
 
 sub wait_until_reconnected
@@ -226,6 +232,20 @@ sub wait_until_lost
 {
 	my ($self, $path) = @_;
 	wait_for(sub { $self->lock_state($path) eq 'lost' }, "$path to be lost");
+	return;
+}
+
+sub wait_until_busy
+{
+	my ($self, $observer, $condition) = @_;
+	my $row = "pid = $self->{pid} AND state = 'active'"
+	  . (defined $condition ? " AND $condition" : '');
+	wait_for(
+		sub {
+			return $observer->ask("SELECT count(*) FROM pg_stat_activity WHERE $row",
+				'quiet');
+		},
+		'the statement to run');
 	return;
 }
 

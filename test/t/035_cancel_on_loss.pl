@@ -73,21 +73,6 @@ sub is_cancelled
 	return;
 }
 
-# Wait until the holder's backend executes this, and is at it.
-sub wait_until_busy
-{
-	my ($condition) = @_;
-	wait_for(
-		sub {
-			return $observer->ask(
-				'SELECT count(*) FROM pg_stat_activity'
-				  . " WHERE pid = ${\$holder->pid} AND state = 'active'"
-				  . ($condition ? " AND $condition" : ''), 'quiet');
-		},
-		'the holder to be busy');
-	return;
-}
-
 # ---- Whatever it is that runs.
 
 $other->ask('BEGIN');
@@ -114,7 +99,7 @@ foreach my $what (sort keys %busy)
 	my $path = '/busy/' . ($what =~ tr/a-zA-Z/_/cr);
 	begin_work($path);
 	$holder->send($busy{$what});
-	wait_until_busy();
+	$holder->wait_until_busy($observer);
 	expire();
 	$holder->answer;
 	is_cancelled($path, "$what, expired");
@@ -126,7 +111,7 @@ foreach my $what (sort keys %busy)
 $holder->ask("SELECT zk_lock_acquire('/busy/vacuum')");
 $holder->ask('SET vacuum_cost_delay = 100; SET vacuum_cost_limit = 1');
 $holder->send('VACUUM (DISABLE_PAGE_SKIPPING) rows');
-wait_until_busy("query LIKE 'VACUUM%'");
+$holder->wait_until_busy($observer, "query LIKE 'VACUUM%'");
 $proxy->freeze;
 $holder->answer;
 $proxy->pass;
@@ -136,7 +121,7 @@ $holder->ask('SELECT zk_lock_release_all()');
 # How long after the loss?  The error says when that was.
 begin_work('/late');
 $holder->send('SELECT pg_sleep(300)');
-wait_until_busy("wait_event = 'PgSleep'");
+$holder->wait_until_busy($observer, "wait_event = 'PgSleep'");
 $proxy->freeze;
 $holder->answer;
 my $after = $observer->ask('SELECT clock_timestamp()');
@@ -153,7 +138,7 @@ cmp_ok($late, '<', 5, 'cancelled right after the loss');
 
 begin_work('/report', "SET zklock.on_lock_loss = 'report'");
 $holder->send('SELECT count(*) FROM generate_series(1, 3), pg_sleep(4)');
-wait_until_busy("wait_event = 'PgSleep'");
+$holder->wait_until_busy($observer, "wait_event = 'PgSleep'");
 expire();
 is($holder->answer, 3, 'report: the statement goes on');
 wait_for(
@@ -193,7 +178,7 @@ is($holder->sqlstate, 'ZKL01', 'but the commit fails');
 # A cancel by the user stays one.
 begin_work('/user');
 $holder->send('SELECT pg_sleep(300)');
-wait_until_busy("wait_event = 'PgSleep'");
+$holder->wait_until_busy($observer, "wait_event = 'PgSleep'");
 kill 'INT', $holder->pid;
 $holder->answer;
 is($holder->sqlstate, '57014', "a user's cancel is a user's cancel");

@@ -124,6 +124,7 @@ cmp_ok(min(@took), '<', 0.9, 'S75: its owner has given it up by itself');
 	my ($path, $contender) = held($holder, '_xact');
 	$holder->ask("SET LOCAL zklock.on_lock_loss = 'cancel'");
 	$holder->send('SELECT pg_sleep(300)');
+	$holder->wait_until_busy($admin, "wait_event = 'PgSleep'");
 	is(break_it($path, $contender), 't', 'S75: the contender of a busy one is broken');
 	$holder->answer;
 	is($holder->sqlstate, 'ZKL01', 'S75: it is cancelled');
@@ -308,6 +309,7 @@ foreach my $fault ('cut_before_request', 'cut_after_request')
 	my ($path, $contender) = held($holder, '_xact');
 	$holder->ask("SET LOCAL zklock.on_lock_loss = 'cancel'");
 	$holder->send('SELECT pg_sleep(300)');
+	$holder->wait_until_busy($admin, "wait_event = 'PgSleep'");
 	my $begin = time;
 	$zk->delete("/zklock$path/$contender");
 	$holder->answer;
