@@ -87,6 +87,21 @@ zk_contender_begin(ZkClient *client, const DoorOrder *order)
 }
 
 /*
+ * Add the token to what the exclusive contender says about its owner, which the shared
+ * one is to say in its place.  That holds the lock under the same token, as those who
+ * wait behind it have later ones; but its own czxid is later still.
+ */
+static void
+add_token(Contender *c)
+{
+	int			len = c->owner_len - 1;
+
+	if (len > 0 && c->owner[len] == '}')
+		c->owner_len = len + snprintf(c->owner + len, ZK_TOKEN_ROOM,
+									  ZK_TOKEN_MEMBER, c->token);
+}
+
+/*
  * The backend wants a held exclusive lock turned into a shared one: likewise.
  */
 void
@@ -98,6 +113,7 @@ zk_contender_begin_downgrade(ZkClient *client, const DoorOrder *order)
 
 	c->partner = order->partner;
 	from->successor = (uint16_t) order->slot;
+	add_token(from);
 	zk_record_move(c, from);
 	c->marking.delay = from->marking.delay;
 	c->marking.root_len = from->marking.root_len;

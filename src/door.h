@@ -14,12 +14,20 @@
 #ifndef ZKLOCK_DOOR_H
 #define ZKLOCK_DOOR_H
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "array.h"
 #include "record.h"
 #include "zkclient.h"
+
+/*
+ * How the data of a contender ends, in place of a brace, that has taken the place of
+ * an exclusive one, and so much room it takes.
+ */
+#define ZK_TOKEN_MEMBER		",\"token\":%" PRId64 "}"
+#define ZK_TOKEN_ROOM		sizeof(",\"token\":9223372036854775807}")
 
 /* What the backend wants of a slot; later ones overrule earlier ones. */
 typedef enum ZkOrder
@@ -84,7 +92,8 @@ typedef struct DoorSlot
 	int			permits;		/* for ZK_PERMIT */
 	char	   *node;			/* malloc'd by the backend, freed by the helper
 								 * when the slot is */
-	char	   *owner;			/* likewise; NULL once taken */
+	char	   *owner;			/* likewise; NULL once taken.  With room for
+								 * ZK_TOKEN_MEMBER */
 	int			owner_len;
 	RecordRoom *room;			/* likewise malloc'd and freed; NULL without a
 								 * record */

@@ -455,6 +455,22 @@ foreign_text(const char *data, int length)
 }
 
 /*
+ * Under which token does, or will, the contender's owner hold the lock?  That is its
+ * czxid, unless it has taken the place of an exclusive one, whose token it then says.
+ * That is earlier, and nothing else is believed.
+ */
+static int64
+token_of(const ZkQueueMember *member, const Datum *values, const bool *nulls)
+{
+	int64		said;
+
+	if (member->mode != ZK_SHARED || nulls[ZK_OWNER_TOKEN])
+		return member->czxid;
+	said = DatumGetInt64(values[ZK_OWNER_TOKEN]);
+	return said < member->czxid ? said : member->czxid;
+}
+
+/*
  * Fill in what a contender itself says, from the token on: token, since, age,
  * owner, and the columns that show the latter; of a hidden one, nothing is known.
  */
@@ -464,16 +480,20 @@ put_owner(const ZkQueueMember *member, TimestampTz now, Datum *values,
 {
 	TimestampTz since = member->ctime_ms * 1000 -
 		(POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
+	Datum		said[ZK_OWNER_FIELDS];
+	bool		unsaid[ZK_OWNER_FIELDS];
 
+	zklock_owner_fields(member->data, member->data_len, said, unsaid);
 	nulls[0] = nulls[1] = nulls[2] = member->hidden;
-	values[0] = Int64GetDatum(member->czxid);
+	values[0] = Int64GetDatum(token_of(member, said, unsaid));
 	values[1] = TimestampTzGetDatum(since);
 	values[2] = DirectFunctionCall2(timestamp_mi, TimestampTzGetDatum(now),
 									TimestampTzGetDatum(since));
 	nulls[3] = member->data_len == 0;
 	if (!nulls[3])
 		values[3] = foreign_text(member->data, member->data_len);
-	zklock_owner_columns(member->data, member->data_len, values + 4, nulls + 4);
+	memcpy(values + 4, said, sizeof(Datum) * ZK_OWNER_COLS);
+	memcpy(nulls + 4, unsaid, sizeof(bool) * ZK_OWNER_COLS);
 }
 
 /* Add one contender as a row. */

@@ -41,6 +41,7 @@ typedef enum FieldType
 	FIELD_TEXT,
 	FIELD_PORT,
 	FIELD_PID,
+	FIELD_TOKEN,
 	FIELD_TIME
 } FieldType;
 
@@ -59,7 +60,8 @@ static const struct
 	{"application_name", FIELD_TEXT},
 	{"start", FIELD_TIME},
 	{"instance", FIELD_TEXT},
-	{"fire_time", FIELD_TIME}
+	{"fire_time", FIELD_TIME},
+	{"token", FIELD_TOKEN}
 };
 
 /* How far the parser has come. */
@@ -137,6 +139,23 @@ parse_number(const char *text, int greatest, Datum *value)
 }
 
 /*
+ * A token: a number from 1 on.  False if it is none.
+ */
+static bool
+parse_token(const char *text, Datum *value)
+{
+	char	   *end;
+	long long	number;
+
+	errno = 0;
+	number = strtoll(text, &end, 10);
+	if (errno != 0 || *end != '\0' || number <= 0)
+		return false;
+	*value = Int64GetDatum(number);
+	return true;
+}
+
+/*
  * A member of an object begins, maybe of one within ours.  What came before
  * under the same name does not count.
  */
@@ -174,6 +193,9 @@ scalar(void *state, char *token, JsonTokenType type)
 			parse_number(token,
 						 fields[field].type == FIELD_PORT ? PG_UINT16_MAX : PG_INT32_MAX,
 						 &parse->values[field]);
+	else if (fields[field].type == FIELD_TOKEN)
+		good = type == JSON_TOKEN_NUMBER &&
+			parse_token(token, &parse->values[field]);
 	else if (type == JSON_TOKEN_STRING && fields[field].type == FIELD_TIME)
 		good = parse_time(token, &parse->values[field]);
 	else if (type == JSON_TOKEN_STRING)

@@ -96,14 +96,14 @@ zk_slot_free(Door *door, DoorSlot *slot)
 
 /*
  * Fill a slot that was allocated with what its contender is to be: a copy of the
- * data, and room for a record if it is to have one.  False if out of memory.
+ * data, with room for its token, and room for a record if it is to have one.  False if out of memory.
  */
 static bool
 slot_fill(DoorSlot *slot, const ZkContenderWish *wish)
 {
 	slot->mode = wish->mode;
 	slot->permits = wish->permits;
-	slot->owner = malloc(wish->owner_len + 1);
+	slot->owner = malloc(wish->owner_len + ZK_TOKEN_ROOM);
 	if (slot->owner == NULL)
 		return false;
 	memcpy(slot->owner, wish->owner, wish->owner_len);

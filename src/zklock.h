@@ -41,11 +41,12 @@ typedef enum ZkOwnerField
 	ZK_OWNER_APPLICATION,
 	ZK_OWNER_START,
 	ZK_OWNER_INSTANCE,			/* see zklock_instance() */
-	ZK_OWNER_FIRE_TIME			/* of the job it runs */
+	ZK_OWNER_FIRE_TIME,			/* of the job it runs */
+	ZK_OWNER_TOKEN				/* of what was exclusive before */
 } ZkOwnerField;
 
 #define ZK_OWNER_COLS			8
-#define ZK_OWNER_FIELDS			10
+#define ZK_OWNER_FIELDS			11
 
 /* Columns of a job: its last run, the fire time of this one, and who runs it. */
 #define ZK_JOB_COLS				(4 + ZK_OWNER_COLS)

@@ -1,4 +1,5 @@
-# S208: which contender is named when a lock was lost that several stood for.
+# S208: which contender is named when a lock was lost that several stood for; and S210:
+# under which token a lock is held that was downgraded.
 
 use strict;
 use warnings;
@@ -34,5 +35,58 @@ $holder->wait_until_lost('/names');
 is(contender('shared'), $shared, 'S208: when it is lost, zk_locks names that one');
 $holder->ask('SELECT 1 / 1');
 like($holder->errors, qr/ZKL01.*DETAIL: .*contender "\Q$shared\E"/s, 'S208: and so does the error');
+
+# ---- S210: a token is the same for its holder and for all others.
+
+my $waiter = ZkPsql->new($node);
+my $admin = ZkPsql->new($node);
+
+sub token_of
+{
+	my ($session) = @_;
+	return $session->ask("SELECT zk_lock_token('/tokens')");
+}
+
+# What others are shown as the token of the first contender.
+sub shown_token
+{
+	return $admin->ask("SELECT token FROM zk_lock_queue('/tokens') WHERE position = 1");
+}
+
+$holder->ask('SELECT zk_lock_release_all()');
+$holder->ask("SELECT zk_lock_acquire('/tokens'), zk_lock_acquire('/tokens', shared => true)");
+my $token = token_of($holder);
+$waiter->send("SELECT zk_lock_acquire('/tokens')");
+$ensemble->wait_for_queue('/tokens', 2);
+$holder->ask("SELECT zk_lock_release('/tokens', shared => false)");
+wait_for(sub { ($ensemble->queue('/tokens'))[0] =~ /__READ__/ }, 'the downgrade');
+$shared = ($ensemble->queue('/tokens'))[0];
+is(token_of($holder), $token, 'S210: a downgraded lock keeps its token');
+is($holder->ask("SELECT zk_lock_verify('/tokens')"), $token, 'when it is verified, too');
+is($holder->ask('SELECT contender, token FROM zk_locks'), "$shared|$token", 'and in zk_locks');
+is(shown_token(), $token, 'S210: others see the same in zk_lock_queue');
+is($admin->ask("SELECT token FROM zk_lock_tree('/tokens')"), $token, 'S210: and in zk_lock_tree');
+$admin->ask("SELECT zk_lock_revoke('/tokens', '$shared')");
+wait_for(sub { $ensemble->zk->get("/zklock/tokens/$shared") =~ /"revoked":true/ },
+	'the holder to see the revocation');
+is(shown_token(), $token, 'S210: also when it was revoked');
+cmp_ok($ensemble->zk->stat("/zklock/tokens/$shared")->{czxid},
+	'>', $admin->ask("SELECT token FROM zk_lock_queue('/tokens') WHERE position = 2"),
+	'S210: by its czxid it would be later than who waits behind it');
+$holder->ask("SELECT zk_lock_release('/tokens')");
+is($waiter->answer, 't', 'the next one is granted the lock');
+cmp_ok(token_of($waiter), '>', $token, 'S210: with a greater token');
+$waiter->ask("SELECT zk_lock_release('/tokens')");
+
+# What others say of themselves is not believed if it cannot be.
+foreach my $case ([ '__READ__', '9223372036854775807' ], [ '__READ__', '-1' ],
+	[ '__READ__', '"1"' ], [ 'lock-', '1' ])
+{
+	my ($word, $claim) = @$case;
+	my $made = $ensemble->zk->create("/zklock/tokens/_c_stranger-$word",
+		qq({"cluster":"x","token":$claim}), 'ephemeral,sequential');
+	is(shown_token(), $ensemble->zk->stat($made)->{czxid}, "S210: a stranger's $word of token $claim");
+	$ensemble->zk->delete($made);
+}
 
 done_testing();

@@ -416,11 +416,16 @@ test_own_downgrade(void)
 	ZkContenderId shared;
 	ZkContenderStatus status;
 	ZkError		error;
+	char		data[PATH_SIZE];
+	char		said[PATH_SIZE];
+	int			size;
+	int64_t		token;
 	int			cuts = proxy_cuts();
 
 	make_node(node, "downgrade-reply");
 	exclusive = acquire(node, ZK_EXCLUSIVE);
 	zk_contender_status(client, exclusive, &status);
+	token = status.token;
 	snprintf(path, sizeof(path), "%s/%s", node, status.name);
 	shared = zk_contender_reserve(client, exclusive, &error);
 	lose_reply(ZOO_MULTI_OP, false);
@@ -431,7 +436,15 @@ test_own_downgrade(void)
 	release(acquire(root, ZK_SHARED));
 	zk_contender_status(client, shared, &status);
 	is_int(status.state, ZK_HELD, "the shared lock is held all the same");
+	ok(status.token == token, "with its token");
 	is_int(children(node), 1, "with one contender");
+	snprintf(path, sizeof(path), "%s/%s", node, status.name);
+	snprintf(said, sizeof(said), "{\"pid\":1,\"token\":%" PRId64 "}", token);
+	size = sizeof(data) - 1;
+	ok(zoo_get(stranger, path, 0, data, &size, NULL) == ZOK && size >= 0,
+	   "which others can read");
+	data[size > 0 ? size : 0] = '\0';
+	is_str(data, said, "and which says the token (S210)");
 	ok(release(shared), "that can be released");
 	is_int(children(node), 0, "nothing is left");
 
