@@ -213,7 +213,7 @@ CREATE TABLE zk_job_runs (
 	role_name text NOT NULL,
 	cluster_name text,
 	host text NOT NULL,
-	PRIMARY KEY (path, fire_time, token)
+	PRIMARY KEY (path, fire_time, token, begun_at)
 );
 
 CREATE UNIQUE INDEX zk_job_runs_done ON zk_job_runs (path, fire_time)

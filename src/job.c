@@ -518,11 +518,8 @@ reset_runs(const ZkLockName *name, ZkLock *lock, TimestampTz fire_time,
 		found |= record.runs[i].fire_time >= fire_time;
 	if (record.has_reset && record.reset_time > fire_time)
 		found = true;
-	record.has_reset = true;
-	record.reset_time = fire_time;
-	record.reset_token = zklock_lock_token(lock);
 	if (found && !XactReadOnly)
-		(void) zklock_job_rows_reset(name->path, &record, function);
+		zklock_job_rows_reset(name->path, fire_time, function);
 	return found;
 }
 

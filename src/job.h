@@ -41,7 +41,7 @@ extern void zklock_job_row_begin(const JobRow *row, const ZkRecord *record,
 								 Oid function);
 extern JobRowEnd zklock_job_row_end(const JobRow *row, const ZkRecord *record,
 									Oid function);
-extern bool zklock_job_rows_reset(const char *path, const ZkRecord *record,
+extern void zklock_job_rows_reset(const char *path, TimestampTz fire_time,
 								  Oid function);
 
 #endif							/* ZKLOCK_JOB_H */

@@ -55,11 +55,11 @@ static ZkQuery find_query = {
  * waited for.
  */
 static ZkQuery fail_query = {
-	.text = "WITH dead AS (SELECT fire_time, token FROM %1$s"
+	.text = "WITH dead AS (SELECT fire_time, token, begun_at FROM %1$s"
 	" WHERE path" IS "$1 AND outcome" IS "'running' FOR UPDATE SKIP LOCKED)"
 	" UPDATE %1$s AS run SET outcome = 'failed', ended_at = $2 FROM dead"
 	" WHERE run.path" IS "$1 AND run.fire_time" IS "dead.fire_time"
-	" AND run.token" IS "dead.token",
+	" AND run.token" IS "dead.token AND run.begun_at" IS "dead.begun_at",
 	.params = 2,
 	.types = {TEXTOID, TIMESTAMPTZOID},
 	.result = SPI_OK_UPDATE,
@@ -81,33 +81,34 @@ static ZkQuery reset_query = {
 
 /* The same, but for rows that the transaction of a reset is about to write. */
 static ZkQuery reset_free_query = {
-	.text = "WITH void AS (SELECT fire_time, token FROM %1$s WHERE " WAS_RESET
-	" FOR UPDATE SKIP LOCKED)"
+	.text = "WITH void AS (SELECT fire_time, token, begun_at FROM %1$s WHERE "
+	WAS_RESET " FOR UPDATE SKIP LOCKED)"
 	" UPDATE %1$s AS run SET outcome = 'reset' FROM void"
 	" WHERE run.path" IS "$1 AND run.fire_time" IS "void.fire_time"
-	" AND run.token" IS "void.token",
+	" AND run.token" IS "void.token AND run.begun_at" IS "void.begun_at",
 	.params = 3,
 	.types = {TEXTOID, TIMESTAMPTZOID, INT8OID},
 	.result = SPI_OK_UPDATE,
 	.latest = true
 };
 
-/* $1 path, $2 fire time, $3 token. */
+/* $1 path, $2 fire time, $3 token, $4 when it was begun. */
+#define IS_RUN \
+	"path" IS "$1 AND fire_time" IS "$2 AND token" IS "$3 AND begun_at" IS "$4"
+
 static ZkQuery remove_query = {
-	.text = "DELETE FROM %s WHERE path" IS "$1 AND fire_time" IS "$2"
-	" AND token" IS "$3 AND outcome" IS "'running'",
-	.params = 3,
-	.types = {TEXTOID, TIMESTAMPTZOID, INT8OID},
+	.text = "DELETE FROM %s WHERE " IS_RUN " AND outcome" IS "'running'",
+	.params = 4,
+	.types = {TEXTOID, TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID},
 	.result = SPI_OK_DELETE,
 	.latest = true
 };
 
 /* The same; false if it was begun later, and that one has said that it failed. */
 static ZkQuery failed_query = {
-	.text = "SELECT true FROM %s WHERE path" IS "$1 AND fire_time" IS "$2"
-	" AND token" IS "$3",
-	.params = 3,
-	.types = {TEXTOID, TIMESTAMPTZOID, INT8OID},
+	.text = "SELECT true FROM %s WHERE " IS_RUN,
+	.params = 4,
+	.types = {TEXTOID, TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID},
 	.result = SPI_OK_SELECT
 };
 
@@ -221,13 +222,17 @@ zklock_job_row_find(const char *path, TimestampTz fire_time,
 	return found;
 }
 
-/* Path, fire time and token of a row. */
+/*
+ * What a row is known by.  The time is a part of it: when the ensemble was rebuilt,
+ * tokens begin anew.
+ */
 static void
 put_key(const JobRow *row, Datum *values)
 {
 	values[0] = CStringGetTextDatum(row->path);
 	values[1] = TimestampTzGetDatum(row->fire_time);
 	values[2] = Int64GetDatum(row->token);
+	values[3] = TimestampTzGetDatum(row->begun_at);
 }
 
 /* Insert a row.  Returns false if the run is done already. */
@@ -238,7 +243,6 @@ insert_row(const JobRow *row, const char *outcome, Relation table)
 	char		nulls[] = "         ";
 
 	put_key(row, values);
-	values[3] = TimestampTzGetDatum(row->begun_at);
 	values[4] = TimestampTzGetDatum(row->ended_at);
 	nulls[4] = TIMESTAMP_IS_NOBEGIN(row->ended_at) ? 'n' : ' ';
 	values[5] = CStringGetTextDatum(outcome);
@@ -250,21 +254,19 @@ insert_row(const JobRow *row, const char *outcome, Relation table)
 }
 
 /*
- * See that rows of runs that were reset say so, by one of the queries for that.
- * Returns whether there are any.
+ * See that rows of runs that were due at that time or later, and begun with that
+ * token or a lower one, say that they were reset, by one of the queries for that.
  */
-static bool
-reset_rows(ZkQuery *query, const char *path, const ZkRecord *record,
+static void
+reset_rows(ZkQuery *query, const char *path, TimestampTz fire_time, int64 token,
 		   Relation table)
 {
 	Datum		values[3];
 
-	if (!record->has_reset)
-		return false;
 	values[0] = CStringGetTextDatum(path);
-	values[1] = TimestampTzGetDatum(record->reset_time);
-	values[2] = Int64GetDatum(record->reset_token);
-	return zklock_table_query(query, table, values, NULL) > 0;
+	values[1] = TimestampTzGetDatum(fire_time);
+	values[2] = Int64GetDatum(token);
+	(void) zklock_table_query(query, table, values, NULL);
 }
 
 /* Runs of a job that say that they are running, and do not, have failed. */
@@ -287,7 +289,9 @@ zklock_job_row_begin(const JobRow *row, const ZkRecord *record, Oid function)
 {
 	Relation	table = zklock_table_open(RUN_TABLE, function, true);
 
-	(void) reset_rows(&reset_free_query, row->path, record, table);
+	if (record->has_reset)
+		reset_rows(&reset_free_query, row->path, record->reset_time,
+				   record->reset_token, table);
 	fail_rows(row->path, table);
 	(void) insert_row(row, "running", table);
 	zklock_table_close(table);
@@ -303,10 +307,12 @@ zklock_job_row_end(const JobRow *row, const ZkRecord *record, Oid function)
 {
 	Relation	table = zklock_table_open(RUN_TABLE, function, true);
 	JobRowEnd	end = JOB_ROW_WRITTEN;
-	Datum		key[3];
+	Datum		key[4];
 
 	put_key(row, key);
-	(void) reset_rows(&reset_query, row->path, record, table);
+	if (record->has_reset)
+		reset_rows(&reset_query, row->path, record->reset_time,
+				   record->reset_token, table);
 	if (zklock_table_query(&remove_query, table, key, NULL) == 0 &&
 		zklock_table_query(&failed_query, table, key, NULL) > 0)
 		end = JOB_ROW_TAKEN_OVER;
@@ -317,15 +323,15 @@ zklock_job_row_end(const JobRow *row, const ZkRecord *record, Oid function)
 }
 
 /*
- * Runs of a job are reset, as the record says: see that their rows say so.  Returns
- * whether there are any.  Throws as zklock_table_query().
+ * The lock of a job was granted, and its runs that were due at that time or later are
+ * reset: see that their rows say so, whatever their tokens, which may be of before
+ * the ensemble was rebuilt.  Throws as zklock_table_query().
  */
-bool
-zklock_job_rows_reset(const char *path, const ZkRecord *record, Oid function)
+void
+zklock_job_rows_reset(const char *path, TimestampTz fire_time, Oid function)
 {
 	Relation	table = zklock_table_open(RUN_TABLE, function, true);
-	bool		found = reset_rows(&reset_query, path, record, table);
 
+	reset_rows(&reset_query, path, fire_time, PG_INT64_MAX, table);
 	zklock_table_close(table);
-	return found;
 }
