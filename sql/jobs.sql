@@ -171,6 +171,18 @@ SELECT fire_time, outcome, ended_at IS NOT NULL AS ended FROM zk_job_history('/d
 SELECT fire_time FROM zk_job_history('/d', 1);
 SELECT count(*) FROM zk_job_history('/d', NULL);
 
+-- S293: as one finds, too, that is a transaction, if that commits
+SELECT zk_job_begin('/g', '2026-01-01');
+SELECT zk_lock_release('/g');
+BEGIN;
+SELECT zk_job_begin_xact('/g', '2026-01-01');
+ROLLBACK;
+SELECT fire_time, outcome FROM zk_job_history('/g');
+BEGIN;
+SELECT zk_job_begin_xact('/g', '2026-01-02');
+COMMIT;
+SELECT fire_time, outcome, ended_at IS NOT NULL AS ended FROM zk_job_history('/g');
+
 -- S264: the run is the transaction
 BEGIN;
 SELECT zk_job_begin_xact('/x', '2026-01-01');

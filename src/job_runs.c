@@ -298,9 +298,9 @@ zklock_job_row_begin(const JobRow *row, const ZkRecord *record, Oid function)
 }
 
 /*
- * Write down that a run is done, when this transaction commits.  If another
- * transaction is about to do that for the same run, waits for it.  Throws as
- * zklock_table_query().
+ * Write down that a run is done, when this transaction commits; and that others of
+ * the job are not running, if it is that which has begun it.  If another transaction
+ * is about to end the same run, waits for it.  Throws as zklock_table_query().
  */
 JobRowEnd
 zklock_job_row_end(const JobRow *row, const ZkRecord *record, Oid function)
@@ -313,6 +313,8 @@ zklock_job_row_end(const JobRow *row, const ZkRecord *record, Oid function)
 	if (record->has_reset)
 		reset_rows(&reset_query, row->path, record->reset_time,
 				   record->reset_token, table);
+	if (TIMESTAMP_IS_NOBEGIN(row->ended_at))
+		fail_rows(row->path, table);
 	if (zklock_table_query(&remove_query, table, key, NULL) == 0 &&
 		zklock_table_query(&failed_query, table, key, NULL) > 0)
 		end = JOB_ROW_TAKEN_OVER;
