@@ -7,8 +7,9 @@
  * backend's thread; its handler looks whether there is a loss still, and asks
  * for a cancel as the handler of SIGINT does.  What ends the statement is thus
  * PostgreSQL's own cancel, at the places where it is safe, and no exception
- * block catches it but one for query_canceled.  When its error has come up to the
- * outermost statement, it is replaced: the client is told which lock was lost.
+ * block catches it but one for query_canceled, whose message says which lock was
+ * lost.  When its error has come up to the outermost statement, it is replaced:
+ * the client is told more of that.
  *
  * L6 and L7 of src/README: the cancel ends no statement but the one that runs
  * when the loss becomes known, and no commit that the guard has let pass.
@@ -79,46 +80,97 @@ zklock_handle_loss(SIGNAL_ARGS)
 }
 
 /*
- * The statement was cancelled for the sake of a lock that was lost.  Throws 57014 if
- * that was by the end of the time for which a job may run, else ZKL01.
+ * The lock that the statement was cancelled for; NULL if there is none any more: it was
+ * released since.  Cannot fail.
  */
-pg_noreturn static void
-report_cancelled(const ZkLock *lock)
+static ZkLock *
+find_loss(void)
 {
-	if (lock->loss.by != ZK_LOST_OVERTIME)
-		zklock_report_lost(lock);
-	ereport(ERROR,
-			(errcode(ERRCODE_QUERY_CANCELED),
-			 errmsg("canceling statement because job \"%s\" has run for too long",
-					lock->path),
-			 zklock_errdetail_loss(&lock->loss),
-			 errhint("The run is not done, and another backend may begin it.")));
+	ZkLock	   *found = NULL;
+
+	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+		 lock = zklock_lock_next(lock))
+	{
+		if (zklock_lock_judge(lock) != ZK_LEASE_LOST)
+			continue;
+		if (zklock_on_lock_loss == ZK_LOSS_CANCEL ||
+			lock->loss.by == ZK_LOST_OVERTIME)
+			return lock;
+		if (found == NULL)
+			found = lock;
+	}
+	return found;
+}
+
+/* For ereport: a job has run for longer than it may. */
+static int
+errmsg_overtime(const ZkLock *lock)
+{
+	errmsg("canceling statement because job \"%s\" has run for too long",
+		   lock->path);
+	zklock_errdetail_loss(&lock->loss);
+	return errhint("The run is not done, and another backend may begin it.");
 }
 
 /*
- * Report the lock that was lost, as report_cancelled().  Returns if there is none any
- * more: it was released since.
+ * Error context callback: if the error is the cancel because of a loss, have it say so.
+ * Its SQLSTATE stays.  Who has broken the lock is not said, as that may have to be
+ * looked up.
+ */
+static void
+explain_cancel(void *arg)
+{
+	const ZkLock *lock;
+
+	(void) arg;
+	if (!cancelling || geterrcode() != ERRCODE_QUERY_CANCELED)
+		return;
+	lock = find_loss();
+	if (lock == NULL)
+		return;
+	if (lock->loss.by == ZK_LOST_OVERTIME)
+		(void) errmsg_overtime(lock);
+	else
+		errmsg("canceling statement because %s \"%s\" was lost",
+			   zklock_lock_noun(lock), lock->path);
+}
+
+/*
+ * Report the lock that the statement was cancelled for.  Throws 57014 if that was lost by
+ * the end of the time for which a job may run, else ZKL01.  Returns if there is none
+ * any more.
  */
 static void
 report_loss(void)
 {
-	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
-		 lock = zklock_lock_next(lock))
-		if (zklock_lock_judge(lock) == ZK_LEASE_LOST)
-			report_cancelled(lock);
+	const ZkLock *lock = find_loss();
+
+	if (lock == NULL)
+		return;
+	if (lock->loss.by != ZK_LOST_OVERTIME)
+		zklock_report_lost(lock);
+	ereport(ERROR,
+			(errcode(ERRCODE_QUERY_CANCELED),
+			 errmsg_overtime(lock)));
 }
 
 /*
  * A statement begins, maybe within another; deed says what it does.  If it fails from
- * here on, zklock_statement_failed() is to be called, else zklock_statement_end().
- * Throws 57014 if a lock was lost since the client sent it, and it can be refused.
+ * here on, zklock_statement_failed() is to be called, else zklock_statement_end().  To be
+ * called within PG_TRY(), whose end takes our error context away.  Throws 57014 if a
+ * lock was lost since the client sent it, and it can be refused.
  */
 void
 zklock_statement_begin(ZkDeed deed)
 {
+	static ErrorContextCallback context = {.callback = explain_cancel};
 	TimestampTz noted;
 
-	statements++;
+	if (statements++ == 0)
+	{
+		context.previous = error_context_stack;
+		error_context_stack = &context;
+	}
 	zklock_verdict_begin(deed);
 	noted = noted_at;
 	if (noted == 0)

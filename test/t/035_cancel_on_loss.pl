@@ -107,6 +107,20 @@ foreach my $what (sort keys %busy)
 	is(committed($path), 0, "$what: nothing was committed");
 }
 
+# Only a handler of query_canceled sees the cancel itself, and that names the lock, too.
+begin_work('/handler');
+$holder->send(q{DO $$ BEGIN PERFORM pg_sleep(300);
+	EXCEPTION WHEN query_canceled THEN RAISE NOTICE 'caught: %', SQLERRM; END $$});
+wait_until_busy("wait_event = 'PgSleep'");
+expire();
+$holder->answer;
+like(
+	$holder->errors,
+	qr{NOTICE: .*caught: canceling statement because lock "/handler" was lost$}m,
+	'S321: a handler of query_canceled can tell for which lock that is');
+is_cancelled('/handler', 'S321: and then');
+$holder->ask('ROLLBACK');
+
 # VACUUM is not for transactions: a lock of session scope, lost without network.
 $holder->ask("SELECT zk_lock_acquire('/busy/vacuum')");
 $holder->ask('SET vacuum_cost_delay = 100; SET vacuum_cost_limit = 1');

@@ -79,6 +79,38 @@ foreach my $action (qw(cancel report))
 	is($heir->ask("SELECT zk_job_end('$path')"), 't', 'S269: its heir ends the run');
 	is($runner->ask('SELECT 1'), 1, 'the first one goes on');
 }
+
+# A handler of query_canceled sees that cancel, and may go on, but with nothing that lasts;
+# and another lock that was lost before is not what it is for.
+
+my $handler = ZkPsql->new($primary, 'zklock.on_lock_loss' => 'report');
+my $heir = ZkPsql->new($other);
+$handler->ask('BEGIN');
+$handler->ask("SELECT zk_lock_acquire_xact('/before')");
+is($handler->ask("SELECT zk_job_begin('/handler', $due, max_runtime => '2 s')"),
+	't', 'a run is begun');
+my ($contender) = $ensemble->queue('/before');
+$ensemble->zk->delete("/zklock/before/$contender");
+$handler->send(
+	q{DO $$ BEGIN PERFORM pg_sleep(120);
+	EXCEPTION WHEN query_canceled THEN RAISE NOTICE 'caught: % %', SQLSTATE, SQLERRM;
+		INSERT INTO work VALUES ('/handler'); END $$});
+is($heir->ask("SELECT zk_job_begin('/handler', $due, '60 s')"),
+	't', 'S320: when its time is up somebody else can begin it');
+$handler->answer(60);
+like(
+	$handler->errors,
+	qr{NOTICE: .*caught: 57014 canceling statement because job "/handler" has run for too long$}m,
+	'S320: a handler of query_canceled can tell for which job that is');
+is($handler->sqlstate, '57014', 'S320: and its statement fails');
+like($handler->errors, qr{ERROR: .* job "/handler" has run for too long$}m,
+	'S320: for the same reason');
+$handler->ask('COMMIT');
+is( $primary->safe_psql('postgres', "SELECT count(*) FROM work WHERE path = '/handler'"),
+	0, 'S320: nothing of it is there');
+is($heir->ask("SELECT zk_job_end('/handler')"), 't', 'its heir ends the run');
+$_->quit foreach $handler, $heir;
+
 my $session = ZkPsql->new($primary);
 is($session->ask("SELECT zk_job_begin('/quick', $due, max_runtime => '100 years')"),
 	't', 'a run may take for ever');
