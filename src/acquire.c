@@ -29,10 +29,6 @@
 /* Bytes of an invalid path that a message shows. */
 #define SHOWN_PATH_BYTES	200
 
-/* How long to wait before looking how far replay is, at first and later. */
-#define REPLAY_POLL_FIRST	ZK_MS(2)
-#define REPLAY_POLL			ZK_MS(20)
-
 /* Setting: how long to wait after a holder that did not release a lock, in ms. */
 int			zklock_lock_delay = 0;
 
@@ -302,9 +298,7 @@ find_unreplayed(LockCall *call, ZkTime now, ZkTime *until)
 			continue;
 		if (wait->replay_since == 0)
 			wait->replay_since = now;
-		*until = Min(*until, now + Min(REPLAY_POLL_FIRST +
-									   (now - wait->replay_since) / 8,
-									   REPLAY_POLL));
+		*until = Min(*until, zklock_handover_look_at(wait->replay_since, now));
 		return wait;
 	}
 	return NULL;

@@ -26,6 +26,10 @@
 
 #include "zklock.h"
 
+/* How long to wait before looking how far replay is, at first and later. */
+#define REPLAY_POLL_FIRST	ZK_MS(2)
+#define REPLAY_POLL			ZK_MS(20)
+
 /* Setting; see zklock.c for what it means. */
 bool		zklock_handover = false;
 
@@ -157,6 +161,16 @@ zklock_handover_judge(const ZkRecord *record, ZkPosition *wanted,
 		return ZK_REPLAY_DONE;
 	*wanted = *position;
 	return zklock_handover_judge_position(wanted, have);
+}
+
+/*
+ * When is it worth looking again how far replay is, for a call that has been waiting
+ * for it since then?
+ */
+ZkTime
+zklock_handover_look_at(ZkTime since, ZkTime now)
+{
+	return now + Min(REPLAY_POLL_FIRST + (now - since) / 8, REPLAY_POLL);
 }
 
 /*

@@ -28,6 +28,7 @@
 #include "catalog/pg_type_d.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "storage/proc.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
 #include "utils/datetime.h"
@@ -39,12 +40,16 @@
 /* How far ahead of this server's clock a run may be due, in microseconds. */
 #define MAX_AHEAD		USECS_PER_HOUR
 
+/* In less time there may be no answer, so whether somebody is ahead is asked once. */
+#define SHORTEST_WAIT	ZK_MS(100)
+
 /* Is a run to be begun, now that the lock is had? */
 typedef enum JobVerdict
 {
 	JOB_DUE,
 	JOB_DONE,					/* that one, or a later one */
 	JOB_UNMARKED,				/* likewise, but the record does not say so */
+	JOB_UNREPLAYED,				/* that is not known yet on this standby */
 	JOB_LOST,					/* it was, but a failover has lost that: it is due */
 	JOB_LEFT_BEHIND				/* it was, after a failover that has left this
 								 * server behind */
@@ -149,7 +154,7 @@ judge_missing_row(const ZkRun *mark)
 	ZkReplay	replay = zklock_handover_judge_position(&wanted, &have);
 
 	if (replay == ZK_REPLAY_PENDING)
-		return JOB_DONE;
+		return JOB_UNREPLAYED;
 	return have.timeline < wanted.timeline ? JOB_LEFT_BEHIND : JOB_LOST;
 }
 
@@ -294,27 +299,26 @@ write_end(const ZkLockName *name, ZkLock *lock, TimestampTz ended_at,
 }
 
 /*
- * The lock of a job was granted for the session: begin the run if it is due.  Returns
- * false if it is not; then the lock is to be released, which may write the mark of
- * the last run.  Throws as judge_run(), write_end() and zklock_job_row_begin().
+ * The lock of a job was granted for the session, with that record: begin the run if it
+ * is due, which is JOB_DUE.  Anything else says why it is not; then the lock is to be
+ * released, which may write the mark of the last run.  Throws as judge_run(),
+ * write_end() and zklock_job_row_begin().
  */
-static bool
-begin_run(const ZkLockName *name, const ZkJobCall *call, ZkLock *lock)
+static JobVerdict
+begin_run(const ZkLockName *name, const ZkJobCall *call, ZkLock *lock,
+		  const ZkRecord *record)
 {
 	ZkJob	   *job = &lock->job;
-	ZkRecord	record;
 	JobVerdict	verdict;
 	JobRow		row;
 
-	(void) zk_contender_record(zklock_client, lock->contender[ZK_EXCLUSIVE],
-							   &record);
-	verdict = judge_run(name, call->fire_time, &record, call->function, &row);
+	verdict = judge_run(name, call->fire_time, record, call->function, &row);
 	if (verdict == JOB_LOST || verdict == JOB_LEFT_BEHIND)
-		warn_missing_row(name, zklock_job_mark(&record), verdict);
+		warn_missing_row(name, zklock_job_mark(record), verdict);
 	if (verdict == JOB_UNMARKED)
 		leave_mark(lock, &row);
 	if (verdict != JOB_DUE && verdict != JOB_LOST)
-		return false;
+		return verdict;
 
 	set_run(&job->run, call->fire_time, zklock_job_runner());
 	job->begun_at = GetCurrentTimestamp();
@@ -322,37 +326,37 @@ begin_run(const ZkLockName *name, const ZkJobCall *call, ZkLock *lock)
 	if (call->scope == ZK_SCOPE_TRANSACTION)
 	{
 		zklock_lock_make_room(lock, ZK_SCOPE_TRANSACTION, ZK_EXCLUSIVE);
-		return write_end(name, lock, DT_NOBEGIN, call->function);
+		return write_end(name, lock, DT_NOBEGIN, call->function) ?
+			JOB_DUE : JOB_DONE;
 	}
 	if (!XactReadOnly)
-		zklock_job_row_begin(&row, &record, call->function);
-	return true;
+		zklock_job_row_begin(&row, record, call->function);
+	return JOB_DUE;
 }
 
 /*
- * Begin the run of a job that was due at that time, in session scope, or in
- * transaction scope: then the commit ends it.  A rollback gives it up in either case.
- * Returns false if somebody else runs the job when the time is up, or this run or a
- * later one is done; then nothing is held.  For the timeout see zklock_acquire().
- * Throws 22023 for a time that is none or too far ahead, 55000 if this backend has
- * the job or its lock already, else as zklock_acquire() and begin_run().
+ * Acquire the lock of a job, waiting for so long, and begin the run if it is due.
+ * Returns JOB_DUE if that has begun; else nothing is held: JOB_UNREPLAYED if that is
+ * because of what *record says, JOB_DONE if somebody else holds the lock when the time
+ * is up, or nothing is to be done.  Throws as zklock_acquire() and begin_run().
  */
-bool
-zklock_job_begin(const ZkLockName *name, const ZkJobCall *call)
+static JobVerdict
+try_begin(const ZkLockName *name, const ZkJobCall *call, ZkTime timeout,
+		  ZkRecord *record)
 {
 	ZkLock	   *lock;
-	volatile bool begun = false;
+	volatile JobVerdict verdict = JOB_DONE;
 
-	check_fire_time(call->fire_time);
-	check_not_held(name);
 	if (!zklock_acquire_job(name, job_owner(call->fire_time),
-							call->max_runtime, call->timeout))
-		return false;
+							call->max_runtime, timeout))
+		return JOB_DONE;
 
 	lock = zklock_lock_find(name);
 	PG_TRY();
 	{
-		begun = begin_run(name, call, lock);
+		(void) zk_contender_record(zklock_client, lock->contender[ZK_EXCLUSIVE],
+								   record);
+		verdict = begin_run(name, call, lock, record);
 	}
 	PG_CATCH();
 	{
@@ -361,11 +365,83 @@ zklock_job_begin(const ZkLockName *name, const ZkJobCall *call)
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	if (!begun)
-		(void) zklock_release(name, true, false);
-	else
+	if (verdict == JOB_DUE)
 		zklock_lock_begin_job(lock, call->scope);
-	return begun;
+	else
+		(void) zklock_release(name, true, false);
+	return verdict;
+}
+
+/*
+ * This standby has not replayed as far as the mark of a run says.  Wait until it has,
+ * or does not need to any more.  Returns false if the time is up.  Throws 55P03 at
+ * lock_timeout, and what interrupts throw.
+ */
+static bool
+await_replay(const ZkLockName *name, const ZkRun *mark, ZkTime deadline)
+{
+	ZkPosition	wanted = run_position(mark);
+	ZkPosition	have;
+	ZkTime		since = zk_now();
+	ZkTime		now = since;
+	ZkTime		lock_deadline = LockTimeout > 0 ?
+		since + ZK_MS(LockTimeout) : ZKLOCK_FOREVER;
+
+	while (zklock_handover_judge_position(&wanted, &have) == ZK_REPLAY_PENDING)
+	{
+		if (now >= deadline)
+			return false;
+		if (now >= lock_deadline)
+			ereport(ERROR,
+					(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+					 errmsg("canceling statement due to lock timeout"),
+					 errdetail("%s", zklock_handover_describe(&wanted, &have)),
+					 errcontext("while beginning job \"%s\"", name->path)));
+		zklock_session_wait_for(ZK_EVENT_LOCK,
+								Min(Min(deadline, lock_deadline),
+									zklock_handover_look_at(since, now)),
+								"while beginning job", name->path);
+		now = zk_now();
+	}
+	return true;
+}
+
+/*
+ * Begin the run of a job that was due at that time, in session scope, or in
+ * transaction scope: then the commit ends it.  A rollback gives it up in either case.
+ * A standby that does not know whether it is done waits for replay, without the lock.
+ * Returns false if somebody else runs the job when the time is up, or this run or a
+ * later one is done, or that is not known even then; nothing is held in that case.  For
+ * the timeout see zklock_acquire().  Throws 22023 for a time that is none or too far
+ * ahead, 55000 if this backend has the job or its lock already, else as try_begin(),
+ * await_replay() and zklock_job_row_find().
+ */
+bool
+zklock_job_begin(const ZkLockName *name, const ZkJobCall *call)
+{
+	ZkTime		now = zk_now();
+	ZkTime		deadline = call->timeout > ZKLOCK_FOREVER - now ?
+		ZKLOCK_FOREVER : now + call->timeout;
+	ZkTime		timeout = call->timeout;
+	ZkRecord	record;
+	JobVerdict	verdict;
+	JobRow		row;
+
+	check_fire_time(call->fire_time);
+	check_not_held(name);
+	for (;;)
+	{
+		verdict = try_begin(name, call, timeout, &record);
+		if (verdict != JOB_UNREPLAYED)
+			return verdict == JOB_DUE;
+		if (!await_replay(name, zklock_job_mark(&record), deadline) ||
+			zklock_job_row_find(name->path, call->fire_time, &record,
+								call->function, &row))
+			return false;
+		if (deadline != ZKLOCK_FOREVER)
+			timeout = deadline - zk_now() < SHORTEST_WAIT ? 0 :
+				deadline - zk_now();
+	}
 }
 
 /*

@@ -439,6 +439,7 @@ extern ZkReplay zklock_handover_judge_position(const ZkPosition *wanted,
 											   ZkPosition *have);
 extern ZkReplay zklock_handover_judge(const ZkRecord *record,
 									  ZkPosition *wanted, ZkPosition *have);
+extern ZkTime zklock_handover_look_at(ZkTime since, ZkTime now);
 extern char *zklock_handover_describe(const ZkPosition *wanted,
 									  const ZkPosition *have);
 extern void zklock_handover_warn(const char *path, const ZkPosition *wanted,

@@ -166,14 +166,29 @@ $ensemble->wait_for_queue('/behind', 0);
 is($reader->ask("SELECT zk_job_begin('/behind', $due, '0')"),
 	'f', 'S270: what a standby does not know to be undone it does not begin');
 is($reader->errors, '', 'S270: without a word');
-is( $reader->ask("SET statement_timeout = '20 s'; SELECT zk_job_begin('/behind', $due)"),
-	'f', 'S270: nor does it wait for replay');
-is($reader->errors, '', 'S270: but answers');
+my $since = Time::HiRes::time();
+is($reader->ask("SELECT zk_job_begin('/behind', $due, '1 s')"),
+	'f', 'S295: it waits for replay, if it may');
+is($reader->errors, '', 'S295: without an error');
+cmp_ok(Time::HiRes::time() - $since, '>', 0.99, 'S295: for as long as it may');
+$reader->ask("SET lock_timeout = '300 ms'; SELECT zk_job_begin('/behind', $due)");
+is($reader->sqlstate, '55P03', 'S295: or as lock_timeout lets it');
+like($reader->errors, qr/DETAIL:  The last holder had committed up to /, 'S295: which says why');
+$reader->ask("RESET lock_timeout; SET statement_timeout = '1 s'; SELECT zk_job_begin('/behind', $due)");
+is($reader->sqlstate, '57014', 'S295: or until it is cancelled');
+$reader->ask('RESET statement_timeout');
+$reader->send("SELECT zk_job_begin('/behind', $due)");
+my $at_it = "SELECT count(*) FROM pg_stat_activity WHERE pid = ${\$reader->pid}"
+  . " AND state = 'active' AND wait_event_type = 'Extension'";
+$standby->poll_query_until('postgres', $at_it, 1);
+$ensemble->wait_for_queue('/behind', 0);
 is($session->ask("SELECT zk_job_begin('/behind', $next, '20 s')"),
 	't', 'S270: so it holds up nobody');
 is($session->ask("SELECT zk_job_end('/behind')"), 't', 'that run ends, too');
-$reader->ask('RESET statement_timeout');
+ok(!$reader->answered, 'S295: it goes on waiting meanwhile');
 $standby->safe_psql('postgres', 'SELECT pg_wal_replay_resume()');
+is($reader->answer, 'f', 'S295: until it has replayed that the run is done');
+is($reader->errors, '', 'S295: without an error');
 $primary->wait_for_catchup($standby);
 is($reader->ask("SELECT zk_job_begin('/behind', $next)"),
 	'f', 'S270: what has been replayed is done');
@@ -210,7 +225,36 @@ like(
 	qr/WARNING: .* the run of job "\/standby" that was due at .* is missing from this cluster/,
 	'S271: a warning says so');
 $session->ask("SELECT zk_lock_release('/standby')");
+
+# ---- Whoever stands by on a standby begins a run that was lost in a failover.
+
+$standby->safe_psql('postgres', "ALTER SYSTEM SET primary_conninfo = ''");
+$standby->reload;
+$standby->poll_query_until('postgres', 'SELECT count(*) FROM pg_stat_wal_receiver', 0);
+foreach my $path (qw(/lost /lost/xact))
+{
+	is($session->ask("SELECT zk_job_begin('$path', $due)"), 't', 'a run is begun');
+	is($session->ask("SELECT zk_job_end('$path')"), 't', 'and ended, which is replicated no more');
+	$ensemble->wait_for_queue($path, 0);
+}
+my $by = ZkPsql->new($standby);
+$reader->send("SELECT zk_job_begin('/lost', $due, '10 min')");
+$by->send("SELECT zk_job_begin_xact('/lost/xact', $due, '10 min')");
+$standby->poll_query_until('postgres', $at_it, 1);
+ok(!$reader->answered, 'S295: whoever stands by on the standby waits for replay');
 $standby->promote;
+is($reader->answer, 't', 'S295: until that has taken over without the work: then it begins the run');
+like(
+	$reader->errors,
+	qr/WARNING: .* the run of job "\/lost" that was due at .* is missing from this cluster/,
+	'S295: with a warning');
+is($reader->ask("SELECT zk_job_end('/lost')"), 't', 'S295: and ends it');
+is($reader->ask("SELECT outcome FROM zk_job_history('/lost')"), 'done', 'S295: with its row');
+$by->answer;
+is($by->sqlstate, '25006', 'S295: what cannot write yet, as its transaction is from before, says so');
+is($by->ask("SELECT zk_job_begin_xact('/lost/xact', $due)"), 't', 'S295: and can be tried again');
+$by->quit;
+
 is($reader->ask("SELECT zk_job_begin('/standby', $next, '60 s')"),
 	't', 'S271: nor does it where the standby has taken over');
 is($reader->ask("SELECT zk_job_end('/standby')"), 't', 'which does the run anew');
