@@ -20,7 +20,7 @@ END;
 $$;
 
 -- the functions are not for parallel workers (S32), and may be called for each
--- row (S99); whatever touches others is not for PUBLIC
+-- row (S99); whatever touches others is not for PUBLIC (S118)
 SELECT proname, pronargs, provolatile, proparallel, proisstrict,
 	has_function_privilege('public', p.oid, 'EXECUTE') AS public,
 	has_function_privilege('pg_monitor', p.oid, 'EXECUTE') AS monitor,

@@ -1,5 +1,5 @@
 --
--- SEVERAL LOCKS AT ONCE
+-- SEVERAL LOCKS AT ONCE (S80)
 --
 -- S-numbers name the scenario that a test covers.
 
@@ -103,6 +103,6 @@ SELECT 1 / 0;
 ROLLBACK;
 SELECT count(*) FROM zk_locks;
 
--- many paths can be cancelled: before the last of these, which is an error, is looked at
+-- S209: many paths can be cancelled: before the last of these, which is an error, is looked at
 SELECT zk_lock_acquire(CASE WHEN pg_cancel_backend(pg_backend_pid())
 	THEN ARRAY['/a', NULL] END);

@@ -228,7 +228,7 @@ is(committed('guarded', 'prepared', 'after'), 'after prepared', 'both commit');
 $rival->ask('RESET ROLE');
 $other->ask('SELECT zk_lock_release_all()');
 
-# ---- Dump and restore carry the fences, and need no lock.
+# ---- Dump and restore carry the fences, and need no lock (S161).
 
 my $fences = 'SELECT path, token, since FROM zk_lock_fences ORDER BY path';
 my $dump = "$PostgreSQL::Test::Utils::tmp_check/dump.sql";
@@ -252,7 +252,7 @@ my ($status, $output, $error) =
   $node->psql('restored', "INSERT INTO guarded VALUES ('z')");
 like($error, qr/without holding lock "\/guarded"/, 'the trigger is there');
 
-# ---- What a subscriber applies needs no lock.
+# ---- What a subscriber applies needs no lock (S163).
 
 my $subscriber = zk_cluster('subscriber', $ensemble);
 $subscriber->safe_psql('postgres',

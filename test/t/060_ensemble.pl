@@ -38,8 +38,7 @@ foreach my $id (1 .. 4)
 	$ensemble->wait_for_queue('/any', 0);
 }
 
-# The observer and the followers have one queue (S33 aside: one client, any way
-# in).
+# The observer and the followers have one queue: one client, any way in.
 my $far = session_at($ensemble->address(4));
 my $near = session_at($ensemble->address($ensemble->leader));
 $far->ask("SELECT zk_lock_acquire('/observed')");

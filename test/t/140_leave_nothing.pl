@@ -1,5 +1,5 @@
 # What a backend leaves behind in ZooKeeper when it ends right after it has released
-# locks: nothing (S250 to S252).  A thousand of them, of which each has had up to a
+# locks: nothing (S250, S251).  A thousand of them, of which each has had up to a
 # hundred locks; and every way to end.
 #
 # The session timeout is longer than the test, so whatever is there after a backend's end

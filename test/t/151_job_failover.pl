@@ -1,7 +1,7 @@
 # Takes long: a primary fails again and again, at random moments, with asynchronous
 # replication that has often lost what was committed last.  Within the cluster no run
 # of a job whose work has survived is repeated, and none whose work was lost is left
-# out (S268).
+# out (S268, S271).
 #
 # A failover has to be cheap.  So the servers are a chain, each a standby of the one
 # before: the first is killed, the second is promoted, and the third follows it to the

@@ -2,7 +2,7 @@
  *
  * client_mark_test.c
  *	  Lock delay: the marks of holders come and go with their contenders, unless
- *	  these go in another way than by a release.
+ *	  these go in another way than by a release (S140 to S144).
  *
  * The client reaches the ensemble that ZK_SERVERS names through a proxy
  * (proxy.h).  The stranger has a connection of its own that nothing happens to,

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * client_tls_test.c
- *	  The lock client and TLS, with peers that do not get as far as ZooKeeper.
+ *	  The lock client and TLS, with peers that do not get as far as ZooKeeper (S180).
  *
  * With a library that knows no TLS there is nothing to test.  Certificates and the servers
  * that show them are openssl's.  What is told of a connection that was made is for

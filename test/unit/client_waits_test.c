@@ -2,7 +2,7 @@
  *
  * client_waits_test.c
  *	  Published waits: one's own, over faults of the network, and reading those of
- *	  all.
+ *	  all (S72).
  *
  * IDENTIFICATION
  *	  test/unit/client_waits_test.c

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * heard_test.c
- *	  What the leader is known to have heard, and how long a lease that allows.
+ *	  What the leader is known to have heard, and how long a lease that allows (S236).
  *
  * IDENTIFICATION
  *	  test/unit/heard_test.c

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * packet_test.c
- *	  Is what a server sends what was asked for?
+ *	  Is what a server sends what was asked for (S221)?
  *
  * Requests and replies as they are on the wire, in a notation of hexadecimal digits
  * and some words, and all that can be wrong with them.  What is checked lies in memory of

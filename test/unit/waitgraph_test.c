@@ -2,7 +2,7 @@
  *
  * waitgraph_test.c
  *	  Tests of waitgraph.c: published waits taken apart, and cycles with their
- *	  victims.
+ *	  victims (S72, S73).
  *
  * IDENTIFICATION
  *	  test/unit/waitgraph_test.c
