@@ -1,5 +1,5 @@
 # What runs when a lock is lost is cancelled, with the reason, and nothing else
-# is.  With zklock.on_lock_loss = report it goes on, and its commit fails.
+# is (S330).  With zklock.on_lock_loss = report it goes on, and its commit fails.
 #
 # Locks are lost in two ways: somebody expires the ZooKeeper session, which is
 # known at once, or there is no network until the lease has run out.
@@ -7,6 +7,7 @@
 use strict;
 use warnings;
 
+use DBI;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -66,7 +67,7 @@ sub committed
 sub is_cancelled
 {
 	my ($path, $what) = @_;
-	is($holder->sqlstate, 'ZKL01', "$what: cancelled");
+	is($holder->sqlstate, 'ZKL01', "S330: $what: cancelled");
 	like($holder->errors, qr/lock "\Q$path\E" was lost\n.*DETAIL: .*_c_/s,
 		"$what: the error names the lock and the contender");
 	unlike($holder->errors, qr/user request/, "$what: nobody requested it");
@@ -132,6 +133,23 @@ $proxy->pass;
 is_cancelled('/busy/vacuum', 'VACUUM, cut off');
 $holder->ask('SELECT zk_lock_release_all()');
 
+# A COPY that waits for the client reads nothing else until that says something.  The
+# contender is broken: it goes when its owner has heard of it.
+my $client = DBI->connect('dbi:Pg:dbname=postgres;host=' . $node->host . ';port=' . $node->port,
+	undef, undef, { RaiseError => 1, PrintError => 0 });
+$client->do($_) foreach 'BEGIN', "SELECT zk_lock_acquire_xact('/copy')";
+$client->do('COPY rows FROM STDIN');
+my ($contender) = $ensemble->queue('/copy');
+$observer->ask("SELECT zk_lock_break('/copy', '$contender')");
+$ensemble->wait_for_queue('/copy', 0);
+is( $observer->ask('SELECT state, wait_event FROM pg_stat_activity'
+		  . " WHERE pid = $client->{pg_pid}"),
+	'active|ClientRead', 'S330: a COPY waits on when the lock is lost');
+$client->pg_putcopydata("0\t0\n");
+ok(!eval { $client->pg_putcopyend }, 'S330: and fails when the client goes on');
+is($client->state, 'ZKL01', 'S330: for the loss');
+$client->disconnect;
+
 # How long after the loss?  The error says when that was.
 begin_work('/late');
 $holder->send('SELECT pg_sleep(300)');
@@ -154,7 +172,7 @@ begin_work('/report', "SET zklock.on_lock_loss = 'report'");
 $holder->send('SELECT count(*) FROM generate_series(1, 3), pg_sleep(4)');
 $holder->wait_until_busy($observer, "wait_event = 'PgSleep'");
 expire();
-is($holder->answer, 3, 'report: the statement goes on');
+is($holder->answer, 3, 'S330: report: the statement goes on');
 wait_for(
 	sub {
 		$holder->ask("SELECT state FROM zk_locks WHERE path = '/report'", 1) eq
@@ -185,9 +203,23 @@ do
 		'the loss to be known');
 } while ($met);
 is($holder->ask('SELECT count(*) FROM generate_series(1, 3), pg_sleep(0.1)'),
-	3, 'a statement after the loss is not cancelled');
+	3, 'S330: a statement after the loss is not cancelled');
 $holder->ask('COMMIT');
 is($holder->sqlstate, 'ZKL01', 'but the commit fails');
+
+# A transaction that has acquired a lock may rely on it, though it has done nothing else:
+# to release what was lost does not clear it.
+$holder->ask('ROLLBACK');
+$holder->ask('BEGIN');
+$holder->ask("SELECT zk_lock_acquire('/only')");
+($contender) = $ensemble->queue('/only');
+$observer->ask("SELECT zk_lock_break('/only', '$contender')");
+wait_for(sub { $holder->ask("SELECT state FROM zk_locks WHERE path = '/only'", 1) eq 'lost' },
+	'the loss to be known');
+is($holder->ask("SELECT zk_lock_release('/only')"), 'f', 'a lost lock is released');
+$holder->ask('COMMIT');
+is($holder->sqlstate, 'ZKL01', 'S207: the transaction that has acquired it cannot commit');
+is($holder->ask('SELECT 1'), 1, 'S207: the next one can');
 
 # A cancel by the user stays one.
 begin_work('/user');
@@ -195,7 +227,7 @@ $holder->send('SELECT pg_sleep(300)');
 $holder->wait_until_busy($observer, "wait_event = 'PgSleep'");
 kill 'INT', $holder->pid;
 $holder->answer;
-is($holder->sqlstate, '57014', "a user's cancel is a user's cancel");
+is($holder->sqlstate, '57014', "S330: a user's cancel is a user's cancel");
 $holder->ask('ROLLBACK');
 
 # A loss at any moment of release and of what comes after it.  It is known some time
@@ -221,7 +253,7 @@ foreach (1 .. 30)
 	$holder->ask('SELECT zk_lock_release_all()');
 }
 note explain \%outcome;
-is($outcome{cancelled} // 0, 0, 'what came after the release went on');
+is($outcome{cancelled} // 0, 0, 'S330: what came after the release went on');
 cmp_ok($outcome{ZKL01} // 0, '>', 3, 'what came before it was cancelled');
 is_deeply([ grep { !/^(went on|met the release|ZKL01)$/ } keys %outcome ],
 	[], 'and no other error came of it');

@@ -1,7 +1,7 @@
 # A server that hangs: it does not answer what it is asked, or accepts a connection
 # and never says a word (as one does, too, that has lost track of the connection
 # while it was starting).  The client goes on to the next one while the leases of
-# its locks run.
+# its locks run (S334).
 #
 # Two proxies before one server stand for two servers.
 
@@ -50,11 +50,11 @@ sub goes_on
 	wait_for(
 		sub { $session->ask('SELECT state FROM zk_session()', 'quiet') eq 'connected' },
 		'the client to go on to the other one');
-	is($session->lock_state('/hangs'), 'held', "$what: the lock is held");
+	is($session->lock_state('/hangs'), 'held', "S334: $what: the lock is held");
 	cmp_ok($session->ask("SELECT zk_lock_verify('/hangs')"),
 		'>', 0, "$what: the ensemble says so, too");
 	is($session->ask('SELECT session_id FROM zk_session()'),
-		$id, "$what: it is the same ZooKeeper session");
+		$id, "S334: $what: it is the same ZooKeeper session");
 	return;
 }
 

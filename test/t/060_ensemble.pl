@@ -169,11 +169,20 @@ wait_for(sub { $ensemble->followers == 2 }, 'all servers to be back', 60);
 my $minority = session_at($ensemble->address(1),
 	'zklock.session_timeout' => '4s', 'zklock.connect_timeout' => '4s');
 $minority->ask("SELECT zk_lock_acquire('/minority')");
+my $waiter = session_at($ensemble->address(1),
+	'zklock.session_timeout' => '4s', 'zklock.connect_timeout' => '4s');
+$waiter->send("SELECT zk_lock_acquire('/minority')");
+$ensemble->wait_for_queue('/minority', 2);
 $ensemble->stop_server($_) foreach (2, 3);
 wait_for(sub { ($ensemble->mntr(1)->{server_state} // '') eq 'read-only' },
 	'the server that is left to become read-only', 60);
 $minority->wait_until_lost('/minority');
 pass('S38: what a read-only server says is no proof');
+$minority->ask('SELECT 1');
+is($minority->sqlstate, 'ZKL01', 'S332: without a majority a holder cannot commit');
+$waiter->answer;
+is($waiter->sqlstate, '08006', 'S332: and a waiter gives up in the end');
+$waiter->quit;
 $minority->ask("SELECT zk_lock_release('/minority')");
 $minority->ask("SELECT zk_lock_acquire('/other', '0')");
 like($minority->sqlstate, qr/^0800[16]$/,

@@ -1,4 +1,4 @@
-# A primary, its hot standby and an unrelated cluster exclude each other, also
+# A primary, its hot standby and an unrelated cluster exclude each other (S333), also
 # while the standby is promoted (S120); and an ensemble that speaks IPv6.
 
 use strict;
@@ -40,7 +40,7 @@ foreach my $holder (sort keys %session)
 	foreach my $waiter (grep { $_ ne $holder } sort keys %session)
 	{
 		is($session{$waiter}->ask("SELECT zk_lock_acquire('/three', '0')"),
-			'f', "$holder: excludes $waiter");
+			'f', "S333: $holder: excludes $waiter");
 		$session{$waiter}->send("SELECT zk_lock_acquire('/three')");
 		wait_for(sub { $ensemble->waiter_watch_count > 0 }, 'the watch to be set');
 		ok(!$session{$waiter}->answered, "$holder: $waiter waits");
@@ -56,9 +56,9 @@ foreach my $holder (sort keys %session)
 is( $session{other}->ask(
 		"SELECT zk_lock_acquire('/shared', '0', true)")
 	  . $session{standby}->ask("SELECT zk_lock_acquire('/shared', '0', true)"),
-	'tt', 'a primary and a standby share a lock');
+	'tt', 'S333: a primary and a standby share a lock');
 is($session{primary}->ask("SELECT zk_lock_acquire('/shared', '0')"),
-	'f', 'which excludes an exclusive one');
+	'f', 'S333: which excludes an exclusive one');
 $session{$_}->ask('SELECT zk_lock_release_all()') foreach keys %session;
 
 # ---- Transactions that write nothing.

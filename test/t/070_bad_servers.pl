@@ -258,7 +258,7 @@ foreach my $case (
 	$liar->quit;
 }
 
-# ---- A check of the library's fails, which would end the process (H7).
+# ---- A check of the library's fails, which would end the process (H7, S331).
 
 my $no_threads = PostgreSQL::Test::Utils::tempdir() . '/no_threads';
 $node->stop;
@@ -273,7 +273,7 @@ append_to_file($no_threads, '');
 foreach my $try (1 .. 2)
 {
 	my $took = time_taken(1, sub { ask_servers($poisoned, $real) });
-	is($poisoned->sqlstate, '08006', "H7: no lock can be acquired ($try): SQLSTATE");
+	is($poisoned->sqlstate, '08006', "S331: no lock can be acquired ($try): SQLSTATE");
 	like($poisoned->errors,
 		qr/ZooKeeper client library has failed in this backend/,
 		'H7: message');
@@ -283,13 +283,13 @@ foreach my $try (1 .. 2)
 like(slurp_file($node->logfile), qr/ZooKeeper client library failed a check: /,
 	'H7: the server log says so');
 is($poisoned->ask('SELECT count(*) FROM pg_class') > 0,
-	1, 'H7: the backend lives on');
+	1, 'S331: the backend lives on');
 my $before = cpu_time($poisoned->pid);
 sleep 1;
 cmp_ok(cpu_time($poisoned->pid) - $before,
 	'<', 0.1, 'H7: and does not burn a processor');
 is($bystander->ask("SELECT zk_lock_verify('/bystander') > 0"),
-	't', 'H7: others are not concerned');
+	't', 'S331: others are not concerned');
 $poisoned->quit;
 wait_for(
 	sub {

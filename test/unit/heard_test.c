@@ -28,7 +28,7 @@ test_lease(void)
 	is_int(lease(T, T - T / 4), T + T * 2 / 3,
 		   "also if the leader has heard of the session a quarter before");
 	is_int(lease(T, T - T / 2), T + T * 5 / 12,
-		   "it ends eleven twelfths after the leader has heard of it");
+		   "S337: it ends eleven twelfths after the leader has heard of it");
 	is_int(lease(T * 2, T), T * 23 / 12, "and may be over before it begins");
 }
 
