@@ -112,7 +112,7 @@ foreach my $what (sort keys %busy)
 begin_work('/handler');
 $holder->send(q{DO $$ BEGIN PERFORM pg_sleep(300);
 	EXCEPTION WHEN query_canceled THEN RAISE NOTICE 'caught: %', SQLERRM; END $$});
-wait_until_busy("wait_event = 'PgSleep'");
+$holder->wait_until_busy($observer, "wait_event = 'PgSleep'");
 expire();
 $holder->answer;
 like(
