@@ -14,6 +14,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use ZkEnsemble;
+use ZkLoss;
 use ZkPsql;
 use ZkTest;
 
@@ -29,10 +30,9 @@ my $files = PostgreSQL::Test::Utils::tempdir;
 mkdir "$files/$_" or die $! foreach 'one', 'two';
 my $connection = $node->connstr('postgres') =~ s/'//gr;
 
-# lose() has another backend break a lock of this one, and waits until it is lost.
+create_lose($node);
 $node->safe_psql(
 	'postgres', qq(
-	CREATE EXTENSION dblink;
 	CREATE TABLE work (step text);
 	CREATE TABLE indexed (n integer PRIMARY KEY);
 	INSERT INTO indexed SELECT generate_series(1, 10);
@@ -44,15 +44,6 @@ $node->safe_psql(
 	CREATE UNIQUE INDEX ON copy (n);
 	SELECT lo_create(4711);
 	CREATE SEQUENCE numbers;
-	CREATE FUNCTION lose(lost text) RETURNS void LANGUAGE plpgsql AS \$\$
-	BEGIN
-		PERFORM * FROM dblink('$connection', format(
-			'SELECT zk_lock_break(%L, %L)', lost,
-			(SELECT contender FROM zk_locks WHERE path = lost))) AS t (b boolean);
-		WHILE EXISTS (SELECT FROM zk_locks WHERE path = lost AND state <> 'lost') LOOP
-			PERFORM pg_sleep(0.005);
-		END LOOP;
-	END \$\$;
 	CREATE PROCEDURE two_steps() LANGUAGE plpgsql AS \$\$
 	BEGIN
 		INSERT INTO work VALUES ('procedure');
@@ -81,16 +72,6 @@ sub count_of
 {
 	my ($step) = @_;
 	return $eye->ask("SELECT count(*) FROM work WHERE step = '$step'", 'quiet');
-}
-
-# A session-scope lock that this session has lost.
-sub lost_lock
-{
-	my ($session, $path) = @_;
-	$session->ask("SELECT zk_lock_acquire('$path')", 'quiet');
-	$session->ask("BEGIN; SELECT lose('$path'); ROLLBACK", 'quiet');
-	is($session->lock_state($path), 'lost', "$path is lost");
-	return;
 }
 
 # ---- With a lost lock: nothing of these happens.  Each: the row, the statement, and a

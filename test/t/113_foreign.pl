@@ -11,35 +11,25 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use ZkEnsemble;
+use ZkLoss;
 use ZkPsql;
 
 my $ensemble = ZkEnsemble->new('main');
 my $node = zk_cluster('main', $ensemble, settings => { 'fsync' => 'off' });
-my $connection = $node->connstr('postgres') =~ s/'//gr;
 my $options = sprintf "host '%s', port '%s', dbname 'remote'", $node->host, $node->port;
 
 $node->safe_psql('postgres', 'CREATE DATABASE remote');
 $node->safe_psql('remote', 'CREATE TABLE work (step text)');
 
-# lose() has another backend break a lock of this one, and waits until it is lost.
+create_lose($node);
 $node->safe_psql(
 	'postgres', qq(
-	CREATE EXTENSION dblink;
 	CREATE EXTENSION postgres_fdw;
 	CREATE SERVER remote FOREIGN DATA WRAPPER postgres_fdw OPTIONS ($options);
 	CREATE USER MAPPING FOR PUBLIC SERVER remote;
 	CREATE FOREIGN TABLE far (step text) SERVER remote OPTIONS (table_name 'work');
 	CREATE TABLE near (step text);
 	CREATE TABLE deferred (step text);
-	CREATE FUNCTION lose(lost text) RETURNS void LANGUAGE plpgsql AS \$\$
-	BEGIN
-		PERFORM * FROM dblink('$connection', format(
-			'SELECT zk_lock_break(%L, %L)', lost,
-			(SELECT contender FROM zk_locks WHERE path = lost))) AS t (b boolean);
-		WHILE EXISTS (SELECT FROM zk_locks WHERE path = lost AND state <> 'lost') LOOP
-			PERFORM pg_sleep(0.005);
-		END LOOP;
-	END \$\$;
 	CREATE FUNCTION write_far() RETURNS trigger LANGUAGE plpgsql AS \$\$
 	BEGIN
 		INSERT INTO far VALUES (new.step);
