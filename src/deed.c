@@ -188,16 +188,34 @@ note_plan(Plan *plan, ZkDeed *deed)
 }
 
 /*
- * What a query does.  To save the effort it is work where that does not matter:
- * no lock is held, or it is not for this statement to say, or other work was done.
+ * Does it matter what exactly is done next?  Not if no lock is held, or it is not for
+ * this statement to say, or other work was done: then it is work, to save the effort.
+ */
+static bool
+does_matter(void)
+{
+	return zklock_lock_total() > 0 && zklock_verdict_open() &&
+		!zklock_verdict_worked();
+}
+
+/*
+ * What the call of a function does that no statement makes.
+ */
+ZkDeed
+zklock_deed_of_call(Oid function)
+{
+	return does_matter()? deed_of_function(function) : ZK_DEED_WORK;
+}
+
+/*
+ * What a query does.
  */
 ZkDeed
 zklock_deed_of_plan(const PlannedStmt *plan)
 {
 	ZkDeed		deed = ZK_DEED_NONE;
 
-	if (zklock_lock_total() == 0 || !zklock_verdict_open() ||
-		zklock_verdict_worked())
+	if (!does_matter())
 		return ZK_DEED_WORK;
 	if (plan->commandType != CMD_SELECT || plan->hasModifyingCTE ||
 		plan->subplans != NIL || plan->rowMarks != NIL)

@@ -63,11 +63,15 @@ zklock_verdict_worked(void)
 		TransactionIdIsValid(GetTopTransactionIdIfAny());
 }
 
-/* Has it only done what is never refused? */
+/*
+ * Has it only done what is never refused?  If it has written, it has not, whether we
+ * have seen that or not: workers of replication write without a statement.
+ */
 bool
 zklock_verdict_harmless(void)
 {
-	return conduct == CONDUCT_HARMLESS;
+	return conduct == CONDUCT_HARMLESS &&
+		!TransactionIdIsValid(GetTopTransactionIdIfAny());
 }
 
 /* Is it doomed? */
@@ -124,6 +128,19 @@ zklock_verdict_begin(ZkDeed deed)
 		zklock_verdict_work();
 	else if (deed == ZK_DEED_HARMLESS && conduct == CONDUCT_UNKNOWN)
 		conduct = CONDUCT_HARMLESS;
+}
+
+/*
+ * A function is called without a statement around it, which is no concern within one.
+ * As its end is not seen, a call that acquires is work from its beginning on.
+ */
+void
+zklock_verdict_call(ZkDeed deed)
+{
+	if (statement != ZK_DEED_NONE)
+		return;
+	zklock_verdict_begin(deed);
+	(void) zklock_verdict_end();
 }
 
 /*

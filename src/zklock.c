@@ -31,10 +31,12 @@
  */
 #include "postgres.h"
 
+#include "catalog/objectaccess.h"
 #include "executor/executor.h"
 #include "nodes/parsenodes.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
+#include "tcop/tcopprot.h"
 #include "tcop/utility.h"
 
 #include "zklock.h"
@@ -64,6 +66,7 @@ static const struct config_enum_entry znode_style_options[] = {
 static ExecutorRun_hook_type previous_ExecutorRun = NULL;
 static ExecutorFinish_hook_type previous_ExecutorFinish = NULL;
 static ProcessUtility_hook_type previous_ProcessUtility = NULL;
+static object_access_hook_type previous_object_access = NULL;
 static shmem_request_hook_type previous_shmem_request = NULL;
 static shmem_startup_hook_type previous_shmem_startup = NULL;
 
@@ -202,6 +205,20 @@ zklock_ProcessUtility(PlannedStmt *pstmt, const char *query,
 	if (discard_all)
 		zklock_discard_all();
 	zklock_statement_end();
+}
+
+/*
+ * Object access hook: a function is about to be called.  If no query is being worked at,
+ * the client calls it itself, on libpq's fast path, or a background worker does.
+ */
+static void
+zklock_object_access(ObjectAccessType access, Oid class_id, Oid object_id,
+					 int sub_id, void *arg)
+{
+	if (previous_object_access != NULL)
+		previous_object_access(access, class_id, object_id, sub_id, arg);
+	if (access == OAT_FUNCTION_EXECUTE && debug_query_string == NULL)
+		zklock_verdict_call(zklock_deed_of_call(object_id));
 }
 
 /*
@@ -376,6 +393,8 @@ _PG_init(void)
 	ExecutorFinish_hook = zklock_ExecutorFinish;
 	previous_ProcessUtility = ProcessUtility_hook;
 	ProcessUtility_hook = zklock_ProcessUtility;
+	previous_object_access = object_access_hook;
+	object_access_hook = zklock_object_access;
 
 	zklock_preconnect_loaded();
 }

@@ -456,6 +456,7 @@ extern void zklock_verdict_work(void);
 extern bool zklock_verdict_open(void);
 extern bool zklock_verdict_in_statement(void);
 extern void zklock_verdict_begin(ZkDeed deed);
+extern void zklock_verdict_call(ZkDeed deed);
 extern void zklock_verdict_take_effect(ZkDeed deed);
 extern ZkDeed zklock_verdict_end(void);
 extern void zklock_verdict_doom(const ZkLock *lock, const ZkLossNote *loss);
@@ -588,6 +589,7 @@ extern void zklock_job_columns(const ZkLockName *name, Oid function,
 							   Datum *values, bool *nulls);
 
 /* in deed.c */
+extern ZkDeed zklock_deed_of_call(Oid function);
 extern ZkDeed zklock_deed_of_plan(const PlannedStmt *plan);
 extern ZkDeed zklock_deed_of_utility(Node *command, bool top_level);
 
