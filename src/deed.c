@@ -442,6 +442,9 @@ zklock_deed_of_utility(Node *command, bool top_level)
 				(castNode(CopyStmt, command)->is_program ||
 				 !castNode(CopyStmt, command)->is_from) ?
 				ZK_DEED_OUTSIDE : ZK_DEED_WORK;
+		case T_DropSubscriptionStmt:
+			/* without a slot it may drop those of tables at the publisher */
+			return ZK_DEED_OUTSIDE;
 		case T_CallStmt:
 			return deed_of_call(castNode(CallStmt, command));
 		case T_ExecuteStmt:

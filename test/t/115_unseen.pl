@@ -6,6 +6,7 @@
 # S212: a worker of logical replication loses a lock: what it applies is not there, and its
 # origin has made no progress, so it is applied later.
 # S213: a function starts a background worker, which goes on whatever becomes of the lock.
+# S214: a subscription without a slot has others at the publisher: it is not dropped.
 
 use strict;
 use warnings;
@@ -236,5 +237,27 @@ $holder->ask('SELECT autoprewarm_start_worker()');
 is($holder->sqlstate, 'ZKL01', 'S213: the commit of who starts a worker is refused');
 $eye->ask('SELECT autoprewarm_start_worker()');
 like($eye->errors, qr/worker is already running/, 'S213: the worker runs');
+
+# ---- S214.  It has not synchronized its table, and the slot for that is there.
+
+$node->safe_psql('postgres', "CREATE SUBSCRIPTION sub CONNECTION '$remote' PUBLICATION publication"
+	  . ' WITH (create_slot = false, enabled = false)');
+$node->safe_psql(
+	'postgres', q(
+	ALTER SUBSCRIPTION sub SET (slot_name = NONE);
+	SELECT pg_create_physical_replication_slot(
+			format('pg_%s_sync_%s_%s', srsubid, srrelid, system_identifier))
+		FROM pg_subscription_rel, pg_control_system()));
+foreach my $sql ('DROP SUBSCRIPTION sub', 'BEGIN; DROP SUBSCRIPTION sub; COMMIT')
+{
+	$holder->ask($sql);
+	is($holder->sqlstate, 'ZKL01', "S214: $sql: refused");
+	is($eye->ask($slots), 1, "S214: $sql: the slot is there");
+	$holder->ask('ROLLBACK', 'quiet');
+}
+$holder->ask('SELECT zk_lock_release_all()');
+$holder->ask('DROP SUBSCRIPTION sub');
+is($holder->sqlstate, '', 'S214: without the lock it is dropped');
+is($eye->ask($slots), 0, 'S214: with the slot');
 
 done_testing();
