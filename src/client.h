@@ -122,6 +122,7 @@ typedef enum RequestKind
 	REQ_RENEW,					/* a multi of checks */
 	REQ_BEAT,					/* a sync, to be heard by the leader */
 	REQ_INQUIRY,				/* an ACL, to learn why something was refused */
+	REQ_READ_SYNC,				/* what comes before a read for zk_lock_queue */
 	REQ_READ_LIST,				/* the queue, for zk_lock_queue */
 	REQ_READ_DATA,				/* a contender's data, likewise */
 	REQ_OWN,					/* the own contender's data, and a watch */
@@ -566,7 +567,6 @@ extern ZkClient *zk_request_end(const void *context, Request *request);
 extern ZkTime zk_requests_unanswered_since(const ZkClient *client);
 extern void zk_requests_forget(ZkClient *client);
 extern void zk_requests_forget_errand(ZkClient *client);
-extern int	zk_send_sync(ZkClient *client, const char *path);
 extern void zk_requests_forget_publish(ZkClient *client);
 extern bool zk_multi_possible(const ZkClient *client);
 extern bool zk_is_connection_error(int rc);
@@ -743,6 +743,8 @@ extern void zk_read_advance(ZkClient *client);
 extern void zk_read_restart(ZkClient *client);
 extern void zk_member_fill(ZkQueueMember *member, const char *value,
 						   int value_len, const struct Stat *stat);
+extern bool zk_errand_sync(ZkClient *client, string_completion_t completion);
+extern ZkClient *zk_sync_refused(int rc, const void *context);
 extern void zk_errand_done(ZkClient *client, ZkQueueListing *listing);
 extern void zk_errand_failed(ZkClient *client, ZkError error,
 							 const char *detail);

@@ -63,6 +63,48 @@ zk_errand_failed(ZkClient *client, ZkError error, const char *detail)
 }
 
 /*
+ * Have the server catch up with its leader before it answers what is sent next for the
+ * errand.  The completion begins with zk_sync_refused().  There is room for a request.
+ * False if it cannot be sent now.
+ */
+bool
+zk_errand_sync(ZkClient *client, string_completion_t completion)
+{
+	void	   *context = zk_request_begin(client, REQ_READ_SYNC, 0);
+
+	if (zoo_async(client->handle, client->errand.node, completion, context) == ZOK)
+		return true;
+	zk_request_undo(client, context);
+	return false;
+}
+
+/*
+ * The completion of a sync begins.  A server that throttles has refused it, and may answer
+ * all the same what was sent behind it: then the client is returned, with engine_lock,
+ * and nobody waits for those answers any more; all is to be asked for again.  Else NULL,
+ * without the lock.
+ */
+ZkClient *
+zk_sync_refused(int rc, const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+
+	if (client == NULL)
+		return NULL;
+	if (rc == ZTHROTTLEDOP)
+	{
+		zk_requests_forget_errand(client);
+		return client;
+	}
+	if (!zk_identity_wanted(&client->identity, rc) && rc != ZOK &&
+		!zk_is_connection_error(rc))
+		zk_errand_failed(client, zk_answer_error(rc), zk_answer_text(rc));
+	zk_engine_leave(client);
+	return NULL;
+}
+
+/*
  * Drop the members that have gone meanwhile, say who holds, and hand over.
  */
 static void
@@ -372,6 +414,19 @@ send_data(ZkClient *client)
 	return true;
 }
 
+static void
+on_read_sync(int rc, const char *path, const void *context)
+{
+	ZkClient   *client = zk_sync_refused(rc, context);
+
+	(void) path;
+	if (client == NULL)
+		return;
+	zk_read_restart(client);
+	zk_read_advance(client);
+	zk_engine_leave(client);
+}
+
 /*
  * Ask for the list of children, or when that was refused, for what may tell why.
  */
@@ -380,22 +435,21 @@ send_list(ZkClient *client)
 {
 	QueueRead  *read = &client->read;
 	bool		refused = read->refusal.znode != NULL;
-	void	   *context = zk_request_begin(client,
-										   refused ? REQ_READ_INQUIRY : REQ_READ_LIST, 0);
+	void	   *context;
 	int			rc;
 
+	/* a server may be behind, and who breaks a contender looks here first */
+	if (!refused && client->errand.kind == ERRAND_READ &&
+		!zk_errand_sync(client, on_read_sync))
+		return;
+	context = zk_request_begin(client, refused ? REQ_READ_INQUIRY : REQ_READ_LIST, 0);
 	if (refused)
 		rc = zoo_aget_acl(client->handle,
 						  zk_refusal_next(client, &read->refusal), on_read_acl,
 						  context);
 	else
-	{
-		/* a server may be behind, and who breaks a contender looks here first */
-		if (client->errand.kind == ERRAND_READ)
-			(void) zk_send_sync(client, client->errand.node);
 		rc = zoo_aget_children(client->handle, client->errand.node, 0, on_read_list,
 							   context);
-	}
 	if (rc == ZOK)
 		read->pending++;
 	else

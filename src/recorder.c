@@ -34,8 +34,8 @@
  */
 #define MAX_ATTEMPTS	2000
 
-/* Requests left to those who want locks while a record is read for the backend. */
-#define READ_RESERVE	1
+/* Requests that must be free to read a record for the backend. */
+#define READ_RESERVE	2
 
 static void
 record_path(const Contender *c, char *path)
@@ -470,6 +470,8 @@ on_errand(int rc, const char *value, int value_len, const struct Stat *stat,
 							&listing->record);
 		zk_errand_done(client, listing);
 	}
+	else if (rc == ZTHROTTLEDOP)
+		zk_record_errand_advance(client);
 	else if (!zk_is_connection_error(rc))
 	{
 		snprintf(detail, sizeof(detail), "Could not read znode \"%.150s\": %s.",
@@ -478,6 +480,19 @@ on_errand(int rc, const char *value, int value_len, const struct Stat *stat,
 						 client->identity.credential != NULL ? ZK_ERR_REFUSED :
 						 ZK_ERR_FORBIDDEN, detail);
 	}
+	zk_engine_leave(client);
+}
+
+static void
+on_errand_sync(int rc, const char *path, const void *context)
+{
+	ZkClient   *client = zk_sync_refused(rc, context);
+
+	(void) path;
+	if (client == NULL)
+		return;
+	zk_read_restart(client);
+	zk_record_errand_advance(client);
 	zk_engine_leave(client);
 }
 
@@ -491,7 +506,8 @@ zk_record_errand_advance(ZkClient *client)
 
 	if (client->errand.node == NULL || client->read.pending > 0 ||
 		!client->connected || atomic_load(&zk_poisoned) ||
-		!zk_requests_available(client, READ_RESERVE))
+		!zk_requests_available(client, READ_RESERVE) ||
+		!zk_errand_sync(client, on_errand_sync))
 		return;
 	context = zk_request_begin(client, REQ_READ_DATA, 0);
 	if (zoo_aget(client->handle, client->errand.node, 0, on_errand,

@@ -264,7 +264,7 @@ zk_requests_forget_errand(ZkClient *client)
 
 		if (request->kind != REQ_READ_LIST && request->kind != REQ_READ_DATA &&
 			request->kind != REQ_BREAK && request->kind != REQ_TREE &&
-			request->kind != REQ_READ_INQUIRY)
+			request->kind != REQ_READ_INQUIRY && request->kind != REQ_READ_SYNC)
 			continue;
 		request->kind = REQ_FORGOTTEN;
 	}
@@ -349,33 +349,4 @@ const char *
 zk_answer_text(int rc)
 {
 	return rc == ZQUOTAEXCEEDED ? "quota exceeded" : zerror(rc);
-}
-
-/*
- * The answer to a sync.  What follows in the pipeline tells whether it worked; but
- * nothing follows if the server hangs up.
- */
-static void
-on_sync(int rc, const char *path, const void *context)
-{
-	ZkClient   *client;
-
-	(void) path;
-	(void) context;
-	if (rc != ZSESSIONCLOSEDREQUIRESASLAUTH)
-		return;
-	client = zk_client_enter();
-	(void) zk_identity_wanted(&client->identity, rc);
-	zk_engine_leave(client);
-}
-
-/*
- * Have the server catch up with its leader before it answers what is sent next.
- * That may be one request more than zk_requests_available() knows of.  Returns the
- * library's answer.  engine_lock.
- */
-int
-zk_send_sync(ZkClient *client, const char *path)
-{
-	return zoo_async(client->handle, path, on_sync, NULL);
 }

@@ -591,6 +591,22 @@ zk_tree_ready(ZkClient *client)
 }
 
 /*
+ * The answer to the sync.  That it was refused is no failure of the connection.
+ */
+static void
+on_sync(int rc, const char *path, const void *context)
+{
+	ZkClient   *client = zk_sync_refused(rc, context);
+
+	(void) path;
+	if (client == NULL)
+		return;
+	client->tree.progress = true;
+	zk_tree_restart(client);
+	leave(client);
+}
+
+/*
  * Do what comes next for the walk, if there is one and it can be done now.
  */
 void
@@ -601,7 +617,9 @@ zk_tree_advance(ZkClient *client)
 	if (!zk_tree_ready(client))
 		return;
 	if (!tree->synced && zk_requests_available(client, ZK_READ_RESERVE))
-		tree->synced = zk_send_sync(client, client->errand.node) == ZOK;
+		tree->synced = zk_errand_sync(client, on_sync);
+	if (!tree->synced)
+		return;
 	while (zk_tree_all_answered(client, ask))
 		if (!want_data(tree))
 		{

@@ -137,9 +137,13 @@ test_create_lost(void)
 	release(id);
 }
 
-/* What a server that is behind does next: lists that are empty, checks that are refused. */
+/*
+ * What a server that is behind does next: lists that are empty, checks that are refused,
+ * and, as long as there are such lists, syncs.
+ */
 static atomic_int lists_behind;
 static atomic_int checks_throttled;
+static atomic_bool syncs_throttled;
 
 /* A ProxyAlter. */
 static size_t
@@ -154,6 +158,8 @@ be_behind(int type, const unsigned char *packet, size_t size, unsigned char *alt
 		checks_throttled--;
 		memcpy(altered + 16, throttled, sizeof(throttled));
 	}
+	else if (type == ZOO_SYNC_OP && lists_behind > 0 && syncs_throttled)
+		memcpy(altered + 16, throttled, sizeof(throttled));
 	else if (type == ZOO_GETCHILDREN_OP && lists_behind > 0)
 	{
 		lists_behind--;
@@ -197,6 +203,51 @@ test_find_behind(void)
 	is_int(children(node), 1, "S238: it is deleted");
 	ok(release(id), "the other one can be released");
 	proxy_alter(NULL);
+}
+
+/* How many members does a listing have that was asked for?  -1 if it failed. */
+static int
+count_listing(void)
+{
+	ZkQueueListing *listing = await_listing();
+	int			count = listing == NULL || listing->error != ZK_OK ? -1 : listing->count;
+
+	if (listing != NULL && listing->error != ZK_OK)
+		diag("error %d: %s", listing->error, listing->detail);
+	zk_queue_free(listing);
+	return count;
+}
+
+/*
+ * Who looks at a queue, a tree or a record has a server that is behind, and has too much
+ * to do to catch up.
+ */
+static void
+test_look_behind(void)
+{
+	char		node[128];
+	ZkContenderId id;
+	int			throttled = proxy_throttled();
+
+	make_node(node, "look-behind");
+	id = acquire(node, ZK_EXCLUSIVE);
+	proxy_alter(be_behind);
+	syncs_throttled = true;
+	lists_behind = 1;
+	zk_queue_request(client, node);
+	is_int(count_listing(), 1, "S211: a queue is read until the server has caught up");
+	is_int(lists_behind, 0, "which it had not at first");
+	lists_behind = 6;
+	zk_tree_request(client, node, NULL);
+	is_int(count_listing(), 1, "S211: and so is a tree");
+	is_int(lists_behind, 0, "however often");
+	proxy_alter(NULL);
+	ok(release(id), "the lock is released");
+
+	proxy_throttle_at(ZOO_GETDATA_OP, 1);
+	zk_record_request(client, node, root);
+	is_int(count_listing(), 0, "S211: a record is read again that was refused");
+	is_int(proxy_throttled() - throttled, 1, "as it was");
 }
 
 static void
@@ -817,6 +868,7 @@ main(void)
 	start_client(proxied, TIMEOUT_MS);
 	test_create_lost();
 	test_find_behind();
+	test_look_behind();
 	test_create_given_up(PROXY_BEFORE_REPLY, "reply");
 	test_create_given_up(PROXY_BEFORE_REQUEST, "request");
 	test_delete_reply_lost();
