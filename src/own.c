@@ -148,42 +148,64 @@ has_own_data(const Contender *c, const char *data, int len)
 }
 
 /*
+ * The answer to the get that set a contender's watch, or to its rewriting: the contender,
+ * with engine_lock, and its slot.  NULL, without the lock, if it does not wait for that
+ * any more.
+ */
+static Contender *
+own_answered(const void *context, ZkClient **client, int *slot)
+{
+	Request		request;
+	Contender  *c;
+	uint32_t   *serial;
+
+	*client = zk_request_end(context, &request);
+	if (*client == NULL)
+		return NULL;
+	*slot = request.which;
+	c = &(*client)->contenders[*slot];
+	serial = request.kind == REQ_REWRITE ? &c->rewrite_serial : &c->watch_serial;
+	if (c->in_use && *serial == request.serial)
+	{
+		*serial = 0;
+		return c;
+	}
+	zk_engine_leave(*client);
+	return NULL;
+}
+
+/*
  * The answer to the get that set the watch.
  */
 static void
 on_own(int rc, const char *value, int value_len, const struct Stat *stat,
 	   const void *context)
 {
-	Request		request;
-	ZkClient   *client = zk_request_end(context, &request);
-	Contender  *c;
+	ZkClient   *client;
+	int			slot;
+	Contender  *c = own_answered(context, &client, &slot);
 
-	if (client == NULL)
+	if (c == NULL)
 		return;
-	c = &client->contenders[request.which];
-	if (c->in_use && c->watch_serial == request.serial)
+	c->own_watch = rc == ZOK;
+	if (rc == ZOK)
 	{
-		c->watch_serial = 0;
-		c->own_watch = rc == ZOK;
-		if (rc == ZOK)
-		{
-			c->version = stat->version;
-			c->changed &= !has_own_data(c, value, value_len);
-		}
-		if (!c->unwanted && rc == ZOK && stat->version != 0)
-			data_changed(client, request.which, value, value_len);
-		else if (!c->unwanted && rc == ZNONODE)
-			not_there(client, request.which);
-		else if (rc == ZNOAUTH)
-		{
-			c->watch_at = INT64_MAX;	/* the next renewal sees to that */
-			c->version = -1;
-		}
-		else if (rc != ZOK)
-			c->watch_at = zk_now() + ZK_WATCH_DELAY;
-		if (c->rewrite)
-			zk_contender_touch(client, request.which);
+		c->version = stat->version;
+		c->changed &= !has_own_data(c, value, value_len);
 	}
+	if (!c->unwanted && rc == ZOK && stat->version != 0)
+		data_changed(client, slot, value, value_len);
+	else if (!c->unwanted && rc == ZNONODE)
+		not_there(client, slot);
+	else if (rc == ZNOAUTH)
+	{
+		c->watch_at = INT64_MAX;	/* the next renewal sees to that */
+		c->version = -1;
+	}
+	else if (rc != ZOK)
+		c->watch_at = zk_now() + ZK_WATCH_DELAY;
+	if (c->rewrite)
+		zk_contender_touch(client, slot);
 	zk_engine_leave(client);
 }
 
@@ -323,28 +345,23 @@ zk_own_watches_gone(ZkClient *client)
 static void
 on_rewrite(int rc, const struct Stat *stat, const void *context)
 {
-	Request		request;
-	ZkClient   *client = zk_request_end(context, &request);
-	Contender  *c;
+	ZkClient   *client;
+	int			slot;
+	Contender  *c = own_answered(context, &client, &slot);
 
-	if (client == NULL)
+	if (c == NULL)
 		return;
-	c = &client->contenders[request.which];
-	if (c->in_use && c->rewrite_serial == request.serial)
+	c->rewrite = rc != ZOK && rc != ZNONODE && rc != ZNOAUTH;
+	if (rc == ZOK)
+		c->version = stat->version;
+	else if (rc == ZBADVERSION)
 	{
-		c->rewrite_serial = 0;
-		c->rewrite = rc != ZOK && rc != ZNONODE && rc != ZNOAUTH;
-		if (rc == ZOK)
-			c->version = stat->version;
-		else if (rc == ZBADVERSION)
-		{
-			c->own_watch = false;
-			c->watch_at = 0;
-		}
-		else if (c->rewrite)
-			zk_contender_retry(client, c);
-		zk_contender_touch(client, request.which);
+		c->own_watch = false;
+		c->watch_at = 0;
 	}
+	else if (c->rewrite)
+		zk_contender_retry(client, c);
+	zk_contender_touch(client, slot);
 	zk_engine_leave(client);
 }
 
