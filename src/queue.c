@@ -570,49 +570,6 @@ zk_queue_decide(const ZkQueueEntry *entries, int count, const char *self,
 		verdict->deadlock < 0 && !may_be_replaced(entries, me, 0);
 }
 
-/*
- * Does entry "which" of a sorted queue, one for a permit, hold it?
- */
-static bool
-permit_granted(const ZkQueueEntry *entries, int which)
-{
-	int			ahead = 0;
-
-	for (; entries[ahead].sequence != entries[which].sequence; ahead++)
-	{
-		if (entries[ahead].permits != entries[which].permits)
-			return false;
-	}
-	return ahead < entries[which].permits;
-}
-
-/*
- * Does entry "which" of a sorted queue hold the lock, as far as somebody can
- * tell who sees names and owners only?  session_ids[i] is the ephemeralOwner
- * of entries[i].  Contenders of one ZooKeeper session are taken to be one
- * client's, which do not exclude each other; a persistent one (0) is nobody's.
- * Of contenders with the same number none is behind another: either they are a
- * downgrade's, or each is free to believe that it is first.  For a permit it does
- * not matter whose the others are.
- */
-bool
-zk_queue_granted(const ZkQueueEntry *entries, const int64_t *session_ids,
-				 int which)
-{
-	if (entries[which].mode == ZK_PERMIT)
-		return permit_granted(entries, which);
-	for (int i = 0; i < which; i++)
-	{
-		if (entries[i].sequence == entries[which].sequence)
-			break;
-		if (session_ids[i] != 0 && session_ids[i] == session_ids[which])
-			continue;
-		if (conflicts(&entries[i], &entries[which]))
-			return false;
-	}
-	return true;
-}
-
 /* The ZooKeeper sessions of some contenders, as far as it matters here. */
 typedef struct Owners
 {
@@ -631,9 +588,15 @@ add_owner(Owners *owners, int64_t session_id)
 }
 
 /*
- * Which entries of a sorted queue zk_queue_granted() says hold the lock, and how many
- * that are; granted may be NULL.  It takes no longer for each than for the first,
- * however long the queue is.
+ * Which entries of a sorted queue hold the lock, and how many that are, as far as
+ * somebody can tell who sees names and owners only?  session_ids[i] is the
+ * ephemeralOwner of entries[i].  Contenders of one ZooKeeper session are taken to be one
+ * client's, which do not exclude each other; a persistent one (0) is nobody's.
+ * Of contenders with the same number none is behind another: either they are a
+ * downgrade's, or each is free to believe that it is first.  For a permit it does
+ * not matter whose the others are.  granted may be NULL.
+ *
+ * It takes no longer for each than for the first, however long the queue is.
  */
 int
 zk_queue_all_granted(const ZkQueueEntry *entries, const int64_t *session_ids,

@@ -88,8 +88,6 @@ extern int	zk_queue_sort_up_to(int64_t last, const char *const *names,
 extern void zk_queue_decide(const ZkQueueEntry *entries, int count,
 							const char *self, const char *const *own,
 							int own_count, ZkVerdict *verdict);
-extern bool zk_queue_granted(const ZkQueueEntry *entries,
-							 const int64_t *session_ids, int which);
 extern int	zk_queue_all_granted(const ZkQueueEntry *entries,
 								 const int64_t *session_ids, int count,
 								 bool *granted);

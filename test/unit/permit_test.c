@@ -24,6 +24,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "granted.h"
 #include "queue.h"
 #include "random.h"
 #include "tap.h"
@@ -564,10 +565,10 @@ test_count_granted(void)
 			sessions[i] = random_below(3);
 		}
 		for (int i = 0; i < count; i++)
-			total += zk_queue_granted(entries, sessions, i);
+			total += is_granted(entries, sessions, i);
 		wrong += zk_queue_all_granted(entries, sessions, count, granted) != total;
 		for (int i = 0; i < count; i++)
-			wrong += granted[i] != zk_queue_granted(entries, sessions, i);
+			wrong += granted[i] != is_granted(entries, sessions, i);
 	}
 	is_int(wrong, 0, "granted: which and how many, of a queue at a time");
 }

@@ -15,6 +15,7 @@
  */
 #include <stdlib.h>
 
+#include "granted.h"
 #include "queue.h"
 #include "random.h"
 #include "tap.h"
@@ -754,7 +755,7 @@ test_granted(void)
 			   "granted: all recognised: %s", cases[i].what);
 		for (int j = 0; j < count; j++)
 		{
-			bool		one = zk_queue_granted(entries, cases[i].sessions, j);
+			bool		one = is_granted(entries, cases[i].sessions, j);
 
 			strcat(granted, one ? "y" : "n");
 			total += one;
@@ -788,10 +789,10 @@ test_count_granted(void)
 			sessions[i] = random_below(3);
 		}
 		for (int i = 0; i < count; i++)
-			total += zk_queue_granted(entries, sessions, i);
+			total += is_granted(entries, sessions, i);
 		wrong += zk_queue_all_granted(entries, sessions, count, granted) != total;
 		for (int i = 0; i < count; i++)
-			wrong += granted[i] != zk_queue_granted(entries, sessions, i);
+			wrong += granted[i] != is_granted(entries, sessions, i);
 	}
 	is_int(wrong, 0, "granted: which and how many, of a queue at a time");
 }
