@@ -7,10 +7,10 @@ use warnings;
 use IO::Socket::INET;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
-use POSIX ();
 use Test::More;
 use Time::HiRes qw(time sleep);
 use ZkEnsemble;
+use ZkPeer;
 use ZkPsql;
 use ZkTest qw(cpu_time process_status start_preloaded);
 
@@ -128,47 +128,6 @@ $session->ask('SELECT zk_lock_release_all()');
 $session->quit;
 
 # ---- Somebody else is there: real peers, each in a process of its own (H8).
-
-my @peers;
-
-# Listen on a port and have the code deal with whoever connects.  Returns the
-# address.
-sub new_peer
-{
-	my ($code) = @_;
-	my $listener = IO::Socket::INET->new(
-		LocalAddr => '127.0.0.1',
-		Listen => 10,
-		ReuseAddr => 1) or die "listen: $!";
-	my $pid = fork // die "fork: $!";
-	if ($pid == 0)
-	{
-		# not ours: the test's END blocks and what it waits for
-		$SIG{$_} = sub { POSIX::_exit(0) }
-		  foreach qw(INT TERM HUP ALRM);
-		$SIG{PIPE} = 'IGNORE';
-		alarm 120;
-		my @clients;
-		while (my $client = $listener->accept)
-		{
-			$code->($client);
-			push @clients, $client if $client->opened;
-		}
-		POSIX::_exit(0);
-	}
-	push @peers, $pid;
-	my $address = '127.0.0.1:' . $listener->sockport;
-	close $listener;
-	return $address;
-}
-
-END
-{
-	my $exit_code = $?;
-	kill 'KILL', @peers;
-	waitpid $_, 0 foreach @peers;
-	$? = $exit_code;
-}
 
 # The handshake of a server: a length, protocol version, session timeout, session
 # id, password, read-only.

@@ -8,9 +8,9 @@ use IO::Select;
 use IO::Socket::INET;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
-use POSIX ();
 use Test::More;
 use ZkEnsemble;
+use ZkPeer;
 use ZkTest;
 
 my $ensemble = ZkEnsemble->new('main', tick_time => 500);
@@ -21,43 +21,6 @@ my $node = zk_cluster('main', $ensemble,
 		'restart_after_crash' => 'on'
 	});
 my $real = $ensemble->connect_string;
-my @peers;
-
-# Listen on a port and have the code deal with whoever connects, one after the other.
-# Returns the address.
-sub new_peer
-{
-	my ($code) = @_;
-	my $listener = IO::Socket::INET->new(
-		LocalAddr => '127.0.0.1',
-		Listen => 10,
-		ReuseAddr => 1) or die "listen: $!";
-	my $pid = fork // die "fork: $!";
-	if ($pid == 0)
-	{
-		# not ours: the test's END blocks and what it waits for
-		$SIG{$_} = sub { POSIX::_exit(0) }
-		  foreach qw(INT TERM HUP ALRM);
-		$SIG{PIPE} = 'IGNORE';
-		alarm 120;
-		while (my $client = $listener->accept)
-		{
-			$code->($client);
-			$client->close;
-		}
-		POSIX::_exit(0);
-	}
-	push @peers, $pid;
-	return '127.0.0.1:' . $listener->sockport;
-}
-
-END
-{
-	my $exit_code = $?;
-	kill 'KILL', @peers;
-	waitpid $_, 0 foreach @peers;
-	$? = $exit_code;
-}
 
 # Read what has come, and call the code for each packet, less its length.  False when the
 # other side has hung up.
@@ -101,6 +64,7 @@ sub nod
 			}))
 	{
 	}
+	$client->close;
 	return;
 }
 
@@ -108,7 +72,7 @@ sub nod
 sub forward
 {
 	my ($client, $type, $alter) = @_;
-	my $server = IO::Socket::INET->new($real) or return;
+	my $server = IO::Socket::INET->new($real) or return $client->close;
 	my %type;
 	my ($up, $down) = ('', '');
 	my $both = IO::Select->new($client, $server);
@@ -136,7 +100,7 @@ sub forward
 					  if $answered++ && ($type{$xid} // 0) == $type;
 					send_packet($client, $packet);
 				});
-			return unless $more;
+			return $client->close unless $more;
 		}
 	}
 	return;
