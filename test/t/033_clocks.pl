@@ -156,6 +156,48 @@ cmp_ok($took, '<', $session_timeout / 3 + 5,
 	'which is waited for until the session may have expired, no longer');
 is(committed('/suspended/short/frozen'), 0, 'nothing was committed');
 
+# ---- Likewise, but the lock is given up before anybody has answered: as nobody knows whether
+# it was held until then, the transaction is doomed.
+
+sub give_up_unproved
+{
+	my ($what, $acquire, $give_up) = @_;
+	$holder->ask($acquire);
+	$holder->ask("SELECT zk_lock_verify('/unproved')");
+	$ensemble->pause;
+	$clock->suspend($session_timeout * 2 / 3 + 1);
+	is($holder->ask("SELECT state FROM zk_locks WHERE path = '/unproved'"),
+		'unproved', "$what: it is not known whether the lock is held");
+	$holder->ask($give_up);
+	is($holder->sqlstate, '', "$what: it is given up");
+	$ensemble->resume;
+	return;
+}
+
+foreach my $case (
+	[ 'release', "SELECT zk_lock_acquire('/unproved')", "SELECT zk_lock_release('/unproved')" ],
+	[ 'release of all', "SELECT zk_lock_acquire('/unproved')", 'SELECT zk_lock_release_all()' ],
+	[ 'closing', "SELECT zk_lock_acquire('/unproved')", 'SELECT zk_session_close()' ],
+	[ 'savepoint', "SAVEPOINT a; SELECT zk_lock_acquire_xact('/unproved')", 'ROLLBACK TO a' ])
+{
+	my ($what, @statements) = @$case;
+	$holder->ask("BEGIN; INSERT INTO work VALUES ('$what')");
+	give_up_unproved($what, @statements);
+	$holder->ask('COMMIT');
+	is($holder->sqlstate, 'ZKL01', "S215: $what: the commit is refused");
+	like($holder->errors, qr/lock "\/unproved" was lost in this transaction.*could not be proved/s,
+		"S215: $what: and says why");
+	is(committed($what), 0, "S215: $what: nothing was committed");
+	$holder->ask("INSERT INTO work VALUES ('after $what')");
+	is(committed("after $what"), 1, "S215: $what: the next transaction commits");
+}
+
+# A transaction that has done nothing yet has not relied on it.
+give_up_unproved('before', "SELECT zk_lock_acquire('/unproved')",
+	"BEGIN; SELECT zk_lock_release('/unproved')");
+$holder->ask("INSERT INTO work VALUES ('before'); COMMIT");
+is(committed('before'), 1, 'S215: a lock that was given up first is no concern');
+
 # ---- A wait goes on through a suspension.
 
 $rival->ask("SELECT zk_lock_acquire('/suspended/wait')");

@@ -33,13 +33,26 @@ my $connection = $node->connstr('postgres') =~ s/'//gr;
 create_lose($node);
 $node->safe_psql(
 	'postgres', qq(
+	SELECT pg_create_logical_replication_slot('decoded', 'test_decoding');
+	SELECT pg_replication_origin_create('origin'), pg_replication_origin_create('other');
+	SELECT pg_replication_origin_advance('origin', '0/1');
+	CREATE EXTENSION file_fdw;
+	CREATE SERVER programs FOREIGN DATA WRAPPER file_fdw;
+	CREATE FOREIGN TABLE program (line text) SERVER programs
+		OPTIONS (program 'echo | tee $files/scanned');
 	CREATE TABLE work (step text);
 	CREATE TABLE indexed (n integer PRIMARY KEY);
 	INSERT INTO indexed SELECT generate_series(1, 10);
 	CLUSTER indexed USING indexed_pkey;
 	CREATE INDEX other ON indexed (n);
 	CREATE TABLE parts (n integer) PARTITION BY RANGE (n);
+	CREATE INDEX ON parts (n);
 	CREATE TABLE part PARTITION OF parts FOR VALUES FROM (1) TO (9);
+	CREATE TABLE part2 PARTITION OF parts FOR VALUES FROM (11) TO (19);
+	CREATE TABLE part3 PARTITION OF parts FOR VALUES FROM (21) TO (29);
+	CREATE TABLE clustered (n integer PRIMARY KEY);
+	INSERT INTO clustered SELECT generate_series(1, 10);
+	CLUSTER clustered USING clustered_pkey;
 	CREATE MATERIALIZED VIEW copy AS SELECT n FROM indexed;
 	CREATE UNIQUE INDEX ON copy (n);
 	SELECT lo_create(4711);
@@ -58,7 +71,14 @@ $node->safe_psql(
 		PERFORM lose('/proc');
 		COMMIT;
 		INSERT INTO work VALUES ('after');
-	END \$\$));
+	END \$\$;
+	CREATE TABLE losing (step text);
+	CREATE FUNCTION loses() RETURNS trigger LANGUAGE plpgsql AS \$\$
+	BEGIN
+		PERFORM lose('/copy');
+		RETURN new;
+	END \$\$;
+	CREATE TRIGGER loses BEFORE INSERT ON losing FOR EACH ROW EXECUTE FUNCTION loses()));
 $node->safe_psql('postgres', $_)
   foreach 'CREATE DATABASE victim', "CREATE TABLESPACE one LOCATION '$files/one'",
   "CREATE SUBSCRIPTION sub CONNECTION '$connection' PUBLICATION nothing"
@@ -83,6 +103,14 @@ my $settings = q(SELECT pg_read_file('postgresql.auto.conf'));
 my $slots = q(SELECT count(*) FROM pg_replication_slots);
 my $folders = q(SELECT string_agg(f, ' ' ORDER BY f) FROM pg_ls_dir('base') f);
 my $work = q(SELECT count(*) FROM work);
+my $progress = q(SELECT remote_lsn FROM pg_replication_origin_status WHERE external_id = '%s');
+
+# What the WAL has of messages, as one sees who decodes it.  A commit has it flushed.
+my $messages = q(DO 'BEGIN PERFORM txid_current(); END';
+	SELECT count(*) FROM pg_logical_slot_peek_changes('decoded', NULL, NULL)
+		WHERE data ~ 'prefix: zklock');
+my $with_origin = q(BEGIN; SELECT pg_replication_origin_xact_setup('0/77', now());
+	INSERT INTO work VALUES ('origin'); COMMIT);
 my @refused = (
 	[ 'COMMIT PREPARED', "COMMIT PREPARED 'p1'", 'SELECT count(*) FROM pg_prepared_xacts' ],
 	[ 'CREATE DATABASE', 'CREATE DATABASE another', $folders ],
@@ -96,6 +124,8 @@ my @refused = (
 	[ 'CREATE SUBSCRIPTION', "CREATE SUBSCRIPTION another CONNECTION '$connection'"
 		. ' PUBLICATION nothing', $slots ],
 	[ 'ALTER SUBSCRIPTION', 'ALTER SUBSCRIPTION sub REFRESH PUBLICATION', $slots ],
+	[ 'ALTER SUBSCRIPTION, here only', 'ALTER SUBSCRIPTION sub SET (binary = true)',
+		'SELECT subbinary FROM pg_subscription' ],
 	[ 'DROP SUBSCRIPTION', 'DROP SUBSCRIPTION sub', 'SELECT count(*) FROM pg_subscription' ],
 	[ 'VACUUM', 'VACUUM FULL indexed', $files_of ],
 	[ 'CLUSTER', 'CLUSTER', $files_of ],
@@ -110,6 +140,11 @@ my @refused = (
 		'SELECT count(*) FROM copy' ],
 	[ 'COPY TO PROGRAM', "COPY work TO PROGRAM 'cat >$files/copied'",
 		"SELECT pg_stat_file('$files/copied', true) IS NULL" ],
+	[ 'COPY TO PROGRAM in a function',
+		"DO \$\$ BEGIN COPY work TO PROGRAM 'cat >$files/copied'; END \$\$",
+		"SELECT pg_stat_file('$files/copied', true) IS NULL" ],
+	[ 'COPY FROM PROGRAM', "COPY work FROM PROGRAM 'echo x | tee $files/copied'",
+		"SELECT pg_stat_file('$files/copied', true) IS NULL" ],
 	[ 'COPY TO a file', "COPY work TO '$files/copied'",
 		"SELECT pg_stat_file('$files/copied', true) IS NULL" ],
 	[ 'implicit commit', "INSERT INTO work VALUES ('implicit')", $work ],
@@ -122,7 +157,12 @@ my @refused = (
 	[ 'COMMIT in DO', "DO 'BEGIN INSERT INTO work VALUES (''do''); COMMIT; END'", $work ],
 	[ 'reading', 'SELECT count(*) FROM work', $work ],
 	[ 'large object', 'SELECT lo_create(0)', 'SELECT count(*) FROM pg_largeobject_metadata' ],
-	[ 'transactional message', "SELECT pg_logical_emit_message(true, 'zklock', 'x')", $work ],
+	[ 'transactional message', "SELECT pg_logical_emit_message(true, 'zklock', 'x')",
+		$messages ],
+	[ 'progress of an origin', $with_origin,
+		sprintf($progress, 'origin') ],
+	[ 'ANALYZE', 'ANALYZE indexed, clustered', q(SELECT count(*) FROM pg_stats
+		WHERE tablename IN ('indexed', 'clustered')) ],
 	[ 'parallel workers', 'SET max_parallel_workers_per_gather = 2; SET force_parallel_mode = on;'
 		. ' CREATE TABLE parallel AS SELECT count(*) FROM work', q(SELECT count(*) FROM pg_class
 		WHERE relname = 'parallel') ],
@@ -130,6 +170,7 @@ my @refused = (
 
 $node->safe_psql('postgres', 'INSERT INTO indexed VALUES (11)');
 $holder->ask("PREPARE release AS SELECT zk_lock_release('/lost')");
+$holder->ask("SELECT pg_replication_origin_session_setup('origin')");
 lost_lock($holder, '/lost');
 foreach my $row (@refused)
 {
@@ -198,6 +239,15 @@ my @unguarded = (
 		"SELECT count(*) FROM work WHERE step = 'dblink'", 1 ],
 	[ 'advisory lock of the session', 'SELECT pg_advisory_lock(5)',
 		q(SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'), 1 ],
+	[ 'message', "SELECT pg_logical_emit_message(false, 'zklock', 'x')", $messages, 1 ],
+	[ 'slot', "SELECT pg_create_physical_replication_slot('made')",
+		"$slots WHERE slot_name = 'made'", 1 ],
+	[ 'drop of a slot', "SELECT pg_drop_replication_slot('made')",
+		"$slots WHERE slot_name = 'made'", 0 ],
+	[ 'progress of an origin, set', "SELECT pg_replication_origin_advance('other', '0/99')",
+		sprintf($progress, 'other'), '0/99' ],
+	[ 'a program of file_fdw', 'SELECT * FROM program',
+		"SELECT (pg_stat_file('$files/scanned', true)).size IS NOT NULL", 't' ],
 	[ 'lo_export', "SELECT lo_export(4711, '$files/exported')",
 		"SELECT (pg_stat_file('$files/exported', true)).size IS NOT NULL", 't' ],
 	[ 'signal', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -214,11 +264,37 @@ foreach my $row (@unguarded)
 }
 $holder->ask('SELECT zk_lock_release_all()', 'quiet');
 
+# With the lock they are committed.
+$holder->ask("SELECT pg_logical_emit_message(true, 'zklock', 'x')");
+is($eye->ask($messages), 2, 'a message that is transactional is there without a loss');
+$holder->ask($with_origin =~ s/77/AA/r);
+is($eye->ask(sprintf $progress, 'origin'), '0/AA', 'and an origin makes progress');
+$holder->ask('SELECT pg_replication_origin_session_reset()');
+
+# A program has run when the lock is lost meanwhile, and the rest is refused.
+foreach my $case ([ "COPY (SELECT lose('/copy')) TO PROGRAM 'cat >$files/to'", 'to' ],
+	[ "COPY losing FROM PROGRAM 'echo x | tee $files/from'", 'from' ])
+{
+	my ($sql, $file) = @$case;
+	$holder->ask("SELECT zk_lock_acquire('/copy')");
+	$holder->ask($sql);
+	is($holder->sqlstate, 'ZKL01', "S205: loss while it runs: $sql");
+	ok(-e "$files/$file", "S205: the program has run");
+	$holder->ask('SELECT zk_lock_release_all()', 'quiet');
+}
+is($eye->ask('SELECT count(*) FROM losing'), 0, 'S205: what was copied is not there');
+
 # An exit commits nothing.
-my $leaver = ZkPsql->new($node);
-$leaver->ask("BEGIN; SELECT zk_lock_acquire_xact('/exit'); INSERT INTO work VALUES ('exit')");
-$leaver->quit;
-is(count_of('exit'), 0, 'exit: nothing is committed');
+foreach my $how ('quit', 'terminated')
+{
+	my $leaver = ZkPsql->new($node);
+	$leaver->ask("BEGIN; SELECT zk_lock_acquire_xact('/exit'); INSERT INTO work VALUES ('exit')");
+	$leaver->quit if $how eq 'quit';
+	$eye->ask("SELECT pg_terminate_backend(${\$leaver->pid}, 60000)", 'quiet')
+	  if $how eq 'terminated';
+	$ensemble->wait_for_queue('/exit', 0);
+	is(count_of('exit'), 0, "exit: $how: nothing is committed");
+}
 
 # ---- A loss between the commits of a procedure.
 
@@ -273,6 +349,12 @@ my @in_the_way = (
 		. ' INSERT INTO indexed SELECT max(n) + 1 FROM indexed') },
 	sub { $blocker->ask('ROLLBACK') },
 	'Lock');
+my @reader = (
+	sub { $blocker->ask('BEGIN; SELECT count(*) FROM parts') },
+	@in_the_way[ 1, 2 ]);
+my @locks = (
+	sub { $blocker->ask('BEGIN; LOCK TABLE indexed, clustered, parts IN SHARE UPDATE EXCLUSIVE MODE') },
+	@in_the_way[ 1, 2 ]);
 my @no_standby = (
 	sub {
 		$node->safe_psql('postgres', "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
@@ -287,17 +369,46 @@ my @no_standby = (
 	},
 	'SyncRep');
 
+# How many of these relations have other files than in the table "files"?
+sub new_files
+{
+	my ($names) = @_;
+	return "SELECT count(*) FROM files JOIN pg_class c USING (relname)"
+	  . " WHERE files.relfilenode <> c.relfilenode AND relname ~ '$names'";
+}
+
+# Is the partition one still?
+sub is_part
+{
+	my ($name) = @_;
+	return "SELECT count(*) FROM pg_inherits WHERE inhrelid = '$name'::regclass";
+}
+
+# Each: the row, the command, a query and what it gives then, and what the command has to wait
+# for while the lock is lost: it commits after that, and not only at its end.
 foreach my $case (
 	[ 'CREATE INDEX CONCURRENTLY', 'CREATE INDEX CONCURRENTLY made ON indexed (n)',
-		"SELECT indisvalid FROM pg_index WHERE indexrelid = 'made'::regclass", 't' ],
+		"SELECT indisvalid FROM pg_index WHERE indexrelid = 'made'::regclass", 't', @in_the_way ],
 	[ 'REINDEX CONCURRENTLY', 'REINDEX INDEX CONCURRENTLY made',
-		q(SELECT count(*) FROM pg_class WHERE relname LIKE 'made%' AND relkind = 'i'), 1 ],
+		q(SELECT count(*) FROM pg_class WHERE relname LIKE 'made%' AND relkind = 'i'), 1,
+		@in_the_way ],
 	[ 'DROP INDEX CONCURRENTLY', 'DROP INDEX CONCURRENTLY made',
-		q(SELECT count(*) FROM pg_class WHERE relname = 'made'), 0 ],
-	[ 'VACUUM', 'VACUUM FULL indexed', 'SELECT 1', 1 ])
+		q(SELECT count(*) FROM pg_class WHERE relname = 'made'), 0, @in_the_way ],
+	[ 'VACUUM', 'VACUUM FULL indexed', new_files('^indexed$'), 1, @in_the_way ],
+	[ 'VACUUM of several tables', 'VACUUM FULL indexed, clustered',
+		new_files('^(indexed|clustered)$'), 2, @locks ],
+	[ 'CLUSTER of all tables', 'CLUSTER', new_files('^(indexed|clustered)$'), 2, @locks ],
+	[ 'REINDEX of a partitioned table', 'REINDEX TABLE parts', new_files('^part.*_n_idx$'), 3,
+		@locks ],
+	[ 'DETACH CONCURRENTLY, first step', 'ALTER TABLE parts DETACH PARTITION part CONCURRENTLY',
+		is_part('part'), 0, @locks ],
+	[ 'DETACH CONCURRENTLY, second step', 'ALTER TABLE parts DETACH PARTITION part2 CONCURRENTLY',
+		is_part('part2'), 0, @reader ])
 {
-	my ($name, $sql, $state, $expected) = @$case;
-	held_up($name, $sql, 'report', @in_the_way);
+	my ($name, $sql, $state, $expected, @obstacle) = @$case;
+	$eye->ask('DROP TABLE IF EXISTS files;'
+		  . ' CREATE TABLE files AS SELECT relname, relfilenode FROM pg_class', 'quiet');
+	held_up($name, $sql, 'report', @obstacle);
 	is($holder->sqlstate, '', "S203: $name: a loss meanwhile does not end it");
 	like($holder->errors, qr/WARNING: +ZKL01: lock "\/held\/up" was lost while the command ran/,
 		"S203: $name: a warning tells of it");
@@ -311,6 +422,26 @@ foreach my $case (
 held_up('CREATE INDEX CONCURRENTLY', 'CREATE INDEX CONCURRENTLY half ON indexed (n)', 'cancel',
 	@in_the_way);
 is($holder->sqlstate, 'ZKL01', 'S203: with "cancel" an index that is built is given up');
+$holder->ask("SELECT zk_lock_release('/held/up')");
+my $detach = 'ALTER TABLE parts DETACH PARTITION part3';
+held_up('DETACH CONCURRENTLY', "$detach CONCURRENTLY", 'cancel', @reader);
+is($holder->sqlstate, 'ZKL01', 'S203: with "cancel" a partition is being detached');
+is($eye->ask('SELECT inhdetachpending FROM pg_inherits'
+		  . " WHERE inhrelid = 'part3'::regclass"), 't', 'S203: which is pending');
+$holder->ask("$detach FINALIZE");
+is($holder->sqlstate, 'ZKL01', 'S203: and not finished under the lock that was lost');
+$holder->ask("SELECT zk_lock_release('/held/up')");
+$holder->ask("$detach FINALIZE");
+is($eye->ask(is_part('part3')), 0, 'S203: but later');
+
+# ANALYZE of several tables is refused where it is: what it has committed by then is complete.
+held_up('ANALYZE', 'ANALYZE indexed, clustered', 'report',
+	sub { $blocker->ask('BEGIN; LOCK TABLE clustered IN SHARE UPDATE EXCLUSIVE MODE') },
+	@in_the_way[ 1, 2 ]);
+is($holder->sqlstate, 'ZKL01', 'S202: ANALYZE of several tables is refused in the middle');
+is($eye->ask(q(SELECT string_agg(DISTINCT tablename, ' ') FROM pg_stats
+		WHERE tablename IN ('indexed', 'clustered'))),
+	'indexed', 'S202: one has been committed before');
 $holder->ask("SELECT zk_lock_release('/held/up')");
 
 # But not so what is done with one stroke, and waits for a standby only.

@@ -1,6 +1,6 @@
 # What the hooks for statements do not see, as rows of the table in src/README, "The veto":
 #
-# S210: a client calls functions on libpq's fast path.  Its commit is judged, whatever
+# S305: a client calls functions on libpq's fast path.  Its commit is judged, whatever
 # else the transaction does.
 # S211: replication commands are not guarded.
 # S212: a worker of logical replication loses a lock: what it applies is not there, and its
@@ -32,7 +32,7 @@ $node->safe_psql('postgres', 'CREATE TABLE work (step text)');
 
 my $eye = ZkPsql->new($node);
 
-# ---- S210.
+# ---- S305.
 
 my $notify = 'pg_notify(text,text)';
 my $large = 'lo_create(oid)';
@@ -66,19 +66,19 @@ sub break_unseen
 sub refused
 {
 	my ($what) = @_;
-	is($client->sqlstate, 'ZKL01', "S210: $what: the commit is refused");
+	is($client->sqlstate, 'ZKL01', "S305: $what: the commit is refused");
 	# psql tells of notifications there, too.
-	is($eye->ask($objects, 'quiet'), 0, "S210: $what: it has not happened");
+	is($eye->ask($objects, 'quiet'), 0, "S305: $what: it has not happened");
 	$client->ask('ROLLBACK');
 	$eye->ask('SELECT lo_unlink(oid) FROM pg_largeobject_metadata', 'quiet');
 	return;
 }
 
 $eye->ask('LISTEN channel');
-like($client->call($large, 0), qr/^\d+$/, 'S210: the client calls a function');
-is($eye->ask($objects), 1, 'S210: which is committed');
+like($client->call($large, 0), qr/^\d+$/, 'S305: the client calls a function');
+is($eye->ask($objects), 1, 'S305: which is committed');
 $client->call($notify, 'channel', 'x');
-like($eye->ask('SELECT 1'), qr/notification "channel"/, 'S210: as is a notification');
+like($eye->ask('SELECT 1'), qr/notification "channel"/, 'S305: as is a notification');
 $eye->ask('SELECT lo_unlink(oid) FROM pg_largeobject_metadata');
 
 lose_locks('/two');
@@ -115,14 +115,14 @@ foreach my $function ([ $large, 0 ], [ $notify, 'channel', 'x' ])
 # To acquire is work, and to release is not.
 lose_locks('/one', '/two');
 my $release = 'zk_lock_release(text,boolean)';
-is($client->call($release, "/$_", 'false'), 'f', "S210: lock /$_ is released by a call")
+is($client->call($release, "/$_", 'false'), 'f', "S305: lock /$_ is released by a call")
   foreach 'one', 'two';
-is($client->sqlstate, '', 'S210: which is never refused');
-is($client->ask('INSERT INTO work VALUES (1) RETURNING 1'), 1, 'S210: then commits succeed');
+is($client->sqlstate, '', 'S305: which is never refused');
+is($client->ask('INSERT INTO work VALUES (1) RETURNING 1'), 1, 'S305: then commits succeed');
 lose_locks();
 $client->ask('BEGIN');
 $client->call('zk_lock_acquire(text,interval,boolean)', '/third', '1 min', 'false');
-is($client->sqlstate, '', 'S210: a lock is acquired by a call');
+is($client->sqlstate, '', 'S305: a lock is acquired by a call');
 break_unseen('/third');
 $client->call($release, '/third', 'false');
 $client->call($large, 0);
