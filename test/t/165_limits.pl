@@ -1,23 +1,19 @@
 # Where the promises end.  Locks are for all databases, and what is kept in a database is
-# for that one: runs of jobs (S335), and fences (S336).  And PostgreSQL asks no extension
-# about commands of replication (S338).
+# for that one: runs of jobs (S335), and fences (S336).
 
 use strict;
 use warnings;
 
-use DBI;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use ZkEnsemble;
 use ZkPsql;
-use ZkTest;
 
 my $ensemble = ZkEnsemble->new('main', minSessionTimeout => 2000);
 my $proxy = $ensemble->proxy;
 my %node = map {
 	$_ => zk_cluster($_, $ensemble,
-		allows_streaming => 1,
 		settings => { 'zklock.session_timeout' => '3s', restart_after_crash => 'on' })
 } qw(one two);
 $node{$_}->safe_psql('postgres', 'CREATE TABLE work (step text)') foreach keys %node;
@@ -82,21 +78,5 @@ foreach my $case ([ 'one', $one ], [ 'two', $two ])
 	is($next->answer, 't', 'S336: then the next one goes on') if $name eq 'one';
 	$next->ask("SELECT zk_lock_release('/fenced')");
 }
-
-# ---- S338: a command of replication.
-
-my $walsender = DBI->connect(
-	"dbi:Pg:dbname=postgres;replication=database;host=${\$node{one}->host};port=${\$node{one}->port}",
-	undef, undef, { RaiseError => 1, PrintError => 0, pg_server_prepare => 0 });
-$walsender->do("SELECT zk_lock_acquire('/replication')");
-my ($contender) = $ensemble->queue('/replication');
-is($one->ask("SELECT zk_lock_break('/replication', '$contender')"), 't', 'a lock is broken');
-$ensemble->wait_for_queue('/replication', 0);
-ok(!eval { $walsender->do('CREATE TABLE made ()') }, 'its holder cannot commit');
-is($walsender->state, 'ZKL01', 'for the loss');
-$walsender->do('CREATE_REPLICATION_SLOT made PHYSICAL');
-is($one->ask("SELECT count(*) FROM pg_replication_slots WHERE slot_name = 'made'"),
-	1, 'S338: but a slot of replication is made');
-$walsender->disconnect;
 
 done_testing();

@@ -235,18 +235,18 @@ test_look_behind(void)
 	syncs_throttled = true;
 	lists_behind = 1;
 	zk_queue_request(client, node);
-	is_int(count_listing(), 1, "S211: a queue is read until the server has caught up");
+	is_int(count_listing(), 1, "S340: a queue is read until the server has caught up");
 	is_int(lists_behind, 0, "which it had not at first");
 	lists_behind = 6;
 	zk_tree_request(client, node, NULL);
-	is_int(count_listing(), 1, "S211: and so is a tree");
+	is_int(count_listing(), 1, "S340: and so is a tree");
 	is_int(lists_behind, 0, "however often");
 	proxy_alter(NULL);
 	ok(release(id), "the lock is released");
 
 	proxy_throttle_at(ZOO_GETDATA_OP, 1);
 	zk_record_request(client, node, root);
-	is_int(count_listing(), 0, "S211: a record is read again that was refused");
+	is_int(count_listing(), 0, "S340: a record is read again that was refused");
 	is_int(proxy_throttled() - throttled, 1, "as it was");
 }
 
