@@ -668,24 +668,26 @@ zk_door_publish(Door *door, int index, const ZkContenderStatus *status,
 /*
  * A contender has been held for long enough: the backend does not see it as held from
  * now on, and why (a sentence) it was lost.  Returns false while a commit is under
- * way, which may have seen it held: then the helper is woken when that is over.
+ * way, which may have seen it held: then the helper is woken when that is over.  So it
+ * does if the backend has released the contender, and what it leaves is to be written.
  * Client threads.
  */
 bool
 zk_door_end_hold(Door *door, int index, const char *why)
 {
-	ZkContenderStatus *status = &door->slots[index].status;
+	DoorSlot   *slot = &door->slots[index];
 	bool		ended;
 
 	pthread_mutex_lock(&door->lock);
-	ended = !door->committing;
-	if (!ended)
+	ended = !door->committing &&
+		!(slot->ordered && slot->order == ZK_ORDER_RELEASE);
+	if (door->committing)
 		door->overdue = true;
-	else if (status->state == ZK_HELD)
+	if (ended && slot->status.state == ZK_HELD)
 	{
-		status->state = ZK_LOST;
-		status->loss = ZK_LOST_OVERTIME;
-		snprintf(status->detail, sizeof(status->detail), "%s", why);
+		slot->status.state = ZK_LOST;
+		slot->status.loss = ZK_LOST_OVERTIME;
+		snprintf(slot->status.detail, sizeof(slot->status.detail), "%s", why);
 	}
 	pthread_mutex_unlock(&door->lock);
 	return ended;

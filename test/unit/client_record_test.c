@@ -623,6 +623,48 @@ test_stop_throttled(void)
 	ok(wait_children(node, 0), "S252: no contender is left");
 }
 
+/*
+ * A lock has been held for as long as it may while a commit was under way, and was
+ * released with it.  The client's threads may look at the time before they take that
+ * order, as the I/O thread does when a connection is back.
+ */
+static void
+test_overtime(void)
+{
+	ZkContenderWish wish = recorded(ZK_EXCLUSIVE);
+	char		node[128];
+	const char *nodes[1] = {node};
+	ZkContenderId id;
+	ZkError		error;
+	ZkContenderStatus status;
+
+	make_node(node, "overtime");
+	wish.max_hold = ZK_MS(200);
+	zk_client_commit(client, true);
+	ok(zk_contenders_request(client, &wish, 1, nodes, &id, &error) &&
+	   wait_state(id, ZK_HELD, &status), "a lock is held that may be for 200 ms");
+	note(id, 2);
+	usleep(300 * 1000);
+	zk_contender_status(client, id, &status);
+	is_int(status.state, ZK_HELD, "S322: it is kept under a commit");
+
+	pthread_mutex_lock(&client->engine_lock);
+	zk_contender_release(client, id);
+	zk_client_commit(client, false);
+	zk_lease_check(client);
+	zk_engine_leave(client);
+	ok(wait_state(id, ZK_GONE, &status), "it is released");
+	ok(status.recorded, "S322: and the end of the run is written");
+	is_int(run_of(node), 2, "S322: for everybody to see");
+	zk_contender_abandon(client, id);
+
+	ok(zk_contenders_request(client, &wish, 1, nodes, &id, &error) &&
+	   wait_state(id, ZK_HELD, &status), "it is held again");
+	ok(wait_state(id, ZK_LOST, &status), "S322: without a commit it is lost in time");
+	zk_contender_abandon(client, id);
+	ok(wait_children(node, 0), "and others can have it");
+}
+
 int
 main(void)
 {
@@ -640,6 +682,7 @@ main(void)
 	test_downgrade(false);
 	test_downgrade(true);
 	test_downgrade_faults();
+	test_overtime();
 	test_forbidden();
 	test_errand();
 	test_cutting(PROXY_BEFORE_REPLY, 60);
