@@ -50,6 +50,11 @@ static ZkQuery find_query = {
 };
 
 /*
+ * Queries that change rows see their own changes, too (tables.c), so they ask for the
+ * outcome that they change.
+ */
+
+/*
  * $1 path, $2 the time.  Who begins a run holds the lock, so nobody else runs the
  * job: but a transaction that has lost it may be about to end its run, and is not
  * waited for.
@@ -59,7 +64,8 @@ static ZkQuery fail_query = {
 	" WHERE path" IS "$1 AND outcome" IS "'running' FOR UPDATE SKIP LOCKED)"
 	" UPDATE %1$s AS run SET outcome = 'failed', ended_at = $2 FROM dead"
 	" WHERE run.path" IS "$1 AND run.fire_time" IS "dead.fire_time"
-	" AND run.token" IS "dead.token AND run.begun_at" IS "dead.begun_at",
+	" AND run.token" IS "dead.token AND run.begun_at" IS "dead.begun_at"
+	" AND run.outcome" IS "'running'",
 	.params = 2,
 	.types = {TEXTOID, TIMESTAMPTZOID},
 	.result = SPI_OK_UPDATE,
@@ -85,7 +91,8 @@ static ZkQuery reset_free_query = {
 	WAS_RESET " FOR UPDATE SKIP LOCKED)"
 	" UPDATE %1$s AS run SET outcome = 'reset' FROM void"
 	" WHERE run.path" IS "$1 AND run.fire_time" IS "void.fire_time"
-	" AND run.token" IS "void.token AND run.begun_at" IS "void.begun_at",
+	" AND run.token" IS "void.token AND run.begun_at" IS "void.begun_at"
+	" AND run.outcome" IS "'done'",
 	.params = 3,
 	.types = {TEXTOID, TIMESTAMPTZOID, INT8OID},
 	.result = SPI_OK_UPDATE,

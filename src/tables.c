@@ -15,8 +15,10 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "access/xact.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -81,18 +83,41 @@ prepare_query(ZkQuery *query, Relation table)
 }
 
 /*
+ * Run a query that has been prepared, to see what is committed now.  Under
+ * SERIALIZABLE that is with a snapshot that takes no predicate locks: these are for
+ * whole pages, or for the table as long as that is small, so that of transactions that
+ * have nothing else in common one would fail (40001).  Plans that do not work with
+ * such a snapshot are not made.
+ */
+static int
+execute_now(const ZkQuery *query, Datum *values, const char *nulls)
+{
+	bool		serializable = IsolationIsSerializable();
+	int			nesting = NewGUCNestLevel();
+	int			result;
+
+	(void) set_config_option("enable_bitmapscan", "off", PGC_USERSET,
+							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	(void) set_config_option("enable_indexonlyscan", "off", PGC_USERSET,
+							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	result = SPI_execute_snapshot(query->plan, values, nulls,
+								  serializable ? SnapshotSelf : GetLatestSnapshot(),
+								  InvalidSnapshot,
+								  query->result == SPI_OK_SELECT, true, 0);
+	AtEOXact_GUC(true, nesting);
+	return result;
+}
+
+/*
  * Run a query that has been prepared.  One that only reads sees what is committed
  * now.  Returns what SPI does.
  */
 static int
 execute_query(const ZkQuery *query, Datum *values, const char *nulls)
 {
-	bool		reads = query->result == SPI_OK_SELECT;
-
-	if (!reads && !query->latest)
-		return SPI_execute_plan(query->plan, values, nulls, false, 0);
-	return SPI_execute_snapshot(query->plan, values, nulls, GetLatestSnapshot(),
-								InvalidSnapshot, reads, true, 0);
+	if (query->result == SPI_OK_SELECT || query->latest)
+		return execute_now(query, values, nulls);
+	return SPI_execute_plan(query->plan, values, nulls, false, 0);
 }
 
 /*

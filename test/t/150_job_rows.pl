@@ -150,6 +150,58 @@ foreach my $level ('repeatable read', 'serializable')
 	$waiter->quit;
 }
 
+# ---- Jobs have nothing to do with each other, whatever the isolation level, and however
+# their rows are found.
+
+foreach my $rows (0, 5000)
+{
+	$node{one}->safe_psql('postgres', 'INSERT INTO zk_job_runs'
+		  . " SELECT '/many/' || n % 7, $due, n, now(), now(), 'failed', 'joe', null, 'far'"
+		  . " FROM generate_series(1, $rows) n");
+	$node{one}->safe_psql('postgres', 'ANALYZE zk_job_runs');
+	my ($long, $short) =
+	  map { ZkPsql->new($node{one}, default_transaction_isolation => 'serializable') } 1, 2;
+
+	foreach my $turn (1 .. 8)
+	{
+		my $fire = "timestamptz $due + $turn * interval '1 hour'";
+		my @jobs = map { "/serial/$rows/$_" } qw(long short);
+		$long->ask("SELECT zk_job_begin('$jobs[0]', $fire, '60 s')") if $turn % 2;
+		$long->ask('BEGIN');
+		$long->ask(
+			$turn % 2
+			? "SELECT zk_job_end('$jobs[0]')"
+			: "SELECT zk_job_begin_xact('$jobs[0]', $fire, '60 s')");
+		is( $short->ask("SELECT zk_job_begin('$jobs[1]', $fire, '60 s')"),
+			't', "S296: $rows rows: while a job goes on another one is begun");
+		$short->ask('BEGIN');
+		is($short->ask("SELECT zk_job_end('$jobs[1]')"), 't', 'S296: and is to end');
+		my $first = $turn < 5 ? $short : $long;
+		foreach my $session ($first, $first == $short ? $long : $short)
+		{
+			$session->ask('COMMIT');
+			is($session->errors, '', "S296: $rows rows: none is in the way of the other");
+		}
+	}
+	is( $node{one}->safe_psql('postgres',
+			"SELECT count(*) FROM zk_job_runs WHERE path LIKE '/serial/$rows/%' AND outcome = 'done'"),
+		16, 'S296: all are done');
+
+	# what other runs leave is found, too
+	my $path = "/serial/$rows/dead";
+	is($short->ask("SELECT zk_job_begin('$path', $due)"), 't', 'a run is begun');
+	my ($contender) = $ensemble->queue($path);
+	$ensemble->zk->delete("/zklock$path/$contender");
+	is($long->ask("SELECT zk_job_begin('$path', $due)"), 't', 'and taken over');
+	is(outcomes('one', $path), 'failed running', 'S296: which its row says');
+	is($long->ask("SELECT zk_job_end('$path')"), 't', 'it ends');
+	is($long->ask("SELECT zk_job_begin('$path', $due, '60 s')"), 'f', 'S296: it is done');
+	is($long->ask("SELECT zk_job_reset('$path', $due)"), 't', 'and reset');
+	is($long->ask("SELECT zk_job_begin('$path', $due)"), 't', 'S296: so it is due');
+	is($long->ask("SELECT zk_job_end('$path')"), 't', 'and ends again');
+	is(outcomes('one', $path), 'failed reset done', 'S296: as the rows say');
+	$_->quit foreach $long, $short;
+}
 # ---- A reset that is not committed holds nobody up.
 
 $one->ask("SELECT zk_job_begin_xact('/open', $due)");
