@@ -298,6 +298,8 @@ typedef struct Contender
 	bool		overdue;		/* for longer, by a commit that is under way */
 	ZkTime		retry_at;		/* not before then; 0 if there is nothing to
 								 * try again */
+	ZkTime		doubted_since;	/* when its create was found not to have been
+								 * executed, which it may be yet; or 0 */
 	ZkTime		watch_at;		/* not before then is its own znode watched */
 	Refusal		refusal;		/* to be explained; then it fails */
 	RecordRoom *room;			/* DoorSlot.room; NULL without a record */
@@ -614,6 +616,7 @@ extern void zk_contender_stuck(ZkClient *client, int slot, const char *what);
 extern void zk_contender_give_up_partner(ZkClient *client, Contender *c);
 extern void zk_contender_end(ZkClient *client, int slot, bool abandon);
 extern void zk_contender_reap_elsewhere(ZkClient *client, const Contender *c);
+extern bool zk_contender_doubted(ZkClient *client, int slot);
 
 /* in identity.c: who the client is */
 extern bool zk_identity_init(ZkIdentity *identity, const ZkConfig *config);

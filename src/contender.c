@@ -243,13 +243,14 @@ zk_contenders_disconnected(ZkClient *client)
 }
 
 /*
- * Is there anything that a connection would be needed for?
+ * Is there anything that a connection would be needed for?  Not for a create that is
+ * only doubted: without a connection the ZooKeeper session ends, and it fails.
  */
 bool
 zk_contender_needs_ensemble(const Contender *c)
 {
 	return c->in_use && (!c->unwanted || c->name[0] != '\0' ||
-						 c->maybe_exists);
+						 (c->maybe_exists && c->doubted_since == 0));
 }
 
 /*
@@ -317,6 +318,8 @@ zk_contenders_session_over(ZkClient *client, bool expired)
 
 		if (!c->in_use)
 			continue;
+		if (c->doubted_since != 0)
+			zk_contender_forget(c);
 		if (!c->unwanted && c->grouped &&
 			c->state != ZK_HELD && c->state != ZK_WANTED)
 		{

@@ -160,6 +160,7 @@ zk_send_create(ZkClient *client, int slot)
 
 	zk_contender_new_name(client, c);
 	zk_contender_path(c, c->base, path);
+	c->token = 0;
 	c->proved_at = zk_now();	/* it will prove so much if it succeeds */
 	context = zk_request_begin(client, REQ_CREATE, slot);
 	rc = zoo_acreate2(client->handle, path, c->owner, c->owner_len,
@@ -336,6 +337,8 @@ find_by_base(ZkClient *client, int slot, const struct String_vector *list)
 			c->maybe_exists = false;
 			return;
 		}
+	if (zk_contender_doubted(client, slot))
+		return;
 	zk_contender_forget(c);
 	if (c->unwanted)
 		return;
@@ -392,9 +395,9 @@ on_settled(int rc, const void *context)
  * the create was sent to, and lag behind; and its leader may be one no more, and not know
  * it yet.  So something is committed first, which takes the leader of now and shows in
  * the list what was committed before it.  (A sync does not do: a leader that nobody
- * follows answers it by itself, and a server that throttles does not even ask.)  Nothing
- * that was sent over the old connection can be executed after that, as the leader
- * refuses what comes from a server that the session has left.
+ * follows answers it by itself, and a server that throttles does not even ask.)  What
+ * was sent over the old connection is refused by the leader after that, as the session
+ * has left the server that it comes from; unless it has come back (Q7).
  */
 void
 zk_send_find(ZkClient *client, int slot)

@@ -29,6 +29,15 @@
 #define RETRY_JITTER	ZK_MS(50)
 
 /*
+ * For how many session timeouts a create is doubted that was not answered and not
+ * executed; and at most so many are at a time.  What a server could not tell its leader
+ * is lost with their connection, which lasts syncLimit ticks without an answer: one
+ * session timeout, by default.
+ */
+#define DOUBT			8
+#define MAX_DOUBTED		64
+
+/*
  * Write the path of a child of the contender's lock node, into
  * ZK_CONTENDER_PATH_SIZE bytes.  The name is one of ours, so it fits.
  */
@@ -281,10 +290,11 @@ zk_contender_placed(Contender *c, const ZkQueueEntry *entries,
 }
 
 /*
- * Is that contender of the lock node one of this client's, or may it be?
+ * The slot of this client's whose that contender of the lock node is, or may be;
+ * ZK_NO_SLOT if there is none.
  */
-static bool
-is_known(const ZkClient *client, const char *node, const char *name)
+static int
+slot_of(const ZkClient *client, const char *node, const char *name)
 {
 	for (int i = 0; i < client->used; i++)
 	{
@@ -292,9 +302,9 @@ is_known(const ZkClient *client, const char *node, const char *name)
 
 		if (c->in_use && c->base[0] != '\0' && strcmp(c->node, node) == 0 &&
 			strncmp(name, c->base, strlen(c->base)) == 0)
-			return true;
+			return i;
 	}
-	return false;
+	return ZK_NO_SLOT;
 }
 
 /*
@@ -323,17 +333,25 @@ reap_orphan(ZkClient *client, const Contender *behind, const char *name)
 
 /*
  * Somebody waits for a contender with that name and Stat: see that it is not for an
- * orphan.
+ * orphan, nor for one whose create was executed late.
  */
 void
 zk_contender_seen_ahead(ZkClient *client, int slot, const char *name,
 						const struct Stat *stat)
 {
 	const Contender *c = &client->contenders[slot];
+	int			whose;
 
-	if (stat->ephemeralOwner == client->client_id.client_id &&
-		!is_known(client, c->node, name))
+	if (stat->ephemeralOwner != client->client_id.client_id)
+		return;
+	whose = slot_of(client, c->node, name);
+	if (whose == ZK_NO_SLOT)
 		reap_orphan(client, c, name);
+	else if (client->contenders[whose].doubted_since != 0)
+	{
+		client->contenders[whose].retry_at = 0;
+		zk_contender_touch(client, whose);
+	}
 }
 
 /*
@@ -675,10 +693,65 @@ zk_contender_reap_elsewhere(ZkClient *client, const Contender *c)
 	memcpy(reaper->base, c->base, sizeof(reaper->base));
 	memcpy(reaper->name, c->name, sizeof(reaper->name));
 	reaper->maybe_exists = c->maybe_exists;
+	reaper->doubted_since = c->doubted_since;
 	reaper->marking.delay = c->marking.delay;
 	reaper->marking.root_len = c->marking.root_len;
 	reaper->marking.own = c->marking.own;
 	reaper->state = ZK_CREATING;
 	reaper->unwanted = reaper->abandoned = true;
+	if (c->doubted_since != 0)
+		reaper->retry_at = c->doubted_since + zk_timeout(client) / 4;
 	zk_contender_touch(client, slot);
+}
+
+/* How many creates there are of which it is not certain that they never come to be. */
+static int
+count_doubted(const ZkClient *client)
+{
+	int			count = 0;
+
+	for (int i = 0; i < client->used; i++)
+		count += client->contenders[i].in_use &&
+			client->contenders[i].doubted_since != 0;
+	return count;
+}
+
+/*
+ * Leave a create that may be executed yet to a slot of its own.  If there is no room,
+ * reap_orphan() may have to do with it.
+ */
+static void
+doubt_elsewhere(ZkClient *client, Contender *c)
+{
+	c->doubted_since = zk_now();
+	if (count_doubted(client) <= MAX_DOUBTED)
+		zk_contender_reap_elsewhere(client, c);
+	c->doubted_since = 0;
+}
+
+/*
+ * A create that was not answered has not been executed.  It may be yet (Q7): so it is
+ * looked for with each new connection, and after as long as has been waited already,
+ * until that was for DOUBT session timeouts.  Returns true if that is to be done with
+ * this contender itself: it may still come into being.
+ */
+bool
+zk_contender_doubted(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+	ZkTime		timeout = zk_timeout(client);
+	ZkTime		waited;
+
+	if (c->token != 0)
+		return false;			/* it was answered, and is gone */
+	if (c->doubted_since == 0)
+	{
+		doubt_elsewhere(client, c);
+		return false;
+	}
+	waited = zk_now() - c->doubted_since;
+	if (waited >= DOUBT * timeout)
+		return false;
+	c->retry_at = zk_now() + (waited > timeout / 4 ? waited : timeout / 4);
+	return true;
 }

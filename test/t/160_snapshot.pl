@@ -222,7 +222,7 @@ foreach my $level ('read committed', 'repeatable read')
 	$primary->safe_psql('postgres', 'TRUNCATE notes');
 	local $ENV{PGOPTIONS} = '-c default_transaction_isolation=' . ($level =~ s/ /\\ /r);
 	pipeline("a CALL behind another statement, $level", 2,
-		qr/cannot wait for a lock without a snapshot here.*in a pipeline/s,
+		qr/cannot wait for a lock without a snapshot here/,
 		'SELECT zk_lock_acquire_xact(\'/before\')', "CALL zk_lock_wait('/behind')",
 		"INSERT INTO notes VALUES ('behind')");
 	pipeline("a CALL in front, $level", 0, qr//,
