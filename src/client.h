@@ -81,6 +81,9 @@
 /* Administrators' identities in the ACL of what we create. */
 #define ZK_MAX_ADMINS		8
 
+/* Creates at a time of which it is looked whether they are executed late (Q7). */
+#define ZK_MAX_DOUBTED		64
+
 #define ZK_NO_SLOT			UINT16_MAX
 
 /* Room left for those who want locks while a queue or a tree is being read. */

@@ -221,14 +221,28 @@ zk_contenders_touch_all(ZkClient *client)
 }
 
 /*
- * There is a connection (again): try everything now.
+ * There is a connection (again): try everything now.  Those whose create may be executed
+ * late are looked for one after the other, within a session timeout, so that on a bad
+ * network they do not keep others from what they want.
  */
 void
 zk_contenders_connected(ZkClient *client)
 {
+	ZkTime		next = zk_now();
+
 	for (int i = 0; i < client->used; i++)
-		if (client->contenders[i].retry_at != INT64_MAX)
-			client->contenders[i].retry_at = 0;
+	{
+		Contender  *c = &client->contenders[i];
+
+		if (c->doubted_since != 0 && c->name[0] == '\0')
+		{
+			next += zk_timeout(client) / ZK_MAX_DOUBTED;
+			if (c->retry_at == 0 || c->retry_at > next)
+				c->retry_at = next;
+		}
+		else if (c->retry_at != INT64_MAX)
+			c->retry_at = 0;
+	}
 	zk_contenders_touch_all(client);
 }
 

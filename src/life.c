@@ -30,12 +30,10 @@
 
 /*
  * For how many session timeouts a create is doubted that was not answered and not
- * executed; and at most so many are at a time.  What a server could not tell its leader
- * is lost with their connection, which lasts syncLimit ticks without an answer: one
- * session timeout, by default.
+ * executed.  What a server could not tell its leader is lost with their connection,
+ * which lasts syncLimit ticks without an answer: one session timeout, by default.
  */
 #define DOUBT			8
-#define MAX_DOUBTED		64
 
 /*
  * Write the path of a child of the contender's lock node, into
@@ -724,14 +722,14 @@ static void
 doubt_elsewhere(ZkClient *client, Contender *c)
 {
 	c->doubted_since = zk_now();
-	if (count_doubted(client) <= MAX_DOUBTED)
+	if (count_doubted(client) <= ZK_MAX_DOUBTED)
 		zk_contender_reap_elsewhere(client, c);
 	c->doubted_since = 0;
 }
 
 /*
  * A create that was not answered has not been executed.  It may be yet (Q7): so it is
- * looked for with each new connection, and after as long as has been waited already,
+ * looked for after each new connection, and after as long as has been waited already,
  * until that was for DOUBT session timeouts.  Returns true if that is to be done with
  * this contender itself: it may still come into being.
  */

@@ -30,9 +30,10 @@
 
 /*
  * Collect the base names of this client's other contenders of the same lock
- * node: they never conflict.  Returns a malloc'd array (NULL if none or no
- * memory: then we wait for ourselves, which is safe), and whether one of them
- * is a shared lock that is held.
+ * node: they never conflict.  One that should not exist is waited for, so that it is
+ * noticed and deleted (zk_contender_seen_ahead()).  Returns a malloc'd array (NULL if
+ * none or no memory: then we wait for ourselves, which is safe), and whether one of
+ * them is a shared lock that is held.
  */
 static const char **
 own_names(ZkClient *client, const Contender *self, int *count, bool *shared)
@@ -46,7 +47,8 @@ own_names(ZkClient *client, const Contender *self, int *count, bool *shared)
 		const Contender *c = &client->contenders[i];
 
 		if (!c->in_use || c == self || strcmp(c->node, self->node) != 0 ||
-			c->base[0] == '\0')
+			c->base[0] == '\0' ||
+			(c->doubted_since != 0 && c->name[0] == '\0'))
 			continue;
 		if (names == NULL)
 			names = malloc(sizeof(char *) * (size_t) client->used);

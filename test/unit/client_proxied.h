@@ -83,7 +83,20 @@ wait_cut(int before)
 	return true;
 }
 
-/* Wait until the client has nothing to do with any contender. */
+/* Those that only look whether a create has been executed late (Q7). */
+static inline int
+count_doubted(void)
+{
+	int			count = 0;
+
+	for (int i = 0; i < client->used; i++)
+		count += client->contenders[i].in_use &&
+			client->contenders[i].doubted_since != 0 &&
+			client->contenders[i].name[0] == '\0';
+	return count;
+}
+
+/* Wait until the client has nothing to do with any contender, but for those. */
 static inline bool
 wait_no_contenders(void)
 {
@@ -92,9 +105,11 @@ wait_no_contenders(void)
 
 	for (;;)
 	{
+		pthread_mutex_lock(&client->engine_lock);
 		pthread_mutex_lock(&client->door.lock);
-		left = client->door.contenders;
+		left = client->door.contenders - count_doubted();
 		pthread_mutex_unlock(&client->door.lock);
+		pthread_mutex_unlock(&client->engine_lock);
 		if (left == 0)
 			return true;
 		if (zk_now() > deadline)
