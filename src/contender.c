@@ -222,13 +222,13 @@ zk_contenders_touch_all(ZkClient *client)
 
 /*
  * There is a connection (again): try everything now.  Those whose create may be executed
- * late are looked for one after the other, within a session timeout, so that on a bad
- * network they do not keep others from what they want.
+ * late are looked for when it has lasted for a moment, and one after the other: on a bad
+ * network they must not keep others from what they want.
  */
 void
 zk_contenders_connected(ZkClient *client)
 {
-	ZkTime		next = zk_now();
+	ZkTime		next = zk_now() + zk_timeout(client) / 8;
 
 	for (int i = 0; i < client->used; i++)
 	{
@@ -236,9 +236,8 @@ zk_contenders_connected(ZkClient *client)
 
 		if (c->doubted_since != 0 && c->name[0] == '\0')
 		{
+			c->retry_at = next;
 			next += zk_timeout(client) / ZK_MAX_DOUBTED;
-			if (c->retry_at == 0 || c->retry_at > next)
-				c->retry_at = next;
 		}
 		else if (c->retry_at != INT64_MAX)
 			c->retry_at = 0;
