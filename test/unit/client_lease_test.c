@@ -7,6 +7,8 @@
  * that many hold their locks at the same time, each for another time when its server
  * fails.  All ports lead to the ensemble that ZK_SERVERS names.
  *
+ * Runs alone: it has hundreds of clients, whose leases are measured.
+ *
  * IDENTIFICATION
  *	  test/unit/client_lease_test.c
  *
