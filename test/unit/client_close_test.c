@@ -43,6 +43,9 @@
 static atomic_llong held_up_from;
 static atomic_int held_up_in = -1;
 
+/* The client's, a copy, as the client is freed while other threads of its are there. */
+static pthread_t helper;
+
 static atomic_bool held_up;		/* it waits for the network to come back */
 static atomic_bool go_on;
 
@@ -58,7 +61,7 @@ extern int	__wrap_zookeeper_close(zhandle_t *zh);
 static bool
 is_helper(void)
 {
-	return held_up_from != 0 && pthread_equal(pthread_self(), client->helper);
+	return held_up_from != 0 && pthread_equal(pthread_self(), helper);
 }
 
 /* Hold the helper up, if it is this time that it is to be. */
@@ -166,6 +169,7 @@ main(void)
 	if (!find_servers("client_close_test") || !open_proxied())
 		return 1;
 	start_client(proxied, TIMEOUT_MS);
+	helper = client->helper;
 	make_node(node, "closing");
 	release(acquire(node, ZK_EXCLUSIVE));
 	for (int i = 0; i < MOMENTS * ROUNDS; i++)
