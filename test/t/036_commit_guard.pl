@@ -13,6 +13,7 @@ use Test::More;
 use Time::HiRes qw(time);
 use ZkEnsemble;
 use ZkPsql;
+use ZkSyncWait;
 
 # Seconds; long enough that nothing is renewed in passing.
 my $session_timeout = 120;
@@ -195,9 +196,7 @@ is(committed('/expired'), 0, 'quorum: nothing was committed');
 # ---- Once the guard has passed: a commit that waits for a synchronous standby
 # which is not there.
 
-$node->safe_psql('postgres',
-	"ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
-$node->reload;
+my $sync_wait = ZkSyncWait->new($node);
 $rival->ask("SET synchronous_commit = 'local'");
 $short->ask("SET zklock.commit_guard = 'session'");
 $short->ask('BEGIN');
@@ -214,9 +213,7 @@ is($rival->ask("SELECT zk_lock_acquire('/standby')"),
 ok(!$short->answered, 'that does not end the wait for the standby');
 is($rival->ask("SELECT count(*) FROM work WHERE step = '/standby'"),
 	0, 'nor is the commit visible yet');
-$node->safe_psql('postgres', 'SET synchronous_commit = local;'
-	  . 'ALTER SYSTEM RESET synchronous_standby_names');
-$node->reload;
+$sync_wait->end;
 $short->answer;
 is($short->errors, '', 'the commit goes through: nothing can undo it any more');
 is(committed('/standby'), 1, 'committed');
@@ -232,9 +229,8 @@ $node->safe_psql(
 		INSERT INTO work VALUES ('/procedure');
 		COMMIT;
 		INSERT INTO work VALUES ('/procedure/next');
-	END $$;
-	ALTER SYSTEM SET synchronous_standby_names = 'nobody'));
-$node->reload;
+	END $$));
+$sync_wait = ZkSyncWait->new($node);
 my %when_lost = ('zklock.on_lock_loss' => 'cancel', 'zklock.commit_guard' => 'off');
 $short->ask("SET $_ = '$when_lost{$_}'") foreach sort keys %when_lost;
 $short->ask('SELECT zk_lock_release_all()');
@@ -248,9 +244,7 @@ is($rival->answer, 't',
 	'S26: off: a lock is lost while a procedure commits, and taken by another');
 ok(waits_for($short, 'SyncRep'), 'S26: off: the commit waits on');
 ok(!$short->answered, 'S26: off: and was not disturbed');
-$node->safe_psql('postgres', 'SET synchronous_commit = local;'
-	  . 'ALTER SYSTEM RESET synchronous_standby_names');
-$node->reload;
+$sync_wait->end;
 $short->answer;
 is($short->errors, '', 'S26: off: it goes through without a word');
 is(committed('/procedure') . committed('/procedure/next'),

@@ -16,6 +16,7 @@ use Test::More;
 use ZkEnsemble;
 use ZkLoss;
 use ZkPsql;
+use ZkSyncWait;
 use ZkTest;
 
 my $ensemble = ZkEnsemble->new('main');
@@ -355,19 +356,9 @@ my @reader = (
 my @locks = (
 	sub { $blocker->ask('BEGIN; LOCK TABLE indexed, clustered, parts IN SHARE UPDATE EXCLUSIVE MODE') },
 	@in_the_way[ 1, 2 ]);
-my @no_standby = (
-	sub {
-		$node->safe_psql('postgres', "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
-		$node->reload;
-		wait_for(sub { $holder->ask('SHOW synchronous_standby_names', 'quiet') eq 'nobody' },
-			'the setting');
-	},
-	sub {
-		$node->safe_psql('postgres', 'SET synchronous_commit = local;'
-			  . 'ALTER SYSTEM RESET synchronous_standby_names');
-		$node->reload;
-	},
-	'SyncRep');
+my $sync_wait;
+my @no_standby =
+  (sub { $sync_wait = ZkSyncWait->new($node) }, sub { $sync_wait->end }, 'SyncRep');
 
 # How many of these relations have other files than in the table "files"?
 sub new_files

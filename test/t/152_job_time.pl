@@ -10,6 +10,7 @@ use Test::More;
 use Time::HiRes;
 use ZkEnsemble;
 use ZkPsql;
+use ZkSyncWait;
 
 my $ensemble = ZkEnsemble->new('main');
 my $primary = zk_cluster('primary', $ensemble,
@@ -127,10 +128,7 @@ my $rival = ZkPsql->new($primary, synchronous_commit => 'local');
 $session->ask('BEGIN');
 is($session->ask("SELECT zk_job_begin_xact('/commit', $due, max_runtime => '1 s')"),
 	't', 'a run is begun that may take a second');
-$rival->ask("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
-$rival->ask('SELECT pg_reload_conf()');
-wait_for(sub { $session->ask('SHOW synchronous_standby_names', 'quiet') eq 'nobody' },
-	'commits to wait for a standby');
+my $sync_wait = ZkSyncWait->new($primary);
 $session->send('COMMIT');
 wait_for(
 	sub {
@@ -144,8 +142,7 @@ $ensemble->wait_for_queue('/commit', 2);
 wait_for(sub { Time::HiRes::time() > $committing + 2 }, 'the time to be up');
 is(scalar($ensemble->queue('/commit')),
 	2, 'S277: the lock is kept, and waited for, while the commit goes on');
-$primary->safe_psql('postgres', 'ALTER SYSTEM RESET synchronous_standby_names');
-$primary->reload;
+$sync_wait->end;
 $session->answer;
 is($session->errors, '', 'S277: the commit succeeds');
 is($rival->answer, 'f', 'S277: so the run is done');
