@@ -56,7 +56,7 @@ static const int round_trips[] = {10, 20, 25, 30, 40, 45};
 /* What a process with a client does, and has seen; the second half is of one try. */
 typedef struct Holder
 {
-	pid_t		pid;			/* -1: it is to be started */
+	pid_t		pid;			/* -1: it is to be started; only its parent's */
 	Port	   *ports;
 	int			port_count;
 	PortMode	failure;
@@ -228,9 +228,12 @@ start_holders(int first, int count)
 	fflush(stdout);
 	for (int i = first; i < first + count; i++)
 	{
-		holders[i].pid = fork();
-		if (holders[i].pid == 0)
+		/* Not at once into what the child shares: it would write its 0 there, too. */
+		pid_t		pid = fork();
+
+		if (pid == 0)
 			hold(&holders[i], i);
+		holders[i].pid = pid;
 	}
 }
 
@@ -331,12 +334,21 @@ report_lengths(int count)
 	ok(best >= TIMEOUT * 35 / 100, "S231: and 0.35 T right before one");
 }
 
-/* How long a holder of a kind is to hold its lock before its server fails. */
+/*
+ * How long a holder of a kind is to hold its lock before its server fails: a tenth of the
+ * timeout, then 5, 6, 10, 11 ... eighths, so that 16 holds meet each eighth of a timeout,
+ * and at last the longest.
+ */
 static ZkTime
 hold_of(int which)
 {
-	return TIMEOUT / 10 +
-		(LONGEST_HOLD * TIMEOUT - TIMEOUT / 10) * which / (HOLDS - 1);
+	int			eighths = which % 2 == 0 ? which / 2 * 5 + 1 : (which + 1) / 2 * 5;
+
+	if (which == 0)
+		return TIMEOUT / 10;
+	if (which == HOLDS - 1)
+		return LONGEST_HOLD * TIMEOUT;
+	return TIMEOUT * eighths / 8;
 }
 
 /*
