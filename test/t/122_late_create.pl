@@ -99,7 +99,7 @@ sub create_late
 }
 
 my $executed = 0;
-foreach my $round (1 .. 5)
+foreach my $round (1 .. 2)
 {
 	$zk->make_path("/zklock/late/$round");
 	$executed++ if create_late("/late/$round") > 0;
