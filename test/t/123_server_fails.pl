@@ -1,0 +1,99 @@
+# A server of the ensemble is stopped, killed, or cut off from the others, at each eighth
+# of a session timeout of a lock that is held through it: the lock survives, proved
+# through another server (S230).
+#
+# Of an ensemble of two there would be no majority left; that a client knows of no more
+# than two servers is test/unit/client_lease_test.c's, which has ports for servers.
+#
+# Takes long: locks are held.
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+use ZkEnsemble;
+use ZkPsql;
+use ZkTest;
+
+# Seconds; and for so many eighths of it the longest lock has been held.
+my $session_timeout = 4;
+my $eighths = 16;
+
+my %fail = (
+	stopped => sub { $_[0]->pause_server($_[1]) },
+	killed => sub { $_[0]->kill_server($_[1]) },
+	'cut off' => sub { $_[0]->partition($_[1]) });
+my %mend = (
+	stopped => sub { $_[0]->resume_server($_[1]) },
+	killed => sub { $_[0]->start_server($_[1]) },
+	'cut off' => sub { $_[0]->heal($_[1]) });
+
+sub server { return $_[0]->ask('SELECT server FROM zk_session()', 'quiet'); }
+
+# Have a session be connected to this server: which one it tries first is random.
+sub move_to
+{
+	my ($session, $address) = @_;
+	wait_for(
+		sub {
+			$session->ask("SELECT zk_session_close(), zk_lock_acquire('/${\$session->pid}'),"
+				  . " zk_lock_release('/${\$session->pid}')", 'quiet');
+			return server($session) eq $address;
+		},
+		"a connection to $address");
+	return;
+}
+
+# Acquire a lock in each session, an eighth of the timeout after the other.
+sub hold
+{
+	my (@sessions) = @_;
+	my $begin = time;
+	foreach my $i (0 .. $#sessions)
+	{
+		wait_for(sub { time >= $begin + $i * $session_timeout / 8 }, 'an eighth');
+		$sessions[$i]->ask("SELECT zk_lock_acquire('/held/$i')", 'quiet');
+	}
+	wait_for(sub { time >= $begin + @sessions * $session_timeout / 8 }, 'the last eighth');
+	return;
+}
+
+# Does it hold its lock, as the ensemble says through another server than this?
+sub survived
+{
+	my ($session, $path, $address) = @_;
+	wait_for(sub { server($session) !~ /^(?:\Q$address\E)?$/ }, 'another server');
+	return $session->ask("SELECT zk_lock_verify('$path') > 0") eq 't';
+}
+
+foreach my $servers (3, 5)
+{
+	my $ensemble = ZkEnsemble->new("of_$servers",
+		servers => $servers, peer_proxies => 1, tick_time => 500);
+	my $node = zk_cluster("of_$servers", $ensemble,
+		settings => { 'zklock.session_timeout' => "${session_timeout}s" });
+	my @sessions = map { ZkPsql->new($node) } 1 .. $eighths;
+
+	foreach my $how (sort keys %fail)
+	{
+		my ($server) = $ensemble->followers;
+		my $address = $ensemble->address($server);
+		move_to($_, $address) foreach @sessions;
+		hold(@sessions);
+		$fail{$how}->($ensemble, $server);
+		my $survived =
+		  grep { survived($sessions[$_], "/held/$_", $address) } 0 .. $#sessions;
+		is($survived, $eighths,
+			"S230: one of $servers servers is $how: the lock survives, held for up to 2 T");
+		$mend{$how}->($ensemble, $server);
+		wait_for(sub { $ensemble->followers == $servers - 1 }, 'the server to be back');
+		$_->ask('SELECT zk_lock_release_all()', 'quiet') foreach @sessions;
+	}
+	$node->stop;
+	$ensemble->stop;
+}
+
+done_testing();
