@@ -43,42 +43,14 @@ EXTENSION = zklock
 MODULE_big = zklock
 DATA = $(wildcard sql/zklock--*.sql)
 
-# The backend side.  Every other file belongs to the lock client, which knows
-# no PostgreSQL: it is compiled without PostgreSQL's headers.
-BACKEND_OBJS = \
-	src/zklock.o \
-	src/loss.o \
-	src/deed.o \
-	src/preconnect.o \
-	src/funcs.o \
-	src/views.o \
-	src/owner.o \
-	src/fence.o \
-	src/tables.o \
-	src/job.o \
-	src/job_runs.o \
-	src/admin.o \
-	src/acquire.o \
-	src/longwait.o \
-	src/holder.o \
-	src/deadlock.o \
-	src/waiters.o \
-	src/release.o \
-	src/snapshot.o \
-	src/xact.o \
-	src/held.o \
-	src/locktable.o \
-	src/verdict.o \
-	src/handover.o \
-	src/session.o \
-	src/doorbell.o \
-	src/stats.o \
-	src/waiting.o \
-	src/access.o \
-	src/secure.o \
-	src/files.o
-CLIENT_OBJS = $(filter-out $(BACKEND_OBJS), \
-	$(patsubst %.c,%.o,$(sort $(wildcard src/*.c))))
+# The backend side, and the lock client, which knows no PostgreSQL: it is compiled without
+# PostgreSQL's headers.
+SRC = src
+include src/folders.mk
+objects = $(patsubst %.c,%.o,$(sort $(wildcard src/$(1)/*.c)))
+BACKEND_OBJS = $(call objects,backend)
+CLIENT_FOLDERS = $(filter-out backend,$(FOLDERS))
+CLIENT_OBJS = $(foreach folder,$(CLIENT_FOLDERS),$(call objects,$(folder)))
 OBJS = $(BACKEND_OBJS) $(CLIENT_OBJS)
 
 REGRESS = $(patsubst sql/%.sql,%, \
@@ -131,10 +103,14 @@ override with_llvm := no
 
 include $(PGXS)
 
-$(CLIENT_OBJS): override CPPFLAGS := $(CLIENT_CPPFLAGS) -D_GNU_SOURCE \
-	$(filter-out -I% -isystem% -D_GNU_SOURCE,$(CPPFLAGS))
+# What each folder is compiled with; the lock client without what PostgreSQL adds.
+define FOLDER_RULES
+$(call objects,$(1)): override CPPFLAGS := $$(INCLUDES_$(1)) $$(if $$(filter backend,$(1)),$$(CPPFLAGS), \
+	$$(CLIENT_CPPFLAGS) -D_GNU_SOURCE $$(filter-out -I% -isystem% -D_GNU_SOURCE,$$(CPPFLAGS)))
+endef
+$(foreach folder,$(FOLDERS),$(eval $(call FOLDER_RULES,$(folder))))
 $(CLIENT_OBJS): override CFLAGS += -fvisibility=hidden
-$(OBJS): $(wildcard src/*.h)
+$(OBJS): $(wildcard $(FOLDERS:%=src/%/*.h) src/zkclient/*.h)
 
 # Objects made for one library do not fit another.
 $(CLIENT_OBJS): src/library.stamp
@@ -152,26 +128,31 @@ BENCH_SOURCES = $(addprefix test/bench/,peer.c raw.c pgpeer.c awake.c \
 	$(if $(wildcard /usr/include/hiredis/hiredis.h),redispeer.c))
 TOOL_SOURCES = $(wildcard test/tools/*.c)
 UNIT_SOURCES = $(wildcard test/unit/*.c)
+TEST_INCLUDES = $(CLIENT_FOLDERS:%=-Isrc/%) -Isrc/zkclient
 
 .PHONY: lint lint-clang lint-tidy lint-cppcheck lint-shellcheck
 lint: lint-clang lint-tidy lint-cppcheck lint-shellcheck
 
 lint-clang:
-	$(LINT) $(PG_CPPFLAGS) $(BACKEND_OBJS:.o=.c)
-	$(LINT) $(CLIENT_CPPFLAGS) $(CLIENT_OBJS:.o=.c)
+	$(LINT) $(INCLUDES_backend) $(PG_CPPFLAGS) $(BACKEND_OBJS:.o=.c)
+	$(foreach folder,$(CLIENT_FOLDERS),$(LINT) $(INCLUDES_$(folder)) $(CLIENT_CPPFLAGS) \
+		$(patsubst %.o,%.c,$(call objects,$(folder))) &&) true
 	$(LINT) -DTHREADED $(TOOL_SOURCES)
 	$(LINT) -DTHREADED -isystem$(shell $(PG_CONFIG) --includedir) \
 		$(BENCH_SOURCES)
-	$(LINT) $(CLIENT_CPPFLAGS) -Isrc $(UNIT_SOURCES)
+	$(LINT) $(CLIENT_CPPFLAGS) $(TEST_INCLUDES) $(UNIT_SOURCES)
 
 # One target for each file, so that "make -j" takes several at a time.  The analyzer
 # takes minutes.
 TIDY = $(addprefix tidy/,$(OBJS:.o=.c) $(if $(DEEP),$(TOOL_SOURCES) $(UNIT_SOURCES)))
 .PHONY: $(TIDY)
 lint-tidy: $(TIDY)
-tidy/src/%: TIDY_FLAGS = $(CLIENT_CPPFLAGS)
-$(patsubst %.o,tidy/%.c,$(BACKEND_OBJS)): TIDY_FLAGS = $(PG_CPPFLAGS)
-tidy/test/%: TIDY_FLAGS = -DTHREADED $(CLIENT_CPPFLAGS) -Isrc
+tidy/test/%: TIDY_FLAGS = -DTHREADED $(CLIENT_CPPFLAGS) $(TEST_INCLUDES)
+define TIDY_RULES
+$(patsubst %.o,tidy/%.c,$(call objects,$(1))): TIDY_FLAGS = $$(INCLUDES_$(1)) \
+	$$(if $$(filter backend,$(1)),$$(PG_CPPFLAGS),$$(CLIENT_CPPFLAGS))
+endef
+$(foreach folder,$(FOLDERS),$(eval $(call TIDY_RULES,$(folder))))
 $(TIDY):
 	clang-tidy --quiet $(if $(DEEP),,--checks='-clang-analyzer-*') \
 		$(@:tidy/%=%) -- $(LINT_FLAGS) $(TIDY_FLAGS)
@@ -182,7 +163,8 @@ lint-cppcheck:
 		--enable=warning,performance,portability,style --inline-suppr \
 		--suppressions-list=test/lint/cppcheck.txt \
 		-D_GNU_SOURCE -DTHREADED -DZKLOCK_STATIC_LIBRARY -DPG_VERSION_NUM=150000 \
-		--include=test/lint/cppcheck.h -Isrc src test/tools test/unit
+		--include=test/lint/cppcheck.h $(TEST_INCLUDES) -Isrc/backend \
+		src test/tools test/unit
 
 # What the first line says is a shell script, and what is for such to read.
 lint-shellcheck:
@@ -226,7 +208,7 @@ chaos:
 bench:
 	@test/bench/run
 format:
-	test/format $(wildcard src/*.[ch] test/tools/*.[ch] test/unit/*.[ch] \
+	test/format $(wildcard src/*/*.[ch] src/client/library/*.[ch] test/tools/*.[ch] test/unit/*.[ch] \
 		test/bench/*.[ch])
 model:
 	test/model/run

@@ -3,7 +3,7 @@
  *	  How long are the leases of a lock that is held?
  *
  * One client with one lock, connected for long to a server that answers.  Only times
- * matter: what each sync and each proof says is taken from heard.c, the periods from
+ * matter: what each sync and each proof says is taken from leader_contact.c, the periods from
  * zk_lease_beat() and beat_in() in lease.c.  Each round trip takes 0 to ROUND_TRIP units,
  * each period has a random part (not with RESONANT).
  *

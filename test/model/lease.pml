@@ -30,7 +30,7 @@
  *				at the leader: LeaderZooKeeperServer.submitLearnerRequest()
  *				goes round that.  With AT_LEADER A is connected to the leader,
  *				where every request touches the session.
- *	 A			the lock client (lease.c, life.c, place.c), and the backend
+ *	 A			the lock client (lease.c, contender.c, place.c), and the backend
  *				(zklock_lease_judge() in session.c, guard_commit() in
  *				xact.c, zk_lock_fence() in fence.c).
  *	 B			another client's acquire and transaction.
@@ -62,12 +62,12 @@
  *				heard of the session: by a request that was answered RIPE units
  *				before the proof was sent
  *	 BY_SENDING	... by one that was sent so much before, and answered before the
- *				proof was, a mistake that heard.c has made
+ *				proof was, a mistake that leader_contact.c has made
  *	 CHAIN		the lease ends, too, HORIZON units after the leader must have heard of
  *				the session by the first of a chain of three operations that all went
  *				by way of it: the second was sent RIPE units after the first was
  *				answered, and the third, which is the proof, when the second was.
- *				This is what heard.c does; HEARD and BY_SENDING it did before
+ *				This is what leader_contact.c does; HEARD and BY_SENDING it did before
  *	 SHORTER	with CHAIN and GAP: a connection that is made again may have so short
  *				a timeout
  *

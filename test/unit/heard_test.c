@@ -8,7 +8,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "heard.h"
+#include "leader_contact.h"
 #include "tap.h"
 
 #define T			ZK_MS(12000)

@@ -126,7 +126,7 @@ is_deeply(
 
 # ---- Settings.  One is in no view.
 
-my $source = slurp_file('src/zklock.c') . slurp_file('src/secure.c');
+my $source = slurp_file('src/backend/zklock.c') . slurp_file('src/backend/tls_settings.c');
 my @settings;
 foreach my $name ($source =~ /(?:DefineCustom\w+Variable\(|\b(?:true|false), )"(zklock\.\w+)"/g)
 {
@@ -150,7 +150,7 @@ same_members(
 
 # ---- SQLSTATEs.
 
-my $sources = join '', map { slurp_file($_) } sort glob 'src/*.[ch]';
+my $sources = join '', map { slurp_file($_) } sort glob 'src/*/*.[ch] src/*/*/*.[ch]';
 chomp(my $headers = `pg_config --includedir-server`);
 my %state = slurp_file("$headers/utils/errcodes.h") =~
   /^#define (ERRCODE_\w+) MAKE_SQLSTATE\(('.',*'.',*'.',*'.',*'.')\)/mg;

@@ -1,0 +1,701 @@
+/*-------------------------------------------------------------------------
+ *
+ * acquire.c
+ *	  A lock call from start to end: look into the lock table, ask for
+ *	  contenders, wait, grant.
+ *
+ * One lock is several of which there is only one.
+ *
+ * Whatever ends a wait early, an error, a cancel or a timeout, the contenders
+ * are released or abandoned before this file is left, and the lock client
+ * finishes the work.  When all were granted only counts change, which cannot
+ * fail.
+ *
+ * "False" from an acquire means one thing only: somebody else holds the lock.
+ * When that is not known for certain, the call is an error.
+ *
+ * IDENTIFICATION
+ *	  src/backend/acquire.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "mb/pg_wchar.h"
+#include "storage/proc.h"
+
+#include "acquire.h"
+
+/* Bytes of an invalid path that a message shows. */
+#define SHOWN_PATH_BYTES	200
+
+/* Setting: how long to wait after a holder that did not release a lock, in ms. */
+int			zklock_lock_delay = 0;
+
+/* How often contenders of several locks may be deleted by strangers. */
+#define MAX_VANISHED	10
+
+/*
+ * Check a lock path as the caller wrote it, in the server encoding, and work
+ * out its lock node.  Nothing is asked of the network.  Throws 22023.
+ *
+ * The root is taken as UTF-8 whatever the encoding of the database is: it
+ * means the same lock nodes in all databases of a cluster.
+ */
+void
+zklock_name_lock(const char *path, ZkLockName *name)
+{
+	int			length = (int) strlen(path);
+	char	   *utf8 = zklock_convert(path, length, GetDatabaseEncoding(),
+									  PG_UTF8);
+	const char *wrong;
+
+	if (utf8 == NULL)
+		wrong = "It cannot be converted to UTF-8.";
+	else
+		wrong = zk_path_check(utf8, strlen(utf8));
+	if (wrong == NULL &&
+		strlen(zklock_root) + strlen(utf8) >= ZK_NODE_PATH_SIZE)
+		wrong = psprintf("Together with \"zklock.root\" it is longer than %d bytes.",
+						 ZK_NODE_PATH_SIZE - 1);
+	if (wrong != NULL)
+	{
+		int			shown = pg_mbcliplen(path, length, SHOWN_PATH_BYTES);
+
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid lock path \"%.*s%s\"", shown, path,
+						shown < length ? "..." : ""),
+				 errdetail("%s", wrong)));
+	}
+
+	name->path = path;
+	snprintf(name->node, sizeof(name->node), "%s%s", zklock_root, utf8);
+	pfree(utf8);
+}
+
+/*
+ * Ask for the contenders, of several locks for all at once.  Throws 54000,
+ * 53200, 08006.
+ */
+static void
+request_contenders(LockCall *call)
+{
+	ZkContenderWish wish = {
+		.mode = call->mode,
+		.permits = call->permits,
+		.owner = call->owner,
+		.owner_len = strlen(call->owner),
+		.no_wait = call->try_once,
+		.root = zklock_root,
+		.record = call->job || call->handover,
+		.max_hold = call->max_hold,
+		.lock_delay = call->mode != ZK_PERMIT ? ZK_MS(zklock_lock_delay) : 0
+	};
+	const char *nodes[ZK_MAX_GROUP];
+	ZkContenderId ids[ZK_MAX_GROUP];
+	ZkError		error;
+
+	for (int i = 0; i < call->wait_count; i++)
+		nodes[i] = call->waits[i].lock->node;
+	if (!zk_contenders_request(zklock_client, &wish, call->wait_count, nodes,
+							   ids, &error))
+		zklock_report_error(error, "", zklock_wait_failure(call),
+							call->waits[0].lock->path);
+	for (int i = 0; i < call->wait_count; i++)
+	{
+		call->waits[i].id = ids[i];
+		call->waits[i].renewed = false;
+		call->waits[i].replay_since = 0;
+	}
+}
+
+/* Give up the contenders, in whatever state they are.  Cannot fail. */
+static void
+abandon_contenders(LockCall *call)
+{
+	for (int i = 0; i < call->wait_count; i++)
+	{
+		zk_contender_abandon(zklock_client, call->waits[i].id);
+		call->waits[i].id = 0;
+	}
+}
+
+/*
+ * A contender has failed.  Returns if all are to queue anew, as one of several has
+ * lost its place; else throws what the lock client reports.
+ */
+static void
+check_failure(LockCall *call, const LockWait *wait)
+{
+	if (wait->status.error == ZK_ERR_UNQUEUED ||
+		(wait->status.error == ZK_ERR_VANISHED &&
+		 ++call->vanished <= MAX_VANISHED))
+		return;
+	if (wait->status.error == ZK_ERR_BROKEN)
+		zklock_wait_broken(call, wait);
+	zklock_report_error(wait->status.error, wait->status.detail,
+						zklock_wait_failure(call), wait->lock->path);
+}
+
+/*
+ * Look where a contender stands: ZK_LEASE_RUNS if the caller may be told that it
+ * was granted; ZK_LEASE_LAPSED if not yet, be it that its lease is over and a proof
+ * was asked for; ZK_LEASE_LOST if all have to queue anew, which they have as well
+ * if so much time has passed since the grant that it is lost again (S3).  Who is
+ * granted a lock and has it broken before the call is over is still a waiter, and ends
+ * as one: throws 57000 then, else as check_failure().
+ */
+static ZkLease
+look_at(LockCall *call, LockWait *wait)
+{
+	ZkLease		lease = ZK_LEASE_LOST;
+
+	zk_contender_status(zklock_client, wait->id, &wait->status);
+	if (wait->status.state == ZK_FAILED)
+		check_failure(call, wait);
+	else if (wait->status.state == ZK_HELD || wait->status.state == ZK_LOST)
+	{
+		lease = zklock_lease_judge(wait->id, &wait->status);
+		if (lease == ZK_LEASE_LOST && wait->status.loss == ZK_LOST_BROKEN)
+			zklock_wait_broken(call, wait);
+		if (lease == ZK_LEASE_LAPSED && !wait->renewed)
+			zk_client_renew(zklock_client);
+		wait->renewed |= lease == ZK_LEASE_LAPSED;
+	}
+	else
+		lease = ZK_LEASE_LAPSED;
+	return lease;
+}
+
+/*
+ * Look where all contenders stand, and have them queue anew if need be.  Returns
+ * one that is waited for, behind somebody else's if there is such a one; NULL if
+ * all are granted.  *until is moved up to when to look again.  Throws as look_at()
+ * and request_contenders().
+ */
+static LockWait *
+look_around(LockCall *call, ZkTime *until)
+{
+	LockWait   *waited = NULL;
+
+	for (int i = 0; i < call->wait_count; i++)
+	{
+		LockWait   *wait = &call->waits[i];
+		ZkLease		lease = look_at(call, wait);
+
+		if (lease == ZK_LEASE_LOST)
+		{
+			abandon_contenders(call);
+			request_contenders(call);
+			memset(&wait->status, 0, sizeof(wait->status));
+			return wait;
+		}
+		if (lease == ZK_LEASE_RUNS)
+			continue;
+		if (wait->status.state == ZK_HELD)
+			*until = Min(*until, wait->status.presumed_lost);
+		if (waited == NULL || (!zklock_wait_behind(waited) &&
+							   zklock_wait_behind(wait)))
+			waited = wait;
+	}
+	return waited;
+}
+
+/*
+ * What the call builds on must not be lost: locks that are to be upgraded, and
+ * those that are only to be counted.  Throws ZKL01.
+ */
+static void
+check_held(const LockCall *call)
+{
+	for (int i = 0; i < call->wait_count; i++)
+		if (call->waits[i].upgrade &&
+			zklock_lock_judge(call->waits[i].lock) == ZK_LEASE_LOST)
+			zklock_report_lost(call->waits[i].lock);
+	for (int i = 0; i < call->covered_count; i++)
+		if (zklock_lock_judge(call->covered[i]) == ZK_LEASE_LOST)
+			zklock_report_lost(call->covered[i]);
+}
+
+/*
+ * Make sure that a lock that the table says is held really is, before it is
+ * counted once more (S4).  Returns false if it was lost.  Throws 55P03, or
+ * 08006 when that could not be told in time.
+ */
+static bool
+still_held(LockCall *call, ZkLock *lock)
+{
+	LockWait	wait = {.lock = lock};
+	ZkTime		deadline = Min(call->deadline, call->lock_deadline);
+
+	switch (zklock_lock_assure(lock, deadline, NULL))
+	{
+		case ZK_LEASE_RUNS:
+			return true;
+		case ZK_LEASE_LOST:
+			break;
+		case ZK_LEASE_LAPSED:
+			zklock_link_begin(&call->link);
+			if (call->lock_deadline < call->deadline)
+				zklock_wait_timed_out(call, &wait);
+			call->link.was_up = true;	/* when the lock was acquired */
+			zklock_link_report(&call->link, zklock_wait_failure(call), lock->path);
+	}
+	return false;
+}
+
+/*
+ * All contenders are granted.  Do the locks that are only counted hold, too?
+ * Returns false if that took some time, in which anything can have happened.
+ * Throws ZKL01, and as still_held().
+ */
+static bool
+covered_hold(LockCall *call)
+{
+	for (int i = 0; i < call->covered_count; i++)
+	{
+		if (zklock_lock_judge(call->covered[i]) == ZK_LEASE_RUNS)
+			continue;
+		if (!still_held(call, call->covered[i]))
+			zklock_report_lost(call->covered[i]);
+		return false;
+	}
+	return true;
+}
+
+/*
+ * How far is this server, as to what the last holder of a lock has committed?  If it
+ * will never have it, a WARNING says so.
+ */
+static ZkReplay
+judge_handover(const ZkRecord *record, LockWait *wait)
+{
+	ZkReplay	replay = zklock_handover_judge(record, &wait->wanted,
+											   &wait->have);
+
+	if (replay == ZK_REPLAY_NEVER && !wait->replay_never)
+		zklock_handover_warn(wait->lock->path, &wait->wanted, &wait->have);
+	wait->replay_never |= replay == ZK_REPLAY_NEVER;
+	return replay;
+}
+
+/*
+ * All contenders are granted.  Has this server replayed what their last holders have
+ * left?  Returns a contender of which it has not; NULL if all is there, or never
+ * will be.  *until is moved up to when to look again.
+ */
+static LockWait *
+find_unreplayed(LockCall *call, ZkTime now, ZkTime *until)
+{
+	for (int i = 0; call->handover && i < call->wait_count; i++)
+	{
+		LockWait   *wait = &call->waits[i];
+		ZkRecord	record;
+
+		(void) zk_contender_record(zklock_client, wait->id, &record);
+		if (judge_handover(&record, wait) != ZK_REPLAY_PENDING)
+			continue;
+		if (wait->replay_since == 0)
+			wait->replay_since = now;
+		*until = Min(*until, zklock_handover_look_at(wait->replay_since, now));
+		return wait;
+	}
+	return NULL;
+}
+
+/*
+ * Does each contender know its place by now?  Before that one of them may yet turn out
+ * to be of another kind than those ahead of it, which is an error whatever the
+ * others wait for.
+ */
+static bool
+all_placed(const LockCall *call)
+{
+	for (int i = 0; i < call->wait_count; i++)
+	{
+		const LockWait *wait = &call->waits[i];
+
+		if (wait->status.state != ZK_HELD && !zklock_wait_behind(wait))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Wait until all contenders are granted: true; or until it is certain that
+ * somebody else holds one of the locks when time is up: false.  With hand-over a
+ * lock counts as somebody else's until what that one has committed is here, and so
+ * it does while the lock delay runs.
+ *
+ * Throws 55P03 at lock_timeout, 40P01 for a deadlock, 08001 or 08006 when
+ * ZooKeeper cannot be asked, ZKL01 when a lock is to be upgraded and was
+ * lost, what the lock client reports, what interrupts throw.
+ */
+static bool
+wait_for_grants(LockCall *call)
+{
+	for (;;)
+	{
+		ZkTime		now;
+		ZkTime		until = Min(call->deadline, call->lock_deadline);
+		ZkTime		patience;
+		LockWait   *wait;
+		bool		behind;
+
+		zklock_link_look(&call->link);
+		wait = look_around(call, &until);
+		call->replaying = NULL;
+		if (wait == NULL && !covered_hold(call))
+			continue;
+		now = zk_now();
+		if (wait == NULL)
+			call->replaying = wait = find_unreplayed(call, now, &until);
+		if (wait == NULL)
+			return true;
+		check_held(call);
+
+		behind = call->replaying != NULL ||
+			(zklock_wait_behind(wait) && call->link.down_since == 0);
+		if (behind && (now >= call->deadline ||
+					   (call->try_once && all_placed(call))))
+			return false;
+		if (now >= call->deadline)
+			zklock_link_report(&call->link, zklock_wait_failure(call), wait->lock->path);
+		if (now >= call->lock_deadline)
+			zklock_wait_timed_out(call, wait);
+		patience = zklock_link_patience(&call->link);
+		if (now >= patience)
+			zklock_link_report(&call->link, zklock_wait_failure(call), wait->lock->path);
+		if (behind && call->replaying == NULL)
+		{
+			until = Min(until, zklock_wait_long(call, now));
+			zklock_wait_show(call, wait);
+		}
+		else if (call->replaying != NULL)
+			zklock_wait_end();
+		zklock_session_wait_for(call->link.down_since != 0 ?
+								ZK_EVENT_CONNECT : ZK_EVENT_LOCK,
+								Min(until, patience), zklock_wait_purpose(call),
+								wait->lock->path);
+	}
+}
+
+/*
+ * The wait has ended without a grant: delete the contenders, and wait a moment
+ * for that.  Throws what interrupts throw.
+ */
+static void
+withdraw(LockCall *call)
+{
+	ZkTime		deadline = zk_now() + ZKLOCK_CLEANUP_PATIENCE;
+
+	for (int i = 0; i < call->wait_count; i++)
+		zk_contender_release(zklock_client, call->waits[i].id);
+	for (int i = 0; i < call->wait_count; i++)
+		(void) zklock_await_end(call->waits[i].id, zklock_wait_purpose(call),
+								call->waits[i].lock->path, &deadline,
+								&call->waits[i].status);
+	abandon_contenders(call);
+}
+
+/*
+ * The contenders were granted: last reasons not to take them.  Throws 57014 if
+ * the statement was cancelled in the same instant (S17), ZKL01 as check_held().
+ */
+static void
+check_grants(const LockCall *call)
+{
+	CHECK_FOR_INTERRUPTS();
+	check_held(call);
+	for (int i = 0; i < call->wait_count; i++)
+	{
+		const LockWait *wait = &call->waits[i];
+
+		if (wait->lock->lost)
+			ereport(WARNING,
+					(errcode(ERRCODE_ZK_LOCK_LOST),
+					 errmsg("%s \"%s\" had been lost",
+							zklock_lock_noun(wait->lock), wait->lock->path),
+					 zklock_errdetail_loss(&wait->lock->loss)));
+		if (wait->logged && log_lock_waits)
+			zklock_wait_log(call, wait, "acquired", false);
+	}
+}
+
+/*
+ * Ask for contenders and wait for their grants; then they are the lock table's.
+ * Returns false if somebody else holds one of the locks; no contender is left
+ * then, nor after an error.  Throws as wait_for_grants() and
+ * request_contenders().
+ */
+static bool
+queue_up(LockCall *call)
+{
+	bool		granted;
+
+	request_contenders(call);
+	PG_TRY();
+	{
+		granted = wait_for_grants(call);
+		zklock_deadlock_end(&call->check);
+		if (granted)
+			check_grants(call);
+		else
+			withdraw(call);
+	}
+	PG_CATCH();
+	{
+		zklock_wait_end();
+		zklock_deadlock_end(&call->check);
+		abandon_contenders(call);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	zklock_wait_end();
+
+	if (granted)
+		zklock_waiting_session(call->link.status.session_id);
+	for (int i = 0; granted && i < call->wait_count; i++)
+	{
+		zklock_lock_granted(call->waits[i].lock, call->mode, call->waits[i].id,
+							call->waits[i].status.name);
+		call->waits[i].lock->handover[call->mode] = call->handover;
+	}
+	return granted;
+}
+
+/*
+ * Fix when a call that begins now has to end.
+ */
+static void
+set_deadlines(LockCall *call, ZkTime timeout)
+{
+	ZkTime		now = zk_now();
+
+	call->try_once = timeout == 0;
+	if (call->try_once)
+		timeout = ZK_MS(zklock_connect_timeout);
+	call->deadline = timeout > ZKLOCK_FOREVER - now ?
+		ZKLOCK_FOREVER : now + timeout;
+	call->lock_deadline = LockTimeout > 0 ?
+		now + ZK_MS(LockTimeout) : ZKLOCK_FOREVER;
+}
+
+/*
+ * What the backend has of a path must be what is asked for now: a lock, or a
+ * semaphore with as many permits.  Throws 55000.
+ */
+static void
+check_kind(const LockCall *call, const ZkLock *lock)
+{
+	const char *detail = "This backend has it as a lock.";
+
+	if (lock->permits == call->permits)
+		return;
+	if (lock->permits > 0)
+		detail = psprintf(ngettext("This backend has it as a semaphore with %d permit.",
+								   "This backend has it as a semaphore with %d permits.",
+								   lock->permits), lock->permits);
+	zklock_report_error(ZK_ERR_KIND, detail, zklock_wait_failure(call), lock->path);
+}
+
+/*
+ * Sort out which locks have to be queued for, and which the backend holds already
+ * and are only to be counted.  Throws ZKL01, see zklock_acquire(), and as
+ * check_kind() and still_held().
+ */
+static void
+sort_out(LockCall *call, const ZkLockName *names, int count, ZkScope scope)
+{
+	call->waits = palloc0(count * sizeof(LockWait));
+	call->awaited = palloc(count * sizeof(ZkAwaited));
+	call->covered = palloc(count * sizeof(ZkLock *));
+	for (int i = 0; i < count; i++)
+	{
+		ZkLock	   *lock = zklock_lock_find(&names[i]);
+
+		if (lock != NULL)
+		{
+			check_kind(call, lock);
+			zklock_lock_check_job(lock);
+		}
+		if (lock != NULL && zklock_lock_judge(lock) != ZK_LEASE_LOST &&
+			zklock_lock_covers(lock, call->mode) && still_held(call, lock))
+		{
+			call->covered[call->covered_count++] = lock;
+			continue;
+		}
+		if (lock != NULL && lock->lost &&
+			(zklock_lock_binds(lock) || scope == ZK_SCOPE_TRANSACTION ||
+			 (zklock_commit_guard != ZK_GUARD_OFF && zklock_verdict_worked())))
+			zklock_report_lost(lock);
+		call->waits[call->wait_count++].name = &names[i];
+	}
+}
+
+/*
+ * Queue for the locks of a call, which are some.  Returns false if somebody else
+ * holds one of them.  Throws as queue_up(), zklock_session_open() and
+ * zklock_lock_make_room().
+ */
+static bool
+acquire_missing(LockCall *call, ZkScope scope)
+{
+	bool		granted;
+
+	zklock_session_open(zklock_table_idle());
+	zklock_link_begin(&call->link);
+	zklock_xact_watch();
+	for (int i = 0; i < call->wait_count; i++)
+	{
+		LockWait   *wait = &call->waits[i];
+
+		wait->lock = zklock_lock_make(wait->name);
+		wait->lock->permits = call->permits;
+		zklock_lock_make_room(wait->lock, scope, call->mode);
+		wait->upgrade = wait->lock->contender[ZK_SHARED] != 0;
+	}
+	if (call->owner == NULL)
+		call->owner = zklock_owner_data();
+	granted = queue_up(call);
+	for (int i = 0; !granted && i < call->wait_count; i++)
+		zklock_lock_forget(call->waits[i].lock);
+	return granted;
+}
+
+/*
+ * Acquire what a call is for, which has mode and permits; the rest is as for
+ * zklock_acquire().
+ */
+static bool
+acquire(LockCall *call, const ZkLockName *names, int count, ZkTime timeout,
+		ZkScope scope)
+{
+	call->handover = zklock_handover && call->mode != ZK_PERMIT;
+	set_deadlines(call, timeout);
+	zklock_guard_transaction(names, count);
+	sort_out(call, names, count, scope);
+
+	/* of what is lost from here on nothing is acquired anew */
+	for (int i = 0; i < call->covered_count; i++)
+		zklock_lock_make_room(call->covered[i], scope, call->mode);
+	if (call->wait_count == 0)
+		check_held(call);
+	else if (!acquire_missing(call, scope))
+		return false;
+	for (int i = 0; i < call->covered_count; i++)
+		zklock_lock_count(call->covered[i], scope, call->mode);
+	for (int i = 0; i < call->wait_count; i++)
+		zklock_lock_count(call->waits[i].lock, scope, call->mode);
+	return true;
+}
+
+/*
+ * The same, counted: as one attempt, however many locks it is for, and one outcome.
+ */
+static bool
+acquire_counted(LockCall *call, const ZkLockName *names, int count,
+				ZkTime timeout, ZkScope scope)
+{
+	bool		granted;
+
+	zklock_stats_begin();
+	PG_TRY();
+	{
+		granted = acquire(call, names, count, timeout, scope);
+	}
+	PG_CATCH();
+	{
+		zklock_stats_failed(geterrcode());
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	if (granted)
+		zklock_stats_granted();
+	else
+		zklock_stats_end(ZK_STAT_TIMEOUTS);
+	return granted;
+}
+
+/*
+ * Acquire locks, all or none: count of them, at most ZK_MAX_GROUP, no two of which
+ * are the same.
+ *
+ * timeout, in microseconds, bounds the whole call: ZKLOCK_FOREVER waits as
+ * long as lock_timeout allows, 0 does not wait for others.  Returns true when
+ * the locks are held, false when somebody else holds one.
+ *
+ * A session-scope lock that was lost is acquired anew, with a WARNING.  Not so
+ * in transaction scope, nor when the transaction itself has lost it, or may have
+ * relied on it: what it did under the lock may have been overtaken, so it has to
+ * roll back, or the session to see to its loss first.  For the same reason nothing
+ * is acquired where the loss of another lock forbids the commit.  (Having fenced the lock it would even wait
+ * for the next holder, who waits at the fence.)  Then throws ZKL01; else as
+ * acquire_missing().
+ */
+bool
+zklock_acquire(const ZkLockName *names, int count, ZkTime timeout,
+			   ZkMode mode, ZkScope scope)
+{
+	LockCall	call = {.mode = mode};
+
+	return acquire_counted(&call, names, count, timeout, scope);
+}
+
+/*
+ * Acquire a permit of a semaphore that has so many, at most ZK_MAX_PERMITS; a
+ * backend has one at most, and acquiring it again is counted.  Throws 55000 if the
+ * path is in use for a lock, or with another number of permits; else as
+ * zklock_acquire().
+ */
+bool
+zklock_acquire_permit(const ZkLockName *name, int permits, ZkTime timeout,
+					  ZkScope scope)
+{
+	LockCall	call = {.mode = ZK_PERMIT,.permits = permits};
+
+	return acquire_counted(&call, name, 1, timeout, scope);
+}
+
+/*
+ * Acquire the lock of a job, exclusive and for the session, with the record, which
+ * tells about its last runs.  The contender's data is owner.  After max_hold, if that
+ * is not 0, the lock is lost.  timeout and result are those of zklock_acquire(), and
+ * so is what it throws.
+ */
+bool
+zklock_acquire_job(const ZkLockName *name, const char *owner,
+				   ZkTime max_hold, ZkTime timeout)
+{
+	LockCall	call = {
+		.mode = ZK_EXCLUSIVE,
+		.owner = owner,
+		.job = true,
+		.max_hold = max_hold
+	};
+
+	return acquire_counted(&call, name, 1, timeout, ZK_SCOPE_SESSION);
+}
+
+/*
+ * The token of a lock held here, of its exclusive contender if it has one.
+ * With prove, only after a proof that began after this call.  Throws 55000 if
+ * the lock is not held, ZKL01 if it was lost.
+ */
+int64
+zklock_token(const ZkLockName *name, bool prove)
+{
+	ZkLock	   *lock = zklock_lock_find(name);
+	ZkTime		asked = 0;
+
+	if (lock == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("lock \"%s\" is not held", name->path),
+				 errdetail("This backend has not acquired it, or has released it.")));
+	if (zklock_lock_assure(lock, ZKLOCK_FOREVER,
+						   prove ? &asked : NULL) == ZK_LEASE_LOST)
+		zklock_report_lost(lock);
+	return zklock_lock_token(lock);
+}

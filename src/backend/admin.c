@@ -1,0 +1,285 @@
+/*-------------------------------------------------------------------------
+ *
+ * admin.c
+ *	  What concerns the contenders of others: to see a queue, or all those below
+ *	  a path, to ask for a lock back, to break a contender; and being asked oneself.
+ *
+ * IDENTIFICATION
+ *	  src/backend/admin.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+
+#include "zklock.h"
+
+/* The child of zklock.root that holds no locks; see zk_path_check(). */
+#define RESERVED_CHILD	".zklock"
+
+/* What such a call does, for messages. */
+typedef struct Errand
+{
+	const char *doing;			/* as in "while reading the queue of lock" */
+	const char *failed;			/* as in "could not read the queue of lock" */
+} Errand;
+
+static const Errand reading = {
+	"while reading the queue of lock", "could not read the queue of lock"
+};
+static const Errand consulting = {
+	"while reading the record of lock", "could not read the record of lock"
+};
+static const Errand surveying = {
+	"while reading the locks below", "could not read the locks below"
+};
+static const Errand revoking = {
+	"while revoking a contender of lock", "could not revoke a contender of lock"
+};
+static const Errand breaking = {
+	"while breaking a contender of lock", "could not break a contender of lock"
+};
+
+/*
+ * Wait for the answer to what was asked of the client.  The listing is malloc'd:
+ * give it to zk_queue_free(), whatever happens.  Throws 08001 or 08006 when
+ * ZooKeeper cannot be asked, 42501 when it does not allow it, what interrupts
+ * throw; then nobody waits any more.
+ */
+static ZkQueueListing *
+await_answer(const Errand *errand, ZkLink *link, const char *path)
+{
+	ZkQueueListing *volatile listing = NULL;
+	ZkQueueListing error;
+
+	PG_TRY();
+	{
+		while ((listing = zk_queue_take(zklock_client)) == NULL)
+		{
+			ZkTime		patience;
+
+			zklock_link_look(link);
+			patience = zklock_link_patience(link);
+			if (zk_now() >= patience)
+				zklock_link_report(link, errand->failed, path);
+			zklock_session_wait_for(link->down_since != 0 ?
+									ZK_EVENT_CONNECT : ZK_EVENT_READ,
+									patience, errand->doing, path);
+		}
+	}
+	PG_CATCH();
+	{
+		zk_queue_cancel(zklock_client);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+
+	if (listing->error == ZK_OK)
+		return listing;
+	error = *listing;
+	zk_queue_free(listing);
+	zklock_report_error(error.error, error.detail, errand->failed, path);
+}
+
+/*
+ * Read the queue of a lock.  The listing is malloc'd: give it to
+ * zk_queue_free(), whatever happens.  Throws as await_answer().
+ */
+ZkQueueListing *
+zklock_read_queue(const ZkLockName *name)
+{
+	ZkLink		link;
+
+	zklock_session_open(zklock_table_idle());
+	zklock_link_begin(&link);
+	zk_queue_request(zklock_client, name->node);
+	return await_answer(&reading, &link, name->path);
+}
+
+/*
+ * Read the record of a lock, an empty one if there is none.  Throws as
+ * await_answer().
+ */
+void
+zklock_read_record(const ZkLockName *name, ZkRecord *record)
+{
+	ZkQueueListing *listing;
+	ZkLink		link;
+
+	zklock_session_open(zklock_table_idle());
+	zklock_link_begin(&link);
+	zk_record_request(zklock_client, name->node, zklock_root);
+	listing = await_answer(&consulting, &link, name->path);
+	*record = listing->record;
+	zk_queue_free(listing);
+}
+
+/*
+ * Read the locks at and below a path, all of them if that is NULL or "/".  The
+ * listing is malloc'd: give it to zk_queue_free(), whatever happens.  Throws 22023
+ * if it is no path, 54000 if there are too many, else as await_answer().
+ */
+ZkQueueListing *
+zklock_read_tree(const char *path)
+{
+	bool		everything = path == NULL || strcmp(path, "/") == 0;
+	ZkLockName	name;
+	ZkLink		link;
+
+	if (everything)
+	{
+		name.path = "/";
+		strlcpy(name.node, zklock_root, sizeof(name.node));
+	}
+	else
+		zklock_name_lock(path, &name);
+	zklock_session_open(zklock_table_idle());
+	zklock_link_begin(&link);
+	zk_tree_request(zklock_client, name.node, everything ? RESERVED_CHILD : NULL);
+	return await_answer(&surveying, &link, name.path);
+}
+
+/*
+ * A contender's name as the caller wrote it, in UTF-8; palloc'd.  Throws 22023
+ * if it is none, so that nothing else can be deleted by that name.
+ */
+static char *
+check_contender(const char *contender)
+{
+	char	   *utf8 = zklock_convert(contender, (int) strlen(contender),
+									  GetDatabaseEncoding(), PG_UTF8);
+
+	if (utf8 == NULL || strlen(utf8) >= NAME_MAX || !zk_contender_check(utf8))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"%s\" is not the name of a contender", contender),
+				 errhint("zk_lock_queue() shows the contenders of a lock.")));
+	return utf8;
+}
+
+/*
+ * Refuse to break what this backend holds itself.  Throws 55000.
+ */
+static void
+check_not_own(const ZkLockName *name, const char *contender)
+{
+	ZkLock	   *lock = zklock_lock_find(name);
+	ZkContenderStatus status;
+
+	for (int mode = 0; lock != NULL && mode < ZK_MODE_COUNT; mode++)
+	{
+		zk_contender_status(zklock_client, lock->contender[mode], &status);
+		if (strcmp(status.name, contender) == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("contender \"%s\" of %s \"%s\" belongs to this backend",
+							contender, zklock_lock_noun(lock), name->path),
+					 errhint("Use zk_%s_release(), or end the transaction.",
+							 zklock_lock_noun(lock))));
+	}
+}
+
+/*
+ * Log that a contender was broken, or, if found is NULL, may have been.
+ */
+static void
+log_break(const ZkLockName *name, const char *contender, const char *user,
+		  const ZkQueueListing *found)
+{
+	const ZkQueueMember *member = found != NULL ? found->members : NULL;
+	char	   *owner = NULL;
+
+	if (member != NULL)
+		owner = zklock_owner_describe(member->data == NULL ? "" :
+									  pnstrdup(member->data, member->data_len),
+									  0, true);
+	ereport(LOG,
+			(member != NULL ?
+			 errmsg("contender \"%s\" of lock \"%s\" was broken by user \"%s\"",
+					contender, name->path, user) :
+			 errmsg("contender \"%s\" of lock \"%s\" may have been broken by user \"%s\", who was interrupted",
+					contender, name->path, user),
+			 member != NULL ?
+			 errdetail_log("It belonged to %s, ZooKeeper session 0x%llx.", owner,
+						   (unsigned long long) member->session_id) : 0));
+}
+
+/*
+ * Break a contender of somebody else's, or (only_revoke) ask its owner to give
+ * the lock back.  Returns false if there is no such contender.  Breaking is
+ * written to the server log.
+ *
+ * Throws 22023 if that is no name of a contender, 55000 if it is this backend's
+ * own, 42501 if an ACL forbids it, else as await_answer().
+ */
+bool
+zklock_break(const ZkLockName *name, const char *contender, bool only_revoke)
+{
+	char	   *utf8 = check_contender(contender);
+	const char *user = GetUserNameFromId(GetUserId(), false);
+	char	   *who;
+	ZkQueueListing *found;
+	ZkLink		link;
+	bool		any;
+
+	zklock_session_open(zklock_table_idle());
+	check_not_own(name, utf8);
+	who = zklock_owner_data();
+	zklock_link_begin(&link);
+	zk_queue_break(zklock_client, name->node, utf8, who, only_revoke);
+	PG_TRY();
+	{
+		found = await_answer(only_revoke ? &revoking : &breaking, &link,
+							 name->path);
+	}
+	PG_CATCH();
+	{
+		if (!only_revoke)
+			log_break(name, contender, user, NULL);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+
+	any = found->count > 0;
+	if (any && !only_revoke)
+		log_break(name, contender, user, found);
+	zk_queue_free(found);
+	return any;
+}
+
+/*
+ * Tell the client, once for each contender, that somebody asks for a lock that
+ * this backend holds.  To be called when a message may be sent.
+ */
+void
+zklock_tell_revoked(void)
+{
+	static int	told = 0;
+	int			asked = zklock_client != NULL ?
+		zk_client_revocations(zklock_client) : 0;
+
+	if (asked == told)
+		return;
+	told = asked;
+	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+		 lock = zklock_lock_next(lock))
+		for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
+		{
+			ZkContenderStatus status;
+
+			if (lock->lost || lock->contender[mode] == 0 ||
+				lock->contender[mode] == lock->revoked[mode])
+				continue;
+			zk_contender_status(zklock_client, lock->contender[mode], &status);
+			if (!status.revoked)
+				continue;
+			lock->revoked[mode] = lock->contender[mode];
+			ereport(NOTICE,
+					(errmsg("%s \"%s\" is asked to be released",
+							zklock_lock_noun(lock), lock->path),
+					 errdetail("Somebody has revoked contender \"%s\".",
+							   status.name)));
+		}
+}

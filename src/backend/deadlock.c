@@ -1,0 +1,395 @@
+/*-------------------------------------------------------------------------
+ *
+ * deadlock.c
+ *	  Looking for deadlocks while waiting: publish the wait, walk from holder to
+ *	  holder, confirm, report.
+ *
+ * Everything here is done in between, whenever the loop that waits (acquire.c)
+ * comes by: orders to the lock client, and looking whether there is an answer.
+ * Nothing waits, and what fails is logged and does not end the wait.  The rules
+ * are in src/README, "Deadlocks".
+ *
+ * IDENTIFICATION
+ *	  src/backend/deadlock.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_authid.h"
+#include "commands/dbcommands.h"
+#include "mb/pg_wchar.h"
+#include "pgstat.h"
+#include "postmaster/postmaster.h"
+#include "storage/lmgr.h"
+#include "storage/procarray.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+
+#include "wait_edges.h"
+
+/* Below zklock.root: the parent of the published waits. */
+#define WAITS_NODE	"/.zklock/waits"
+
+/* What is waited for takes fewer bytes, which leaves some for who waits. */
+#define MAX_TEXT	(ZK_WAIT_MAX_TEXT - 4096)
+
+/*
+ * Who is waited for in PostgreSQL walks again after so much time, or after
+ * deadlock_timeout if that is shorter: a cycle that is closed elsewhere is not to be
+ * known much later than when it was published.  But a walk that takes long leaves
+ * the ensemble alone for so many times as long.
+ */
+#define WALK_PERIOD	ZK_MS(150)
+#define WALK_PAUSE	4
+
+struct ZkDeadlockCheck
+{
+	MemoryContext context;		/* of all that is kept here */
+	ZkTime		next;			/* when to see again who waits for us */
+	bool		takes_part;		/* somebody may wait for us */
+	char	   *text;			/* what was published; NULL if nothing */
+	int64		walked;			/* zxid of the publication that was walked from */
+	bool		walking;		/* an answer is to come */
+	ZkTime		began;			/* when the last walk did */
+	ZkTime		took;			/* how long the one before took */
+	bool		again;			/* walk once more */
+	bool		failed;			/* the last walk did */
+	bool		logged;			/* which the server log was told */
+	ZkWaitCycle *seen;			/* by the last walk; NULL if none */
+	MemoryContext reading;		/* of that; NULL if there was none */
+};
+
+/* Where waits are published; palloc'd. */
+static char *
+waits_node(void)
+{
+	return psprintf("%s" WAITS_NODE, zklock_root);
+}
+
+/*
+ * The lock path of a lock node, in the encoding of the database; palloc'd.
+ */
+static char *
+path_of_node(const char *node)
+{
+	size_t		root = strlen(zklock_root);
+	char	   *path;
+
+	if (strncmp(node, zklock_root, root) == 0)
+		node += root;
+	path = zklock_convert(node, (int) strlen(node), PG_UTF8,
+						  GetDatabaseEncoding());
+	return path != NULL ? path : pstrdup("?");
+}
+
+/*
+ * Fill in the fields of somebody of whom only the process is known, which is one
+ * of ours.
+ */
+static void
+local_fields(int pid, Datum *values, bool *nulls)
+{
+	PGPROC	   *proc = BackendPidGetProc(pid);
+	char	   *database = proc != NULL && OidIsValid(proc->databaseId) ?
+		get_database_name(proc->databaseId) : NULL;
+
+	memset(nulls, true, sizeof(bool) * ZK_OWNER_FIELDS);
+	values[ZK_OWNER_CLUSTER] = CStringGetTextDatum(cluster_name);
+	values[ZK_OWNER_HOST] = CStringGetTextDatum(zklock_host());
+	values[ZK_OWNER_PORT] = Int32GetDatum(PostPortNumber);
+	values[ZK_OWNER_PID] = Int32GetDatum(pid);
+	nulls[ZK_OWNER_CLUSTER] = nulls[ZK_OWNER_HOST] = false;
+	nulls[ZK_OWNER_PORT] = nulls[ZK_OWNER_PID] = false;
+	if (database == NULL)
+		return;
+	values[ZK_OWNER_DATABASE] = CStringGetTextDatum(database);
+	nulls[ZK_OWNER_DATABASE] = false;
+}
+
+/*
+ * Append who somebody is, as far as it is known.
+ */
+static void
+append_waiter(StringInfo buf, const ZkWaiter *waiter)
+{
+	Datum		values[ZK_OWNER_FIELDS] = {0};
+	bool		nulls[ZK_OWNER_FIELDS];
+
+	if (waiter->owner != NULL)
+		zklock_owner_fields(waiter->owner, waiter->owner_length, values, nulls);
+	else
+		local_fields(waiter->pid, values, nulls);
+	if (nulls[ZK_OWNER_PID])
+		appendStringInfo(buf, "process of ZooKeeper session 0x%llx",
+						 (unsigned long long) waiter->session_id);
+	else
+		zklock_owner_append(buf, values, nulls);
+}
+
+/*
+ * Append one line of the DETAIL: who waits for what of whom.
+ */
+static void
+append_step(StringInfo buf, const ZkWaitStep *step)
+{
+	int			start;
+
+	if (buf->len > 0)
+		appendStringInfoChar(buf, '\n');
+	start = buf->len;
+	append_waiter(buf, &step->waiter);
+	buf->data[start] = (char) pg_toupper((unsigned char) buf->data[start]);
+	appendStringInfoString(buf, " waits for ");
+	if (step->local)
+	{
+		appendStringInfo(buf, "%s on ",
+						 GetLockmodeName(step->tag.locktag_lockmethodid,
+										 step->lock_mode));
+		DescribeLockTag(buf, &step->tag);
+		appendStringInfoString(buf, "; blocked by ");
+	}
+	else
+		appendStringInfo(buf, "%s lock \"%s\"; %s ",
+						 zklock_mode_name(step->mode), path_of_node(step->node),
+						 step->held ? "held by" : "queued behind");
+	append_waiter(buf, &step->blocker);
+	appendStringInfoChar(buf, '.');
+}
+
+/*
+ * This backend is the victim of a deadlock.  Throws 40P01.
+ */
+pg_noreturn static void
+report_cycle(const ZkWaitCycle *cycle)
+{
+	StringInfoData detail;
+	const ZkWaitStep *first = &cycle->steps[0];
+	bool		all = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
+
+	initStringInfo(&detail);
+	for (int i = 0; i < cycle->count; i++)
+		append_step(&detail, &cycle->steps[i]);
+	if (log_lock_waits)
+		ereport(LOG,
+				(errmsg("process %d detected deadlock while waiting for %s lock \"%s\"",
+						MyProcPid, zklock_mode_name(first->mode),
+						path_of_node(first->node)),
+				 errdetail_log("%s", detail.data)));
+	pgstat_report_deadlock();
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
+			 errmsg("deadlock detected"),
+			 all ? errdetail_internal("%s", detail.data) :
+			 errdetail("Process %d waits for %s lock \"%s\" in a circle of %d. See the server log for details.",
+					   MyProcPid, zklock_mode_name(first->mode),
+					   path_of_node(first->node), cycle->count),
+			 errdetail_log("%s", detail.data),
+			 errhint("Acquire locks in the same order everywhere, or several of them in one call.")));
+}
+
+/*
+ * What there is to be published: who we are, and what we wait for.  Palloc'd.
+ * NULL if a contender has no name yet, or if it would be too long.
+ */
+static char *
+make_text(const ZkAwaited *awaited, int count)
+{
+	StringInfoData buf;
+	bool		nameless = false;
+
+	initStringInfo(&buf);
+	for (int i = 0; i < count; i++)
+	{
+		if (awaited[i].name[0] != '\0')
+			appendStringInfo(&buf, "%s %s\n", awaited[i].name,
+							 awaited[i].node);
+		else
+			nameless = true;
+	}
+	if (!nameless && buf.len < MAX_TEXT)
+		return buf.data;
+	pfree(buf.data);
+	return NULL;
+}
+
+/*
+ * Have the wait published, if it is not so already.
+ */
+static void
+publish(ZkDeadlockCheck *check, const ZkAwaited *awaited, int count)
+{
+	char	   *text = make_text(awaited, count);
+	char	   *whole;
+
+	if (text == NULL)
+		return;
+	if (check->text != NULL && strcmp(text, check->text) == 0)
+	{
+		pfree(text);
+		return;
+	}
+	whole = psprintf("%s\n%s", zklock_owner_data(), text);
+	check->text = text;
+	check->seen = NULL;
+	zk_wait_publish(zklock_client, waits_node(), whole, strlen(whole));
+}
+
+/*
+ * A walk is over: see what it has found.  A cycle counts when it was read twice.
+ * Throws 40P01.
+ */
+static void
+take_listing(ZkDeadlockCheck *check, const ZkQueueListing *listing, int64 zxid)
+{
+	ZkSessionStatus status;
+	ZkWaitCycle *seen = check->seen;
+	MemoryContext earlier = check->reading;
+
+	check->seen = NULL;
+	check->failed = listing->error != ZK_OK;
+	if (check->failed)
+	{
+		if (!check->logged)
+			ereport(LOG,
+					(errmsg("could not look for deadlocks"),
+					 errdetail_internal("%s", listing->detail)));
+		check->logged = true;
+		return;
+	}
+	zk_client_status(zklock_client, &status);
+	check->reading = AllocSetContextCreate(check->context,
+										   "zklock published waits",
+										   ALLOCSET_DEFAULT_SIZES);
+	MemoryContextSwitchTo(check->reading);
+	check->seen = zklock_find_cycle(listing, status.session_id, zxid);
+	if (seen != NULL && check->seen != NULL &&
+		zklock_same_cycle(seen, check->seen))
+		report_cycle(seen);
+	MemoryContextSwitchTo(check->context);
+	if (earlier != NULL)
+		MemoryContextDelete(earlier);
+}
+
+/*
+ * Go on with the walk, or begin one if there is reason to: the wait was published
+ * (anew), somebody waits for us in PostgreSQL, or a cycle is to be confirmed.
+ * Throws 40P01.
+ */
+static void
+walk(ZkDeadlockCheck *check)
+{
+	int64		zxid = zk_wait_zxid(zklock_client);
+	char	   *node;
+
+	if (check->walking)
+	{
+		ZkQueueListing *listing = zk_queue_take(zklock_client);
+
+		if (listing == NULL)
+			return;
+		check->walking = false;
+		zklock_holder_resume();
+		check->took = zk_now() - check->began;
+		PG_TRY();
+		{
+			take_listing(check, listing, zxid);
+		}
+		PG_CATCH();
+		{
+			zk_queue_free(listing);
+			PG_RE_THROW();
+		}
+		PG_END_TRY();
+		zk_queue_free(listing);
+	}
+	if (zxid == 0 ||
+		(zxid == check->walked && !check->again && check->seen == NULL) ||
+		!zklock_holder_pause())
+		return;
+	check->again = false;
+	check->walked = zxid;
+	check->walking = true;
+	check->began = zk_now();
+	node = waits_node();
+	zk_waits_request(zklock_client, node);
+	pfree(node);
+}
+
+/*
+ * See who may wait for us, which is a reason to take part or to walk again, and fix
+ * when to do so next.  Who holds nothing, and asks for one lock only, can be part of
+ * no cycle unless somebody waits for it in PostgreSQL.
+ */
+static void
+look_for_waiters(ZkDeadlockCheck *check, int count, ZkTime now)
+{
+	bool		waited_for = zklock_waited_for_locally();
+	ZkTime		period = ZK_MS(DeadlockTimeout);
+
+	if (waited_for)
+		period = Max(Min(period, WALK_PERIOD), WALK_PAUSE * check->took);
+	check->next = now + period;
+
+	check->takes_part = check->takes_part || waited_for || count > 1 ||
+		!zklock_table_idle();
+	check->again = check->again || waited_for || check->failed;
+}
+
+/*
+ * A call has waited for deadlock_timeout: do what is due to find out whether it is
+ * the victim of a deadlock.  *check is NULL at first.  awaited are all locks that
+ * the call waits for.  To be called again whenever the client's states may have
+ * changed; returns when to be called at the latest.  Throws 40P01 if it is.
+ * zklock_deadlock_end() is due when the wait is over, whatever it ends with.
+ */
+ZkTime
+zklock_deadlock_check(ZkDeadlockCheck **check, const ZkAwaited *awaited,
+					  int count, ZkTime now)
+{
+	ZkDeadlockCheck *this = *check;
+	MemoryContext old_context;
+
+	if (this == NULL)
+	{
+		MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
+													  "zklock deadlock check",
+													  ALLOCSET_SMALL_SIZES);
+
+		this = *check = MemoryContextAllocZero(context, sizeof(*this));
+		this->context = context;
+	}
+	old_context = MemoryContextSwitchTo(this->context);
+	if (now >= this->next)
+		look_for_waiters(this, count, now);
+	if (this->takes_part)
+	{
+		publish(this, awaited, count);
+		walk(this);
+	}
+	MemoryContextSwitchTo(old_context);
+	return this->next;
+}
+
+/*
+ * The wait is over: have nothing left of it in ZooKeeper.  Cannot fail.
+ */
+void
+zklock_deadlock_end(ZkDeadlockCheck **check)
+{
+	ZkDeadlockCheck *this = *check;
+
+	if (this == NULL)
+		return;
+	*check = NULL;
+	if (this->walking)
+	{
+		zk_queue_cancel(zklock_client);
+		zklock_holder_resume();
+	}
+	if (this->text != NULL)
+		zk_wait_withdraw(zklock_client);
+	MemoryContextDelete(this->context);
+}

@@ -1,0 +1,260 @@
+/*-------------------------------------------------------------------------
+ *
+ * fence.c
+ *	  Fencing: the transactions of a lock's holders commit in the order in
+ *	  which the lock was granted.
+ *
+ * A fence is the row of a lock in the extension's table zk_lock_fences.  It
+ * keeps the highest token that came by.  A transaction passes the fence by
+ * writing its token there, which fails when a higher one is there already,
+ * and from then on has the row to itself until it ends.  src/README says why
+ * that is enough, and why the row is written even when it has the token.
+ *
+ * Everybody may pass a fence, but by way of a lock only (tables.c).
+ *
+ * IDENTIFICATION
+ *	  src/backend/fence.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "commands/trigger.h"
+#include "tcop/utility.h"
+#include "utils/builtins.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+#include "zklock.h"
+#include "tables.h"
+
+PG_FUNCTION_INFO_V1(zk_lock_fence_trigger);
+
+/* The extension's table, in the schema that its functions are in. */
+#define FENCE_TABLE		"zk_lock_fences"
+
+/* Put up a token; no row comes of it if a higher one is there. */
+static ZkQuery raise_query = {
+	.text = "INSERT INTO %s AS fence (path, token, since) VALUES ($1, $2, $3)"
+	" ON CONFLICT (path) DO UPDATE SET token = EXCLUDED.token,"
+	" since = CASE WHEN fence.token OPERATOR(pg_catalog.=) EXCLUDED.token"
+	" THEN fence.since ELSE EXCLUDED.since END"
+	" WHERE fence.token OPERATOR(pg_catalog.<=) EXCLUDED.token",
+	.params = 3,
+	.types = {TEXTOID, INT8OID, TIMESTAMPTZOID},
+	.result = SPI_OK_INSERT
+};
+
+static ZkQuery read_query = {
+	.text = "SELECT token, since FROM %s WHERE path OPERATOR(pg_catalog.=) $1",
+	.params = 1,
+	.types = {TEXTOID},
+	.result = SPI_OK_SELECT
+};
+
+static ZkQuery remove_query = {
+	.text = "DELETE FROM %s WHERE path OPERATOR(pg_catalog.=) $1"
+	" RETURNING token, since",
+	.params = 1,
+	.types = {TEXTOID},
+	.result = SPI_OK_DELETE_RETURNING
+};
+
+/*
+ * Token and since of the row that a query has returned.
+ */
+static int64
+get_fence(TimestampTz *since)
+{
+	bool		isnull;
+
+	*since = DatumGetTimestampTz(zklock_table_value(2, &isnull));
+	return DatumGetInt64(zklock_table_value(1, &isnull));
+}
+
+/*
+ * A higher token is at the fence, which this transaction has locked.  Throws
+ * ZKL01.
+ */
+pg_noreturn static void
+report_fenced_off(const ZkLock *lock, Relation table, Datum *values)
+{
+	TimestampTz since;
+	int64		token;
+
+	if (zklock_table_query(&read_query, table, values, NULL) != 1)
+		elog(ERROR, "fence of lock \"%s\" has vanished", lock->path);
+	token = get_fence(&since);
+	ereport(ERROR,
+			(errcode(ERRCODE_ZK_LOCK_LOST),
+			 errmsg("lock \"%s\" has been fenced by a newer holder",
+					lock->path),
+			 errdetail("Token %lld has been there since %s; this backend's is %lld.",
+					   (long long) token, timestamptz_to_str(since),
+					   (long long) DatumGetInt64(values[1])),
+			 errhint("If tokens have begun anew because the ensemble was rebuilt, have the fence removed with zk_lock_fence_reset().")));
+}
+
+/*
+ * Pass the fence of a lock that is held, unless this transaction has done so.
+ * Returns the token.  Throws ZKL01 if a newer holder came first, and as
+ * zklock_table_query().
+ */
+static int64
+pass_fence(ZkLock *lock, Oid function)
+{
+	int64		token = zklock_lock_token(lock);
+	Datum		values[3];		/* path, token, since */
+	Relation	table;
+
+	if (zklock_lock_fenced(lock, token))
+		return token;
+	table = zklock_table_open(FENCE_TABLE, function, true);
+	values[0] = CStringGetTextDatum(lock->path);
+	values[1] = Int64GetDatum(token);
+	values[2] = TimestampTzGetDatum(GetCurrentTimestamp());
+	if (zklock_table_query(&raise_query, table, values, NULL) == 0)
+		report_fenced_off(lock, table, values);
+	zklock_table_close(table);
+	zklock_lock_set_fenced(lock, token);
+	return token;
+}
+
+/*
+ * The lock that is to be fenced is not held (NULL), or shared only, or it is a
+ * semaphore.  written is the table that a trigger is for, else NULL.  Throws
+ * 55000.
+ */
+pg_noreturn static void
+report_not_exclusive(const ZkLockName *name, const ZkLock *lock,
+					 Relation written)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 written != NULL ?
+			 errmsg("cannot write to table \"%s\" without holding lock \"%s\" in exclusive mode",
+					RelationGetRelationName(written), name->path) :
+			 lock != NULL && lock->permits > 0 ?
+			 errmsg("cannot fence semaphore \"%s\"", name->path) :
+			 errmsg("lock \"%s\" is not held in exclusive mode", name->path),
+			 lock == NULL ?
+			 errdetail("This backend has not acquired it, or has released it.") :
+			 lock->permits > 0 ?
+			 errdetail("It is a semaphore, whose permits are granted in any order and together.") :
+			 errdetail("It is held in shared mode, in which others may hold it at the same time."),
+			 written != NULL ? errtable(written) : 0));
+}
+
+/*
+ * The lock to be fenced.  It has to be held exclusive: shared holders come in
+ * any order, so there is none in which their transactions should commit.
+ * Throws 55000 if it is not, see report_not_exclusive(), ZKL01 if it was lost.
+ */
+static ZkLock *
+find_exclusive(const ZkLockName *name, Relation written)
+{
+	ZkLock	   *lock = zklock_lock_find(name);
+
+	if (lock == NULL || !zklock_lock_used(lock, ZK_EXCLUSIVE))
+		report_not_exclusive(name, lock, written);
+	if (zklock_lock_assure(lock, ZKLOCK_FOREVER, NULL) == ZK_LEASE_LOST)
+		zklock_report_lost(lock);
+	return lock;
+}
+
+/*
+ * Fence a lock that this backend holds: from now until this transaction ends
+ * no other holder passes, and if a newer one came first, this one does not.
+ * function is the SQL function that was called.  Returns the token.  Throws
+ * 25006 in a read-only transaction or in recovery, and as find_exclusive() and
+ * pass_fence().
+ */
+int64
+zklock_fence(const ZkLockName *name, Oid function)
+{
+	PreventCommandIfReadOnly("zk_lock_fence()");
+	return pass_fence(find_exclusive(name, NULL), function);
+}
+
+/*
+ * Remove the fence of a lock, whoever holds that, and say so in the server log.
+ * function is the SQL function that was called.  Returns false if there is
+ * none.  Throws 25006, and as zklock_table_query().
+ */
+bool
+zklock_fence_reset(const ZkLockName *name, Oid function)
+{
+	Datum		path = CStringGetTextDatum(name->path);
+	ZkLock	   *lock = zklock_lock_find(name);
+	Relation	table;
+	TimestampTz since;
+	bool		found;
+
+	PreventCommandIfReadOnly("zk_lock_fence_reset()");
+	table = zklock_table_open(FENCE_TABLE, function, true);
+	found = zklock_table_query(&remove_query, table, &path, NULL) > 0;
+	if (found)
+	{
+		int64		token = get_fence(&since);
+
+		ereport(LOG,
+				(errmsg("user \"%s\" removes the fence of lock \"%s\"",
+						GetUserNameFromId(GetUserId(), false), name->path),
+				 errdetail("Token %lld had been there since %s.",
+						   (long long) token, timestamptz_to_str(since))));
+	}
+	zklock_table_close(table);
+	if (lock != NULL)
+		zklock_lock_clear_fenced(lock);
+	return found;
+}
+
+/*
+ * Is the trigger function called as it should be?  Throws 39P01.
+ */
+static void
+check_trigger(FunctionCallInfo fcinfo)
+{
+	static const char function[] = "zk_lock_fence_trigger";
+	TriggerData *data = (TriggerData *) fcinfo->context;
+
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" was not called by trigger manager",
+						function)));
+	if (!TRIGGER_FIRED_BEFORE(data->tg_event) ||
+		!TRIGGER_FIRED_FOR_STATEMENT(data->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" must be fired BEFORE STATEMENT",
+						function)));
+	if (data->tg_trigger->tgnargs != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" must be given one argument, the lock path",
+						function)));
+}
+
+/*
+ * zk_lock_fence_trigger() returns trigger
+ *
+ * Lets a statement write to its table only if the lock that the argument names
+ * is held, and fences the transaction.  Throws 22023, and as check_trigger()
+ * and zklock_fence().
+ */
+Datum
+zk_lock_fence_trigger(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = (TriggerData *) fcinfo->context;
+	ZkLockName	name;
+
+	check_trigger(fcinfo);
+	zklock_drain_log();
+	zklock_name_lock(data->tg_trigger->tgargs[0], &name);
+	PreventCommandIfReadOnly("zk_lock_fence_trigger()");
+	(void) pass_fence(find_exclusive(&name, data->tg_relation),
+					  fcinfo->flinfo->fn_oid);
+	PG_RETURN_POINTER(NULL);
+}

@@ -1,0 +1,753 @@
+/*-------------------------------------------------------------------------
+ *
+ * job.c
+ *	  Run once: a job that is due at the same time on several servers is run by one
+ *	  of them.
+ *
+ * A job is a lock, and a run of it is named by its fire time: the time at which it
+ * was due, which is the same on all servers, not the time at which one of them got
+ * round to it.  So it does not matter how far clocks are apart, nor how short the
+ * run was.  A run that was not ended is taken over by whoever is granted the lock
+ * next.
+ *
+ * That a run was ended is written down twice: as a row in the database, by the
+ * transaction that did the work (job_runs.c), and behind the commit of that in the
+ * record of the lock, as its mark, for other clusters and for standbys.  In the
+ * database that a mark came from the row counts: a failover may have lost the work
+ * that the mark speaks of.  src/README has the rules.
+ *
+ * IDENTIFICATION
+ *	  src/backend/job.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/pg_type_d.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "storage/proc.h"
+#include "tcop/utility.h"
+#include "utils/builtins.h"
+#include "utils/datetime.h"
+#include "utils/json.h"
+#include "utils/timestamp.h"
+
+#include "job.h"
+
+/* How far ahead of this server's clock a run may be due, in microseconds. */
+#define MAX_AHEAD		USECS_PER_HOUR
+
+/* In less time there may be no answer, so whether somebody is ahead is asked once. */
+#define SHORTEST_WAIT	ZK_MS(100)
+
+/* Is a run to be begun, now that the lock is had? */
+typedef enum JobVerdict
+{
+	JOB_DUE,
+	JOB_DONE,					/* that one, or a later one */
+	JOB_UNMARKED,				/* likewise, but the record does not say so */
+	JOB_UNREPLAYED,				/* that is not known yet on this standby */
+	JOB_LOST,					/* it was, but a failover has lost that: it is due */
+	JOB_LEFT_BEHIND				/* it was, after a failover that has left this
+								 * server behind */
+} JobVerdict;
+
+/*
+ * The data of a job's contender: what that of every contender says, and the fire
+ * time.  Palloc'd.  Needs a transaction.
+ */
+static char *
+job_owner(TimestampTz fire_time)
+{
+	char	   *owner = zklock_owner_data();
+	char		text[MAXDATELEN + 1];
+	int			utc = 0;
+
+	JsonEncodeDateTime(text, TimestampTzGetDatum(fire_time), TIMESTAMPTZOID,
+					   &utc);
+	return psprintf("%.*s,\"fire_time\":\"%s\"}", (int) strlen(owner) - 1, owner,
+					text);
+}
+
+/*
+ * A job cannot be begun under a lock that this backend holds: the record would not
+ * be read.  Throws 55000.
+ */
+static void
+check_not_held(const ZkLockName *name)
+{
+	ZkLock	   *lock = zklock_lock_find(name);
+
+	if (lock == NULL || zklock_lock_judge(lock) == ZK_LEASE_LOST)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 lock->job.state != ZK_JOB_NONE ?
+			 errmsg("job \"%s\" has been begun by this backend already",
+					name->path) :
+			 errmsg("lock \"%s\" of the job is held by this backend already",
+					name->path),
+			 lock->job.state != ZK_JOB_NONE ?
+			 errdetail("The fire time of that run is %s.",
+					   timestamptz_to_str(lock->job.run.fire_time)) : 0));
+}
+
+/*
+ * A fire time must be one.  Throws 22023.
+ */
+static void
+check_finite(TimestampTz fire_time)
+{
+	if (TIMESTAMP_NOT_FINITE(fire_time))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("fire time must be finite")));
+}
+
+/*
+ * And one of a run that is due, or nearly so: all earlier ones would count as done.
+ * Throws 22023.
+ */
+static void
+check_fire_time(TimestampTz fire_time)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	check_finite(fire_time);
+	if (fire_time <= now || fire_time - now <= MAX_AHEAD)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("fire time %s is more than one hour ahead",
+					timestamptz_to_str(fire_time)),
+			 errdetail("The clock of this server shows %s.",
+					   pstrdup(timestamptz_to_str(now))),
+			 errhint("Once this run is done, all earlier ones count as done.")));
+}
+
+/* Where a run did its work, as the record has it. */
+static ZkPosition
+run_position(const ZkRun *run)
+{
+	ZkPosition	position = {
+		.system = run->system,
+		.timeline = run->timeline,
+		.lsn = run->lsn
+	};
+
+	return position;
+}
+
+/*
+ * Will this server never have the row of a run that was ended in this database, or
+ * has it had its chance to?  Else its mark was made after a failover that has left
+ * this server behind, or on a standby replay is not so far yet.
+ */
+static JobVerdict
+judge_missing_row(const ZkRun *mark)
+{
+	ZkPosition	wanted = run_position(mark);
+	ZkPosition	have;
+	ZkReplay	replay = zklock_handover_judge_position(&wanted, &have);
+
+	if (replay == ZK_REPLAY_PENDING)
+		return JOB_UNREPLAYED;
+	return have.timeline < wanted.timeline ? JOB_LEFT_BEHIND : JOB_LOST;
+}
+
+/*
+ * Does the record say something else of the last run of this database than the
+ * row?  mark is what it says, or NULL.  On a standby the mark may be ahead, as it
+ * may be on a server that was left behind.
+ */
+static bool
+needs_mark(const JobRow *row, const ZkRun *mark)
+{
+	if (mark == NULL || mark->fire_time < row->fire_time)
+		return true;
+	return mark->fire_time > row->fire_time && !RecoveryInProgress() &&
+		judge_missing_row(mark) == JOB_LOST;
+}
+
+/*
+ * Judge whether a run is to be begun, whose lock was granted with that record.  *row
+ * is filled in for JOB_UNMARKED.  Throws as zklock_job_row_find().
+ */
+static JobVerdict
+judge_run(const ZkLockName *name, TimestampTz fire_time,
+		  const ZkRecord *record, Oid function, JobRow *row)
+{
+	const ZkRun *mark = zklock_job_mark(record);
+	JobVerdict	without_row = JOB_DUE;
+
+	/* before the rows are read: replay goes on meanwhile */
+	if (mark != NULL && mark->fire_time >= fire_time)
+		without_row = judge_missing_row(mark);
+	if (zklock_job_row_find(name->path, fire_time, record, function, row))
+		return needs_mark(row, mark) ? JOB_UNMARKED : JOB_DONE;
+	if (record->has_reset && fire_time < record->reset_time)
+		return JOB_DONE;
+	for (int i = 0; i < record->run_count; i++)
+		if (&record->runs[i] != mark &&
+			IS_VALID_TIMESTAMP(record->runs[i].fire_time) &&
+			record->runs[i].fire_time >= fire_time)
+			return JOB_DONE;
+	return without_row;
+}
+
+/*
+ * Tell that the record speaks of a run of which this cluster has nothing.
+ */
+static void
+warn_missing_row(const ZkLockName *name, const ZkRun *mark, JobVerdict verdict)
+{
+	char	   *fire_time = pstrdup(timestamptz_to_str(mark->fire_time));
+	char	   *by = zklock_foreign_string(mark->ended_by,
+										   (int) strlen(mark->ended_by));
+
+	ereport(WARNING,
+			(verdict == JOB_LOST ?
+			 errmsg("the run of job \"%s\" that was due at %s is missing from this cluster",
+					name->path, fire_time) :
+			 errmsg("the run of job \"%s\" that was due at %s was done after a failover that has left this server behind",
+					name->path, fire_time),
+			 errdetail("It was ended at %s (%s), at %X/%X on timeline %u.",
+					   timestamptz_to_str(mark->ended_at), by,
+					   LSN_FORMAT_ARGS(mark->lsn), mark->timeline),
+			 verdict == JOB_LOST ?
+			 errhint("Its work was lost in a failover or a crash, so it is not done.") :
+			 0));
+}
+
+/* Fill in what a run of this backend is known by, but who runs it, and when. */
+static void
+set_run(ZkRun *run, TimestampTz fire_time, const char *runner)
+{
+	memset(run, 0, sizeof(*run));
+	run->system = GetSystemIdentifier();
+	run->fire_time = fire_time;
+	strlcpy(run->ended_by, runner, sizeof(run->ended_by));
+}
+
+/*
+ * The last run has a row, but no mark: see that its release writes that.  The row is
+ * here, so the WAL up to now has it.
+ */
+static void
+leave_mark(ZkLock *lock, const JobRow *row)
+{
+	ZkPosition	position = zklock_handover_here();
+
+	set_run(&lock->job.run, row->fire_time, row->ended_by);
+	lock->job.run.database = MyDatabaseId;
+	lock->job.run.timeline = position.timeline;
+	lock->job.run.lsn = position.lsn;
+	lock->job.run.ended_at = TIMESTAMP_IS_NOBEGIN(row->ended_at) ?
+		row->begun_at : row->ended_at;
+	lock->job.state = ZK_JOB_ENDED;
+}
+
+/* The row of the run of a job that this backend has begun. */
+static JobRow
+run_row(const ZkLockName *name, const ZkLock *lock)
+{
+	JobRow		row = {
+		.path = name->path,
+		.fire_time = lock->job.run.fire_time,
+		.token = zklock_lock_token(lock),
+		.begun_at = lock->job.begun_at,
+		.ended_at = DT_NOBEGIN
+	};
+
+	return row;
+}
+
+/*
+ * Write down that a run is done, when this transaction commits.  A server in recovery
+ * cannot: there the mark alone counts.  ended_at is DT_NOBEGIN if the end is that of
+ * the transaction.  Returns false if the same run was ended by another transaction.
+ * Throws ZKL01 if it was taken over, 25006, and as zklock_job_row_end().
+ */
+static bool
+write_end(const ZkLockName *name, ZkLock *lock, TimestampTz ended_at,
+		  Oid function)
+{
+	JobRow		row = run_row(name, lock);
+	ZkRecord	record;
+	JobRowEnd	end;
+
+	lock->job.run.database = 0;
+	if (RecoveryInProgress())
+		return true;
+	PreventCommandIfReadOnly(TIMESTAMP_IS_NOBEGIN(ended_at) ?
+							 "zk_job_begin_xact()" : "zk_job_end()");
+	row.ended_at = ended_at;
+	(void) zk_contender_record(zklock_client, lock->contender[ZK_EXCLUSIVE],
+							   &record);
+	end = zklock_job_row_end(&row, &record, function);
+	if (end == JOB_ROW_TAKEN_OVER)
+		ereport(ERROR,
+				(errcode(ERRCODE_ZK_LOCK_LOST),
+				 errmsg("job \"%s\" was taken over by another backend",
+						name->path),
+				 errhint("Roll back the transaction.")));
+	lock->job.run.database = MyDatabaseId;
+	return end == JOB_ROW_WRITTEN;
+}
+
+/*
+ * The lock of a job was granted for the session, with that record: begin the run if it
+ * is due, which is JOB_DUE.  Anything else says why it is not; then the lock is to be
+ * released, which may write the mark of the last run.  Throws as judge_run(),
+ * write_end() and zklock_job_row_begin().
+ */
+static JobVerdict
+begin_run(const ZkLockName *name, const ZkJobCall *call, ZkLock *lock,
+		  const ZkRecord *record)
+{
+	ZkJob	   *job = &lock->job;
+	JobVerdict	verdict;
+	JobRow		row;
+
+	verdict = judge_run(name, call->fire_time, record, call->function, &row);
+	if (verdict == JOB_LOST || verdict == JOB_LEFT_BEHIND)
+		warn_missing_row(name, zklock_job_mark(record), verdict);
+	if (verdict == JOB_UNMARKED)
+		leave_mark(lock, &row);
+	if (verdict != JOB_DUE && verdict != JOB_LOST)
+		return verdict;
+
+	set_run(&job->run, call->fire_time, zklock_job_runner());
+	job->begun_at = GetCurrentTimestamp();
+	row = run_row(name, lock);
+	if (call->scope == ZK_SCOPE_TRANSACTION)
+	{
+		zklock_lock_make_room(lock, ZK_SCOPE_TRANSACTION, ZK_EXCLUSIVE);
+		return write_end(name, lock, DT_NOBEGIN, call->function) ?
+			JOB_DUE : JOB_DONE;
+	}
+	if (!XactReadOnly)
+		zklock_job_row_begin(&row, record, call->function);
+	return JOB_DUE;
+}
+
+/*
+ * Acquire the lock of a job, waiting for so long, and begin the run if it is due.
+ * Returns JOB_DUE if that has begun; else nothing is held: JOB_UNREPLAYED if that is
+ * because of what *record says, JOB_DONE if somebody else holds the lock when the time
+ * is up, or nothing is to be done.  Throws as zklock_acquire() and begin_run().
+ */
+static JobVerdict
+try_begin(const ZkLockName *name, const ZkJobCall *call, ZkTime timeout,
+		  ZkRecord *record)
+{
+	ZkLock	   *lock;
+	volatile JobVerdict verdict = JOB_DONE;
+
+	if (!zklock_acquire_job(name, job_owner(call->fire_time),
+							call->max_runtime, timeout))
+		return JOB_DONE;
+
+	lock = zklock_lock_find(name);
+	PG_TRY();
+	{
+		(void) zk_contender_record(zklock_client, lock->contender[ZK_EXCLUSIVE],
+								   record);
+		verdict = begin_run(name, call, lock, record);
+	}
+	PG_CATCH();
+	{
+		(void) zklock_lock_uncount(lock, ZK_EXCLUSIVE, NULL);
+		zklock_lock_forget(lock);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	if (verdict == JOB_DUE)
+		zklock_lock_begin_job(lock, call->scope);
+	else
+		(void) zklock_release(name, true, false);
+	return verdict;
+}
+
+/*
+ * This standby has not replayed as far as the mark of a run says.  Wait until it has,
+ * or does not need to any more.  Returns false if the time is up.  Throws 55P03 at
+ * lock_timeout, and what interrupts throw.
+ */
+static bool
+await_replay(const ZkLockName *name, const ZkRun *mark, ZkTime deadline)
+{
+	ZkPosition	wanted = run_position(mark);
+	ZkPosition	have;
+	ZkTime		since = zk_now();
+	ZkTime		now = since;
+	ZkTime		lock_deadline = LockTimeout > 0 ?
+		since + ZK_MS(LockTimeout) : ZKLOCK_FOREVER;
+
+	while (zklock_handover_judge_position(&wanted, &have) == ZK_REPLAY_PENDING)
+	{
+		if (now >= deadline)
+			return false;
+		if (now >= lock_deadline)
+			ereport(ERROR,
+					(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+					 errmsg("canceling statement due to lock timeout"),
+					 errdetail("%s", zklock_handover_describe(&wanted, &have)),
+					 errcontext("while beginning job \"%s\"", name->path)));
+		zklock_session_wait_for(ZK_EVENT_LOCK,
+								Min(Min(deadline, lock_deadline),
+									zklock_handover_look_at(since, now)),
+								"while beginning job", name->path);
+		now = zk_now();
+	}
+	return true;
+}
+
+/*
+ * Begin the run of a job that was due at that time, in session scope, or in
+ * transaction scope: then the commit ends it.  A rollback gives it up in either case.
+ * A standby that does not know whether it is done waits for replay, without the lock.
+ * Returns false if somebody else runs the job when the time is up, or this run or a
+ * later one is done, or that is not known even then; nothing is held in that case.  For
+ * the timeout see zklock_acquire().  Throws 22023 for a time that is none or too far
+ * ahead, 55000 if this backend has the job or its lock already, else as try_begin(),
+ * await_replay() and zklock_job_row_find().
+ */
+bool
+zklock_job_begin(const ZkLockName *name, const ZkJobCall *call)
+{
+	ZkTime		now = zk_now();
+	ZkTime		deadline = call->timeout > ZKLOCK_FOREVER - now ?
+		ZKLOCK_FOREVER : now + call->timeout;
+	ZkTime		timeout = call->timeout;
+	ZkRecord	record;
+	JobVerdict	verdict;
+	JobRow		row;
+
+	check_fire_time(call->fire_time);
+	check_not_held(name);
+	for (;;)
+	{
+		verdict = try_begin(name, call, timeout, &record);
+		if (verdict != JOB_UNREPLAYED)
+			return verdict == JOB_DUE;
+		if (!await_replay(name, zklock_job_mark(&record), deadline) ||
+			zklock_job_row_find(name->path, call->fire_time, &record,
+								call->function, &row))
+			return false;
+		if (deadline != ZKLOCK_FOREVER)
+			timeout = deadline - zk_now() < SHORTEST_WAIT ? 0 :
+				deadline - zk_now();
+	}
+}
+
+/*
+ * The lock of a job was lost while it ran.  Throws ZKL01.
+ */
+pg_noreturn static void
+report_lost(const ZkLockName *name, const ZkLock *lock)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_ZK_LOCK_LOST),
+			 errmsg("lock \"%s\" was lost while the job was running",
+					name->path),
+			 lock != NULL ? zklock_errdetail_loss(&lock->loss) : 0,
+			 errhint("Unless zk_job_status() shows this run as the last one, it is not done, and another replica may have taken it over.")));
+}
+
+/*
+ * The entry of a job that was begun here and can be ended.  Throws ZKL01 if its lock
+ * was lost, which is forgotten with it; 55000 if there is no such job, or more
+ * depends on its lock.
+ */
+static ZkLock *
+find_job(const ZkLockName *name)
+{
+	ZkLock	   *lock = zklock_lock_find(name);
+
+	if (lock != NULL && zklock_lock_judge(lock) == ZK_LEASE_LOST)
+	{
+		/* the entry itself goes when the (sub)transaction aborts */
+		zklock_lock_uncount_all(lock, NULL);
+		report_lost(name, lock);
+	}
+	if (lock == NULL || lock->job.state != ZK_JOB_BEGUN)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 lock != NULL && lock->job.state == ZK_JOB_ENDING ?
+				 errmsg("job \"%s\" ends with the transaction already",
+						name->path) :
+				 errmsg("job \"%s\" has not been begun by this backend",
+						name->path)));
+	if (lock->session_count[ZK_EXCLUSIVE] > 1 || lock->level_count > 0 ||
+		zklock_lock_used(lock, ZK_SHARED))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("lock \"%s\" of the job was acquired once more",
+						name->path),
+				 errhint("Release it as often first.")));
+	return lock;
+}
+
+/*
+ * End the run of a job that was begun here, when the transaction commits: then its
+ * row is there, and it is marked with the release of its lock.  Returns true.
+ * Throws ZKL01 if the same run was ended by somebody else, and as find_job() and
+ * write_end().
+ */
+bool
+zklock_job_end(const ZkLockName *name, Oid function)
+{
+	ZkLock	   *lock = find_job(name);
+
+	if (!write_end(name, lock, GetCurrentTimestamp(), function))
+		ereport(ERROR,
+				(errcode(ERRCODE_ZK_LOCK_LOST),
+				 errmsg("this run of job \"%s\" was ended by another backend",
+						name->path),
+				 errhint("Roll back the transaction.")));
+	lock->job.state = ZK_JOB_ENDING;
+	lock->job.nesting = GetCurrentTransactionNestLevel();
+	zklock_lock_touch(lock);
+	return true;
+}
+
+/*
+ * Wait until a contender that was released is gone, or until it is clear how that
+ * fails; false if the deadline passes first.  Unlike other releases, for which it is
+ * enough that they are on their way, this one is waited for over reconnects.  Throws
+ * what interrupts throw.
+ */
+static bool
+await_record(const ZkLockName *name, ZkContenderId id, ZkTime deadline,
+			 ZkContenderStatus *status)
+{
+	while (!zklock_has_ended(id, status))
+	{
+		if (zk_now() >= deadline)
+			return false;
+		zklock_session_wait_for(ZK_EVENT_RELEASE, deadline,
+								"while resetting job", name->path);
+	}
+	return true;
+}
+
+/*
+ * Release the lock of a job, which writes to its record, and wait for that.
+ * Throws ZKL01 if the lock was lost before, 08006 if there is no answer, 42501 or
+ * another one if the record cannot be written, what interrupts throw.  The lock is
+ * released even so, and the record may be written yet.
+ */
+static void
+release_recorded(const ZkLockName *name, ZkLock *lock)
+{
+	ZkTime		deadline = zk_now() + ZK_MS(zklock_connect_timeout);
+	ZkReleaseList list = {.items = palloc(2 * sizeof(*list.items))};
+	ZkContenderStatus status;
+	volatile bool ended = false;
+
+	(void) zklock_lock_uncount(lock, ZK_EXCLUSIVE, &list);
+	zklock_lock_forget(lock);
+	PG_TRY();
+	{
+		ended = await_record(name, list.items[0].id, deadline, &status);
+	}
+	PG_FINALLY();
+	{
+		zk_contender_abandon(zklock_client, list.items[0].id);
+	}
+	PG_END_TRY();
+
+	if (!ended)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE),
+				 errmsg("could not reset job \"%s\": no answer from ZooKeeper in time",
+						name->path)));
+	if (status.recorded)
+		return;
+	if (status.error != ZK_OK)
+		zklock_report_error(status.error, status.detail, "could not reset job",
+							name->path);
+	report_lost(name, NULL);
+}
+
+/*
+ * The lock of a job was granted: have the runs that were due at that time or later
+ * count as not done.  Returns false if there are none.  Throws as
+ * zklock_job_rows_reset().
+ */
+static bool
+reset_runs(const ZkLockName *name, ZkLock *lock, TimestampTz fire_time,
+		   Oid function)
+{
+	ZkRecord	record;
+	JobRow		row;
+	bool		found;
+
+	(void) zk_contender_record(zklock_client, lock->contender[ZK_EXCLUSIVE],
+							   &record);
+	found = zklock_job_row_find(name->path, fire_time, &record, function, &row);
+	for (int i = 0; i < record.run_count; i++)
+		found |= record.runs[i].fire_time >= fire_time;
+	if (record.has_reset && record.reset_time > fire_time)
+		found = true;
+	if (found && !XactReadOnly)
+		zklock_job_rows_reset(name->path, fire_time, function);
+	return found;
+}
+
+/*
+ * Have the runs of a job that were due at that time or later count as not done,
+ * wherever they were ended, and say so in the server log.  That holds at once,
+ * whatever becomes of the transaction.  Returns false if there are none.  Throws
+ * 22023, 55006 if somebody runs the job, 55000 if this backend does, and as
+ * zklock_acquire(), reset_runs() and release_recorded().
+ */
+bool
+zklock_job_reset(const ZkLockName *name, TimestampTz fire_time, Oid function)
+{
+	ZkLock	   *lock;
+	volatile bool found = false;
+
+	check_finite(fire_time);
+	check_not_held(name);
+	if (!zklock_acquire_job(name, zklock_owner_data(), 0, 0))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("job \"%s\" is running", name->path),
+				 errdetail("Somebody holds its lock.")));
+	lock = zklock_lock_find(name);
+	PG_TRY();
+	{
+		found = reset_runs(name, lock, fire_time, function);
+	}
+	PG_CATCH();
+	{
+		(void) zklock_lock_uncount(lock, ZK_EXCLUSIVE, NULL);
+		zklock_lock_forget(lock);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	if (!found)
+	{
+		(void) zklock_release(name, true, false);
+		return false;
+	}
+	ereport(LOG,
+			(errmsg("user \"%s\" resets the runs of job \"%s\" that were due at %s or later",
+					GetUserNameFromId(GetUserId(), false), name->path,
+					timestamptz_to_str(fire_time))));
+	lock->job.state = ZK_JOB_RESET;
+	lock->job.run.fire_time = fire_time;
+	release_recorded(name, lock);
+	return true;
+}
+
+/*
+ * Fill in the columns about who runs a job: the holder of its lock, if it says that
+ * it runs it and what it says is not ended.  The others are null.
+ */
+static void
+put_runner(const ZkQueueListing *queue, const ZkRun *last, Datum *values,
+		   bool *nulls)
+{
+	const ZkQueueMember *holder = queue->count > 0 ? queue->members : NULL;
+	Datum		owner[ZK_OWNER_FIELDS];
+	bool		missing[ZK_OWNER_FIELDS];
+
+	if (holder == NULL || !holder->granted || holder->mode != ZK_EXCLUSIVE)
+		return;
+	zklock_owner_fields(holder->data, holder->data_len, owner, missing);
+	if (missing[ZK_OWNER_FIRE_TIME] ||
+		(last != NULL &&
+		 last->fire_time >= DatumGetTimestampTz(owner[ZK_OWNER_FIRE_TIME])))
+		return;
+	nulls[0] = false;
+	values[0] = owner[ZK_OWNER_FIRE_TIME];
+	memcpy(values + 1, owner, sizeof(Datum) * ZK_OWNER_COLS);
+	memcpy(nulls + 1, missing, sizeof(bool) * ZK_OWNER_COLS);
+}
+
+/*
+ * The last run of a job that was ended: in this database, or elsewhere.  A mark that
+ * this database has no row for does not count, unless the row may come yet.  Returns
+ * false if there is none.  Throws as zklock_job_row_find().
+ */
+static bool
+find_last_run(const ZkLockName *name, const ZkRecord *record, Oid function,
+			  ZkRun *last)
+{
+	const ZkRun *mark = zklock_job_mark(record);
+
+	/* before the rows are read: replay goes on meanwhile */
+	bool		lost = mark != NULL && judge_missing_row(mark) == JOB_LOST;
+	bool		found = false;
+	JobRow		row;
+
+	if (zklock_job_row_find(name->path, DT_NOBEGIN, record, function, &row))
+	{
+		set_run(last, row.fire_time, row.ended_by);
+		last->ended_at = TIMESTAMP_IS_NOBEGIN(row.ended_at) ?
+			row.begun_at : row.ended_at;
+		found = true;
+	}
+	for (int i = 0; i < record->run_count; i++)
+	{
+		const ZkRun *run = &record->runs[i];
+
+		if (!IS_VALID_TIMESTAMP(run->fire_time) ||
+			!IS_VALID_TIMESTAMP(run->ended_at) ||
+			(found && run->fire_time < last->fire_time) ||
+			(run == mark && !(found && run->fire_time == last->fire_time) &&
+			 lost))
+			continue;
+		*last = *run;
+		found = true;
+	}
+	return found;
+}
+
+/*
+ * Fill in the ZK_JOB_COLS columns that show a job: fire time of the last run that
+ * was ended, when and by whom; fire time of the run under way, and who runs it.
+ * What there is not is null.  function is the SQL function that was called.  Throws
+ * as zklock_read_queue() and find_last_run().
+ */
+void
+zklock_job_columns(const ZkLockName *name, Oid function, Datum *values,
+				   bool *nulls)
+{
+	ZkQueueListing *volatile queue = zklock_read_queue(name);
+	volatile bool found = false;
+	ZkRecord	record;
+	ZkRun		last;
+	char	   *by;
+
+	memset(nulls, true, sizeof(bool) * ZK_JOB_COLS);
+	PG_TRY();
+	{
+		/* after the queue: what has ended in between does not run any more */
+		zklock_read_record(name, &record);
+		found = find_last_run(name, &record, function, &last);
+		put_runner(queue, found ? &last : NULL, values + 3, nulls + 3);
+	}
+	PG_FINALLY();
+	{
+		zk_queue_free(queue);
+	}
+	PG_END_TRY();
+
+	if (!found)
+		return;
+	by = zklock_convert(last.ended_by, (int) strlen(last.ended_by), PG_UTF8,
+						GetDatabaseEncoding());
+	nulls[0] = nulls[1] = false;
+	values[0] = TimestampTzGetDatum(last.fire_time);
+	values[1] = TimestampTzGetDatum(last.ended_at);
+	nulls[2] = by == NULL || by[0] == '\0';
+	if (!nulls[2])
+		values[2] = CStringGetTextDatum(by);
+}

@@ -1,0 +1,418 @@
+/*-------------------------------------------------------------------------
+ *
+ * owner.c
+ *	  What the data of a contender says about its owner.
+ *
+ * zklock_owner_data() writes it, one flat JSON object; but whoever may write to
+ * the ensemble can have written anything.  So nothing here throws for what it
+ * reads.  PostgreSQL's JSON parser does not either, but for two things, which are
+ * looked for before: nesting so deep that the stack is too small for it, and an
+ * escaped character that the encoding of the database does not have.
+ *
+ * IDENTIFICATION
+ *	  src/backend/owner.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_authid.h"
+#include "common/jsonapi.h"
+#include "common/string.h"
+#include "mb/pg_wchar.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/datetime.h"
+#include "utils/timestamp.h"
+
+#include "zklock.h"
+
+/* Longer data is not one of ours: see zklock_owner_data(). */
+#define MAX_OWNER_DATA	4096
+
+/* Nor is one nested more deeply, whatever may be added to it one day. */
+#define MAX_NESTING		8
+
+typedef enum FieldType
+{
+	FIELD_TEXT,
+	FIELD_PORT,
+	FIELD_PID,
+	FIELD_TOKEN,
+	FIELD_TIME
+} FieldType;
+
+/* The members of the object, as ZkOwnerField has them. */
+static const struct
+{
+	const char *key;
+	FieldType	type;
+}			fields[ZK_OWNER_FIELDS] = {
+	{"cluster", FIELD_TEXT},
+	{"host", FIELD_TEXT},
+	{"port", FIELD_PORT},
+	{"database", FIELD_TEXT},
+	{"pid", FIELD_PID},
+	{"user", FIELD_TEXT},
+	{"application_name", FIELD_TEXT},
+	{"start", FIELD_TIME},
+	{"instance", FIELD_TEXT},
+	{"fire_time", FIELD_TIME},
+	{"token", FIELD_TOKEN}
+};
+
+/* How far the parser has come. */
+typedef struct OwnerParse
+{
+	JsonLexContext *lex;
+	int			field;			/* the one it is in; -1 for none of ours */
+	Datum	   *values;
+	bool	   *nulls;
+} OwnerParse;
+
+/*
+ * Text that somebody else wrote, and that should be UTF-8: as it is if it can
+ * be had in the encoding of the database, else in hexadecimal.  Palloc'd.
+ */
+char *
+zklock_foreign_string(const char *data, int length)
+{
+	char	   *converted = zklock_convert(data, length, PG_UTF8,
+										   GetDatabaseEncoding());
+	char	   *hex;
+
+	if (converted != NULL)
+		return converted;
+	hex = palloc(2 + 2 * length + 1);
+	strcpy(hex, "\\x");
+	hex[2 + hex_encode(data, length, hex + 2)] = '\0';
+	return hex;
+}
+
+/*
+ * A point in time as JSON writes it.  False if it is none.
+ */
+static bool
+parse_time(const char *text, Datum *value)
+{
+	char		buffer[MAXDATELEN + MAXDATEFIELDS];
+	char	   *parts[MAXDATEFIELDS];
+	int			types[MAXDATEFIELDS];
+	int			count;
+	int			kind;
+	struct pg_tm tm;
+	fsec_t		fsec;
+	int			zone;
+	TimestampTz result;
+
+	/* none of the words that stand for times */
+	if (text[0] < '0' || text[0] > '9')
+		return false;
+	if (ParseDateTime(text, buffer, sizeof(buffer), parts, types, MAXDATEFIELDS,
+					  &count) != 0 ||
+		DecodeDateTime(parts, types, count, &kind, &tm, &fsec, &zone
+					   DATETIME_EXTRA_ARGUMENT) != 0 ||
+		kind != DTK_DATE || tm2timestamp(&tm, fsec, &zone, &result) != 0)
+		return false;
+	*value = TimestampTzGetDatum(result);
+	return true;
+}
+
+/*
+ * A number from 0 on that is not greater than that.  False if it is none.
+ */
+static bool
+parse_number(const char *text, int greatest, Datum *value)
+{
+	char	   *end;
+	int			number;
+
+	errno = 0;
+	number = strtoint(text, &end, 10);
+	if (errno != 0 || *end != '\0' || number < 0 || number > greatest)
+		return false;
+	*value = Int32GetDatum(number);
+	return true;
+}
+
+/*
+ * A token: a number from 1 on.  False if it is none.
+ */
+static bool
+parse_token(const char *text, Datum *value)
+{
+	char	   *end;
+	long long	number;
+
+	errno = 0;
+	number = strtoll(text, &end, 10);
+	if (errno != 0 || *end != '\0' || number <= 0)
+		return false;
+	*value = Int64GetDatum(number);
+	return true;
+}
+
+/*
+ * A member of an object begins, maybe of one within ours.  What came before
+ * under the same name does not count.
+ */
+static		JSON_ACTION_RESULT
+field_start(void *state, char *name, bool isnull)
+{
+	OwnerParse *parse = state;
+
+	(void) isnull;
+	parse->field = -1;
+	for (int i = 0; parse->lex->lex_level == 1 && i < ZK_OWNER_FIELDS; i++)
+		if (strcmp(name, fields[i].key) == 0)
+		{
+			parse->field = i;
+			parse->nulls[i] = true;
+		}
+	JSON_ACTION_DONE;
+}
+
+/*
+ * A string, a number, or the like: keep it if it is the value of a member of
+ * ours and of its type.
+ */
+static		JSON_ACTION_RESULT
+scalar(void *state, char *token, JsonTokenType type)
+{
+	OwnerParse *parse = state;
+	int			field = parse->lex->lex_level == 1 ? parse->field : -1;
+	bool		good = false;
+
+	if (field < 0)
+		JSON_ACTION_DONE;
+	if (fields[field].type == FIELD_PORT || fields[field].type == FIELD_PID)
+		good = type == JSON_TOKEN_NUMBER &&
+			parse_number(token,
+						 fields[field].type == FIELD_PORT ? PG_UINT16_MAX : PG_INT32_MAX,
+						 &parse->values[field]);
+	else if (fields[field].type == FIELD_TOKEN)
+		good = type == JSON_TOKEN_NUMBER &&
+			parse_token(token, &parse->values[field]);
+	else if (type == JSON_TOKEN_STRING && fields[field].type == FIELD_TIME)
+		good = parse_time(token, &parse->values[field]);
+	else if (type == JSON_TOKEN_STRING)
+	{
+		parse->values[field] = CStringGetTextDatum(token);
+		good = true;
+	}
+	parse->nulls[field] = !good;
+	JSON_ACTION_DONE;
+}
+
+/*
+ * Is this nested so deeply that the parser might run out of stack?  Also true if
+ * that cannot be told, as it is no JSON.
+ */
+static bool
+nested_deeply(const char *text, int length)
+{
+	JsonLexContext *lex = json_lex_context(text, length, GetDatabaseEncoding(),
+										   false);
+	int			depth = 0;
+
+	do
+	{
+		if (json_lex(lex) != JSON_SUCCESS)
+			return true;
+		if (lex->token_type == JSON_TOKEN_OBJECT_START ||
+			lex->token_type == JSON_TOKEN_ARRAY_START)
+			depth++;
+		else if (lex->token_type == JSON_TOKEN_OBJECT_END ||
+				 lex->token_type == JSON_TOKEN_ARRAY_END)
+			depth--;
+	} while (lex->token_type != JSON_TOKEN_END && depth <= MAX_NESTING);
+	return depth > MAX_NESTING;
+}
+
+/*
+ * Does the text have an escape, other than of ASCII, that this database's
+ * encoding may have no character for?
+ */
+static bool
+escapes_foreign(const char *text)
+{
+	if (GetDatabaseEncoding() == PG_UTF8)
+		return false;
+	for (const char *c = strchr(text, '\\'); c != NULL; c = strchr(c + 1, '\\'))
+	{
+		c++;
+		if (*c == '\0')
+			break;
+		if (*c == 'u' && (strncmp(c, "u00", 3) != 0 || c[3] < '0' || c[3] > '7'))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Fill in the ZK_OWNER_FIELDS members of some data, of so many bytes.  What it
+ * does not say, or not as ours do, is null; all of it is if it is of another
+ * program, or no JSON.  Allocates in the current memory context, and throws
+ * nothing but for want of memory.
+ */
+void
+zklock_owner_fields(const char *data, int length, Datum *values, bool *nulls)
+{
+	OwnerParse	parse = {.field = -1,.values = values,.nulls = nulls};
+
+	JsonSemAction actions = {
+		.semstate = &parse,
+		.object_field_start = field_start,
+		.scalar = scalar
+	};
+	char	   *text;
+
+	memset(nulls, true, sizeof(bool) * ZK_OWNER_FIELDS);
+	memset(values, 0, sizeof(Datum) * ZK_OWNER_FIELDS);
+	if (length > MAX_OWNER_DATA || length < (int) strlen(ZK_OWNER_PREFIX) ||
+		memcmp(data, ZK_OWNER_PREFIX, strlen(ZK_OWNER_PREFIX)) != 0)
+		return;
+	text = zklock_convert(data, length, PG_UTF8, GetDatabaseEncoding());
+	if (text == NULL || escapes_foreign(text) ||
+		nested_deeply(text, (int) strlen(text)))
+		return;
+	parse.lex = json_lex_context(text, (int) strlen(text), GetDatabaseEncoding(),
+								 true);
+	if (pg_parse_json(parse.lex, &actions) != JSON_SUCCESS)
+		memset(nulls, true, sizeof(bool) * ZK_OWNER_FIELDS);
+}
+
+/*
+ * The same for the ZK_OWNER_COLS columns that are shown, which are the first ones.
+ */
+void
+zklock_owner_columns(const char *data, int length, Datum *values, bool *nulls)
+{
+	Datum		all_values[ZK_OWNER_FIELDS];
+	bool		all_nulls[ZK_OWNER_FIELDS];
+
+	zklock_owner_fields(data, length, all_values, all_nulls);
+	memcpy(values, all_values, sizeof(Datum) * ZK_OWNER_COLS);
+	memcpy(nulls, all_nulls, sizeof(bool) * ZK_OWNER_COLS);
+}
+
+/*
+ * Append one thing that somebody says of itself, without control characters.
+ */
+static void
+append_text(StringInfo buf, const char *format, Datum value)
+{
+	char	   *string = TextDatumGetCString(value);
+
+	for (unsigned char *c = (unsigned char *) string; *c != '\0'; c++)
+		if (*c < 0x20 || *c == 0x7F)
+			*c = '?';
+	appendStringInfo(buf, format, string);
+}
+
+/*
+ * Append what is known of a process, with the members of its data as
+ * zklock_owner_fields() has them, which include the pid.
+ */
+void
+zklock_owner_append(StringInfo buf, const Datum *values, const bool *nulls)
+{
+	static const struct
+	{
+		int			field;
+		const char *format;
+	}			parts[] = {
+		{ZK_OWNER_DATABASE, "database \"%s\""},
+		{ZK_OWNER_USER, "user \"%s\""},
+		{ZK_OWNER_APPLICATION, "application \"%s\""}
+	};
+	const char *separator = " (";
+
+	appendStringInfo(buf, "process %d", DatumGetInt32(values[ZK_OWNER_PID]));
+	if (!nulls[ZK_OWNER_CLUSTER] &&
+		VARSIZE_ANY_EXHDR(DatumGetPointer(values[ZK_OWNER_CLUSTER])) > 0)
+		append_text(buf, " of cluster \"%s\"", values[ZK_OWNER_CLUSTER]);
+	if (!nulls[ZK_OWNER_HOST] && !nulls[ZK_OWNER_PORT])
+	{
+		append_text(buf, " (%s", values[ZK_OWNER_HOST]);
+		appendStringInfo(buf, ":%d", DatumGetInt32(values[ZK_OWNER_PORT]));
+		separator = ", ";
+	}
+	for (int i = 0; i < (int) lengthof(parts); i++)
+	{
+		Datum		value = values[parts[i].field];
+
+		if (nulls[parts[i].field] || VARSIZE_ANY_EXHDR(DatumGetPointer(value)) == 0)
+			continue;
+		appendStringInfoString(buf, separator);
+		append_text(buf, parts[i].format, value);
+		separator = ", ";
+	}
+	if (strcmp(separator, ", ") == 0)
+		appendStringInfoChar(buf, ')');
+}
+
+/*
+ * May the current user see what some data says?  Members of pg_read_all_stats may,
+ * and others if it is of a process of this instance that is as much as their own,
+ * as in pg_stat_activity.
+ */
+static bool
+may_see(const Datum *values, const bool *nulls)
+{
+	PGPROC	   *proc;
+
+	if (has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS))
+		return true;
+	if (nulls[ZK_OWNER_PID] || nulls[ZK_OWNER_INSTANCE] ||
+		strcmp(TextDatumGetCString(values[ZK_OWNER_INSTANCE]),
+			   zklock_instance()) != 0)
+		return false;
+	proc = BackendPidGetProc(DatumGetInt32(values[ZK_OWNER_PID]));
+	return proc != NULL && OidIsValid(proc->roleId) &&
+		has_privs_of_role(GetUserId(), proc->roleId);
+}
+
+/*
+ * Whose a contender is, for a message, by its data, which may have been cut short,
+ * and its ZooKeeper session, 0 if that is not known: as far as the current user may
+ * see, or all of it, for the server log.  Says nothing outside a transaction.
+ * Palloc'd.
+ */
+char *
+zklock_owner_describe(const char *data, int64 session_id, bool all)
+{
+	Datum		values[ZK_OWNER_FIELDS];
+	bool		nulls[ZK_OWNER_FIELDS];
+	StringInfoData buf;
+
+	/* catalogs tell what may be seen, and convert */
+	if (!IsTransactionState())
+		return pstrdup("another session");
+	zklock_owner_fields(data, (int) strlen(data), values, nulls);
+	if (!all && !may_see(values, nulls))
+		return pstrdup("another session");
+	initStringInfo(&buf);
+	if (!nulls[ZK_OWNER_PID])
+		zklock_owner_append(&buf, values, nulls);
+	else if (session_id != 0)
+		appendStringInfo(&buf, "a client with ZooKeeper session 0x%llx",
+						 (unsigned long long) session_id);
+	else
+		appendStringInfoString(&buf, "another client");
+	return buf.data;
+}
+
+/*
+ * Who has broken a contender, as a sentence; by is data of the one who has, and the
+ * rest is as for zklock_owner_describe().
+ */
+char *
+zklock_broken_sentence(const char *by, bool all)
+{
+	return psprintf("Its contender was broken by %s.",
+					zklock_owner_describe(by, 0, all));
+}

@@ -1,0 +1,315 @@
+/*-------------------------------------------------------------------------
+ *
+ * release.c
+ *	  A lock call that gives back: count down in the lock table, have the
+ *	  contenders deleted that stand for nothing any more, and wait for that.
+ *
+ * Once something was given back in the lock table it is given back, whatever
+ * ends the wait early: the lock client finishes the work.
+ *
+ * IDENTIFICATION
+ *	  src/backend/release.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "zklock.h"
+
+/*
+ * Make a list with room for the contenders of so many locks.
+ */
+static ZkReleaseList
+make_release_list(int lock_count)
+{
+	ZkReleaseList list;
+
+	list.count = 0;
+	list.items = palloc(Max(lock_count, 1) * 2 * sizeof(*list.items));
+	return list;
+}
+
+/*
+ * Read the state of a contender that was released.  Is that the end of it?
+ * Until then it may read anything, LOST too, as its znode may still be there.
+ */
+bool
+zklock_has_ended(ZkContenderId id, ZkContenderStatus *status)
+{
+	zk_contender_status(zklock_client, id, status);
+	return status->state == ZK_GONE || status->state == ZK_NONE ||
+		status->state == ZK_FAILED;
+}
+
+/*
+ * Wait until a released contender is gone; false if *deadline passes first.
+ * Without a connection that is moved up.  *status is what was last seen of the
+ * contender; doing and path say in messages what the wait is for.  Throws what
+ * interrupts throw.
+ */
+bool
+zklock_await_end(ZkContenderId id, const char *doing, const char *path,
+				 ZkTime *deadline, ZkContenderStatus *status)
+{
+	ZkSessionStatus session;
+
+	while (!zklock_has_ended(id, status))
+	{
+		zk_client_status(zklock_client, &session);
+		if (session.state != ZK_SESSION_CONNECTED)
+			*deadline = Min(*deadline, zk_now() + ZKLOCK_CLEANUP_PATIENCE);
+		if (zk_now() >= *deadline)
+			return false;
+		zklock_session_wait_for(ZK_EVENT_RELEASE, *deadline, doing, path);
+	}
+	return true;
+}
+
+/*
+ * Wait until the released contenders of a list are gone, for at most
+ * zklock.connect_timeout in all, and hardly at all without a connection.  What
+ * is not done then is done by the lock client as soon as it can, and a WARNING
+ * says so.  Afterwards, or after an interrupt, whose error is thrown, the ids
+ * are dead.
+ */
+static void
+await_ends(ZkReleaseList *list)
+{
+	ZkTime		deadline = zk_now() + ZK_MS(zklock_connect_timeout);
+
+	PG_TRY();
+	{
+		for (int i = 0; i < list->count; i++)
+		{
+			const ZkLock *lock = list->items[i].lock;
+			const char *doing = lock->permits > 0 ?
+				"while releasing semaphore" : "while releasing lock";
+			ZkContenderStatus status;
+
+			if (!zklock_await_end(list->items[i].id, doing, lock->path,
+								  &deadline, &status))
+			{
+				ereport(WARNING,
+						(errmsg("release of %s \"%s\" is pending",
+								zklock_lock_noun(lock), lock->path),
+						 errdetail_plural("%d contender will be deleted when ZooKeeper answers, or with the ZooKeeper session.",
+										  "%d contenders, the first of them of this one, will be deleted when ZooKeeper answers, or with the ZooKeeper session.",
+										  list->count - i, list->count - i)));
+				break;
+			}
+			if (status.state == ZK_GONE && status.error != ZK_OK)
+				ereport(WARNING,
+						(errmsg("could not write to the record of lock \"%s\"",
+								lock->path),
+						 errdetail_internal("%s", status.detail)));
+			if (status.state == ZK_FAILED)
+				ereport(WARNING,
+						(errmsg("could not delete the contender of %s \"%s\"",
+								zklock_lock_noun(lock), lock->path),
+						 errdetail("Contender \"%s\" stays as long as the ZooKeeper session. %s",
+								   status.name, status.detail)));
+		}
+	}
+	PG_FINALLY();
+	{
+		for (int i = 0; i < list->count; i++)
+			zk_contender_abandon(zklock_client, list->items[i].id);
+	}
+	PG_END_TRY();
+}
+
+/*
+ * Tell that a lock which the session gives back had been lost.
+ */
+static void
+warn_lost(const ZkLock *lock)
+{
+	ereport(WARNING,
+			(errcode(ERRCODE_ZK_LOCK_LOST),
+			 errmsg("%s \"%s\" had been lost", zklock_lock_noun(lock),
+					lock->path),
+			 zklock_errdetail_loss(&lock->loss)));
+}
+
+/*
+ * For ereport: the DETAIL about what cannot be released, if there is anything to
+ * say; lock is the entry of that path, or NULL.
+ */
+static int
+errdetail_not_held(const ZkLock *lock, bool permit)
+{
+	if (lock == NULL)
+		return 0;
+	if ((lock->permits > 0) != permit)
+		return errdetail("This backend holds it as a %s: use zk_%s_release().",
+						 zklock_lock_noun(lock), zklock_lock_noun(lock));
+	if (lock->level_count > 0)
+		return errdetail("It was acquired in transaction scope, and is released at the end of the transaction.");
+	return 0;
+}
+
+/*
+ * Tell that a lock cannot be released because it was not acquired.
+ */
+static void
+warn_not_held(const ZkLockName *name, const ZkLock *lock, bool exclusive,
+			  bool shared)
+{
+	ereport(WARNING,
+			(exclusive && shared ?
+			 errmsg("you don't own lock \"%s\"", name->path) :
+			 errmsg("you don't own lock \"%s\" in %s mode", name->path,
+					zklock_mode_name(exclusive ? ZK_EXCLUSIVE : ZK_SHARED)),
+			 errdetail_not_held(lock, false)));
+}
+
+/*
+ * If what the session holds of a lock, or of a semaphore if a permit is to be
+ * released, was lost: tell so, forget it, and return true.
+ */
+static bool
+release_lost(ZkLock *lock, bool permit)
+{
+	if (lock == NULL || (lock->permits > 0) != permit ||
+		zklock_lock_judge(lock) != ZK_LEASE_LOST ||
+		!zklock_lock_session_used(lock))
+		return false;
+	warn_lost(lock);
+	zklock_lock_uncount_all(lock, NULL);
+	zklock_lock_forget(lock);
+	return true;
+}
+
+/*
+ * Release one session-scope acquisition of a lock in one of the modes given,
+ * exclusive first, and wait until the contender is gone if it was the last.
+ * Returns false with a WARNING if there is none, or if the lock was lost,
+ * which is forgotten with it.  Throws 55006 if a job ends with the transaction;
+ * what interrupts throw, but the lock is released even so.
+ */
+bool
+zklock_release(const ZkLockName *name, bool exclusive, bool shared)
+{
+	ZkLock	   *lock = zklock_lock_find(name);
+	ZkReleaseList list = make_release_list(1);
+
+	if (release_lost(lock, false))
+		return false;
+	if (lock != NULL)
+		zklock_lock_check_job(lock);
+	if (lock == NULL ||
+		(!(exclusive && zklock_lock_uncount(lock, ZK_EXCLUSIVE, &list)) &&
+		 !(shared && zklock_lock_uncount(lock, ZK_SHARED, &list))))
+	{
+		warn_not_held(name, lock, exclusive, shared);
+		return false;
+	}
+	await_ends(&list);
+	zklock_lock_forget(lock);
+	return true;
+}
+
+/*
+ * Release one session-scope acquisition of a semaphore's permit; as
+ * zklock_release().
+ */
+bool
+zklock_release_permit(const ZkLockName *name)
+{
+	ZkLock	   *lock = zklock_lock_find(name);
+	ZkReleaseList list = make_release_list(1);
+
+	if (release_lost(lock, true))
+		return false;
+	if (lock == NULL || !zklock_lock_uncount(lock, ZK_PERMIT, &list))
+	{
+		ereport(WARNING,
+				(errmsg("you don't own a permit of semaphore \"%s\"", name->path),
+				 errdetail_not_held(lock, true)));
+		return false;
+	}
+	await_ends(&list);
+	zklock_lock_forget(lock);
+	return true;
+}
+
+/*
+ * End every lock in one way or another, then wait for all contenders that
+ * went.  Returns how many.  Throws what interrupts throw.
+ */
+static int
+end_all(void (*end_lock) (ZkLock *lock, ZkReleaseList *list))
+{
+	ZkReleaseList list = make_release_list(zklock_lock_total());
+	ZkLock	   *lock;
+	ZkLock	   *next;
+
+	for (lock = zklock_lock_next(NULL); lock != NULL;
+		 lock = zklock_lock_next(lock))
+		end_lock(lock, &list);
+	await_ends(&list);
+	for (lock = zklock_lock_next(NULL); lock != NULL; lock = next)
+	{
+		next = zklock_lock_next(lock);
+		zklock_lock_forget(lock);
+	}
+	return list.count;
+}
+
+/* No job may end with the transaction.  Throws 55006. */
+static void
+check_jobs(void)
+{
+	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+		 lock = zklock_lock_next(lock))
+		if (zklock_lock_judge(lock) != ZK_LEASE_LOST)
+			zklock_lock_check_job(lock);
+}
+
+/*
+ * Release every session-scope lock, lost ones with a WARNING.  Returns how
+ * many contenders went.  Throws 55006 if a job ends with the transaction; what
+ * interrupts throw, but the locks are released even so.
+ */
+int
+zklock_release_all(void)
+{
+	check_jobs();
+	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+		 lock = zklock_lock_next(lock))
+		if (zklock_lock_session_used(lock) &&
+			zklock_lock_judge(lock) == ZK_LEASE_LOST)
+			warn_lost(lock);
+	return end_all(zklock_lock_uncount_all);
+}
+
+/*
+ * For DISCARD ALL: release every session-scope lock without waiting.  Cannot
+ * fail.
+ */
+void
+zklock_discard_all(void)
+{
+	ZkLock	   *lock;
+	ZkLock	   *next;
+
+	for (lock = zklock_lock_next(NULL); lock != NULL; lock = next)
+	{
+		next = zklock_lock_next(lock);
+		zklock_lock_uncount_all(lock, NULL);
+		zklock_lock_forget(lock);
+	}
+}
+
+/*
+ * Release everything and close the ZooKeeper session.  What the transaction
+ * holds counts as lost: it cannot commit any more.  Throws 55006 if a job ends
+ * with the transaction, what interrupts throw; then the ZooKeeper session stays.
+ */
+void
+zklock_close(void)
+{
+	check_jobs();
+	(void) end_all(zklock_lock_close);
+	zklock_session_stop();
+}

@@ -1,0 +1,176 @@
+/*-------------------------------------------------------------------------
+ *
+ * secret_file.c
+ *	  Files that settings name: with a password, a key, or certificates.
+ *
+ * Relative names are meant from the data directory.  A file with a secret must be one that
+ * nobody else can read; the rule is that for the server's private key.  Errors tell
+ * superusers and the server log which file it is, and others only which setting names it.
+ *
+ * Files are read when a client is started, so what changes in them counts from the next
+ * ZooKeeper session on: the stamps below change with them.
+ *
+ * IDENTIFICATION
+ *	  src/backend/secret_file.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/hashfn.h"
+#include "miscadmin.h"
+#include "storage/fd.h"
+
+#include "zklock.h"
+
+/* Bytes that a file can have; those for a CA can be long. */
+#define MAX_FILE	(4 * 1024 * 1024)
+
+/* The path of a file, palloc'd. */
+char *
+zklock_file_path(const char *file)
+{
+	if (is_absolute_path(file))
+		return pstrdup(file);
+	return psprintf("%s/%s", DataDir, file);
+}
+
+static uint64
+mix(uint64 stamp, const void *data, size_t len)
+{
+	return hash_bytes_extended(data, (int) len, stamp);
+}
+
+/*
+ * A number that changes with the stamp and the text.
+ */
+uint64
+zklock_stamp_text(uint64 stamp, const char *text)
+{
+	return mix(stamp, text, strlen(text) + 1);
+}
+
+/*
+ * A number that changes with the stamp, and with the file or its name.
+ */
+uint64
+zklock_stamp_file(uint64 stamp, const char *file)
+{
+	char	   *path = zklock_file_path(file);
+	struct stat st;
+
+	stamp = zklock_stamp_text(stamp, path);
+	if (stat(path, &st) == 0)
+	{
+		stamp = mix(stamp, &st.st_dev, sizeof(st.st_dev));
+		stamp = mix(stamp, &st.st_ino, sizeof(st.st_ino));
+		stamp = mix(stamp, &st.st_size, sizeof(st.st_size));
+		stamp = mix(stamp, &st.st_mtim, sizeof(st.st_mtim));
+		stamp = mix(stamp, &st.st_ctim, sizeof(st.st_ctim));
+	}
+	pfree(path);
+	return stamp;
+}
+
+/*
+ * As part of an error: what is wrong with a file, if the message does not say so, and
+ * for superusers and the server log only, which one it is.
+ */
+static int
+errdetail_file(const char *file, const char *wrong)
+{
+	char	   *path = zklock_file_path(file);
+	const char *blank = wrong[0] != '\0' ? " " : "";
+
+	errdetail_log("%s%sThe file is \"%s\".", wrong, blank, path);
+	if (superuser())
+		errdetail("%s%sThe file is \"%s\".", wrong, blank, path);
+	else if (wrong[0] != '\0')
+		errdetail("%s", wrong);
+	return 0;
+}
+
+/*
+ * The file that a setting names is not as it should be: what is wrong, and a hint or
+ * NULL.  Throws F0000.
+ */
+pg_noreturn void
+zklock_file_report(const char *setting, const char *file, const char *wrong,
+				   const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIG_FILE_ERROR),
+			 errmsg("could not use the file that \"%s\" names", setting),
+			 errdetail_file(file, wrong),
+			 hint != NULL ? errhint("%s", hint) : 0));
+}
+
+/*
+ * See that nobody else can read a file.  Throws F0000.
+ */
+static void
+check_owner(const char *setting, const char *file, const struct stat *st)
+{
+	mode_t		forbidden = S_IRWXG | S_IRWXO;
+
+	if (st->st_uid == 0)
+		forbidden = S_IWGRP | S_IXGRP | S_IRWXO;
+	else if (st->st_uid != geteuid())
+		zklock_file_report(setting, file,
+						   "It belongs neither to the server's user nor to root.",
+						   NULL);
+	if ((st->st_mode & forbidden) != 0)
+		zklock_file_report(setting, file,
+						   "Others than its owner have access to it.",
+						   "It should have permissions u=rw (0600) or less if owned by the server's user, or u=rw,g=r (0640) or less if owned by root.");
+}
+
+/*
+ * Open a file, which may be a secret one.  Fills *size.  Throws 58P01 and the like,
+ * F0000.
+ */
+static int
+open_file(const char *setting, const char *file, bool secret, size_t *size)
+{
+	char	   *path = zklock_file_path(file);
+	struct stat st;
+	int			fd = OpenTransientFile(path, O_RDONLY | O_NONBLOCK);
+
+	if (fd < 0 || fstat(fd, &st) != 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not open the file that \"%s\" names: %m", setting),
+				 errdetail_file(file, "")));
+	pfree(path);
+	if (!S_ISREG(st.st_mode))
+		zklock_file_report(setting, file, "It is not a regular file.", NULL);
+	if (secret)
+		check_owner(setting, file, &st);
+	if (st.st_size > MAX_FILE)
+		zklock_file_report(setting, file, "It is too long.", NULL);
+	*size = (size_t) st.st_size;
+	return fd;
+}
+
+/*
+ * Read the file that a setting names, which may be a secret one.  Returns its content,
+ * palloc'd, with a NUL behind it, and its length.  Throws 58P01 and the like, F0000.
+ */
+char *
+zklock_file_read(const char *setting, const char *file, bool secret, size_t *len)
+{
+	size_t		size;
+	int			fd = open_file(setting, file, secret, &size);
+	char	   *text = palloc0(size + 1);
+	ssize_t		got = read(fd, text, size);
+
+	if (got < 0)
+		zklock_file_report(setting, file, "It cannot be read.", NULL);
+	CloseTransientFile(fd);
+	*len = (size_t) got;
+	return text;
+}

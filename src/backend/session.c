@@ -1,0 +1,784 @@
+/*-------------------------------------------------------------------------
+ *
+ * session.c
+ *	  The backend's side of the door: start the lock client, judge the lease,
+ *	  translate errors, end it at exit.  Waiting for it is in session_wait.c.
+ *
+ * A backend has at most one lock client, started by the first call that needs
+ * one and kept until the backend exits or closes it.  Nothing is ever started
+ * in the postmaster.
+ *
+ * All that is known about locks here is the id of a contender; which of them
+ * belong to what is lock_table.c's business.
+ *
+ * IDENTIFICATION
+ *	  src/backend/session.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <unistd.h>
+
+#include "access/xlog.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_type_d.h"
+#include "commands/dbcommands.h"
+#include "mb/pg_wchar.h"
+#include "postmaster/postmaster.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "utils/builtins.h"
+#include "utils/datetime.h"
+#include "utils/json.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "zklock.h"
+
+/*
+ * How long the exit of a backend may be held up to close its ZooKeeper
+ * session; unclosed, it keeps others waiting until it expires.  The end of a job's run
+ * has longer: see zk_client_stop_at_exit().
+ */
+#define EXIT_PATIENCE_MS	500
+
+/*
+ * The same in a statement.  Such a wait cannot be cancelled, so it is shorter;
+ * what is not done then is done by the client's threads afterwards.
+ */
+#define STOP_PATIENCE_MS	20
+
+/*
+ * The signal by which the client's threads interrupt this one when a lock is
+ * lost.  PostgreSQL uses no real-time signal, and blocks them where it blocks
+ * others.
+ */
+#define LOSS_SIGNAL			(SIGRTMIN + 6)
+
+/* Settings; see zklock.c for what they mean. */
+char	   *zklock_servers = NULL;
+int			zklock_session_timeout = 10000; /* ms */
+int			zklock_connect_timeout = 10000; /* ms */
+int			zklock_znode_style = ZK_STYLE_CURATOR;
+
+/* Handles the loss signal; set at module load, as it lies in a file above. */
+pqsigfunc	zklock_loss_handler = NULL;
+
+/* The settings it, or the last one before it, was started with. */
+static struct
+{
+	char	   *servers;		/* in TopMemoryContext; NULL before the first */
+	int			session_timeout;
+	int			znode_style;
+	uint64		access;			/* access_stamp() */
+}			running;
+
+typedef struct ErrorMeaning
+{
+	int			sqlstate;
+	const char *what;
+	const char *hint;			/* may be NULL */
+} ErrorMeaning;
+
+#define CONNECTION_HINT \
+	"Check \"zklock.servers\", whose ports must be those for TLS if " \
+	"\"zklock.tls_ca_file\" is set, and else must not be, and that " \
+	"the ensemble has a quorum. Every " \
+	"backend that uses locks takes one connection of the server's " \
+	"maxClientCnxns, which is 60 for each client address by default."
+
+static const ErrorMeaning error_meanings[] = {
+	[ZK_OK] = {
+		ERRCODE_SYSTEM_ERROR, "unknown reason", NULL
+	},
+	[ZK_ERR_UNRESOLVED] = {
+		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+		"could not resolve the name of any ZooKeeper server",
+		"Check \"zklock.servers\"."
+	},
+	[ZK_ERR_UNREACHABLE] = {
+		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+		"could not connect to ZooKeeper", CONNECTION_HINT
+	},
+	[ZK_ERR_NOT_ZOOKEEPER] = {
+		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+		"what answers is not a ZooKeeper ensemble",
+		"Check \"zklock.servers\"; the port is ZooKeeper's client port."
+	},
+	[ZK_ERR_AUTH] = {
+		ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
+		"authentication with ZooKeeper failed",
+		"Check user and password in \"zklock.auth_file\" or \"zklock.auth\"."
+	},
+	[ZK_ERR_NO_THREAD] = {
+		ERRCODE_INSUFFICIENT_RESOURCES,
+		"could not create a thread",
+		"Every backend that uses locks needs three threads: check the operating system's limits."
+	},
+	[ZK_ERR_NO_DESCRIPTOR] = {
+		ERRCODE_INSUFFICIENT_RESOURCES,
+		"could not open a descriptor",
+		"Check the operating system's limits."
+	},
+	[ZK_ERR_NO_MEMORY] = {
+		ERRCODE_OUT_OF_MEMORY, "out of memory", NULL
+	},
+	[ZK_ERR_POISONED] = {
+		ERRCODE_CONNECTION_FAILURE,
+		"the ZooKeeper client library has failed in this backend",
+		"Start a new database session."
+	},
+	[ZK_ERR_LIMIT] = {
+		ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+		"too many locks, or too long ones, in this backend",
+		"Release locks that are not needed."
+	},
+	[ZK_ERR_FORBIDDEN] = {
+		ERRCODE_INSUFFICIENT_PRIVILEGE,
+		"not authorized by the ACL of a znode",
+		"Have the ACL changed, or let \"zklock.auth_file\" name somebody whom it admits."
+	},
+	[ZK_ERR_REFUSED] = {
+		ERRCODE_INSUFFICIENT_PRIVILEGE,
+		"not authorized by the ACL of a znode",
+		"Either the ACL does not admit the user that \"zklock.auth_file\" or \"zklock.auth\" names, or the password is wrong: ZooKeeper does not tell which."
+	},
+	[ZK_ERR_ACL] = {
+		ERRCODE_INVALID_PARAMETER_VALUE,
+		"ZooKeeper does not accept the ACL for new znodes",
+		"Check \"zklock.acl\"."
+	},
+	[ZK_ERR_QUOTA] = {
+		ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+		"a quota of the ZooKeeper ensemble is used up",
+		"Raise the quota, or delete znodes that are not needed."
+	},
+	[ZK_ERR_EPHEMERAL_PARENT] = {
+		ERRCODE_WRONG_OBJECT_TYPE,
+		"its lock node, or a znode above it, is ephemeral",
+		"Use another path, or have the owner of that znode delete it."
+	},
+	[ZK_ERR_SEQUENCE] = {
+		ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+		"the sequence numbers of its lock node are about to run out",
+		"Delete the lock node at a time when nobody uses the lock."
+	},
+	[ZK_ERR_TIED] = {
+		ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+		"another contender has the same sequence number", NULL
+	},
+	[ZK_ERR_VANISHING] = {
+		ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+		"its lock node or contender is being deleted time and again", NULL
+	},
+	[ZK_ERR_BROKEN] = {
+		ERRCODE_OPERATOR_INTERVENTION,
+		"its contender was broken", NULL
+	},
+	[ZK_ERR_TREE] = {
+		ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+		"there is too much to be read at once",
+		"Name a path further down."
+	},
+	[ZK_ERR_UNSTEADY] = {
+		ERRCODE_CONNECTION_FAILURE,
+		"the connection to ZooKeeper was lost time and again", NULL
+	},
+	[ZK_ERR_UNQUEUED] = {
+		ERRCODE_CONNECTION_FAILURE,
+		"the ZooKeeper session is over", NULL
+	},
+	[ZK_ERR_VANISHED] = {
+		ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+		"its contender, or that of a lock acquired with it, is being deleted time and again", NULL
+	},
+	[ZK_ERR_KIND] = {
+		ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+		"the path is in use for something else",
+		"A path is for a lock, or for a semaphore with one number of permits, as long as it is in use."
+	},
+	[ZK_ERR_TLS] = {
+		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+		"could not connect to ZooKeeper by way of TLS",
+		"Check that the ports in \"zklock.servers\" are those for TLS, and that \"zklock.tls_ca_file\" has the certificate of who signed the servers' certificates, which must be for the hosts in \"zklock.servers\"."
+	},
+	[ZK_ERR_TLS_FILES] = {
+		ERRCODE_CONFIG_FILE_ERROR,
+		"the files for TLS cannot be used",
+		"Check \"zklock.tls_ca_file\", \"zklock.tls_cert_file\", \"zklock.tls_key_file\" and \"zklock.tls_passphrase_file\"."
+	},
+	[ZK_ERR_CERTIFICATE] = {
+		ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
+		"ZooKeeper does not accept the certificate",
+		"Check \"zklock.tls_cert_file\", and whose certificates the servers trust."
+	},
+	[ZK_ERR_SASL] = {
+		ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
+		"SASL authentication with ZooKeeper failed",
+		"Check \"zklock.sasl_user\", \"zklock.sasl_password_file\" and the other settings for SASL, that the plugin for the mechanism is installed, and with Kerberos that there are tickets."
+	},
+	[ZK_ERR_OTHER] = {
+		ERRCODE_SYSTEM_ERROR, "unexpected answer from ZooKeeper", NULL
+	}
+};
+
+/*
+ * Has the client a ZooKeeper session?  Not known if one of its functions was
+ * interrupted.
+ */
+static bool
+has_session(ZkClient *client)
+{
+	ZkSessionStatus status;
+
+	if (zk_client_interrupted(client))
+		return false;
+	zk_client_status(client, &status);
+	return status.session_id != 0;
+}
+
+/*
+ * Exit callback: close the ZooKeeper session, so that others need not wait
+ * for it to expire.  An on_proc_exit callback, not before_shmem_exit: by now
+ * the transaction has aborted, so nobody is let in before its end.  Does
+ * nothing in a process that only inherited the callback.
+ */
+static void
+stop_at_exit(int code, Datum arg)
+{
+	ZkClient   *client = zklock_client;
+	bool		to_close;
+
+	(void) code;
+	(void) arg;
+	if (MyProcPid != (int) getpid())
+		return;
+	to_close = client != NULL && has_session(client);
+	zklock_client = NULL;
+	if (client == NULL || zk_client_stop_at_exit(client, EXIT_PATIENCE_MS))
+		zk_clients_await_close(EXIT_PATIENCE_MS);	/* those before it */
+	else if (to_close)
+		ereport(LOG,
+				(errmsg("could not close the ZooKeeper session in time"),
+				 errdetail("What it holds is free for others when it expires, if not before.")));
+}
+
+/*
+ * Count what has become of this backend's ZooKeeper sessions so far.
+ */
+void
+zklock_session_count(void)
+{
+	ZkSessionStatus status;
+
+	if (zklock_client == NULL)
+		return;
+	zk_client_status(zklock_client, &status);
+	zklock_stats_session(&status);
+}
+
+/*
+ * Exit callback: the same for the last time.  Shared memory is ours until the
+ * callbacks of this kind are done, so this does not wait for stop_at_exit().
+ */
+static void
+count_at_exit(int code, Datum arg)
+{
+	(void) code;
+	(void) arg;
+	if (zklock_client != NULL && !zk_client_interrupted(zklock_client))
+		zklock_session_count();
+}
+
+/*
+ * A number that changes with the settings about access and about how servers are talked
+ * to, and with the files they name.
+ */
+static uint64
+access_stamp(void)
+{
+	return zklock_secure_stamp(zklock_access_stamp());
+}
+
+/*
+ * Do the settings differ from those the client runs with?
+ */
+static bool
+settings_changed(void)
+{
+	return strcmp(running.servers, zklock_servers) != 0 ||
+		running.session_timeout != zklock_session_timeout ||
+		running.znode_style != zklock_znode_style ||
+		running.access != access_stamp();
+}
+
+/*
+ * Count the client's descriptors against the budget of this backend.  Throws
+ * 53000 if there is no room.
+ */
+static void
+acquire_descriptors(void)
+{
+	for (int i = 0; i < ZK_CLIENT_FDS; i++)
+	{
+		if (AcquireExternalFD())
+			continue;
+		while (--i >= 0)
+			ReleaseExternalFD();
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+				 errmsg("could not start the ZooKeeper client"),
+				 errdetail("There are too many open files in this backend."),
+				 errhint("Raise the server's \"max_files_per_process\" and/or \"ulimit -n\" limits.")));
+	}
+}
+
+static void
+release_descriptors(void)
+{
+	for (int i = 0; i < ZK_CLIENT_FDS; i++)
+		ReleaseExternalFD();
+}
+
+/*
+ * Wipe and free the secrets of a config.
+ */
+static void
+forget_secrets(ZkConfig *config)
+{
+	zklock_wipe(unconstify(char *, config->credential));
+	zklock_secure_wipe(config->transport);
+}
+
+/*
+ * Take into a config what is told to servers only, and the descriptors for the client.
+ * Throws as zklock_credential(), zklock_secure_config() and acquire_descriptors(), and
+ * leaves no secret behind then; else forget_secrets() is due.
+ */
+static void
+gather_secrets(ZkConfig *config)
+{
+	config->credential = NULL;
+	memset(config->transport, 0, sizeof(config->transport));
+	PG_TRY();
+	{
+		zklock_secure_config(config);
+		config->credential = zklock_credential();
+		acquire_descriptors();
+	}
+	PG_CATCH();
+	{
+		forget_secrets(config);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
+/*
+ * Start a client with the settings of now.  Throws 53000 if the operating
+ * system has not what it takes, 08006 if an earlier client failed for good, and
+ * as zklock_credential() and zklock_secure_config().
+ */
+static void
+start_client(void)
+{
+	static bool callbacks_registered = false;
+	ZkConfig	config;
+	ZkError		error;
+	char		detail[ZK_DETAIL_SIZE];
+
+	if (!callbacks_registered)
+	{
+		on_proc_exit(stop_at_exit, 0);
+		on_shmem_exit(count_at_exit, 0);
+		pqsignal(LOSS_SIGNAL, zklock_loss_handler);
+		callbacks_registered = true;
+	}
+
+	if (running.servers != NULL)
+		pfree(running.servers);
+	running.servers = NULL;
+	running.servers = MemoryContextStrdup(TopMemoryContext, zklock_servers);
+	running.session_timeout = zklock_session_timeout;
+	running.znode_style = zklock_znode_style;
+	running.access = access_stamp();
+	gather_secrets(&config);
+
+	config.servers = running.servers;
+	config.session_timeout_ms = running.session_timeout;
+	config.style = (ZkZnodeStyle) running.znode_style;
+	config.loss_signal = LOSS_SIGNAL;
+	config.root = zklock_root;
+	config.acl = zklock_acl;
+	zklock_client = zk_client_start(&config, &error, detail);
+	forget_secrets(&config);
+	zklock_stats_session(NULL);
+	if (zklock_client != NULL)
+		return;
+
+	release_descriptors();
+	ereport(ERROR,
+			(errcode(error_meanings[error].sqlstate),
+			 errmsg("could not start the ZooKeeper client: %s",
+					error_meanings[error].what),
+			 detail[0] != '\0' ? errdetail_internal("%s", detail) : 0,
+			 error_meanings[error].hint != NULL ?
+			 errhint("%s", error_meanings[error].hint) : 0));
+}
+
+/*
+ * Have a running client.  It connects when something is asked for, not here.
+ *
+ * idle says that the caller's side holds and asks for nothing; then a client
+ * whose settings have changed is replaced.  With locks
+ * held it goes on as it is: the locks are its ZooKeeper session's.
+ *
+ * Throws 55000 if zklock.servers is not set, else as start_client().
+ */
+void
+zklock_session_open(bool idle)
+{
+	if (zklock_client != NULL)
+	{
+		zklock_drain_log();
+		if (!idle || !settings_changed())
+			return;
+		zklock_session_stop();
+	}
+	if (zklock_servers[0] == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("no ZooKeeper servers are configured"),
+				 errhint("Set \"zklock.servers\" to the ensemble's servers, as in \"host1:2181,host2:2181,host3:2181\".")));
+	start_client();
+}
+
+/*
+ * End the client, if there is one, and with its ZooKeeper session every
+ * contender of it.  Waits no longer than nobody minds; the rest is done by the
+ * client's own threads.  The ids of all contenders are dead after it.
+ */
+void
+zklock_session_stop(void)
+{
+	ZkClient   *client = zklock_client;
+
+	if (client == NULL)
+		return;
+	zklock_session_count();
+	zklock_client = NULL;
+	zklock_session_wait_over();
+	(void) zk_client_stop(client, STOP_PATIENCE_MS);
+	release_descriptors();
+}
+
+/*
+ * Begin to watch the connection for one call.
+ */
+void
+zklock_link_begin(ZkLink *link)
+{
+	memset(link, 0, sizeof(*link));
+	zk_client_status(zklock_client, &link->status);
+	link->connections = link->status.sessions + link->status.reconnects;
+	zklock_link_look(link);
+}
+
+/*
+ * Look at the connection.  One that came and went between two looks counts as
+ * one that was up.
+ */
+void
+zklock_link_look(ZkLink *link)
+{
+	int64		connections;
+
+	zk_client_status(zklock_client, &link->status);
+	zklock_stats_session(&link->status);
+	connections = link->status.sessions + link->status.reconnects;
+	if (link->status.state == ZK_SESSION_CONNECTED)
+	{
+		link->was_up = true;
+		link->down_since = 0;
+	}
+	else if (connections != link->connections)
+	{
+		link->was_up = true;
+		link->down_since = zk_now();
+	}
+	else if (link->down_since == 0)
+		link->down_since = zk_now();
+	link->connections = connections;
+}
+
+/*
+ * Until when a call should put up with the connection as it is: for ever with
+ * one; with none zklock.connect_timeout, or the timeout of the ZooKeeper
+ * session if that is longer and there was a connection to come back to; not at
+ * all if the reason is definite.
+ */
+ZkTime
+zklock_link_patience(const ZkLink *link)
+{
+	int			patience = zklock_connect_timeout;
+
+	if (link->down_since == 0)
+		return ZKLOCK_FOREVER;
+	if (link->status.definite)
+		return link->down_since;
+	if (link->was_up)
+		patience = Max(patience, running.session_timeout);
+	return link->down_since + ZK_MS(patience);
+}
+
+/*
+ * Report that something (what, as in "could not acquire lock") could not be
+ * done with a lock for want of an answer.  Throws 08001 if there was no
+ * connection during this call, 08006 if there was, or what a definite reason
+ * asks for (28000, 53000, ...).
+ */
+void
+zklock_link_report(const ZkLink *link, const char *what, const char *path)
+{
+	const ZkSessionStatus *status = &link->status;
+	const char *detail = status->detail;
+
+	if (link->down_since != 0 && status->error != ZK_OK &&
+		!(link->was_up && (status->error == ZK_ERR_UNREACHABLE ||
+						   status->error == ZK_ERR_TLS)))
+		zklock_report_error(status->error, detail, what, path);
+	if (!link->was_up)
+		zklock_report_error(ZK_ERR_UNREACHABLE,
+							detail[0] != '\0' ? detail :
+							"No server has answered in time.", what, path);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_CONNECTION_FAILURE),
+			 link->down_since != 0 ?
+			 errmsg("%s \"%s\": connection to ZooKeeper was lost", what, path) :
+			 errmsg("%s \"%s\": no answer from ZooKeeper in time", what, path),
+			 detail[0] != '\0' ? errdetail_internal("%s", detail) : 0));
+}
+
+/*
+ * Report an error of the lock client: what, as in "could not acquire lock",
+ * the lock path, and the client's own words.  Throws the SQLSTATE that belongs
+ * to it.
+ */
+void
+zklock_report_error(ZkError error, const char *detail, const char *what,
+					const char *path)
+{
+	const ErrorMeaning *meaning;
+
+	if ((size_t) error >= lengthof(error_meanings))
+		error = ZK_ERR_OTHER;
+	meaning = &error_meanings[error];
+	ereport(ERROR,
+			(errcode(meaning->sqlstate),
+			 errmsg("%s \"%s\": %s", what, path, meaning->what),
+			 detail[0] != '\0' ? errdetail_internal("%s", detail) : 0,
+			 meaning->hint != NULL ? errhint("%s", meaning->hint) : 0));
+}
+
+/*
+ * Judge whether a contender that was granted is still held, by the local
+ * clock, without asking anybody: a process that was stopped for longer than
+ * the timeout must not trust what it knew before (S5).  Fills *status; when
+ * lost, its loss and detail say why.
+ */
+ZkLease
+zklock_lease_judge(ZkContenderId id, ZkContenderStatus *status)
+{
+	ZkTime		now;
+
+	zk_contender_status(zklock_client, id, status);
+	/* Read the clock last, so that a pause in between counts. */
+	now = zk_now();
+
+	if (status->state == ZK_HELD)
+	{
+		if (now < status->lease_end)
+			return ZK_LEASE_RUNS;
+		if (now < status->presumed_lost)
+			return ZK_LEASE_LAPSED;
+		status->state = ZK_LOST;
+		status->loss = ZK_LOST_LEASE;
+	}
+	else if (status->state != ZK_LOST)
+		status->loss = ZK_LOST_CONTENDER;
+	return ZK_LEASE_LOST;
+}
+
+/*
+ * Ask for a proof of every contender that was granted.  Returns when.
+ */
+ZkTime
+zklock_lease_ask(void)
+{
+	ZkTime		asked = zk_now();
+
+	zk_client_renew(zklock_client);
+	return asked;
+}
+
+/*
+ * Wait until it is proved that a contender that was granted is still held, by
+ * an operation of the ensemble that was sent after zklock_lease_ask() returned
+ * "asked"; not beyond deadline, and never longer than until the lock (path, for
+ * messages) must be presumed lost.  Returns ZK_LEASE_LAPSED if the deadline came
+ * first.  Throws as zklock_session_wait().
+ */
+ZkLease
+zklock_lease_prove(ZkContenderId id, ZkTime asked, ZkTime deadline,
+				   const char *path, ZkContenderStatus *status)
+{
+	ZkLease		lease;
+
+	for (;;)
+	{
+		lease = zklock_lease_judge(id, status);
+		if (lease == ZK_LEASE_LOST ||
+			(lease == ZK_LEASE_RUNS && status->proved_at >= asked))
+			return lease;
+		if (zk_now() >= deadline)
+			return ZK_LEASE_LAPSED;
+		zklock_session_wait_for(ZK_EVENT_PROOF,
+								Min(deadline, status->presumed_lost),
+								"while proving possession of lock", path);
+	}
+}
+
+/*
+ * Convert text between encodings without ever throwing for what it contains,
+ * as it may come from anywhere.  SQL_ASCII stands for the other encoding of
+ * the two.  Returns a palloc'd string, or NULL if the text is not valid, has
+ * no equivalent, or is too long (256 MB).  Needs a transaction.
+ */
+char *
+zklock_convert(const char *text, int length, int from, int to)
+{
+	Size		size = (Size) length * MAX_CONVERSION_GROWTH + 1;
+	char	   *result;
+	Oid			conversion;
+
+	if (!AllocSizeIsValid(size))
+		return NULL;
+	if (from == PG_SQL_ASCII)
+		from = to;
+	else if (to == PG_SQL_ASCII)
+		to = from;
+	if (!pg_verify_mbstr(from, text, length, true))
+		return NULL;
+	if (from == to)
+		return pnstrdup(text, length);
+
+	conversion = FindDefaultConversionProc(from, to);
+	if (!OidIsValid(conversion))
+		return NULL;
+	result = palloc(size);
+	if (pg_do_encoding_conversion_buf(conversion, from, to,
+									  (unsigned char *) unconstify(char *, text),
+									  length, (unsigned char *) result, size,
+									  true) == length)
+		return result;
+	pfree(result);
+	return NULL;
+}
+
+/*
+ * A name in UTF-8 without control characters.  Names of databases and users
+ * may be in another encoding than this database's; if so, all that is not
+ * ASCII becomes '?'.  Palloc'd.
+ */
+char *
+zklock_clean_name(const char *name)
+{
+	char	   *result = zklock_convert(name, (int) strlen(name),
+										GetDatabaseEncoding(), PG_UTF8);
+	bool		ascii_only = result == NULL;
+
+	if (ascii_only)
+		result = pstrdup(name);
+	for (unsigned char *c = (unsigned char *) result; *c != '\0'; c++)
+		if (*c < 0x20 || *c == 0x7F || (ascii_only && *c > 0x7F))
+			*c = '?';
+	return result;
+}
+
+/* Append a name as a member of the JSON object being built in buf. */
+static void
+append_name(StringInfo buf, const char *key, const char *name)
+{
+	appendStringInfo(buf, "%c\"%s\":", buf->len == 0 ? '{' : ',', key);
+	escape_json(buf, zklock_clean_name(name));
+}
+
+/* The name of this host; static. */
+const char *
+zklock_host(void)
+{
+	static char host[64 + 1];
+
+	if (gethostname(host, sizeof(host)) != 0)
+		host[0] = '\0';
+	host[sizeof(host) - 1] = '\0';
+	return host;
+}
+
+/*
+ * What tells this running server from all others: a process id means something
+ * only together with it.  A standby has its primary's system identifier, hence
+ * when the postmaster was started, and its process id.  Static.
+ */
+const char *
+zklock_instance(void)
+{
+	static char instance[64];
+
+	if (instance[0] == '\0')
+		snprintf(instance, sizeof(instance), "%016llx-%llx-%x",
+				 (unsigned long long) GetSystemIdentifier(),
+				 (unsigned long long) PgStartTime, (unsigned) PostmasterPid);
+	return instance;
+}
+
+/*
+ * The data of a contender: who asks for the lock, as one line of JSON in
+ * UTF-8 (which begins with ZK_OWNER_PREFIX).  Names are at most NAMEDATALEN - 1 bytes and the host's name 64, so
+ * it stays below 1 kB.  Palloc'd.  Needs a transaction.
+ */
+char *
+zklock_owner_data(void)
+{
+	StringInfoData buf;
+	char		start[MAXDATELEN + 1];
+	int			utc = 0;
+
+	initStringInfo(&buf);
+	append_name(&buf, "cluster", cluster_name);
+	append_name(&buf, "host", zklock_host());
+	appendStringInfo(&buf, ",\"port\":%d", PostPortNumber);
+	if (OidIsValid(MyDatabaseId))
+	{
+		char	   *database = get_database_name(MyDatabaseId);
+
+		append_name(&buf, "database", database != NULL ? database : "");
+	}
+	appendStringInfo(&buf, ",\"pid\":%d", MyProcPid);
+	if (OidIsValid(GetSessionUserId()))
+	{
+		char	   *user = GetUserNameFromId(GetSessionUserId(), true);
+
+		append_name(&buf, "user", user != NULL ? user : "");
+	}
+	append_name(&buf, "application_name",
+				application_name != NULL ? application_name : "");
+	JsonEncodeDateTime(start, TimestampTzGetDatum(GetCurrentTimestamp()),
+					   TIMESTAMPTZOID, &utc);
+	appendStringInfo(&buf, ",\"start\":\"%s\",\"instance\":\"%s\"}", start,
+					 zklock_instance());
+	return buf.data;
+}

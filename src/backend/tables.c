@@ -1,0 +1,157 @@
+/*-------------------------------------------------------------------------
+ *
+ * tables.c
+ *	  Queries on the extension's own tables.
+ *
+ * They are run with the rights of the table's owner, as those of foreign keys
+ * are: everybody may have them run, but by way of a function only.  They name
+ * table and operators in full, so search_path does not matter.
+ *
+ * IDENTIFICATION
+ *	  src/backend/tables.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "zklock.h"
+#include "tables.h"
+
+/*
+ * Open a table of the extension, to be written to or to be read only, and SPI.
+ * function is one of the extension's own, and shows which schema it lives in.
+ * Throws 42P01.
+ */
+Relation
+zklock_table_open(const char *name, Oid function, bool write)
+{
+	Oid			table = get_relname_relid(name, get_func_namespace(function));
+
+	if (!OidIsValid(table))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("table \"%s\" of extension \"zklock\" does not exist",
+						name)));
+	SPI_connect();
+	return table_open(table, write ? RowExclusiveLock : AccessShareLock);
+}
+
+/* The other end: the table stays locked until the transaction ends. */
+void
+zklock_table_close(Relation table)
+{
+	table_close(table, NoLock);
+	SPI_finish();
+}
+
+/*
+ * Make the plan of a query, to be kept.  One that was made before does if it is
+ * for the same table under the same name, or the text of the query would have
+ * to be another one; to know that, the table has to be locked by now.
+ */
+static void
+prepare_query(ZkQuery *query, Relation table)
+{
+	char	   *schema = get_namespace_name(RelationGetNamespace(table));
+	SPIPlanPtr	plan;
+
+	if (query->plan != NULL)
+	{
+		if (query->table == RelationGetRelid(table) &&
+			SPI_plan_is_valid(query->plan))
+			return;
+		SPI_freeplan(query->plan);
+		query->plan = NULL;
+	}
+	plan = SPI_prepare(psprintf(query->text,
+								quote_qualified_identifier(schema,
+														   RelationGetRelationName(table))),
+					   query->params, query->types);
+	if (plan == NULL || SPI_keepplan(plan) != 0)
+		elog(ERROR, "SPI_prepare failed for \"%s\"", query->text);
+	query->plan = plan;
+	query->table = RelationGetRelid(table);
+}
+
+/*
+ * Run a query that has been prepared, to see what is committed now.  Under
+ * SERIALIZABLE that is with a snapshot that takes no predicate locks: these are for
+ * whole pages, or for the table as long as that is small, so that of transactions that
+ * have nothing else in common one would fail (40001).  Plans that do not work with
+ * such a snapshot are not made.
+ */
+static int
+execute_now(const ZkQuery *query, Datum *values, const char *nulls)
+{
+	bool		serializable = IsolationIsSerializable();
+	int			nesting = NewGUCNestLevel();
+	int			result;
+
+	(void) set_config_option("enable_bitmapscan", "off", PGC_USERSET,
+							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	(void) set_config_option("enable_indexonlyscan", "off", PGC_USERSET,
+							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	result = SPI_execute_snapshot(query->plan, values, nulls,
+								  serializable ? SnapshotSelf : GetLatestSnapshot(),
+								  InvalidSnapshot,
+								  query->result == SPI_OK_SELECT, true, 0);
+	AtEOXact_GUC(true, nesting);
+	return result;
+}
+
+/*
+ * Run a query that has been prepared.  One that only reads sees what is committed
+ * now.  Returns what SPI does.
+ */
+static int
+execute_query(const ZkQuery *query, Datum *values, const char *nulls)
+{
+	if (query->result == SPI_OK_SELECT || query->latest)
+		return execute_now(query, values, nulls);
+	return SPI_execute_plan(query->plan, values, nulls, false, 0);
+}
+
+/*
+ * Run a query as the table's owner; nulls is as SPI has it.  Returns the number of
+ * rows; the first one is in SPI_tuptable if the query returns any.  Throws what the
+ * query throws: rows may have to be waited for, which ends by interrupts,
+ * lock_timeout and as a deadlock; 40001.  Whoever the user is then, the abort
+ * restores it.
+ */
+uint64
+zklock_table_query(ZkQuery *query, Relation table, Datum *values,
+				   const char *nulls)
+{
+	Oid			user;
+	int			context;
+	int			result;
+
+	GetUserIdAndSecContext(&user, &context);
+	SetUserIdAndSecContext(table->rd_rel->relowner,
+						   context | SECURITY_LOCAL_USERID_CHANGE |
+						   SECURITY_NOFORCE_RLS);
+	prepare_query(query, table);
+	result = execute_query(query, values, nulls);
+	SetUserIdAndSecContext(user, context);
+	if (result != query->result)
+		elog(ERROR, "unexpected result %s of \"%s\"",
+			 SPI_result_code_string(result), query->text);
+	return SPI_processed;
+}
+
+/* A column, from 1 on, of the first row that a query has returned. */
+Datum
+zklock_table_value(int column, bool *isnull)
+{
+	return SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, column,
+						 isnull);
+}

@@ -1,0 +1,367 @@
+/*-------------------------------------------------------------------------
+ *
+ * tls_settings.c
+ *	  The settings about TLS and SASL.
+ *
+ * What speaks TLS and SASL is the lock client's library, if it was built with them; here
+ * is what it is told.  All that can be told without it is checked here, before a client
+ * is started, and so before anything is sent.  Secrets are read from files, for the reasons
+ * that auth_settings.c has.
+ *
+ * IDENTIFICATION
+ *	  src/backend/tls_settings.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/guc.h"
+
+#include "zklock.h"
+
+/* Bytes of a password or passphrase. */
+#define MAX_SECRET	1000
+
+/* What ZooKeeper's servers call themselves with DIGEST-MD5, whatever their name is. */
+#define DIGEST_MECHANISM	"DIGEST-MD5"
+#define DIGEST_HOST			"zk-sasl-md5"
+
+/* A setting; there is one for each of the client's texts. */
+typedef struct Setting
+{
+	bool		is_file;		/* its value is the name of a file */
+	const char *name;
+	const char *short_desc;
+	const char *long_desc;		/* may be NULL */
+	const char *boot_value;
+} Setting;
+
+static const Setting settings[ZK_TRANSPORT_TEXTS] = {
+	[ZK_SASL_HOST] = {
+		false, "zklock.sasl_host",
+		"The name of the ZooKeeper servers in SASL.",
+		"Empty means \"zk-sasl-md5\" with DIGEST-MD5, else each server's address.", ""
+	},
+	[ZK_SASL_MECHANISM] = {
+		false, "zklock.sasl_mechanism",
+		"The SASL mechanisms to authenticate with to ZooKeeper, as in \"DIGEST-MD5\".",
+		"Empty means no SASL.", ""
+	},
+	[ZK_SASL_PASSWORD] = {
+		true, "zklock.sasl_password_file",
+		"The file with the password for SASL.",
+		"Its first line counts, and nobody but the server's user may have access to it.", ""
+	},
+	[ZK_SASL_REALM] = {
+		false, "zklock.sasl_realm",
+		"The realm of the user in SASL.",
+		"Empty means the one that the server offers.", ""
+	},
+	[ZK_SASL_SERVICE] = {
+		false, "zklock.sasl_service",
+		"The name of the service in SASL.",
+		NULL, "zookeeper"
+	},
+	[ZK_SASL_USER] = {
+		false, "zklock.sasl_user",
+		"The user to authenticate as by SASL.",
+		NULL, ""
+	},
+	[ZK_TLS_CA] = {
+		true, "zklock.tls_ca_file",
+		"The file with the certificates of those who may sign a ZooKeeper server's.",
+		"Empty means no TLS.", ""
+	},
+	[ZK_TLS_CERT] = {
+		true, "zklock.tls_cert_file",
+		"The file with the certificate to show to ZooKeeper, and those of who signed it.",
+		NULL, ""
+	},
+	[ZK_TLS_KEY] = {
+		true, "zklock.tls_key_file",
+		"The file with the private key of that certificate.",
+		"Nobody but the server's user may have access to it.", ""
+	},
+	[ZK_TLS_PASSPHRASE] = {
+		true, "zklock.tls_passphrase_file",
+		"The file with the passphrase of the private key.",
+		"Its first line counts, and nobody but the server's user may have access to it.", ""
+	}
+};
+
+/* Their values. */
+static char *values[ZK_TRANSPORT_TEXTS];
+
+/* Has a server's certificate to be for the host in zklock.servers? */
+static bool verify_host;
+
+/*
+ * Define the settings.  Module load.
+ */
+void
+zklock_secure_define(void)
+{
+	for (int i = 0; i < ZK_TRANSPORT_TEXTS; i++)
+		DefineCustomStringVariable(settings[i].name,
+								   settings[i].short_desc,
+								   settings[i].long_desc,
+								   &values[i],
+								   settings[i].boot_value,
+								   PGC_SUSET,
+								   settings[i].is_file ? GUC_SUPERUSER_ONLY : 0,
+								   NULL, NULL, NULL);
+	DefineCustomBoolVariable("zklock.tls_verify_host",
+							 "Takes a ZooKeeper server's certificate only if it is for the host in \"zklock.servers\".",
+							 "If off, any certificate that the authority has signed makes a server.",
+							 &verify_host,
+							 true,
+							 PGC_SUSET,
+							 0,
+							 NULL, NULL, NULL);
+}
+
+/* Has it a value? */
+static bool
+is_set(ZkTransportText which)
+{
+	return values[which][0] != '\0';
+}
+
+/* Is anything about TLS set? */
+static bool
+tls_wanted(void)
+{
+	return is_set(ZK_TLS_CA) || is_set(ZK_TLS_CERT) || is_set(ZK_TLS_KEY) ||
+		is_set(ZK_TLS_PASSPHRASE);
+}
+
+/* Is anything about SASL set?  The service has a value in any case. */
+static bool
+sasl_wanted(void)
+{
+	return is_set(ZK_SASL_MECHANISM) || is_set(ZK_SASL_HOST) ||
+		is_set(ZK_SASL_USER) || is_set(ZK_SASL_REALM) || is_set(ZK_SASL_PASSWORD);
+}
+
+/*
+ * Can ZooKeeper know who this is by what is set here?  Servers that are set up for that take
+ * a certificate for an identity.
+ */
+bool
+zklock_secure_identifies(void)
+{
+	return is_set(ZK_TLS_CERT) || is_set(ZK_SASL_MECHANISM);
+}
+
+/*
+ * A number that changes with these settings, and with the files that they name.
+ */
+uint64
+zklock_secure_stamp(uint64 stamp)
+{
+	if (!tls_wanted() && !sasl_wanted())
+		return stamp;
+	stamp = zklock_stamp_text(stamp, verify_host ? "on" : "off");
+	for (int i = 0; i < ZK_TRANSPORT_TEXTS; i++)
+	{
+		stamp = zklock_stamp_text(stamp, values[i]);
+		if (settings[i].is_file && is_set(i))
+			stamp = zklock_stamp_file(stamp, values[i]);
+	}
+	return stamp;
+}
+
+/*
+ * A setting takes another one, too.  Throws 55000.
+ */
+static void
+demand(ZkTransportText which, ZkTransportText for_which)
+{
+	if (is_set(which))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("\"%s\" is set, and \"%s\" is not",
+					settings[for_which].name, settings[which].name),
+			 errhint("Set both, or none of them.")));
+}
+
+/*
+ * The library was built without what is wanted of it; in its place there may be something
+ * else ("or use a tunnel").  Throws 0A000.
+ */
+pg_noreturn static void
+report_unsupported(const char *what, const char *instead)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("the ZooKeeper client library was built without %s", what),
+			 errdetail("Settings about %s are set, and libzookeeper_mt, with which zklock was built, does not know it.", what),
+			 errhint("Build libzookeeper_mt with %s, and zklock with that%s: see doc/howto-tls.md.",
+					 what, instead)));
+}
+
+/*
+ * The library's shared form does not let us see whom a certificate is for.  Throws 0A000.
+ */
+pg_noreturn static void
+report_unverified(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("the ZooKeeper client library cannot verify whom a server's certificate is for"),
+			 errdetail("zklock was built with the shared library, and \"zklock.tls_verify_host\" is on."),
+			 errhint("Build zklock where libzookeeper_mt.a is installed, too, or use a tunnel: see doc/howto-tls.md.")));
+}
+
+/*
+ * See whether the settings fit each other and the library.  Throws 0A000, 55000.
+ */
+static void
+check_settings(void)
+{
+	if (tls_wanted() && !zk_tls_supported())
+		report_unsupported("TLS", ", or use a tunnel");
+	if (sasl_wanted() && !zk_sasl_supported())
+		report_unsupported("SASL", "");
+	if (tls_wanted() && sasl_wanted())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the ZooKeeper client library cannot use TLS and SASL at once"),
+				 errhint("Set either \"zklock.tls_ca_file\" or \"zklock.sasl_mechanism\" to an empty string, with what belongs to it.")));
+	if (tls_wanted())
+	{
+		if (verify_host && !zk_tls_verifies_hosts())
+			report_unverified();
+		demand(ZK_TLS_CA, is_set(ZK_TLS_CERT) ? ZK_TLS_CERT :
+			   is_set(ZK_TLS_KEY) ? ZK_TLS_KEY : ZK_TLS_PASSPHRASE);
+		demand(ZK_TLS_CERT, ZK_TLS_CA);
+		demand(ZK_TLS_KEY, ZK_TLS_CERT);
+	}
+	if (sasl_wanted())
+	{
+		demand(ZK_SASL_MECHANISM, is_set(ZK_SASL_USER) ? ZK_SASL_USER :
+			   is_set(ZK_SASL_PASSWORD) ? ZK_SASL_PASSWORD :
+			   is_set(ZK_SASL_REALM) ? ZK_SASL_REALM : ZK_SASL_HOST);
+		demand(ZK_SASL_SERVICE, ZK_SASL_MECHANISM);
+		if (is_set(ZK_SASL_PASSWORD))
+			demand(ZK_SASL_USER, ZK_SASL_PASSWORD);
+	}
+}
+
+/*
+ * The first line of a file with a secret, palloc'd.  Throws as zklock_file_read(), and
+ * F0000 if there is none.
+ */
+static char *
+read_secret(ZkTransportText which)
+{
+	const Setting *setting = &settings[which];
+	const char *wrong = NULL;
+	size_t		len;
+	char	   *text = zklock_file_read(setting->name, values[which], true, &len);
+	size_t		end = strcspn(text, "\r\n");
+
+	if (end == 0)
+		wrong = "Its first line is empty.";
+	else if (end > MAX_SECRET)
+		wrong = "Its first line is too long.";
+	else if (which == ZK_TLS_PASSPHRASE && memchr(text, ',', end) != NULL)
+		wrong = "There is a comma in it, which the ZooKeeper client library cannot do with.";
+	explicit_bzero(text + end, len - end);
+	if (wrong == NULL)
+		return text;
+	explicit_bzero(text, end);
+	zklock_file_report(setting->name, values[which], wrong, NULL);
+}
+
+/*
+ * See whether a file is in PEM format and has something of that kind, as in
+ * "CERTIFICATE-----"; a key, which is a secret, must have a passphrase if it is encrypted.
+ * Returns its path, palloc'd.  Throws as zklock_file_read(), F0000.
+ */
+static char *
+check_pem(ZkTransportText which, const char *kind)
+{
+	const Setting *setting = &settings[which];
+	bool		secret = which == ZK_TLS_KEY;
+	const char *wrong = NULL;
+	size_t		len;
+	char	   *text = zklock_file_read(setting->name, values[which], secret, &len);
+	char	   *path = zklock_file_path(values[which]);
+
+	if (strstr(text, "-----BEGIN ") == NULL || strstr(text, kind) == NULL)
+		wrong = secret ? "There is no private key in PEM format in it." :
+			"There is no certificate in PEM format in it.";
+	else if (secret && !is_set(ZK_TLS_PASSPHRASE) && strstr(text, "ENCRYPTED") != NULL)
+		wrong = "The private key is encrypted, and \"zklock.tls_passphrase_file\" is not set.";
+	else if (strchr(path, ',') != NULL)
+		wrong = "There is a comma in its path, which the ZooKeeper client library cannot do with.";
+	explicit_bzero(text, len);
+	pfree(text);
+	if (wrong != NULL)
+		zklock_file_report(setting->name, values[which], wrong, NULL);
+	return path;
+}
+
+/*
+ * Fill in the texts about TLS.  Throws as check_pem() and read_secret().
+ */
+static void
+take_tls(const char **transport)
+{
+	transport[ZK_TLS_CA] = check_pem(ZK_TLS_CA, "CERTIFICATE-----");
+	transport[ZK_TLS_CERT] = check_pem(ZK_TLS_CERT, "CERTIFICATE-----");
+	transport[ZK_TLS_KEY] = check_pem(ZK_TLS_KEY, "PRIVATE KEY-----");
+	if (is_set(ZK_TLS_PASSPHRASE))
+		transport[ZK_TLS_PASSPHRASE] = read_secret(ZK_TLS_PASSPHRASE);
+}
+
+/*
+ * Fill in the texts about SASL.  Throws as read_secret().
+ */
+static void
+take_sasl(const char **transport)
+{
+	bool		digest = pg_strcasecmp(values[ZK_SASL_MECHANISM],
+									   DIGEST_MECHANISM) == 0;
+
+	if (digest)
+	{
+		demand(ZK_SASL_USER, ZK_SASL_MECHANISM);
+		demand(ZK_SASL_PASSWORD, ZK_SASL_USER);
+	}
+	for (int i = ZK_SASL_MECHANISM; i < ZK_TRANSPORT_TEXTS; i++)
+		if (is_set(i) && i != ZK_SASL_PASSWORD)
+			transport[i] = values[i];
+	if (digest && !is_set(ZK_SASL_HOST))
+		transport[ZK_SASL_HOST] = DIGEST_HOST;
+	if (is_set(ZK_SASL_PASSWORD))
+		transport[ZK_SASL_PASSWORD] = read_secret(ZK_SASL_PASSWORD);
+}
+
+/*
+ * Tell how servers are to be talked to, in a config whose texts about that are NULL.  They are
+ * valid until zklock_secure_wipe(), which is due in any case.  Throws 0A000 if the library cannot do that, 55000 if the settings
+ * contradict each other, and F0000 and the like for files.
+ */
+void
+zklock_secure_config(ZkConfig *config)
+{
+	check_settings();
+	config->tls_verify_host = verify_host;
+	if (is_set(ZK_TLS_CA))
+		take_tls(config->transport);
+	if (is_set(ZK_SASL_MECHANISM))
+		take_sasl(config->transport);
+}
+
+/*
+ * Wipe and free the secrets among the texts.
+ */
+void
+zklock_secure_wipe(const char **transport)
+{
+	zklock_wipe(unconstify(char *, transport[ZK_TLS_PASSPHRASE]));
+	zklock_wipe(unconstify(char *, transport[ZK_SASL_PASSWORD]));
+}

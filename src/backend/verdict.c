@@ -1,0 +1,240 @@
+/*-------------------------------------------------------------------------
+ *
+ * verdict.c
+ *	  What stands against the commit of the transaction that runs.
+ *
+ * A transaction is doomed by the loss of a lock that it may have relied on,
+ * however the lock table gets rid of that lock: its release, its acquisition
+ * anew, or a rollback to a savepoint clear the loss for later transactions only.
+ * To tell whether it may have relied on it, we know what it has done so far.
+ *
+ * src/README, "The veto", has the rules.  Nothing here allocates, waits or can
+ * fail, but for the reports.
+ *
+ * IDENTIFICATION
+ *	  src/backend/verdict.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "utils/timestamp.h"
+
+#include "zklock.h"
+
+/* What the transaction that runs has done. */
+typedef enum Conduct
+{
+	CONDUCT_UNKNOWN,			/* nothing that we have seen */
+	CONDUCT_HARMLESS,			/* released and looked, and nothing else */
+	CONDUCT_WORK,				/* something that may rest on its locks */
+	CONDUCT_DOOMED,				/* that, and it lost one of them */
+	CONDUCT_EFFECTIVE			/* a command that took effect by itself */
+} Conduct;
+
+static Conduct conduct = CONDUCT_UNKNOWN;
+
+/* What the outermost statement does, or an EXECUTE's in its place. */
+static ZkDeed statement = ZK_DEED_NONE;
+
+/*
+ * For the handler of the loss signal: the statement that runs is not to be
+ * cancelled.
+ */
+volatile sig_atomic_t zklock_shielded = false;
+
+/*
+ * What doomed the transaction.  A path in the server's encoding has at most two
+ * bytes for each that it has in UTF-8.
+ */
+static struct
+{
+	bool		semaphore;
+	char		path[2 * ZK_NODE_PATH_SIZE];
+	ZkLossNote	loss;
+}			doom;
+
+/* Has the transaction written, or done anything else that may rest on a lock? */
+bool
+zklock_verdict_worked(void)
+{
+	return conduct == CONDUCT_WORK || conduct == CONDUCT_DOOMED ||
+		TransactionIdIsValid(GetTopTransactionIdIfAny());
+}
+
+/*
+ * Has it only done what is never refused?  If it has written, it has not, whether we
+ * have seen that or not: workers of replication write without a statement.
+ */
+bool
+zklock_verdict_harmless(void)
+{
+	return conduct == CONDUCT_HARMLESS &&
+		!TransactionIdIsValid(GetTopTransactionIdIfAny());
+}
+
+/* Is it doomed? */
+bool
+zklock_verdict_doomed(void)
+{
+	return conduct == CONDUCT_DOOMED;
+}
+
+/* Was it for a command that has taken effect by itself? */
+bool
+zklock_verdict_effective(void)
+{
+	return conduct == CONDUCT_EFFECTIVE;
+}
+
+/* The transaction does something that may rest on its locks. */
+void
+zklock_verdict_work(void)
+{
+	if (conduct == CONDUCT_UNKNOWN || conduct == CONDUCT_HARMLESS)
+		conduct = CONDUCT_WORK;
+}
+
+/* Is what a statement that begins now does of any concern? */
+bool
+zklock_verdict_open(void)
+{
+	return statement <= ZK_DEED_FRAME;
+}
+
+/* Does a statement run? */
+bool
+zklock_verdict_in_statement(void)
+{
+	return statement != ZK_DEED_NONE;
+}
+
+/*
+ * A statement begins.  Within another one, that one's deed counts.
+ */
+void
+zklock_verdict_begin(ZkDeed deed)
+{
+	if (!zklock_verdict_open())
+		return;
+	statement = deed;
+	zklock_shielded = deed <= ZK_DEED_HARMLESS;
+	if (deed == ZK_DEED_FRAME)
+		return;
+	if (conduct == CONDUCT_EFFECTIVE)
+		conduct = CONDUCT_WORK;
+	if (deed >= ZK_DEED_WORK || TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		zklock_verdict_work();
+	else if (deed == ZK_DEED_HARMLESS && conduct == CONDUCT_UNKNOWN)
+		conduct = CONDUCT_HARMLESS;
+}
+
+/*
+ * A function is called without a statement around it, which is no concern within one.
+ * As its end is not seen, a call that acquires is work from its beginning on.
+ */
+void
+zklock_verdict_call(ZkDeed deed)
+{
+	if (statement != ZK_DEED_NONE)
+		return;
+	zklock_verdict_begin(deed);
+	(void) zklock_verdict_end();
+}
+
+/*
+ * The command that begins takes effect by itself: from here on it is not refused,
+ * nor cancelled if it does that at once.
+ */
+void
+zklock_verdict_take_effect(ZkDeed deed)
+{
+	conduct = CONDUCT_EFFECTIVE;
+	zklock_shielded = deed == ZK_DEED_AT_ONCE;
+}
+
+/*
+ * The outermost statement has ended.  Returns what it did.
+ */
+ZkDeed
+zklock_verdict_end(void)
+{
+	ZkDeed		deed = statement;
+
+	if (deed == ZK_DEED_LOCKING)
+		zklock_verdict_work();
+	statement = ZK_DEED_NONE;
+	zklock_shielded = false;
+	return deed;
+}
+
+/*
+ * A lock that was lost goes from the transaction's hands.  If the transaction may
+ * have relied on it, the transaction is doomed.
+ */
+void
+zklock_verdict_doom(const ZkLock *lock, const ZkLossNote *loss)
+{
+	if (conduct == CONDUCT_DOOMED || conduct == CONDUCT_EFFECTIVE ||
+		!zklock_verdict_worked())
+		return;
+	conduct = CONDUCT_DOOMED;
+	doom.semaphore = lock->permits > 0;
+	strlcpy(doom.path, lock->path, sizeof(doom.path));
+	doom.loss = *loss;
+}
+
+/*
+ * The transaction is over.  What runs on is a command that commits in between, or
+ * a procedure of which anything can be expected.
+ */
+void
+zklock_verdict_reset(void)
+{
+	if (conduct == CONDUCT_EFFECTIVE && statement != ZK_DEED_NONE)
+		return;
+	conduct = statement >= ZK_DEED_WORK ? CONDUCT_WORK : CONDUCT_UNKNOWN;
+}
+
+/*
+ * How a lock was lost: as far as the current user may see, or all of it.  Palloc'd.
+ */
+static char *
+describe_loss(const ZkLossNote *loss, bool all)
+{
+	const char *why = loss->breaker[0] == '\0' ? loss->why :
+		zklock_broken_sentence(loss->breaker, all);
+
+	if (loss->name[0] == '\0')
+		return psprintf("%s It was lost at %s.", why,
+						timestamptz_to_str(loss->at));
+	return psprintf("%s It was contender \"%s\" with token %lld, lost at %s.",
+					why, loss->name, (long long) loss->token,
+					timestamptz_to_str(loss->at));
+}
+
+/*
+ * For ereport: the DETAIL about the loss of a lock.
+ */
+int
+zklock_errdetail_loss(const ZkLossNote *loss)
+{
+	errdetail("%s", describe_loss(loss, false));
+	return errdetail_log("%s", describe_loss(loss, true));
+}
+
+/*
+ * Report what doomed the transaction.  Throws ZKL01.
+ */
+void
+zklock_report_doom(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_ZK_LOCK_LOST),
+			 doom.semaphore ?
+			 errmsg("semaphore \"%s\" was lost in this transaction", doom.path) :
+			 errmsg("lock \"%s\" was lost in this transaction", doom.path),
+			 zklock_errdetail_loss(&doom.loss),
+			 errhint("Roll back the transaction.")));
+}

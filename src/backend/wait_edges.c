@@ -1,0 +1,482 @@
+/*-------------------------------------------------------------------------
+ *
+ * wait_edges.c
+ *	  Who waits for whom, as far as it can be seen from here.
+ *
+ * Two sources are put together into one graph.  What is published in ZooKeeper,
+ * with the queues it is about, says which ZooKeeper session waits for which (as
+ * read by the lock client, read_waits.c).  PostgreSQL's lock manager says the same
+ * about the processes of this instance.  What is known of a contender tells which
+ * ZooKeeper session is which process.
+ *
+ * Only what can be reached from this backend is looked at.
+ *
+ * IDENTIFICATION
+ *	  src/backend/wait_edges.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "storage/lwlock.h"
+#include "storage/procarray.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+
+#include "queue.h"
+#include "wait_edges.h"
+#include "waitgraph.h"
+
+/* More than this is not looked at. */
+#define MAX_EDGES	20000
+
+/* One who waits, or is waited for. */
+typedef struct Vertex
+{
+	ZkWaiter	waiter;
+	int			wait;			/* what it publishes: member of the listing; or -1 */
+} Vertex;
+
+/* What an edge is known by. */
+typedef struct Fact
+{
+	int			contender;		/* members of the listing */
+	int			ahead;
+	int			queue;			/* first member of their queue */
+	LOCKTAG		tag;			/* of a local edge */
+	LOCKMODE	lock_mode;
+	TimestampTz since;
+} Fact;
+
+/* The graph as it grows. */
+typedef struct Graph
+{
+	const ZkQueueListing *listing;
+	ZkQueueEntry *entries;		/* by member: the contender's name */
+	int		   *owners;			/* by member: the wait that it belongs to; or -1 */
+	int			vertex_count;
+	int			vertex_room;
+	Vertex	   *vertices;
+	int			edge_count;
+	int			edge_room;
+	ZkWaitEdge *edges;			/* sorted by "from" */
+	Fact	   *facts;			/* of each edge */
+} Graph;
+
+/*
+ * Does a process of this instance seem to wait in PostgreSQL for this backend?
+ * That is, does somebody wait for a lock that we hold.
+ */
+bool
+zklock_waited_for_locally(void)
+{
+	bool		found = false;
+
+	for (int i = 0; i < NUM_LOCK_PARTITIONS && !found; i++)
+	{
+		LWLock	   *partition = LockHashPartitionLockByIndex(i);
+
+		LWLockAcquire(partition, LW_SHARED);
+		for (PROCLOCK *lock = proc_first_lock(MyProc, i);
+			 lock != NULL && !found; lock = proc_next_lock(MyProc, i, lock))
+			found = lock->holdMask != 0 && lock->tag.myLock->nRequested >
+				lock->tag.myLock->nGranted;
+		LWLockRelease(partition);
+	}
+	return found;
+}
+
+/*
+ * The process of this instance that some data is of; 0 if it is of another one.
+ */
+static int
+local_pid(const char *data, int length)
+{
+	const char *instance = zklock_instance();
+	Datum		values[ZK_OWNER_FIELDS];
+	bool		nulls[ZK_OWNER_FIELDS];
+
+	if (data == NULL ||
+		memmem(data, length, instance, strlen(instance)) == NULL)
+		return 0;
+	zklock_owner_fields(data, length, values, nulls);
+	if (nulls[ZK_OWNER_PID] || nulls[ZK_OWNER_INSTANCE] ||
+		strcmp(TextDatumGetCString(values[ZK_OWNER_INSTANCE]), instance) != 0)
+		return 0;
+	return DatumGetInt32(values[ZK_OWNER_PID]);
+}
+
+/* Add a vertex; returns its number. */
+static int
+add_vertex(Graph *graph, const ZkWaiter *waiter, int wait)
+{
+	if (graph->vertex_count == graph->vertex_room)
+	{
+		graph->vertex_room *= 2;
+		graph->vertices = repalloc(graph->vertices,
+								   graph->vertex_room * sizeof(Vertex));
+	}
+	graph->vertices[graph->vertex_count].waiter = *waiter;
+	graph->vertices[graph->vertex_count].wait = wait;
+	return graph->vertex_count++;
+}
+
+/* The vertex of a published wait. */
+static int
+vertex_of_wait(Graph *graph, int wait)
+{
+	const ZkQueueMember *member = &graph->listing->members[wait];
+	ZkWaiter	waiter = {0};
+
+	for (int i = 0; i < graph->vertex_count; i++)
+		if (graph->vertices[i].wait == wait)
+			return i;
+	waiter.session_id = member->session_id;
+	waiter.mzxid = member->mzxid;
+	waiter.owner = member->data;
+	waiter.owner_length = zk_wait_owner_length(member->data, member->data_len);
+	waiter.pid = local_pid(waiter.owner, waiter.owner_length);
+	return add_vertex(graph, &waiter, wait);
+}
+
+/*
+ * The vertex of a process of this instance, with what it says about itself, if
+ * that is known.  If it has published a wait, it is who has.
+ */
+static int
+vertex_of_process(Graph *graph, int pid, const ZkQueueMember *contender)
+{
+	ZkWaiter	waiter = {.pid = pid};
+
+	for (int i = 0; i < graph->vertex_count; i++)
+		if (graph->vertices[i].waiter.pid == pid)
+			return i;
+	for (int i = 0; i < graph->listing->waits; i++)
+	{
+		const ZkQueueMember *member = &graph->listing->members[i];
+
+		if (local_pid(member->data,
+					  zk_wait_owner_length(member->data, member->data_len)) == pid)
+			return vertex_of_wait(graph, i);
+	}
+	if (contender != NULL)
+	{
+		waiter.session_id = contender->session_id;
+		waiter.owner = contender->data;
+		waiter.owner_length = contender->data_len;
+	}
+	return add_vertex(graph, &waiter, -1);
+}
+
+/*
+ * The vertex of the owner of a contender; -1 if nothing is known of what it waits
+ * for.
+ */
+static int
+vertex_of_contender(Graph *graph, int which)
+{
+	const ZkQueueMember *contender = &graph->listing->members[which];
+	int			pid;
+
+	if (graph->owners[which] >= 0)
+		return vertex_of_wait(graph, graph->owners[which]);
+	if (contender->session_id == 0)
+		return -1;
+	for (int i = 0; i < graph->listing->waits; i++)
+		if (graph->listing->members[i].session_id == contender->session_id)
+			return vertex_of_wait(graph, i);
+	pid = local_pid(contender->data, contender->data_len);
+	return pid == 0 ? -1 : vertex_of_process(graph, pid, contender);
+}
+
+/* Add an edge, if there are not too many. */
+static void
+add_edge(Graph *graph, int from, int to, bool local, const Fact *fact)
+{
+	ZkWaitEdge *edge;
+
+	if (graph->edge_count == MAX_EDGES)
+		return;
+	if (graph->edge_count == graph->edge_room)
+	{
+		graph->edge_room *= 2;
+		graph->edges = repalloc(graph->edges,
+								graph->edge_room * sizeof(ZkWaitEdge));
+		graph->facts = repalloc(graph->facts, graph->edge_room * sizeof(Fact));
+	}
+	graph->facts[graph->edge_count] = *fact;
+	edge = &graph->edges[graph->edge_count++];
+	edge->from = from;
+	edge->to = to;
+	edge->local = local;
+}
+
+/*
+ * Find a contender that a wait names.  Returns its member, and in *queue the first
+ * of its queue; -1 if it is not there (any more).
+ */
+static int
+find_contender(const Graph *graph, const ZkWaitedFor *lock, int *queue)
+{
+	const ZkQueueListing *listing = graph->listing;
+	bool		right = false;
+
+	for (int i = listing->waits; i < listing->count; i++)
+	{
+		const ZkQueueMember *member = &listing->members[i];
+
+		if (member->node != NULL)
+		{
+			if (right)
+				break;
+			right = strlen(member->node) == (size_t) lock->node_len &&
+				memcmp(member->node, lock->node, lock->node_len) == 0;
+			*queue = i;
+		}
+		if (right && strlen(member->name) == (size_t) lock->name_len &&
+			memcmp(member->name, lock->name, lock->name_len) == 0)
+			return i;
+	}
+	return -1;
+}
+
+/*
+ * Add what a published wait waits for: everybody who is ahead of it and matters.
+ */
+static void
+add_published(Graph *graph, int vertex)
+{
+	const ZkQueueMember *wait =
+		&graph->listing->members[graph->vertices[vertex].wait];
+	ZkWaitedFor lock;
+	int			at = 0;
+
+	while (zk_wait_next(wait->data, wait->data_len, &at, &lock))
+	{
+		Fact		fact = {0};
+		int			blockers = 0;
+
+		fact.contender = find_contender(graph, &lock, &fact.queue);
+		if (fact.contender >= 0)
+			blockers = zk_queue_blockers(&graph->entries[fact.queue],
+										 fact.contender - fact.queue);
+		for (int i = 0; i < blockers; i++)
+		{
+			int			to;
+
+			fact.ahead = fact.queue + i;
+			to = vertex_of_contender(graph, fact.ahead);
+			if (to >= 0 && to != vertex)
+				add_edge(graph, vertex, to, false, &fact);
+		}
+	}
+}
+
+/*
+ * What a process waits for in PostgreSQL, and since when.  False if it does not,
+ * or not for certain yet.
+ */
+static bool
+find_local_wait(int pid, Fact *fact)
+{
+	PGPROC	   *proc = BackendPidGetProc(pid);
+	BlockedProcsData *blocked;
+
+	if (proc == NULL)
+		return false;
+	fact->since = pg_atomic_read_u64(&proc->waitStart);
+	if (fact->since == 0)
+		return false;
+	blocked = GetBlockerStatusData(pid);
+	for (int i = 0; i < blocked->nlocks; i++)
+	{
+		const LockInstanceData *lock = &blocked->locks[i];
+
+		if (lock->pid != pid || lock->waitLockMode == NoLock)
+			continue;
+		fact->tag = lock->locktag;
+		fact->lock_mode = lock->waitLockMode;
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Add what a process waits for in PostgreSQL.
+ */
+static void
+add_local(Graph *graph, int vertex)
+{
+	int			pid = graph->vertices[vertex].waiter.pid;
+	Fact		fact = {0};
+	ArrayType  *blockers;
+	int32	   *pids;
+	int			count;
+
+	if (!find_local_wait(pid, &fact))
+		return;
+	blockers = DatumGetArrayTypeP(DirectFunctionCall1(pg_blocking_pids,
+													  Int32GetDatum(pid)));
+	count = ArrayGetNItems(ARR_NDIM(blockers), ARR_DIMS(blockers));
+	pids = (int32 *) ARR_DATA_PTR(blockers);
+	for (int i = 0; i < count; i++)
+		if (pids[i] != 0)		/* a prepared transaction */
+			add_edge(graph, vertex, vertex_of_process(graph, pids[i], NULL),
+					 true, &fact);
+}
+
+/*
+ * Take the listing into an empty graph.
+ */
+static void
+init_graph(Graph *graph, const ZkQueueListing *listing)
+{
+	memset(graph, 0, sizeof(*graph));
+	graph->listing = listing;
+	graph->entries = palloc0((listing->count + 1) * sizeof(ZkQueueEntry));
+	graph->owners = palloc((listing->count + 1) * sizeof(int));
+	graph->vertex_room = graph->edge_room = 64;
+	graph->vertices = palloc(graph->vertex_room * sizeof(Vertex));
+	graph->edges = palloc(graph->edge_room * sizeof(ZkWaitEdge));
+	graph->facts = palloc(graph->edge_room * sizeof(Fact));
+	for (int i = 0; i < listing->count; i++)
+	{
+		graph->owners[i] = -1;
+		if (i >= listing->waits)
+			(void) zk_queue_parse(listing->members[i].name, &graph->entries[i]);
+	}
+	for (int i = 0; i < listing->waits; i++)
+	{
+		const ZkQueueMember *wait = &listing->members[i];
+		ZkWaitedFor lock;
+		int			at = 0;
+		int			queue;
+
+		while (zk_wait_next(wait->data, wait->data_len, &at, &lock))
+		{
+			int			contender = find_contender(graph, &lock, &queue);
+
+			if (contender >= 0)
+				graph->owners[contender] = i;
+		}
+	}
+}
+
+/* A copy of a waiter that does not need the listing any more. */
+static ZkWaiter
+copy_waiter(const ZkWaiter *waiter)
+{
+	ZkWaiter	copy = *waiter;
+
+	if (waiter->owner != NULL)
+		copy.owner = pnstrdup(waiter->owner, waiter->owner_length);
+	return copy;
+}
+
+/* Write down a cycle, from its edges. */
+static ZkWaitCycle *
+make_cycle(const Graph *graph, const int *edges, int count)
+{
+	ZkWaitCycle *cycle = palloc(sizeof(ZkWaitCycle));
+	const ZkQueueMember *members = graph->listing->members;
+
+	cycle->count = count;
+	cycle->steps = palloc0(count * sizeof(ZkWaitStep));
+	for (int i = 0; i < count; i++)
+	{
+		const ZkWaitEdge *edge = &graph->edges[edges[i]];
+		const Fact *fact = &graph->facts[edges[i]];
+		ZkWaitStep *step = &cycle->steps[i];
+
+		step->waiter = copy_waiter(&graph->vertices[edge->from].waiter);
+		step->blocker = copy_waiter(&graph->vertices[edge->to].waiter);
+		step->local = edge->local;
+		step->tag = fact->tag;
+		step->lock_mode = fact->lock_mode;
+		step->since = fact->since;
+		if (edge->local)
+			continue;
+		step->node = pstrdup(members[fact->queue].node);
+		step->contender = pstrdup(members[fact->contender].name);
+		step->ahead = pstrdup(members[fact->ahead].name);
+		step->mode = members[fact->contender].mode;
+		step->held = members[fact->ahead].session_id != 0;
+	}
+	return cycle;
+}
+
+/*
+ * Look for a cycle whose victim is this backend (zk_cycle_find), which has that
+ * ZooKeeper session and has published its wait at that zxid.  The cycle is
+ * palloc'd, and needs the listing no more.  NULL if there is none; or if what
+ * this backend has published is not in the listing.  Throws 53200.
+ */
+ZkWaitCycle *
+zklock_find_cycle(const ZkQueueListing *listing, int64 session_id, int64 zxid)
+{
+	Graph		graph;
+	int64	   *published;
+	int		   *edges;
+	int			count;
+	int			self = -1;
+
+	for (int i = 0; i < listing->waits; i++)
+		if (listing->members[i].session_id == session_id &&
+			listing->members[i].mzxid == zxid)
+			self = i;
+	if (self < 0)
+		return NULL;
+	init_graph(&graph, listing);
+	self = vertex_of_wait(&graph, self);
+	for (int i = 0; i < graph.vertex_count; i++)
+	{
+		if (graph.vertices[i].wait >= 0)
+			add_published(&graph, i);
+		else
+			add_local(&graph, i);
+	}
+	published = palloc(graph.vertex_count * sizeof(int64));
+	edges = palloc(graph.vertex_count * sizeof(int));
+	for (int i = 0; i < graph.vertex_count; i++)
+		published[i] = graph.vertices[i].waiter.mzxid;
+	count = zk_cycle_find(graph.edges, graph.edge_count, published,
+						  graph.vertex_count, self, edges);
+	if (count < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+	return count > 0 ? make_cycle(&graph, edges, count) : NULL;
+}
+
+/* Is it the same waiter, who has been waiting without a break? */
+static bool
+same_waiter(const ZkWaiter *a, const ZkWaiter *b)
+{
+	return a->session_id == b->session_id && a->mzxid == b->mzxid &&
+		a->pid == b->pid;
+}
+
+/*
+ * Do two readings show the same cycle, with no fact of it any other?
+ */
+bool
+zklock_same_cycle(const ZkWaitCycle *a, const ZkWaitCycle *b)
+{
+	if (a->count != b->count)
+		return false;
+	for (int i = 0; i < a->count; i++)
+	{
+		const ZkWaitStep *x = &a->steps[i];
+		const ZkWaitStep *y = &b->steps[i];
+
+		if (x->local != y->local || !same_waiter(&x->waiter, &y->waiter) ||
+			!same_waiter(&x->blocker, &y->blocker))
+			return false;
+		if (x->local ? x->since != y->since || x->lock_mode != y->lock_mode ||
+			memcmp(&x->tag, &y->tag, sizeof(LOCKTAG)) != 0 :
+			strcmp(x->node, y->node) != 0 ||
+			strcmp(x->contender, y->contender) != 0 ||
+			strcmp(x->ahead, y->ahead) != 0)
+			return false;
+	}
+	return true;
+}

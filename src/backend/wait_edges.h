@@ -1,0 +1,59 @@
+/*-------------------------------------------------------------------------
+ *
+ * wait_edges.h
+ *	  Who waits for whom, as far as it can be seen from here.
+ *
+ * IDENTIFICATION
+ *	  src/backend/wait_edges.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_WAIT_EDGES_H
+#define ZKLOCK_WAIT_EDGES_H
+
+#include "zklock.h"
+
+/* Somebody in a cycle: a backend with a ZooKeeper session, or one without. */
+typedef struct ZkWaiter
+{
+	int64		session_id;		/* 0 if only the process is known */
+	int64		mzxid;			/* since when its wait is published; 0 if not */
+	int			pid;			/* of a process of this instance, else 0 */
+	char	   *owner;			/* what it says about itself; NULL if nothing */
+	int			owner_length;
+} ZkWaiter;
+
+/*
+ * One waits for the next: a fact that can be read a second time.
+ */
+typedef struct ZkWaitStep
+{
+	ZkWaiter	waiter;
+	ZkWaiter	blocker;
+	bool		local;			/* within PostgreSQL */
+
+	/* if not local */
+	char	   *node;
+	char	   *contender;
+	char	   *ahead;			/* the contender that it waits for */
+	ZkMode		mode;
+	bool		held;			/* that one holds the lock */
+
+	/* if local */
+	LOCKTAG		tag;
+	LOCKMODE	lock_mode;
+	TimestampTz since;
+} ZkWaitStep;
+
+typedef struct ZkWaitCycle
+{
+	int			count;
+	ZkWaitStep *steps;			/* from this backend back to it */
+} ZkWaitCycle;
+
+extern bool zklock_waited_for_locally(void);
+extern ZkWaitCycle *zklock_find_cycle(const ZkQueueListing *listing,
+									  int64 session_id, int64 zxid);
+extern bool zklock_same_cycle(const ZkWaitCycle *a, const ZkWaitCycle *b);
+
+#endif							/* ZKLOCK_WAIT_EDGES_H */

@@ -1,0 +1,308 @@
+/*-------------------------------------------------------------------------
+ *
+ * wait_report.c
+ *	  While a lock call waits for others: what it says about that, in messages, in
+ *	  the log, and to the rest of the cluster, and what it does after
+ *	  deadlock_timeout.
+ *
+ * IDENTIFICATION
+ *	  src/backend/wait_report.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lib/stringinfo.h"
+#include "storage/proc.h"
+
+#include "acquire.h"
+
+/* What a call waits for, for messages. */
+const char *
+zklock_wait_purpose(const LockCall *call)
+{
+	static const char *const purposes[ZK_MODE_COUNT] = {
+		[ZK_EXCLUSIVE] = "while waiting for exclusive lock",
+		[ZK_SHARED] = "while waiting for shared lock",
+		[ZK_PERMIT] = "while waiting for a permit of semaphore"
+	};
+
+	if (call->replaying != NULL)
+		return "while waiting for replay of what was committed under lock";
+	return purposes[call->mode];
+}
+
+/* The same in the log. */
+static const char *
+wanted(const LockCall *call)
+{
+	static const char *const names[ZK_MODE_COUNT] = {
+		[ZK_EXCLUSIVE] = "exclusive lock",
+		[ZK_SHARED] = "shared lock",
+		[ZK_PERMIT] = "a permit of semaphore"
+	};
+
+	return names[call->mode];
+}
+
+/* What a call has failed to do, for messages. */
+const char *
+zklock_wait_failure(const LockCall *call)
+{
+	return call->mode == ZK_PERMIT ?
+		"could not acquire semaphore" : "could not acquire lock";
+}
+
+/* How many must go first, by what is newer of what is known. */
+static int
+ahead_of(const LockWait *wait)
+{
+	return strcmp(wait->holder.blocker, wait->status.blocker) == 0 ?
+		wait->holder.ahead : wait->status.ahead;
+}
+
+/*
+ * Whom a wait for others is for: as far as the current user may see, or all of it, for
+ * the server log.  Palloc'd.
+ */
+static char *
+describe_others(const LockCall *call, const LockWait *wait, bool all)
+{
+	const ZkContenderStatus *status = &wait->status;
+	const ZkHolder *holder = &wait->holder;
+	int			ahead = ahead_of(wait);
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	if (call->mode == ZK_PERMIT)
+		appendStringInfo(&buf,
+						 "All permits are in use, of which there are %d. The nearest contender ahead is that of %s.",
+						 call->permits,
+						 zklock_owner_describe(status->blocker_owner,
+											   status->blocker_session, all));
+	else if (ahead > 1 && holder->owner[0] != '\0')
+		appendStringInfo(&buf, "The lock is held by %s.",
+						 zklock_owner_describe(holder->owner, holder->session, all));
+	else
+		appendStringInfo(&buf, ahead > 1 ? "The nearest contender ahead is that of %s." :
+						 "The lock is held by %s.",
+						 zklock_owner_describe(status->blocker_owner,
+											   status->blocker_session, all));
+	appendStringInfo(&buf, " %d must go first. Position in queue: %d.", ahead,
+					 holder->position > 0 ? holder->position : status->position);
+	if (all)
+		appendStringInfo(&buf, " Contender \"%s\" waits for contender \"%s\".",
+						 status->name, status->blocker);
+	return buf.data;
+}
+
+/*
+ * Whom a wait is for, likewise, or why that is not known, as sentences; palloc'd.
+ */
+static char *
+describe_wait(const LockCall *call, const LockWait *wait, bool all)
+{
+	if (call->replaying != NULL)
+		return zklock_handover_describe(&wait->wanted, &wait->have);
+	if (call->link.down_since != 0)
+		return psprintf("There is no connection to ZooKeeper. %s",
+						call->link.status.detail);
+	if (wait->status.delayed)
+		return pstrdup("The last holder did not release the lock cleanly; waiting for zklock.lock_delay.");
+	if (wait->status.state == ZK_WATCHING)
+		return describe_others(call, wait, all);
+	return pstrdup("ZooKeeper has not answered yet.");
+}
+
+/*
+ * As log_lock_waits asks for: log that a wait has been, or was, a long one.
+ */
+void
+zklock_wait_log(const LockCall *call, const LockWait *wait, const char *stage,
+				bool with_detail)
+{
+	ZkTime		waited = zk_now() - wait->behind_since;
+	char	   *detail = with_detail ? describe_wait(call, wait, true) : NULL;
+
+	ereport(LOG,
+			(errmsg("process %d %s %s \"%s\" after %ld.%03d ms",
+					MyProcPid, stage, wanted(call), wait->lock->path,
+					(long) (waited / 1000), (int) (waited % 1000)),
+			 detail != NULL ? errdetail_log("%s", detail) : 0));
+}
+
+/*
+ * lock_timeout has passed.  Throws 55P03.
+ */
+void
+zklock_wait_timed_out(const LockCall *call, const LockWait *wait)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 errmsg("canceling statement due to lock timeout"),
+			 errdetail("%s", describe_wait(call, wait, false)),
+			 errdetail_log("%s", describe_wait(call, wait, true)),
+			 errcontext("%s \"%s\"", zklock_wait_purpose(call), wait->lock->path)));
+}
+
+/*
+ * A contender of the call was broken.  Throws 57000.
+ */
+void
+zklock_wait_broken(const LockCall *call, const LockWait *wait)
+{
+	const char *by = wait->status.blocker_owner;
+
+	ereport(ERROR,
+			(errcode(ERRCODE_OPERATOR_INTERVENTION),
+			 errmsg("%s \"%s\": its contender was broken",
+					zklock_wait_failure(call), wait->lock->path),
+			 by[0] == '\0' ? errdetail("%s", wait->status.detail) :
+			 errdetail("%s", zklock_broken_sentence(by, false)),
+			 by[0] == '\0' ? 0 :
+			 errdetail_log("%s", zklock_broken_sentence(by, true))));
+}
+
+/*
+ * Two that hold a lock shared both want it exclusive, and the other one came
+ * first (S25).  Throws 40P01.
+ */
+pg_noreturn static void
+report_deadlock(const LockCall *call, const LockWait *wait)
+{
+	if (log_lock_waits)
+		zklock_wait_log(call, wait, "detected deadlock while waiting for", true);
+	ereport(ERROR,
+			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
+			 errmsg("deadlock detected"),
+			 errdetail("Process %d holds lock \"%s\" shared and waits for contender \"%s\" to have it exclusive, which waits for the shared lock to go.",
+					   MyProcPid, wait->lock->path, wait->status.blocker),
+			 errhint("Release the shared lock, or acquire the lock exclusive from the start.")));
+}
+
+/*
+ * Is the lock that is waited for somebody else's, by what was looked at last?  So it
+ * is while the lock delay runs, though nobody has it then.  It is not while a permit
+ * that this backend has given back is on its way out.
+ */
+bool
+zklock_wait_behind(const LockWait *wait)
+{
+	return (wait->status.state == ZK_WATCHING && !wait->status.own_ahead) ||
+		wait->status.delayed;
+}
+
+/*
+ * Let others see what the call waits for, at the moment: nobody, while a lock delay
+ * runs.
+ */
+void
+zklock_wait_show(const LockCall *call, const LockWait *wait)
+{
+	const ZkContenderStatus *status = &wait->status;
+	ZkWait		seen;
+
+	zklock_stats_behind();
+	if (wait->status.delayed)
+		zklock_waiting_end();
+	if (wait->status.delayed || zklock_waiting_places() == 0)
+		return;
+	zklock_waiting_session(call->link.status.session_id);
+	memset(&seen, 0, sizeof(seen));
+	strlcpy(seen.path, wait->lock->node + strlen(zklock_root),
+			sizeof(seen.path));
+	seen.mode = call->mode;
+	seen.position = wait->holder.position;
+	seen.ahead = wait->holder.ahead;
+	strlcpy(seen.contender, status->name, sizeof(seen.contender));
+	strlcpy(seen.blocker, status->blocker, sizeof(seen.blocker));
+	seen.blocker_session = status->blocker_session;
+	strlcpy(seen.blocker_owner, status->blocker_owner,
+			sizeof(seen.blocker_owner));
+	strlcpy(seen.holder, wait->holder.name, sizeof(seen.holder));
+	seen.holder_session = wait->holder.session;
+	seen.seen_at = wait->holder.seen_at;
+	strlcpy(seen.holder_owner, wait->holder.owner, sizeof(seen.holder_owner));
+	zklock_waiting_show(&seen);
+}
+
+/*
+ * A wait has become a long one.  Is it known who holds the lock, if somebody wants
+ * to know?  *next is moved up to when to ask again.
+ */
+static bool
+holder_known(LockWait *wait, ZkTime *next)
+{
+	if (zklock_waiting_places() == 0 && (wait->logged || !log_lock_waits))
+		return true;
+	return zklock_holder_learn(&wait->holder, wait->lock, &wait->status,
+							   wait->behind_since, next);
+}
+
+/*
+ * Contenders have stood behind others for deadlock_timeout: look for a deadlock, as
+ * far as that can be done now.  Not for a permit, which any of several may give
+ * back, so that no cycle proves that none will.  Returns and throws as zklock_wait_long().
+ */
+static ZkTime
+check_deadlock(LockCall *call, ZkTime now)
+{
+	for (int i = 0; i < call->wait_count; i++)
+	{
+		call->awaited[i].node = call->waits[i].lock->node;
+		call->awaited[i].name = call->waits[i].status.name;
+	}
+	return zklock_deadlock_check(&call->check, call->awaited, call->wait_count,
+								 now);
+}
+
+/*
+ * Contenders stand behind others: do what is due after deadlock_timeout.
+ * Returns when to look again, at the latest.  Throws 40P01.
+ */
+ZkTime
+zklock_wait_long(LockCall *call, ZkTime now)
+{
+	ZkTime		next = ZKLOCK_FOREVER;
+	bool		overdue = false;
+
+	for (int i = 0; i < call->wait_count; i++)
+	{
+		LockWait   *wait = &call->waits[i];
+		ZkTime		due;
+
+		if (wait->status.state != ZK_WATCHING)
+		{
+			zklock_holder_forget(&wait->holder);
+			continue;
+		}
+		zklock_holder_refresh(&wait->holder, &wait->status);
+		if (wait->behind_since == 0)
+			wait->behind_since = now;
+		due = wait->behind_since + ZK_MS(DeadlockTimeout);
+		if (now < due)
+		{
+			next = Min(next, due);
+			continue;
+		}
+		if (wait->status.deadlock)
+			report_deadlock(call, wait);
+		overdue = true;
+		if (!holder_known(wait, &next))
+			continue;
+		if (log_lock_waits && !wait->logged)
+			zklock_wait_log(call, wait, "still waiting for", true);
+		wait->logged = true;
+	}
+	if (overdue && call->mode != ZK_PERMIT)
+		next = Min(next, check_deadlock(call, now));
+	return next;
+}
+
+/* Nobody else is waited for any more, nor asked about.  Cannot fail. */
+void
+zklock_wait_end(void)
+{
+	zklock_holder_forget(NULL);
+	zklock_waiting_end();
+}

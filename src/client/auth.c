@@ -1,0 +1,378 @@
+/*-------------------------------------------------------------------------
+ *
+ * auth.c
+ *	  Who the client is to the ensemble: its credential, and the ACLs of what
+ *	  it creates.
+ *
+ * The credential is "user:password" of ZooKeeper's scheme "digest".  The
+ * library is given it once for each handle, before anything else is sent
+ * through that, and sends it again by itself on every new connection.  The
+ * client keeps it for the next handle and wipes it at its end.  It never gets
+ * into a message or a log line, the user's name included.
+ *
+ * A server that is shown a wrong password says nothing: whoever shows it is
+ * just somebody else, who finds himself refused later.  To tell that case from
+ * a missing permission there is the user node, <root>/.zklock/users/<user>.
+ * Everybody may read it, so its ACL, in which ZooKeeper shows the hash of a
+ * password only to those it is the hash of (and to administrators).  It is
+ * made along with the first lock node that a client makes in creator mode; see
+ * refusal.c for its use.
+ *
+ * IDENTIFICATION
+ *	  src/client/auth.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "client.h"
+
+/* Longest credential and user's name, in bytes. */
+#define MAX_CREDENTIAL	1024
+#define MAX_USER		128
+
+/* Length of a SHA-1 hash in base64, with the one sign of padding. */
+#define HASH_LENGTH		28
+
+#define RESERVED_NODE	"/.zklock"
+#define USERS_NODE		RESERVED_NODE "/users"
+
+static bool
+is_control(char c)
+{
+	return (unsigned char) c < 0x20 || c == 0x7F;
+}
+
+const char *
+zk_credential_check(const char *credential, size_t len)
+{
+	const char *colon = memchr(credential, ':', len);
+
+	for (size_t i = 0; i < len; i++)
+		if (is_control(credential[i]))
+			return "It contains a control character.";
+	if (len > MAX_CREDENTIAL)
+		return "It is longer than 1024 bytes.";
+	if (colon == NULL)
+		return "It has no colon between user and password.";
+	if (colon == credential)
+		return "It has no user.";
+	if (colon - credential > MAX_USER)
+		return "It has a user longer than 128 bytes.";
+	if (colon == credential + len - 1)
+		return "It has no password.";
+	return NULL;
+}
+
+/* Cut blanks off both ends of a piece of text, in place. */
+static char *
+trim(char *text)
+{
+	char	   *end;
+
+	while (isspace((unsigned char) *text))
+		text++;
+	end = text + strlen(text);
+	while (end > text && isspace((unsigned char) end[-1]))
+		end--;
+	*end = '\0';
+	return text;
+}
+
+/* Is this "user:hash", as in ZooKeeper's ACLs? */
+static bool
+is_digest(const char *id)
+{
+	static const char base64[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	const char *hash = strchr(id, ':');
+
+	return hash != NULL && hash != id && strlen(++hash) == HASH_LENGTH &&
+		strspn(hash, base64) == HASH_LENGTH - 1 &&
+		hash[HASH_LENGTH - 1] == '=';
+}
+
+/*
+ * Take an administrator's identity, "scheme:id", into an ACL entry that points
+ * into the text, which is cut up.  Returns NULL, or what is wrong with it.
+ */
+static const char *
+parse_admin(char *text, struct ACL *entry)
+{
+	char	   *id = strchr(text, ':');
+
+	if (id == NULL)
+		return "is not of the form scheme:id";
+	*id++ = '\0';
+	for (const char *c = id; *c != '\0'; c++)
+		if (is_control(*c))
+			return "contains a control character";
+	if (strcmp(text, "digest") == 0)
+	{
+		if (!is_digest(id))
+			return "is not of the form digest:user:hash, with the SHA-1 hash of \"user:password\" in base64";
+	}
+	else if (strcmp(text, "ip") != 0 && strcmp(text, "sasl") != 0)
+		return "has a scheme other than digest, ip and sasl";
+	else if (id[0] == '\0')
+		return "has no id";
+	entry->perms = ZOO_PERM_ALL;
+	entry->id.scheme = text;
+	entry->id.id = id;
+	return NULL;
+}
+
+/*
+ * Take the text of zklock.acl, which is cut up, into the identity, whose ACL
+ * points into it.  False with the reason in detail (ZK_DETAIL_SIZE bytes),
+ * which quotes nothing of it.
+ */
+static bool
+parse_acl(char *text, ZkIdentity *identity, char *detail)
+{
+	struct ACL *entries = identity->entries;
+	const char *wrong = NULL;
+	char	   *rest = text;
+	char	   *mode = trim(strsep(&rest, ","));
+	int			count = 1;
+	int			number = 1;
+
+	identity->creator = strcasecmp(mode, "creator") == 0;
+	if (!identity->creator && strcasecmp(mode, "open") != 0)
+		wrong = "is neither \"open\" nor \"creator\"";
+	else if (!identity->creator && rest != NULL)
+		wrong = "is \"open\", which leaves no room for identities";
+	entries[0].perms = ZOO_PERM_ALL;
+	entries[0].id = ZOO_AUTH_IDS;
+	while (wrong == NULL && rest != NULL)
+	{
+		char	   *item = trim(strsep(&rest, ","));
+
+		number++;
+		if (count > ZK_MAX_ADMINS)
+			wrong = "is one identity too many";
+		else
+			wrong = parse_admin(item, &entries[count++]);
+	}
+	if (wrong != NULL)
+	{
+		snprintf(detail, ZK_DETAIL_SIZE, "Item %d of the list %s.",
+				 number, wrong);
+		return false;
+	}
+	entries[count].perms = ZOO_PERM_READ;
+	entries[count].id = ZOO_ANYONE_ID_UNSAFE;
+	identity->acl.count = count;
+	identity->user_acl.count = count + 1;
+	identity->acl.data = identity->user_acl.data = entries;
+	if (!identity->creator)
+		identity->acl = ZOO_OPEN_ACL_UNSAFE;
+	return true;
+}
+
+bool
+zk_acl_check(const char *acl, char *detail)
+{
+	ZkIdentity	identity;
+	char	   *text = strdup(acl);
+	bool		good;
+
+	if (text == NULL)
+	{
+		snprintf(detail, ZK_DETAIL_SIZE, "Out of memory.");
+		return false;
+	}
+	good = parse_acl(text, &identity, detail);
+	free(text);
+	return good;
+}
+
+bool
+zk_acl_wants_creator(const char *acl)
+{
+	return strncasecmp(acl + strspn(acl, " \t\n\v\f\r"), "creator",
+					   strlen("creator")) == 0;
+}
+
+/*
+ * The path of the user node, malloc'd; NULL if there is no memory.  What a
+ * name of a znode cannot contain, or what would be read as something else, is
+ * written in hexadecimal.
+ */
+static char *
+make_user_node(const char *root, const char *user, int len)
+{
+	size_t		size = strlen(root) + sizeof(USERS_NODE) + 1 + 3 * (size_t) len;
+	char	   *path = malloc(size);
+	char	   *to;
+
+	if (path == NULL)
+		return NULL;
+	to = path + sprintf(path, "%s" USERS_NODE "/", root);
+	for (int i = 0; i < len; i++)
+	{
+		unsigned char c = (unsigned char) user[i];
+
+		if ((c < 0x80 && isalnum(c)) || c == '-' || c == '_')
+			*to++ = (char) c;
+		else
+			to += sprintf(to, "%%%02X", c);
+	}
+	*to = '\0';
+	return path;
+}
+
+/*
+ * Take the credential and the ACL of a config that was checked, into zeroed
+ * memory.  False if there is no memory; zk_identity_free() is due either way.
+ * Backend thread.
+ */
+bool
+zk_identity_init(ZkIdentity *identity, const ZkConfig *config)
+{
+	char		detail[ZK_DETAIL_SIZE];
+
+	identity->acl_text = strdup(config->acl != NULL ? config->acl : "open");
+	if (identity->acl_text == NULL ||
+		!parse_acl(identity->acl_text, identity, detail))
+		return false;
+	if (config->credential == NULL)
+		return true;
+	identity->credential = strdup(config->credential);
+	identity->root = strdup(config->root);
+	if (identity->credential == NULL || identity->root == NULL)
+		return false;
+	identity->user_len = (int) strcspn(identity->credential, ":");
+	identity->user_node = make_user_node(identity->root, identity->credential,
+										 identity->user_len);
+	return identity->user_node != NULL;
+}
+
+/*
+ * Free what the identity owns, and wipe the credential.  No other thread has
+ * to do with it any more.
+ */
+void
+zk_identity_free(ZkIdentity *identity)
+{
+	if (identity->credential != NULL)
+		explicit_bzero(identity->credential, strlen(identity->credential));
+	free(identity->credential);
+	free(identity->acl_text);
+	free(identity->root);
+	free(identity->user_node);
+}
+
+/*
+ * The ensemble has answered to the credential, or the connection is lost.  This
+ * comes on any thread and under locks of the library's, so it tells the helper
+ * and no more.  If the answer was no the library says so by a session event.
+ */
+static void
+on_auth(int rc, const void *context)
+{
+	ZkClient   *client = zk_client_owner();
+
+	(void) context;
+	if (rc != ZOK)
+		return;
+	atomic_store(&client->identity.answered, true);
+	zk_door_wake_helper(&client->door);
+}
+
+static void
+on_nothing(int rc, const struct Stat *stat, const void *context)
+{
+	(void) rc;
+	(void) stat;
+	(void) context;
+}
+
+/*
+ * Show the credential to a new handle, if it has not seen it.  The library sends
+ * it when it has a connection.  If it has one already it has to be woken for
+ * that, which only a request does.  False if there is no memory.  engine_lock.
+ */
+bool
+zk_identity_present(ZkClient *client, zhandle_t *zh)
+{
+	ZkIdentity *identity = &client->identity;
+	int			rc;
+
+	if (identity->credential == NULL || identity->presented)
+		return true;
+	rc = zoo_add_auth(zh, "digest", identity->credential,
+					  (int) strlen(identity->credential), on_auth, NULL);
+	identity->presented = rc == ZOK;
+	if (rc == ZOK && zoo_state(zh) == ZOO_CONNECTED_STATE)
+		zoo_aexists(zh, "/", 0, on_nothing, NULL);
+	return rc == ZOK || rc == ZINVALIDSTATE;	/* lost again by now */
+}
+
+/*
+ * May requests be sent through the handle?  Not before the credential is
+ * answered for the first time: a server that does not like it closes the
+ * connection, and were there requests on their way by then, the library would
+ * learn of the end before it has read the reason, and try again.  engine_lock.
+ */
+bool
+zk_identity_settled(const ZkIdentity *identity)
+{
+	return identity->credential == NULL || atomic_load(&identity->answered);
+}
+
+/*
+ * Nobody waits for the user node, and what follows it depends on nothing: it
+ * may be there already, or not be allowed.
+ */
+static void
+on_user_node(int rc, const char *path, const void *context)
+{
+	(void) rc;
+	(void) path;
+	(void) context;
+}
+
+/*
+ * In creator mode, a lock node was made: have the user node made, too, if this
+ * client has not seen to it yet.  Those above it are like all containers.
+ * These three requests, once in a client's life, are not counted among those on
+ * their way.  engine_lock.
+ */
+void
+zk_identity_leave_user(ZkClient *client)
+{
+	ZkIdentity *identity = &client->identity;
+	char		path[ZK_NODE_PATH_SIZE];
+
+	if (!identity->creator || identity->user_node == NULL || identity->user_left)
+		return;
+	identity->user_left = true;
+	snprintf(path, sizeof(path), "%s" RESERVED_NODE, identity->root);
+	zoo_acreate(client->handle, path, "", 0, &identity->acl, ZOO_CONTAINER,
+				on_user_node, NULL);
+	snprintf(path, sizeof(path), "%s" USERS_NODE, identity->root);
+	zoo_acreate(client->handle, path, "", 0, &identity->acl, ZOO_CONTAINER,
+				on_user_node, NULL);
+	zoo_acreate(client->handle, identity->user_node, "", 0,
+				&identity->user_acl, ZOO_PERSISTENT, on_user_node, NULL);
+}
+
+/*
+ * Is an answer's code the one that the ensemble gives to whoever has not
+ * authenticated, before it closes the connection?  Only the first request of a
+ * connection gets it, if at all, and the ZooKeeper session lives on: so it is
+ * noted for the moment at which the connection is seen to be lost (helper.c).
+ * engine_lock.
+ */
+bool
+zk_identity_wanted(ZkIdentity *identity, int rc)
+{
+	if (rc != ZSESSIONCLOSEDREQUIRESASLAUTH)
+		return false;
+	identity->wanted = true;
+	return true;
+}

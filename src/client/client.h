@@ -1,0 +1,900 @@
+/*-------------------------------------------------------------------------
+ *
+ * client.h
+ *	  The inside of the lock client: shared by its own files only.
+ *
+ * Threads.  The "backend thread" is the one that calls zkclient.h.  The
+ * "helper thread" is ours; it alone opens and closes library handles, keeps
+ * the timers and carries out orders.  libzookeeper adds an "I/O thread".  Every
+ * completion and watcher runs on the "completion thread", which is the I/O thread
+ * where the library is linked statically (see threads.c), and else one more that
+ * libzookeeper adds.  All but the backend thread are "client threads".
+ *
+ * Locks.  door.lock guards the mailbox (struct Door): any thread, short
+ * copies only, no library call and no other lock inside.  engine_lock guards
+ * all else in struct ZkClient: client threads only, so that no library call
+ * made under it can hold up the backend.  socket_lock is socket.c's.  Order:
+ * engine_lock, then socket_lock, then the library's own locks or door.lock.
+ * zookeeper_init2() and zookeeper_close() are called without engine_lock, as
+ * they wait for threads that may want it.
+ *
+ * Contexts given to the library are numbers (see request.c), never pointers:
+ * a callback that comes late, or never, neither owns nor frees anything.
+ *
+ * IDENTIFICATION
+ *	  src/client/client.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_CLIENT_H
+#define ZKLOCK_CLIENT_H
+
+#ifdef POSTGRES_H
+#error "no PostgreSQL header may be included in the lock client"
+#endif
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <zookeeper/zookeeper.h>
+
+#include "address.h"
+#include "mailbox.h"
+#include "nameset.h"
+#include "leader_contact.h"
+#include "jitter.h"
+#include "queue.h"
+#include "record.h"
+#include "waitgraph.h"
+
+/*
+ * Stacks of the helper and of the library's threads.  16 kB were seen used by the
+ * resolver, which works for the helper only, and 12 kB by the others.  Certificates
+ * and Kerberos take more.
+ */
+#if defined(ZKLOCK_TLS) || defined(ZKLOCK_SASL)
+#define ZK_THREAD_STACK		(512 * 1024)
+#define ZK_LIBRARY_STACK	(512 * 1024)
+#else
+#define ZK_THREAD_STACK		(256 * 1024)
+#define ZK_LIBRARY_STACK	(128 * 1024)
+#endif
+
+/* Contenders that one renewal proves. */
+#define ZK_RENEWAL_BATCH	128
+
+/*
+ * How long a contender stays in one place before it gets a watch on its own znode,
+ * and how long far behind in a queue, where it will be looked for in a list anyhow.
+ */
+#define ZK_WATCH_DELAY		ZK_MS(100)
+#define ZK_FAR_WATCH_DELAY	ZK_MS(1000)
+
+/* Creates of one contender that may find its lock node gone. */
+#define ZK_MAX_ATTEMPTS		10
+
+/* What Curator's Revoker writes into a contender, all of it. */
+#define ZK_REVOCATION		"__REVOKE__"
+
+/* Administrators' identities in the ACL of what we create. */
+#define ZK_MAX_ADMINS		8
+
+/* Creates at a time of which it is looked whether they are executed late (Q7). */
+#define ZK_MAX_DOUBTED		64
+
+#define ZK_NO_SLOT			UINT16_MAX
+
+/* Room left for those who want locks while a queue or a tree is being read. */
+#define ZK_READ_RESERVE		16
+
+/*
+ * Marks of others that one multi-op deletes, and the operations of a multi-op of a
+ * contender's own: it may check itself, and make its mark, besides.
+ */
+#define ZK_MARK_BATCH	8
+#define ZK_OWN_OPS		(ZK_MARK_BATCH + 2)
+
+/* Operations of a group's multi-op besides its creates (group.c). */
+#define ZK_STAMP_OPS		3
+
+/* Longest path of a contender of our own, terminating NUL included. */
+#define ZK_CONTENDER_PATH_SIZE	(ZK_NODE_PATH_SIZE + ZK_NAME_SIZE)
+
+/* What a request on its way is for. */
+typedef enum RequestKind
+{
+	REQ_FREE,
+	REQ_FORGOTTEN,				/* nobody waits for the answer any more */
+	REQ_CREATE,					/* the contender */
+	REQ_GROUP,					/* a group of contenders, a multi */
+	REQ_LIST,					/* the queue, to find its place */
+	REQ_SETTLE,					/* a check that is committed before that */
+	REQ_FIND,					/* the queue, to find a lost create's name */
+	REQ_PARENT,					/* a container on the way to the lock node */
+	REQ_STAT,					/* the own contender's Stat */
+	REQ_RECORD,					/* the lock's record */
+	REQ_RECORD_PARENT,			/* a znode on the way to it */
+	REQ_MARKS,					/* the marks of its holders */
+	REQ_MARK,					/* the own mark, made or deleted */
+	REQ_WATCH,					/* the one to wait for */
+	REQ_REWRITE,				/* that it is no waiter any more, to the next */
+	REQ_DELETE,					/* the contender */
+	REQ_DOWNGRADE,				/* exclusive to shared, a multi */
+	REQ_RENEW,					/* a multi of checks */
+	REQ_BEAT,					/* a sync, to be heard by the leader */
+	REQ_INQUIRY,				/* an ACL, to learn why something was refused */
+	REQ_READ_SYNC,				/* what comes before a read for zk_lock_queue */
+	REQ_READ_LIST,				/* the queue, for zk_lock_queue */
+	REQ_READ_DATA,				/* a contender's data, likewise */
+	REQ_OWN,					/* the own contender's data, and a watch */
+	REQ_BREAK,					/* a step of breaking a contender */
+	REQ_READ_INQUIRY,			/* an ACL, likewise */
+	REQ_TREE,					/* a step of reading a tree, or published waits */
+	REQ_PUBLISH					/* a step of publishing a wait */
+} RequestKind;
+
+/* A request on its way.  engine_lock. */
+typedef struct Request
+{
+	uint32_t	serial;			/* tells a late callback from the right one */
+	RequestKind kind;
+	int			which;			/* slot, or index into a listing */
+	ZkTime		sent_at;
+	ZkTime		told;			/* ZkHeard.told at that moment */
+} Request;
+
+/*
+ * Who the client is to the ensemble, and the ACLs of what it creates (auth.c).
+ * Constant but for the flags, which are under engine_lock.
+ */
+typedef struct ZkIdentity
+{
+	char	   *credential;		/* malloc'd; NULL for anybody */
+	int			user_len;		/* bytes of it before the colon */
+	char	   *root;			/* malloc'd; NULL without a credential */
+	char	   *user_node;		/* path, likewise */
+	bool		creator;		/* what we create is not for everybody */
+	char	   *acl_text;		/* malloc'd; entries point into it */
+	struct ACL	entries[ZK_MAX_ADMINS + 2];
+	struct ACL_vector acl;		/* of containers and contenders */
+	struct ACL_vector user_acl; /* of the user node */
+	bool		presented;		/* the handle knows the credential */
+	atomic_bool answered;		/* and the ensemble has said something to it */
+	bool		wanted;			/* the ensemble insists on one */
+	bool		user_left;		/* the user node was asked for */
+} ZkIdentity;
+
+/* Something that an ACL seems to forbid (refusal.c).  engine_lock. */
+typedef struct Refusal
+{
+	char	   *znode;			/* malloc'd; NULL if nothing was refused */
+	const char *doing;
+	int			permission;		/* ZOO_PERM_... */
+	int			asking;			/* whose ACL is to be read next */
+} Refusal;
+
+/* Is a contender's mark there? */
+typedef enum MarkState
+{
+	MARK_ABSENT,
+	MARK_UNKNOWN,				/* something was sent, and not answered */
+	MARK_THERE
+} MarkState;
+
+/*
+ * What a contender with a lock delay has to do with marks (lock_delay.c).  Lists of names
+ * are malloc'd, each name with a NUL and an empty one at the end.  engine_lock.
+ */
+typedef struct Marking
+{
+	ZkTime		delay;			/* 0: nothing at all */
+	size_t		root_len;		/* bytes of the lock node's path that are the root */
+	size_t		parent_len;		/* bytes of the path of the znode to create; or 0 */
+	MarkState	own;
+	bool		widowed;		/* the contender is gone, its mark may not be */
+	int			ops;			/* about its mark, in the multi-op on its way */
+	int			create_at;		/* the one that makes it; or 0 */
+	bool		due;			/* granted but for the marks */
+	bool		looked;			/* they were read since the queue was listed */
+	bool		doubtful;		/* of one it is not known what it means */
+	char	   *queue;			/* who was in the queue when that was listed */
+	char	   *seen;			/* the marks of others when last read */
+	char	   *unclean;		/* those of who has gone without a release */
+	ZkTime		looked_at;		/* when they were read */
+	ZkTime		until;			/* not granted before then if there are such */
+	ZkTime		shown;			/* until, as the backend was told; or 0 */
+} Marking;
+
+/*
+ * A contender as the engine knows it.  The slot number is its index in
+ * ZkClient.contenders and in Door.slots.  engine_lock.
+ *
+ * "state" is where the protocol stands.  Once "end" is set (ZK_LOST or
+ * ZK_FAILED, both final) the backend sees that, while behind it the znode is
+ * still being deleted.
+ *
+ * Invariant: a znode of ours can exist only while name is set or
+ * maybe_exists, and then the slot is in use.  So every contender this client
+ * may have created is at every moment wanted or being reaped.
+ */
+typedef struct Contender
+{
+	bool		in_use;
+	bool		unwanted;		/* delete it: released, abandoned, or ended */
+	bool		released;		/* somebody waits for GONE */
+	bool		abandoned;		/* nobody does: free the slot then */
+	bool		maybe_exists;	/* create sent, name not known */
+	bool		settled;		/* what is read now shows whether it does */
+	bool		need_parent;	/* the lock node was not there */
+	bool		parent_seen;	/* the znode above the one to create was there */
+	bool		last_ahead;		/* the watched one is the only one ahead */
+	bool		unbroken;		/* it is watched without a break since it was
+								 * created: that it is deleted says that nothing
+								 * has taken its place */
+	bool		last_lookout;	/* last_ahead, once the lookout is deleted */
+	bool		relist;			/* the lookout is gone: list while waiting */
+	bool		proving;		/* granted, but the lease must be proved first */
+	bool		next_in_line;	/* only holders are ahead: keep the lease */
+	bool		no_wait;		/* the backend wants to hear of a wait at once */
+	bool		touched;		/* is in ZkClient.touched */
+	bool		own_watch;		/* its own znode is being watched */
+	bool		changed;		/* its data was changed by somebody else */
+	bool		revoked;		/* somebody asks for the lock back */
+	bool		grouped;		/* created in one transaction with others */
+	bool		watch_all;		/* waits for any of several (semaphore.c) */
+	bool		own_ahead;		/* and all of them are our own (likewise) */
+	bool		rewrite;		/* its data is to be written once more: somebody
+								 * behind may take it for a waiter, or a revocation
+								 * has wiped it out */
+	bool		reading;		/* granted, but the record is to be read first */
+	bool		record_known;	/* it was, since the queue was listed */
+	bool		recording;		/* the multi-op on its way writes the record */
+	bool		recorded;		/* what was noted is in the record */
+	uint8_t		attempts;		/* creates in vain, in a row */
+	uint8_t		pending;		/* requests on their way for it */
+	uint16_t	partner;		/* exclusive one to take the place of, or to see
+								 * gone before this one is */
+	uint16_t	successor;		/* the one whose partner this is */
+	uint16_t	next_member;	/* of the group that is to be created; a ring */
+	uint16_t	parent_len;		/* bytes of the path of the container to create */
+	uint32_t	incarnation;	/* bumped with each new identity (base) */
+	uint32_t	watch_serial;	/* of the REQ_OWN on its way; 0 for none */
+	uint32_t	rewrite_serial; /* likewise of the REQ_REWRITE */
+	int32_t		version;		/* of its data, as last seen; -1 if that may not
+								 * be read */
+	int32_t		watched_version;	/* likewise of the one watched (semaphore.c) */
+	ZkMode		mode;
+	int			permits;		/* in ZK_PERMIT: how many there are */
+	ZkContenderState state;
+	ZkContenderState end;		/* ZK_LOST, ZK_FAILED, or ZK_NONE */
+	ZkError		error;
+	ZkLoss		loss;
+	const char *node;			/* DoorSlot.node */
+	char	   *owner;			/* malloc'd data of the znode */
+	int			owner_len;
+	char		base[ZK_NAME_SIZE]; /* its name up to the number */
+	char		name[ZK_NAME_SIZE]; /* its name; empty while unknown */
+	char		detail[ZK_DETAIL_SIZE];
+	char	   *watched;		/* malloc'd path of the one waited for */
+	char	   *lookout;		/* malloc'd path of the one before that, while it is
+								 * watched as well; or NULL */
+	char	   *to_watch;		/* malloc'd names of others to watch, each with a
+								 * NUL, an empty one at the end; or NULL */
+	int			watches_asked;	/* bytes of them that were asked for */
+	int			watches_answered;	/* and answered */
+	char		rival[ZK_NAME_SIZE];	/* makes an upgrade a deadlock; or empty */
+	char		blocker_owner[ZK_OWNER_SIZE];	/* data of the one watched */
+	int64_t		blocker_session;	/* whose that is */
+	char		holder[ZK_NAME_SIZE];	/* first in the queue */
+	int			ahead;
+	int			position;
+	int64_t		token;
+	ZkTime		proved_at;
+	ZkTime		asked_at;		/* when the last renewal with it was sent; 0 if
+								 * there is to be another one at once */
+	ZkTime		lease_end;
+	ZkTime		presumed_lost;
+	ZkTime		granted_at;
+	ZkTime		max_hold;		/* for how long it may be held; 0 for ever */
+	bool		overdue;		/* for longer, by a commit that is under way */
+	ZkTime		retry_at;		/* not before then; 0 if there is nothing to
+								 * try again */
+	ZkTime		doubted_since;	/* when its create was found not to have been
+								 * executed, which it may be yet; or 0 */
+	ZkTime		watch_at;		/* not before then is its own znode watched */
+	Refusal		refusal;		/* to be explained; then it fails */
+	RecordRoom *room;			/* DoorSlot.room; NULL without a record */
+	Marking		marking;
+	zoo_op_result_t results[ZK_OWN_OPS];	/* of a multi-op of its own; written by
+											 * the library */
+} Contender;
+
+/*
+ * A renewal on its way.  There may be as many as it takes to prove all
+ * contenders at the same time; and a server that has stalled (ZOOKEEPER-4537) is
+ * often woken by the next commit.  engine_lock; results also by the library.
+ */
+#define ZK_RENEWALS		(ZK_MAX_CONTENDERS / ZK_RENEWAL_BATCH)
+
+typedef struct Renewal
+{
+	bool		pending;
+	int			count;
+	uint16_t	slots[ZK_RENEWAL_BATCH];
+	uint32_t	incarnations[ZK_RENEWAL_BATCH];
+	zoo_op_result_t results[ZK_RENEWAL_BATCH];
+} Renewal;
+
+/*
+ * A group being created; one at a time, as requests are answered in their order.
+ * engine_lock; results, stat and paths also by the library.
+ */
+typedef struct GroupCreate
+{
+	bool		pending;
+	int			count;
+	uint16_t	slots[ZK_MAX_GROUP];
+	zoo_op_result_t results[ZK_MAX_GROUP + ZK_STAMP_OPS];
+	struct Stat stat;			/* of the transaction: czxid, ephemeralOwner */
+	char		paths[ZK_MAX_GROUP][ZK_CONTENDER_PATH_SIZE];
+} GroupCreate;
+
+/* A queue being read for the backend.  engine_lock. */
+typedef struct QueueRead
+{
+	bool		listed;
+	int			next;			/* first member whose data is not asked for */
+	int			end;			/* nor is it from this one on */
+	int			pending;		/* answers to come */
+	Refusal		refusal;		/* to be explained; then it fails */
+	ZkQueueListing *listing;
+} QueueRead;
+
+/* How far one item of a tree has come. */
+typedef enum TreeStep
+{
+	TREE_TODO,
+	TREE_ASKED,
+	TREE_DONE
+} TreeStep;
+
+/*
+ * What was met in a tree: a znode that may be a lock node, or (lock is not -1) a
+ * contender, of which member says what is known: czxid is 0 before that, and
+ * again when it has gone.
+ */
+typedef struct TreeItem
+{
+	TreeStep	step;
+	int			lock;			/* index of a contender's lock node, or -1 */
+	int			first;			/* of a znode: index of its first contender */
+	int			contenders;		/* and how many there were, in queue order */
+	char	   *path;			/* malloc'd; of a znode */
+	int			size;			/* of a contender: bytes of its data */
+	bool		data_known;		/* which was asked for, and answered */
+	ZkQueueMember member;
+} TreeItem;
+
+/* A tree being read for the backend (read_tree.c).  engine_lock. */
+typedef struct TreeRead
+{
+	TreeItem   *items;			/* the first is the znode at the top */
+	int			count;
+	int			room;
+	int			next;			/* items before it are asked for, or answered */
+	int			pending;		/* answers to come */
+	size_t		bytes;			/* that all this takes */
+	bool		synced;			/* its server was told to catch up */
+	bool		progress;		/* something was answered by this connection */
+	bool		lost;			/* something was not, for want of it */
+	int			failures;		/* connections in a row without progress */
+	int			forbidden;		/* znodes that may not be listed */
+	NameSet		nodes;			/* lock nodes that published waits name */
+	char		detail[ZK_DETAIL_SIZE]; /* path of the first of them */
+} TreeRead;
+
+/* Is the znode of a published wait there? */
+typedef enum WaitZnode
+{
+	WAIT_ABSENT,
+	WAIT_UNKNOWN,				/* something was sent, and not answered */
+	WAIT_THERE
+} WaitZnode;
+
+/*
+ * The published wait of this client (publish_wait.c).  A znode of ours can exist only
+ * while znode is not WAIT_ABSENT; then it is wanted or being reaped.  engine_lock.
+ */
+typedef struct Publication
+{
+	WaitText	wanted;
+	WaitZnode	znode;
+	bool		current;		/* it says what is wanted */
+	bool		given_up;		/* it cannot be made to */
+	bool		stuck;			/* it cannot be deleted */
+	bool		pending;		/* an answer is to come */
+	bool		need_parents;
+	uint8_t		attempts;		/* creates in vain, in a row */
+	uint32_t	sent;			/* serial of what was sent last */
+	ZkTime		retry_at;		/* nothing is sent before then */
+	char		path[ZK_NODE_PATH_SIZE + 32];
+} Publication;
+
+/* How far the breaking of a contender has come. */
+typedef enum BreakStep
+{
+	BREAK_LOOK,					/* whose is it? */
+	BREAK_MARK,					/* write the note into it */
+	BREAK_WATCH,				/* see it go */
+	BREAK_AWAIT,
+	BREAK_DELETE
+} BreakStep;
+
+/* A contender being broken, or revoked.  engine_lock. */
+typedef struct Breaking
+{
+	BreakStep	step;
+	bool		pending;		/* an answer is to come */
+	bool		begun;			/* something that changes it was sent */
+	ZkTime		patience;		/* AWAIT: delete it then */
+	ZkQueueListing *found;		/* the contender; NULL while unknown */
+} Breaking;
+
+struct ZkClient
+{
+	Door		door;
+
+	/* set at start, constant */
+	pthread_t	helper;
+	char	   *servers;
+	int			session_timeout_ms;
+	ZkZnodeStyle style;
+	ZkIdentity	identity;
+	char	   *transport[ZK_TRANSPORT_TEXTS];	/* as in ZkConfig, malloc'd */
+	bool		tls_verify_host;
+	bool		counted;		/* among those that keep exit() short (transport.c) */
+
+	/*
+	 * What zk_engine_leave() calls: see what comes next for a contender, and
+	 * for all that had to wait for room.  Variables, as they lie in files
+	 * above the one that calls them; constant.
+	 */
+	void		(*advance) (ZkClient *client, int slot);
+	void		(*resume) (ZkClient *client);
+
+	pthread_mutex_t engine_lock;	/* protects everything below */
+
+	zhandle_t  *zh;				/* the open handle; only the helper writes */
+	zhandle_t  *handle;			/* the same, once it is known to be good */
+	uintptr_t	epoch;			/* of the handle; a callback with another one
+								 * comes from a handle that was given up */
+	bool		connected;		/* requests may be sent */
+	bool		dead;			/* the handle is of no use: close it */
+	bool		leaving;		/* nothing is begun any more (flush_at_exit.c) */
+	ZkTime		leave_by;		/* until then something is waited for, if so */
+	bool		close_wanted;	/* a contender can be deleted in no other way */
+	clientid_t	client_id;		/* of the session; client_id 0 for none */
+	int			timeout_ms;		/* negotiated, or asked for before that */
+	ZkSessionStatus status;		/* as published last */
+	ZkTime		opened_at;		/* when the handle was */
+	ZkTime		disconnected_at;	/* when the connection was lost */
+	ZkTime		next_open;		/* not before then */
+	ZkTime		connect_by;		/* until then it is to be tried to have a session,
+								 * though nothing is asked for; 0 for never */
+	ZkTime		gave_up;		/* when the connection attempt that was given up
+								 * last had begun */
+	ZkTime		unneeded_since; /* nothing is asked for while there is no
+								 * connection; 0 if something is */
+	int			given_up;		/* attempts given up since there was a connection */
+	int			silences;		/* connections given up since an answer of the leader */
+	ZkTime		looked_at;		/* when the helper looked for silence last */
+	ZkTime		patient_until;	/* nothing is given up before then */
+	ZkTime		impatience;		/* random; how much later this connection is */
+	ZkTime		round_trip;		/* what the leader's answers take, at worst */
+	bool		stale;			/* proofs over this connection will come too late */
+	ZkTime		prove_since;	/* proofs older than this will not do */
+	uint64_t	random;			/* for zk_jitter() */
+	ZkHeard		heard;			/* what the leader has heard of the session */
+	bool		beating;		/* a sync for that is on its way */
+	ZkTime		beat_sent_at;	/* when the last one was sent */
+	ZkTime		beat_at;		/* and answered, or there was a connection: what was
+								 * asked before may be asked again */
+	ZkTime		beat_due;		/* when to send the next one */
+	size_t		watch_bytes;	/* of the paths watched through the handle, those
+								 * of watches that have fired included */
+	bool		starved;		/* somebody waits for a free request */
+	bool		warned_foreign; /* of a child that is no contender */
+
+	/* contenders to be advanced when the engine is left */
+	int			touched_first;	/* a ring */
+	int			touched_count;
+	uint16_t	touched[ZK_MAX_CONTENDERS];
+	int			free_requests;
+	uint32_t	last_serial;
+	Request		requests[ZK_MAX_IN_FLIGHT];
+	Renewal		renewals[ZK_RENEWALS];
+	GroupCreate group;
+	Errand		errand;			/* what the next three are for */
+	QueueRead	read;
+	Breaking	breaking;
+	TreeRead	tree;
+	Publication publication;
+	uint16_t	used;			/* contenders in use lie below */
+	Contender  *contenders;		/* door.engine_array.items */
+};
+
+/* The timeout of the ZooKeeper session.  engine_lock. */
+static inline ZkTime
+zk_timeout(const ZkClient *client)
+{
+	return ZK_MS(client->timeout_ms);
+}
+
+/*
+ * Is there a mark that has to go with the contender?  Not that of a lock that was
+ * lost.  engine_lock.
+ */
+static inline bool
+zk_mark_to_go(const Contender *contender)
+{
+	return contender->marking.own != MARK_ABSENT && contender->end != ZK_LOST;
+}
+
+/* What a request proves if it is a success that was committed. */
+static inline ZkProof
+zk_request_proof(const Request *request)
+{
+	ZkProof		proof = {request->sent_at, request->told};
+
+	return proof;
+}
+
+/* Do the data of a znode, len bytes, begin with that text?  Any thread. */
+static inline bool
+zk_begins_with(const char *data, int len, const char *text)
+{
+	return len >= (int) strlen(text) && memcmp(data, text, strlen(text)) == 0;
+}
+
+/* in request.c: requests on their way */
+extern bool zk_client_may_claim(void);
+extern bool zk_client_claim(ZkClient *client);
+extern void zk_client_disclaim(void);
+extern ZkClient *zk_client_owner(void);
+extern ZkClient *zk_client_enter(void);
+extern void zk_engine_leave(ZkClient *client);
+extern bool zk_requests_available(ZkClient *client, int count);
+extern void *zk_request_begin(ZkClient *client, RequestKind kind, int which);
+extern void zk_request_undo(ZkClient *client, void *context);
+extern ZkClient *zk_request_end(const void *context, Request *request);
+extern ZkTime zk_requests_unanswered_since(const ZkClient *client);
+extern void zk_requests_forget(ZkClient *client);
+extern void zk_requests_forget_errand(ZkClient *client);
+extern void zk_requests_forget_publish(ZkClient *client);
+extern bool zk_multi_possible(const ZkClient *client);
+extern bool zk_is_connection_error(int rc);
+extern ZkError zk_answer_error(int rc);
+extern const char *zk_answer_text(int rc);
+
+/* in contender.c: what can happen to a contender */
+extern void zk_contender_path(const Contender *c, const char *name,
+							  char *path);
+extern void zk_contender_touch(ZkClient *client, int slot);
+extern Contender *zk_contender_answered(const void *context,
+										ZkClient **client, Request *request);
+extern void zk_contender_leave(ZkClient *client, int slot);
+extern bool zk_contender_sent(ZkClient *client, int slot, void *context,
+							  int rc);
+extern void zk_contender_retry(ZkClient *client, Contender *c);
+extern void zk_contender_publish(ZkClient *client, int slot, bool wake);
+extern void zk_contender_new_name(ZkClient *client, Contender *c);
+extern void zk_contender_forget(Contender *c);
+extern void zk_contender_drop_lookout(Contender *c);
+extern void zk_contender_unwatch(Contender *c);
+extern void zk_contender_watch_own_in(Contender *c, ZkTime delay);
+extern void zk_contender_placed(Contender *c, const ZkQueueEntry *entries,
+								const ZkVerdict *verdict);
+extern void zk_contender_seen_ahead(ZkClient *client, int slot, const char *name,
+									const struct Stat *stat);
+extern void zk_contender_blocker_known(ZkClient *client, int slot,
+									   const char *value, int value_len,
+									   const struct Stat *stat);
+extern Contender *zk_contender_use(ZkClient *client, int slot,
+								   const char *node, ZkMode mode);
+extern void zk_contender_set_lease(ZkClient *client, Contender *c,
+								   ZkProof proof);
+extern void zk_contender_proved(ZkClient *client, int slot, ZkProof proof);
+extern void zk_contender_cut_lease(ZkClient *client, int slot, ZkTime since);
+extern void zk_contender_grant(ZkClient *client, int slot);
+extern void zk_contender_fail(ZkClient *client, int slot, ZkError error,
+							  const char *fmt,...)
+			__attribute__((format(printf, 4, 5)));
+extern void zk_contender_lose(ZkClient *client, int slot, ZkLoss loss,
+							  const char *detail);
+extern void zk_contender_vanished(ZkClient *client, int slot);
+extern void zk_contender_missing(ZkClient *client, int slot);
+extern void zk_contender_stuck(ZkClient *client, int slot, const char *what);
+extern void zk_contender_give_up_partner(ZkClient *client, Contender *c);
+extern void zk_contender_end(ZkClient *client, int slot, bool abandon);
+extern void zk_contender_reap_elsewhere(ZkClient *client, const Contender *c);
+extern bool zk_contender_doubted(ZkClient *client, int slot);
+
+/* in auth.c: who the client is */
+extern bool zk_identity_init(ZkIdentity *identity, const ZkConfig *config);
+extern void zk_identity_free(ZkIdentity *identity);
+extern bool zk_identity_present(ZkClient *client, zhandle_t *zh);
+extern bool zk_identity_settled(const ZkIdentity *identity);
+extern void zk_identity_leave_user(ZkClient *client);
+extern bool zk_identity_wanted(ZkIdentity *identity, int rc);
+#define ZK_IDENTITY_WANTED \
+	"The ZooKeeper ensemble does not serve clients that have not authenticated."
+
+/* in refusal.c: why something was refused */
+extern void zk_refusal_note(const ZkClient *client, Refusal *refusal,
+							int permission, const char *doing,
+							const char *znode, size_t len);
+extern void zk_refusal_forget(Refusal *refusal);
+extern const char *zk_refusal_next(const ZkClient *client,
+								   const Refusal *refusal);
+extern ZkError zk_refusal_answer(const ZkClient *client, Refusal *refusal,
+								 int rc, const struct ACL_vector *acl);
+extern ZkError zk_refusal_plain(const Refusal *refusal);
+extern void zk_refusal_describe(const Refusal *refusal, ZkError error,
+								char *detail);
+extern void zk_contender_refused(ZkClient *client, int slot, int permission,
+								 const char *doing, const char *znode,
+								 size_t len);
+extern void zk_send_inquiry(ZkClient *client, int slot);
+
+/* in place.c: its place in the queue */
+extern void zk_send_children(ZkClient *client, int slot, RequestKind kind,
+							 strings_completion_t completion);
+extern void zk_place_send_list(ZkClient *client, int slot);
+extern void zk_place_relist(ZkClient *client, int slot);
+extern void zk_place_disconnected(Contender *c);
+
+/* in semaphore.c: waiting for one of several to go */
+extern void zk_permit_wait(ZkClient *client, int slot,
+						   const ZkQueueEntry *entries,
+						   const ZkVerdict *verdict);
+extern bool zk_send_watch(ZkClient *client, int slot, const char *path,
+						  watcher_fn on_event, data_completion_t completion);
+extern void zk_watch_failed(ZkClient *client, int slot, int rc,
+							const char *path);
+extern void zk_permit_watch_more(ZkClient *client, int slot);
+
+/* in record_io.c: the record of its lock */
+extern bool zk_record_due(ZkClient *client, const Contender *contender);
+extern bool zk_record_end_pending(ZkClient *client, const Contender *contender);
+extern void zk_record_ended(ZkClient *client, const Contender *gone);
+extern bool zk_record_ready(ZkClient *client, int slot);
+extern void zk_record_op(ZkClient *client, Contender *contender, zoo_op_t *op,
+						 char *path, char *text);
+extern void zk_record_written(Contender *contender);
+extern void zk_record_conflict(ZkClient *client, int slot, int err);
+extern void zk_record_verify(Contender *contender);
+extern void zk_record_move(Contender *to, Contender *from);
+extern void zk_send_record(ZkClient *client, int slot);
+extern bool zk_record_farewell(ZkClient *client, const Contender *contender);
+extern bool zk_record_run_due(ZkClient *client, const Contender *contender);
+extern void zk_record_errand_advance(ZkClient *client);
+extern void zk_record_send_above(ZkClient *client, int slot, char *path,
+								 size_t len, string_completion_t completion);
+
+/* in lock_delay.c: the marks of its lock's holders */
+extern bool zk_marks_queue_listed(Contender *contender,
+								  const struct String_vector *list);
+extern void zk_send_marks(ZkClient *client, int slot);
+extern bool zk_marks_advance(ZkClient *client, int slot);
+extern void zk_marks_forget(Contender *contender);
+extern ZkTime zk_marks_due(const ZkClient *client, const Contender *contender);
+extern int	zk_mark_ops(const ZkClient *client, const Contender *contender,
+						const char *to, zoo_op_t *ops,
+						char paths[2][ZK_MARK_PATH_SIZE]);
+extern bool zk_mark_to_blame(const Contender *contender, int before);
+extern void zk_send_mark_delete(ZkClient *client, int slot);
+
+/* in create.c: its coming into being */
+extern void zk_create_adopt(ZkClient *client, int slot, const char *name,
+							const struct Stat *stat, ZkProof proof);
+extern void zk_create_failed(ZkClient *client, int slot, int rc);
+extern void zk_parent_missing(Contender *c);
+extern void zk_send_create(ZkClient *client, int slot);
+extern void zk_send_parent(ZkClient *client, int slot);
+extern void zk_send_find(ZkClient *client, int slot);
+extern void zk_send_stat(ZkClient *client, int slot);
+
+/* in group.c: its coming into being with others */
+extern void zk_group_dissolve(ZkClient *client, int slot);
+extern void zk_group_broken(ZkClient *client, int slot);
+extern void zk_send_group(ZkClient *client, int slot);
+
+/* in remove.c: its going */
+extern void zk_send_delete(ZkClient *client, int slot);
+extern void zk_send_downgrade(ZkClient *client, int slot);
+
+/* in protocol.c: what comes next for it */
+extern void zk_contender_begin(ZkClient *client, const DoorOrder *order);
+extern void zk_contender_begin_downgrade(ZkClient *client,
+										 const DoorOrder *order);
+extern void zk_contender_advance(ZkClient *client, int slot);
+extern void zk_contenders_touch_all(ZkClient *client);
+extern void zk_contenders_connected(ZkClient *client);
+extern void zk_contenders_disconnected(ZkClient *client);
+extern void zk_contenders_handle_closed(ZkClient *client);
+extern void zk_contenders_session_over(ZkClient *client, bool expired);
+extern bool zk_contender_needs_ensemble(const Contender *contender);
+extern bool zk_ensemble_needed(const ZkClient *client, bool *wanted);
+
+/* in lease.c: proofs */
+extern void zk_lease_renew(ZkClient *client);
+extern void zk_lease_check(ZkClient *client);
+extern void zk_lease_beat(ZkClient *client);
+extern ZkTime zk_lease_beat_due(const ZkClient *client);
+extern void zk_leases_connected(ZkClient *client, ZkTime since, ZkTime timeout_before);
+extern void zk_leases_handle_closed(ZkClient *client);
+extern bool zk_leases_run(const ZkClient *client);
+extern ZkTime zk_lease_next_timer(ZkClient *client);
+
+/* in own_watch.c: what others do to our contenders */
+extern void zk_own_watch(ZkClient *client, int slot);
+extern void zk_own_rewrite(ZkClient *client, int slot);
+extern ZkTime zk_own_watch_due(const ZkClient *client);
+extern void zk_own_watches_gone(ZkClient *client);
+
+/* in read_queue.c: reading a queue for the backend */
+extern void zk_read_advance(ZkClient *client);
+extern void zk_read_restart(ZkClient *client);
+extern void zk_member_fill(ZkQueueMember *member, const char *value,
+						   int value_len, const struct Stat *stat);
+extern bool zk_errand_sync(ZkClient *client, string_completion_t completion);
+extern ZkClient *zk_sync_refused(int rc, const void *context);
+extern void zk_errand_done(ZkClient *client, ZkQueueListing *listing);
+extern void zk_errand_failed(ZkClient *client, ZkError error,
+							 const char *detail);
+
+/* in read_tree.c: reading a tree of locks for the backend */
+typedef int (*ZkTreeAsk) (ZkClient *client, const TreeItem *item,
+						  const char *path, const void *context);
+extern void zk_tree_advance(ZkClient *client);
+extern void zk_tree_restart(ZkClient *client);
+extern void zk_tree_forget(ZkClient *client);
+extern void zk_tree_failed(ZkClient *client, ZkError error, const char *detail);
+extern bool zk_tree_reserve(ZkClient *client, size_t bytes);
+extern bool zk_tree_make_room(ZkClient *client, int more);
+extern bool zk_tree_add(ZkClient *client, char *path, char *name, int lock);
+extern bool zk_tree_add_contenders(ZkClient *client, int lock,
+								   const struct String_vector *children);
+extern void zk_tree_forbidden(ZkClient *client, int which);
+extern TreeItem *zk_tree_answered(const void *context, ZkClient **client,
+								  int *which);
+extern void zk_tree_refused(ZkClient *client, int which, int rc);
+extern bool zk_tree_all_answered(ZkClient *client, ZkTreeAsk ask_for);
+extern bool zk_tree_ready(ZkClient *client);
+
+/* in read_waits.c: reading published waits for the backend */
+extern void zk_waits_advance(ZkClient *client);
+
+/* in publish_wait.c: publishing one's own */
+extern void zk_wait_clear(WaitText *wait);
+extern void zk_publish_begin(ZkClient *client, WaitText *wait);
+extern void zk_publish_advance(ZkClient *client);
+extern void zk_publish_interrupted(ZkClient *client);
+extern void zk_publish_session_over(ZkClient *client);
+extern bool zk_publish_needs_ensemble(const ZkClient *client);
+extern bool zk_publish_settled(const ZkClient *client);
+extern ZkTime zk_publish_due(const ZkClient *client);
+
+/* in query.c: what the backend wants of the contenders of others */
+extern void zk_errand_begin(ZkClient *client, Errand *errand);
+extern void zk_errand_advance(ZkClient *client);
+extern void zk_errand_restart(ZkClient *client);
+extern ZkTime zk_errand_due(const ZkClient *client);
+
+/* in flush_at_exit.c: what is still to be done at the end */
+extern bool zk_farewell_goes_on(ZkClient *client, const DoorNews *news);
+extern ZkTime zk_farewell_timer(const ZkClient *client, ZkTime next);
+
+/* in server_timeout.c: for how long a server is waited for */
+extern ZkTime zk_patience_due(const ZkClient *client);
+extern void zk_leader_answered(ZkClient *client, ZkTime sent_at);
+extern void zk_patience_connected(ZkClient *client, ZkTime begun);
+extern bool zk_patience_slow(const ZkClient *client);
+extern void zk_patience_proof_late(ZkClient *client, ZkTime sent_at);
+extern void zk_patience_check(ZkClient *client);
+extern void zk_connect_begin(ZkClient *client, ZkTime until);
+extern bool zk_connect_wanted(const ZkClient *client);
+extern bool zk_session_beginning(ZkClient *client);
+extern bool zk_session_awaited(ZkClient *client, ZkTime now);
+
+/* in helper.c: why there is no connection */
+#define ZK_NOT_ZOOKEEPER \
+	"The server does not answer as a ZooKeeper server does."
+extern void zk_handle_useless(ZkClient *client, ZkError error,
+							  const char *detail);
+extern void zk_session_refused(ZkClient *client, ZkError error,
+							   const char *detail);
+
+/* in transport.c: plain, with TLS, or with SASL */
+extern bool zk_transport_init(ZkClient *client, const ZkConfig *config);
+extern void zk_transport_free(ZkClient *client);
+extern bool zk_transport_check(const ZkClient *client, ZkError *error,
+							   char *detail);
+extern zhandle_t *zk_transport_open(ZkClient *client, ZkServers *servers,
+									watcher_fn watcher, const clientid_t *id,
+									ZkError *error, char *detail);
+extern void zk_transport_close(ZkClient *client, zhandle_t *zh);
+extern bool zk_transport_connecting(int state);
+extern void zk_transport_look(ZkClient *client);
+extern void zk_transport_processed(zhandle_t *zh, int rc);
+
+/* in tls.c: the library's connection by way of TLS, likewise */
+extern bool zk_tls_check(char *const *transport, char *detail);
+extern void zk_tls_expect(ZkServers *servers);
+extern int	zk_tls_pending(void);
+
+/* in sasl.c: what the library asks for, to authenticate by SASL */
+#ifdef ZKLOCK_SASL
+extern const sasl_callback_t *zk_sasl_begin(char *const *transport);
+extern void zk_sasl_end(void);
+#endif
+
+/* in socket.c: the library's connection, as far as we have a hand in it */
+extern void zk_socket_belongs_to(zhandle_t *zh);
+extern void zk_socket_send(void);
+extern bool zk_socket_peer(char *server, size_t size);
+extern ZkTime zk_socket_connecting_since(ZkTime disconnected_at);
+extern bool zk_socket_break_connection(ZkTime begun);
+extern void zk_socket_prepare(bool may_send, int highest, bool several);
+extern void zk_socket_give_up(bool breaking);
+extern void zk_socket_part(bool connected);
+extern bool zk_socket_hears_out(void);
+extern bool zk_socket_given_up(void);
+extern bool zk_socket_is_open(void);
+extern bool zk_socket_received(int fd, void *data, size_t size);
+extern bool zk_socket_take_refusal(void);
+extern bool zk_socket_met_no_server(void);
+
+/* in packets.c: what goes over it, with the library's archive only */
+typedef enum ZkReceived
+{
+	ZK_RECEIVED_GREETING,		/* (a part of) the handshake */
+	ZK_RECEIVED_PACKET,			/* (a part of) any other packet */
+	ZK_REFUSED_GREETING,
+	ZK_REFUSED_PACKET
+} ZkReceived;
+
+extern bool zk_packets_begin(int fd);
+extern void zk_packets_end(int fd);
+extern bool zk_packets_sending(int fd, const void *data, size_t size);
+extern void zk_packets_sent(int fd, const void *data, size_t size);
+extern ZkReceived zk_packets_received(int fd, void *data, size_t size,
+									  char *why);
+
+/* in threads.c: the library's threads; the first with its archive only */
+extern bool zk_thread_completes(void);
+extern bool zk_threads_probe(void);
+extern void zk_threads_enter_init(void);
+extern void zk_threads_leave_init(void);
+extern int	zk_thread_create(pthread_t *thread, void *(*start) (void *),
+							 void *arg);
+
+/* in guards.c: what the library must not do to its process; the log */
+extern atomic_bool zk_poisoned;
+extern void zk_guard_backend(int event_fd, int signal_number);
+extern void zk_signal_loss(void);
+extern void zk_guard_forget_event_fd(int fd);
+extern void zk_log(bool warning, const char *fmt,...)
+			__attribute__((format(printf, 2, 3)));
+extern void zk_log_callback(const char *line);
+extern bool zk_log_take(char *line, size_t size, bool *warning, int *repeats,
+						int *dropped);
+extern void zk_log_cause(ZkError error, const char *fmt,...)
+			__attribute__((format(printf, 2, 3)));
+extern void zk_log_given_up(const char *server, const char *why);
+extern ZkError zk_log_last_error(char *detail);
+extern void zk_log_clear_error(void);
+
+#endif							/* ZKLOCK_CLIENT_H */

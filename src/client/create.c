@@ -1,0 +1,421 @@
+/*-------------------------------------------------------------------------
+ *
+ * create.c
+ *	  Bringing a contender into being, for certain and only once.
+ *
+ * A create is answered, or it is not: then the contender may exist.  It is
+ * looked for by the uuid in its name and taken up if it is there, so that there
+ * is one contender for a request whatever happened to the connection.
+ *
+ * All functions run on client threads under engine_lock, which the completions
+ * take through zk_contender_answered().
+ *
+ * IDENTIFICATION
+ *	  src/client/create.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <string.h>
+
+#include "client.h"
+
+/*
+ * The contender exists and this is its znode.
+ */
+void
+zk_create_adopt(ZkClient *client, int slot, const char *name,
+				const struct Stat *stat, ZkProof proof)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (name != c->name)
+		snprintf(c->name, sizeof(c->name), "%s", name);
+	c->maybe_exists = false;
+	if (stat->ephemeralOwner != client->client_id.client_id)
+	{
+		/* of an earlier session of ours: never to be trusted, only deleted */
+		zk_contender_reap_elsewhere(client, c);
+		zk_contender_vanished(client, slot);
+		return;
+	}
+	c->token = stat->czxid;
+	c->state = ZK_QUEUED;
+	zk_contender_set_lease(client, c, proof);
+}
+
+/*
+ * A znode was not created, for a reason that has to do with who we are: the
+ * contender cannot be granted.  False if it is another reason.  The path of
+ * the znode above it is the first len bytes of the lock node's.
+ */
+static bool
+creation_denied(ZkClient *client, int slot, int rc, size_t len)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (zk_identity_wanted(&client->identity, rc))
+	{
+		zk_contender_fail(client, slot, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
+		return true;
+	}
+	switch (rc)
+	{
+		case ZNOAUTH:
+			zk_contender_refused(client, slot, ZOO_PERM_CREATE,
+								 "create children of", c->node, len);
+			return true;
+		case ZINVALIDACL:
+			zk_contender_fail(client, slot, ZK_ERR_ACL,
+							  "It was to be the ACL of a znode below \"%.*s/\".",
+							  len > 150 ? 150 : (int) len, c->node);
+			return true;
+		default:
+			return false;
+	}
+}
+
+/*
+ * The lock node is not there: it is to be created first.
+ */
+void
+zk_parent_missing(Contender *c)
+{
+	c->need_parent = true;
+	c->parent_seen = false;
+	c->parent_len = (uint16_t) strlen(c->node);
+}
+
+/*
+ * The create was answered with an error.
+ */
+void
+zk_create_failed(ZkClient *client, int slot, int rc)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (zk_is_connection_error(rc) && rc != ZSESSIONCLOSEDREQUIRESASLAUTH)
+	{
+		zk_contender_retry(client, c);
+		return;					/* it may exist: CREATING finds out */
+	}
+	c->maybe_exists = false;
+	c->state = ZK_WANTED;
+	if (c->unwanted || creation_denied(client, slot, rc, strlen(c->node)))
+		return;
+	switch (rc)
+	{
+		case ZNONODE:
+			zk_parent_missing(c);
+			if (++c->attempts > ZK_MAX_ATTEMPTS)
+				zk_contender_fail(client, slot, ZK_ERR_VANISHING,
+								  "Lock node \"%.150s\" vanished each of %d times it was created.",
+								  c->node, ZK_MAX_ATTEMPTS);
+			break;
+		case ZTHROTTLEDOP:
+			zk_contender_retry(client, c);
+			break;
+		case ZNOCHILDRENFOREPHEMERALS:
+			zk_contender_fail(client, slot, ZK_ERR_EPHEMERAL_PARENT,
+							  "Znode \"%.150s\" is ephemeral and cannot have children.",
+							  c->node);
+			break;
+		default:
+			zk_contender_fail(client, slot, zk_answer_error(rc),
+							  "Could not create a contender: %s.",
+							  zk_answer_text(rc));
+	}
+}
+
+static void
+on_create(int rc, const char *path, const struct Stat *stat,
+		  const void *context)
+{
+	Request		request;
+	ZkClient   *client;
+
+	if (zk_contender_answered(context, &client, &request) == NULL)
+		return;
+	if (rc == ZOK || rc == ZNONODE)
+		zk_leader_answered(client, request.sent_at);
+	if (rc == ZOK)
+		zk_create_adopt(client, request.which, strrchr(path, '/') + 1, stat,
+						zk_request_proof(&request));
+	else
+		zk_create_failed(client, request.which, rc);
+	zk_contender_leave(client, request.which);
+}
+
+/*
+ * Create the contender and list the queue, in one go: the list is read after
+ * the create is applied, for the requests of a session are processed in their
+ * order.
+ */
+void
+zk_send_create(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+	void	   *context;
+	char		path[ZK_CONTENDER_PATH_SIZE];
+	int			rc;
+
+	zk_contender_new_name(client, c);
+	zk_contender_path(c, c->base, path);
+	c->token = 0;
+	c->proved_at = zk_now();	/* it will prove so much if it succeeds */
+	context = zk_request_begin(client, REQ_CREATE, slot);
+	rc = zoo_acreate2(client->handle, path, c->owner, c->owner_len,
+					  &client->identity.acl,
+					  ZOO_EPHEMERAL_SEQUENTIAL, on_create, context);
+	if (rc != ZOK && !zk_is_connection_error(rc))
+	{
+		zk_request_undo(client, context);
+		zk_contender_fail(client, slot, ZK_ERR_OTHER,
+						  "Could not create a contender: %s.", zerror(rc));
+		return;
+	}
+	c->state = ZK_CREATING;
+	c->maybe_exists = true;		/* even if refused: it may be in the queue */
+	if (zk_contender_sent(client, slot, context, rc))
+		zk_place_send_list(client, slot);
+}
+
+/* How long is the path above the container that was to be created? */
+static uint16_t
+parent_length(const Contender *c)
+{
+	uint16_t	len = c->parent_len;
+
+	while (len > 0 && c->node[--len] != '/')
+		;
+	return len;
+}
+
+/*
+ * The container cannot be created for want of the one above: that is to be
+ * created first.  If it was there, or made, just before, one more attempt was
+ * in vain; the contender fails when that was one too many.
+ */
+static void
+go_up(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+
+	c->parent_len = parent_length(c);
+	if (c->parent_seen && !c->unwanted && ++c->attempts > ZK_MAX_ATTEMPTS)
+		zk_contender_fail(client, slot, ZK_ERR_VANISHING,
+						  "Znode \"%.*s\" vanished each of %d times it was created.",
+						  c->parent_len > 150 ? 150 : c->parent_len, c->node,
+						  ZK_MAX_ATTEMPTS);
+	c->parent_seen = false;
+}
+
+static void
+on_parent(int rc, const char *path, const void *context)
+{
+	Request		request;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
+	const char *end;
+
+	(void) path;
+	if (c == NULL)
+		return;
+	if (rc == ZOK || rc == ZNODEEXISTS || rc == ZNONODE)
+		zk_leader_answered(client, request.sent_at);
+	if (rc == ZOK || rc == ZNODEEXISTS)
+	{
+		/* one level down, or done */
+		end = c->node + c->parent_len;
+		if (*end == '\0')
+		{
+			c->need_parent = false;
+			zk_identity_leave_user(client);
+		}
+		else
+			c->parent_len += (uint16_t) (1 + strcspn(end + 1, "/"));
+		c->parent_seen = true;
+	}
+	else if (rc == ZNONODE && parent_length(c) > 0)
+		go_up(client, request.which);
+	else if ((zk_is_connection_error(rc) &&
+			  rc != ZSESSIONCLOSEDREQUIRESASLAUTH) || rc == ZTHROTTLEDOP)
+		zk_contender_retry(client, c);
+	else if (!c->unwanted &&
+			 !creation_denied(client, request.which, rc, parent_length(c)))
+		zk_contender_fail(client, request.which, zk_answer_error(rc),
+						  "Could not create znode \"%.*s\": %s.",
+						  c->parent_len > 150 ? 150 : c->parent_len, c->node,
+						  zk_answer_text(rc));
+	zk_contender_leave(client, request.which);
+}
+
+/*
+ * Create the lock node, or the deepest znode above it that is missing, as a
+ * container: the server removes it some time after it has become empty.
+ * Bottom-up, so that nothing is asked of znodes we may have no rights to.
+ */
+void
+zk_send_parent(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+	void	   *context;
+	char		path[ZK_NODE_PATH_SIZE];
+	int			rc;
+
+	snprintf(path, sizeof(path), "%.*s", c->parent_len, c->node);
+	context = zk_request_begin(client, REQ_PARENT, slot);
+	rc = zoo_acreate(client->handle, path, "", 0, &client->identity.acl,
+					 ZOO_CONTAINER, on_parent, context);
+	if (rc == ZOK || zk_is_connection_error(rc))
+	{
+		zk_contender_sent(client, slot, context, rc);
+		return;
+	}
+	zk_request_undo(client, context);
+	zk_contender_fail(client, slot, ZK_ERR_OTHER,
+					  "Could not create znode \"%.150s\": %s.", path, zerror(rc));
+}
+
+/*
+ * The own contender's Stat, asked for after its name was found in a list.
+ */
+static void
+on_stat(int rc, const struct Stat *stat, const void *context)
+{
+	Request		request;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
+
+	if (c == NULL)
+		return;
+	if (rc == ZOK)
+	{
+		/* what was committed to find it (zk_send_find) came before this was sent */
+		ZkProof		proof = {c->proved_at, request.told};
+
+		zk_create_adopt(client, request.which, c->name, stat, proof);
+	}
+	else if (rc == ZNONODE)
+		zk_contender_missing(client, request.which);
+	else
+		zk_contender_retry(client, c);
+	zk_contender_leave(client, request.which);
+}
+
+/*
+ * Find out about a contender whose name is known but whose create was not
+ * answered.  (exists, not get: no watch is asked for.)
+ */
+void
+zk_send_stat(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+	void	   *context;
+	char		path[ZK_CONTENDER_PATH_SIZE];
+	int			rc;
+
+	zk_contender_path(c, c->name, path);
+	context = zk_request_begin(client, REQ_STAT, slot);
+	rc = zoo_aexists(client->handle, path, 0, on_stat, context);
+	zk_contender_sent(client, slot, context, rc);
+}
+
+/*
+ * Look for a contender whose create may have been executed, in a list that
+ * shows all that was executed before the connection was regained.
+ */
+static void
+find_by_base(ZkClient *client, int slot, const struct String_vector *list)
+{
+	Contender  *c = &client->contenders[slot];
+	size_t		len = strlen(c->base);
+
+	for (int i = 0; i < list->count; i++)
+		if (strncmp(list->data[i], c->base, len) == 0)
+		{
+			snprintf(c->name, sizeof(c->name), "%s", list->data[i]);
+			c->maybe_exists = false;
+			return;
+		}
+	if (zk_contender_doubted(client, slot))
+		return;
+	zk_contender_forget(c);
+	if (c->unwanted)
+		return;
+	if (c->grouped)
+		zk_group_broken(client, slot);
+	else
+		c->state = ZK_WANTED;
+}
+
+/*
+ * The list that was to show the contender.  If what was to be committed before it was
+ * not, it may be as old as its server likes.
+ */
+static void
+on_find(int rc, const struct String_vector *list, const void *context)
+{
+	static const struct String_vector none;
+	Request		request;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
+
+	if (c == NULL)
+		return;
+	if (rc == ZNOAUTH)
+		zk_contender_stuck(client, request.which, "list the children of");
+	else if ((rc == ZOK || rc == ZNONODE) && c->settled)
+		find_by_base(client, request.which, rc == ZOK ? list : &none);
+	else
+		zk_contender_retry(client, c);
+	zk_contender_leave(client, request.which);
+}
+
+/*
+ * The answer to what is to be committed before the list is read.  A check that fails is
+ * a transaction as well; any other answer may come from a server that has not asked
+ * its leader.
+ */
+static void
+on_settled(int rc, const void *context)
+{
+	Request		request;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
+
+	if (c == NULL)
+		return;
+	c->settled = rc == ZOK || rc == ZNONODE || rc == ZNOAUTH;
+	(void) zk_identity_wanted(&client->identity, rc);
+	zk_contender_leave(client, request.which);
+}
+
+/*
+ * Find the contender of a create that was not answered.  This may be another server than
+ * the create was sent to, and lag behind; and its leader may be one no more, and not know
+ * it yet.  So something is committed first, which takes the leader of now and shows in
+ * the list what was committed before it.  (A sync does not do: a leader that nobody
+ * follows answers it by itself, and a server that throttles does not even ask.)  What
+ * was sent over the old connection is refused by the leader after that, as the session
+ * has left the server that it comes from; unless it has come back (Q7).
+ */
+void
+zk_send_find(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+	zoo_op_t	check;
+	void	   *context;
+
+	if (!zk_multi_possible(client))
+	{
+		zk_contender_retry(client, c);
+		return;
+	}
+	c->settled = false;
+	zoo_check_op_init(&check, c->node, -1);
+	context = zk_request_begin(client, REQ_SETTLE, slot);
+	if (zk_contender_sent(client, slot, context,
+						  zoo_amulti(client->handle, 1, &check, c->results, on_settled,
+									 context)))
+		zk_send_children(client, slot, REQ_FIND, on_find);
+}

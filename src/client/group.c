@@ -1,0 +1,269 @@
+/*-------------------------------------------------------------------------
+ *
+ * group.c
+ *	  Contenders that come into being together: several locks in one call.
+ *
+ * Who waits for several locks waits without end if somebody else has queued for
+ * them in another order.  So the contenders of a group are created by one
+ * multi-op: it is one transaction, and of any two groups one is ahead of the
+ * other in every queue in which they meet.  Waits lead from later groups to
+ * earlier ones only.
+ *
+ * That order is all that a group is.  Until its multi-op has been carried out its
+ * members form a ring (next_member); after that each goes its own way, and only
+ * remembers that it was created with others (grouped): if it had to queue anew it
+ * would come in at another place than they, so it fails instead, and the backend
+ * gives up all of them and asks for a new group.
+ *
+ * A multi-op that was not answered was carried out as a whole or not at all.  So
+ * each member is looked for by its uuid as if it had been created alone.
+ *
+ * All functions run on client threads under engine_lock, which the completion
+ * takes itself.
+ *
+ * IDENTIFICATION
+ *	  src/client/group.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <string.h>
+
+#include "client.h"
+
+/*
+ * The operations that follow the creates, which tell when they were executed.  A
+ * create in a multi-op is answered without a Stat, in which its zxid, the token,
+ * would be; but setting data is answered with one.  So a znode is created, changed
+ * and deleted, which nobody ever sees, and all that is done by one transaction has
+ * one zxid.
+ */
+#define STAMP_CREATE	0
+#define STAMP_SET		1
+#define STAMP_DELETE	2
+
+/*
+ * The group of a contender is no more before it has been created, as that one goes:
+ * it will never be.
+ */
+void
+zk_group_dissolve(ZkClient *client, int slot)
+{
+	while (client->contenders[slot].next_member != ZK_NO_SLOT)
+	{
+		int			next = client->contenders[slot].next_member;
+
+		client->contenders[slot].next_member = ZK_NO_SLOT;
+		zk_contender_touch(client, slot);
+		slot = next;
+	}
+}
+
+/*
+ * A contender of a group is not in the queue, or not any more: at the place that it
+ * would get now the order of the group would not hold.
+ */
+void
+zk_group_broken(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (c->token != 0)
+		zk_contender_fail(client, slot, ZK_ERR_VANISHED,
+						  "The contender was deleted by somebody else.");
+	else
+		zk_contender_fail(client, slot, ZK_ERR_UNQUEUED,
+						  "The contender was not created.");
+}
+
+/*
+ * All members exist: take their names from the answer.
+ */
+static void
+created(ZkClient *client, ZkProof proof)
+{
+	GroupCreate *group = &client->group;
+
+	for (int i = 0; i < group->count; i++)
+	{
+		client->contenders[group->slots[i]].next_member = ZK_NO_SLOT;
+		zk_create_adopt(client, group->slots[i],
+						strrchr(group->paths[i], '/') + 1, &group->stat,
+						proof);
+	}
+}
+
+/*
+ * No member exists, for the reason rc.  The one that it is about bears the
+ * consequences; the others wait for it.
+ */
+static void
+not_created(ZkClient *client, int rc)
+{
+	GroupCreate *group = &client->group;
+	int			culprit = 0;
+	int			ops = group->count + ZK_STAMP_OPS;
+
+	for (int i = 0; i < group->count; i++)
+	{
+		client->contenders[group->slots[i]].maybe_exists = false;
+		client->contenders[group->slots[i]].state = ZK_WANTED;
+	}
+	while (culprit < ops && group->results[culprit].err != rc)
+		culprit++;
+	if (culprit < group->count)
+		zk_create_failed(client, group->slots[culprit], rc);
+	else if (culprit == group->count + STAMP_DELETE && rc == ZNOAUTH)
+		zk_contender_fail(client, group->slots[0], ZK_ERR_FORBIDDEN,
+						  "Not authorized to delete children of znode \"%.150s\".",
+						  client->contenders[group->slots[0]].node);
+	else
+		zk_create_failed(client, group->slots[0], rc);
+}
+
+static void
+on_group(int rc, const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+	GroupCreate *group;
+
+	if (client == NULL)
+		return;
+	group = &client->group;
+	group->pending = false;
+	for (int i = 0; i < group->count; i++)
+		client->contenders[group->slots[i]].pending--;
+	if (rc == ZOK)
+	{
+		zk_leader_answered(client, request.sent_at);
+		created(client, zk_request_proof(&request));
+	}
+	else if (zk_is_connection_error(rc) && rc != ZSESSIONCLOSEDREQUIRESASLAUTH)
+	{
+		for (int i = 0; i < group->count; i++)
+			zk_contender_retry(client, &client->contenders[group->slots[i]]);
+	}
+	else
+		not_created(client, rc);
+	zk_contenders_touch_all(client);	/* another group may have waited, too */
+	zk_engine_leave(client);
+}
+
+/*
+ * Collect the group of a contender.  Returns false if a member of it is not ready
+ * to be created.
+ */
+static bool
+gather(ZkClient *client, int first)
+{
+	GroupCreate *group = &client->group;
+	int			slot = first;
+
+	group->count = 0;
+	do
+	{
+		const Contender *c = &client->contenders[slot];
+
+		if (c->unwanted || c->state != ZK_WANTED || c->pending > 0 ||
+			c->need_parent || c->retry_at != 0 || c->refusal.znode != NULL)
+			return false;
+		group->slots[group->count++] = (uint16_t) slot;
+		slot = c->next_member;
+	} while (slot != first);
+	return true;
+}
+
+/*
+ * Hand the multi-op to the library.  Returns its answer.
+ */
+static int
+send_multi(ZkClient *client, void *context)
+{
+	GroupCreate *group = &client->group;
+	const struct ACL_vector *acl = &client->identity.acl;
+	zoo_op_t	ops[ZK_MAX_GROUP + ZK_STAMP_OPS];
+	zoo_op_t   *stamp = &ops[group->count];
+	char		stamp_path[ZK_CONTENDER_PATH_SIZE];
+	const Contender *c;
+
+	for (int i = 0; i < group->count; i++)
+	{
+		c = &client->contenders[group->slots[i]];
+		zk_contender_path(c, c->base, group->paths[i]);
+		zoo_create_op_init(&ops[i], group->paths[i], c->owner, c->owner_len,
+						   acl, ZOO_EPHEMERAL_SEQUENTIAL, group->paths[i],
+						   ZK_CONTENDER_PATH_SIZE);
+	}
+	c = &client->contenders[group->slots[0]];
+	snprintf(stamp_path, sizeof(stamp_path), "%s/%sstamp", c->node, c->base);
+	zoo_create_op_init(&stamp[STAMP_CREATE], stamp_path, "", 0, acl,
+					   ZOO_EPHEMERAL, NULL, 0);
+	zoo_set_op_init(&stamp[STAMP_SET], stamp_path, "", 0, -1, &group->stat);
+	zoo_delete_op_init(&stamp[STAMP_DELETE], stamp_path, -1);
+	memset(group->results, 0, sizeof(group->results));
+	return zoo_amulti(client->handle, group->count + ZK_STAMP_OPS, ops,
+					  group->results, on_group, context);
+}
+
+/*
+ * The multi-op is on its way, or may be.  List the queues of all members in the
+ * same go: the lists are read after it is applied.
+ */
+static void
+sent(ZkClient *client)
+{
+	GroupCreate *group = &client->group;
+
+	group->pending = true;
+	for (int i = 0; i < group->count; i++)
+		client->contenders[group->slots[i]].pending++;
+	for (int i = 0; i < group->count; i++)
+		if (zk_requests_available(client, 1))
+			zk_place_send_list(client, group->slots[i]);
+}
+
+/*
+ * Create the group of a contender that is wanted, if all its members are ready and
+ * no other group is being created.
+ */
+void
+zk_send_group(ZkClient *client, int slot)
+{
+	GroupCreate *group = &client->group;
+	void	   *context;
+	int			rc;
+
+	if (client->contenders[slot].next_member == ZK_NO_SLOT)
+	{
+		zk_group_broken(client, slot);
+		return;
+	}
+	if (group->pending || !gather(client, slot))
+		return;
+	if (!zk_multi_possible(client))
+	{
+		zk_contender_retry(client, &client->contenders[slot]);
+		return;
+	}
+	for (int i = 0; i < group->count; i++)
+	{
+		Contender  *c = &client->contenders[group->slots[i]];
+
+		zk_contender_new_name(client, c);
+		c->proved_at = zk_now();	/* it will prove so much if it succeeds */
+		c->state = ZK_CREATING;
+		c->maybe_exists = true;
+	}
+	context = zk_request_begin(client, REQ_GROUP, 0);
+	rc = send_multi(client, context);
+	if (rc == ZOK)
+	{
+		sent(client);
+		return;
+	}
+	zk_request_undo(client, context);
+	if (!zk_is_connection_error(rc))
+		not_created(client, rc);
+	for (int i = 0; i < group->count; i++)
+		zk_contender_retry(client, &client->contenders[group->slots[i]]);
+}

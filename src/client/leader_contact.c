@@ -1,0 +1,126 @@
+/*-------------------------------------------------------------------------
+ *
+ * leader_contact.c
+ *	  Since when the leader has certainly heard of the ZooKeeper session, and how
+ *	  long a lease that allows.
+ *
+ * The leader expires a session that it has not heard of for the session's
+ * timeout.  It hears of a session whose client is connected to a follower in three
+ * ways (ZooKeeper 3.8 and 3.9; names are those of its classes):
+ *
+ * - when the session is made, or a connection for it: the follower asks the leader
+ *	 whether there is such a session (Leader.revalidateSession touches it);
+ * - when the follower answers the leader's ping, which it does with the sessions that
+ *	 it has heard of since the ping before (Learner.ping, LearnerHandler.run).  The leader
+ *	 sends one to each follower every half tick (Leader.lead);
+ * - and not when the follower forwards something.  LearnerHandler gives that to
+ *	 LeaderZooKeeperServer.submitLearnerRequest, which goes round the place where a
+ *	 server's own clients touch their sessions (ZooKeeperServer.submitRequestNow).  The
+ *	 session is checked (SessionTrackerImpl.checkSession) and not touched.
+ *
+ * So an operation that was committed proves that the session was alive, and not for
+ * how much longer it will be: should the follower hang right after it, the leader
+ * counts from what it was told before.  test/t/037_follower.pl shows it happen.  Nor
+ * does the answer to a read say anything, which the follower gives by itself: a leader
+ * that is stopped hears nothing, and when it wakes it commits what has queued up and
+ * then expires the session.  test/t/121_leader_pause.pl shows that.
+ *
+ * So we keep account, in a chain of three operations that all go by way of the
+ * leader, be it as a sync or to be committed:
+ *
+ *	 x	was answered;
+ *	 y	was sent half a tick or more after that answer, and was answered;
+ *	 z	was sent after that answer, and was committed.
+ *
+ * The leader has had x before it was answered, and the follower knew of the session
+ * then.  Between x and y it has sent a ping, which is ahead of y's answer in the
+ * stream to the follower.  So the follower has answered that ping before it passed
+ * y's answer on, and z is behind that in the stream to the leader.  Hence the leader
+ * was told, before it committed z, of a session that was heard after x was sent, no
+ * matter what was slow or stopped in between.  It takes a leader whose thread for pings
+ * is not later than y by itself.
+ *
+ * Half a tick is taken for a quarter of the timeout, which it is at most, unless
+ * somebody has set minSessionTimeout below its default of two ticks.
+ *
+ * All functions are pure: they know of times, and of nothing else.  Any thread.
+ *
+ * IDENTIFICATION
+ *	  src/client/leader_contact.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <string.h>
+
+#include "leader_contact.h"
+
+/*
+ * Until when may a contender be believed in that is proved by an operation, with that
+ * session timeout?  For two thirds of the timeout after that was sent, as far as the
+ * leader cannot expire the session before; a twelfth is left for clocks that differ.
+ */
+ZkTime
+zk_lease_end(ZkProof proof, ZkTime timeout)
+{
+	ZkTime		end = proof.sent_at + timeout * 2 / 3;
+	ZkTime		horizon = proof.told + timeout * 11 / 12;
+
+	return end < horizon ? end : horizon;
+}
+
+/*
+ * A connection was made: the leader was asked about the session, or made it,
+ * after that time.  What was answered over another connection is no link.
+ */
+void
+zk_heard_connected(ZkHeard *heard, ZkTime since)
+{
+	if (since > heard->told)
+		heard->told = since;
+	heard->count = 0;
+}
+
+/*
+ * Remember a link, but for one that comes soon after another.  If there is no room
+ * the oldest one goes, of which the leader has been told.
+ */
+static void
+add_link(ZkHeard *heard, ZkLink link, ZkTime timeout)
+{
+	if (heard->count > 0)
+	{
+		const ZkLink *last = &heard->links[heard->count - 1];
+
+		if (link.sent_at < last->sent_at ||
+			link.answered_at < last->answered_at + timeout / 2 / ZK_LINKS_MAX)
+			return;
+	}
+	if (heard->count == ZK_LINKS_MAX)
+	{
+		heard->count--;
+		memmove(heard->links, heard->links + 1, sizeof(ZkLink) * heard->count);
+	}
+	heard->links[heard->count++] = link;
+}
+
+/*
+ * The leader has answered an operation: of whatever was answered half a tick before
+ * that was sent, it is told before it gets what is sent from now on.
+ */
+void
+zk_heard_answered(ZkHeard *heard, ZkTime sent_at, ZkTime answered_at, ZkTime timeout)
+{
+	int			ripe = 0;
+	ZkLink		link;
+
+	while (ripe < heard->count &&
+		   heard->links[ripe].answered_at <= sent_at - timeout / 4)
+		ripe++;
+	if (ripe > 0 && heard->links[ripe - 1].sent_at > heard->told)
+		heard->told = heard->links[ripe - 1].sent_at;
+	heard->count -= ripe;
+	memmove(heard->links, heard->links + ripe, sizeof(ZkLink) * heard->count);
+	link.sent_at = sent_at;
+	link.answered_at = answered_at;
+	add_link(heard, link, timeout);
+}

@@ -1,0 +1,49 @@
+/*-------------------------------------------------------------------------
+ *
+ * leader_contact.h
+ *	  Since when the leader has certainly heard of the ZooKeeper session, and how
+ *	  long a lease that allows: see leader_contact.c.
+ *
+ * IDENTIFICATION
+ *	  src/client/leader_contact.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_LEADER_CONTACT_H
+#define ZKLOCK_LEADER_CONTACT_H
+
+#include "zkclient.h"
+
+/* Links that are remembered; they span half a timeout. */
+#define ZK_LINKS_MAX		64
+
+/* An operation that the leader has answered, over the connection of now. */
+typedef struct ZkLink
+{
+	ZkTime		sent_at;
+	ZkTime		answered_at;
+} ZkLink;
+
+typedef struct ZkHeard
+{
+	ZkTime		told;			/* the leader has heard of the session since */
+	int			count;
+	ZkLink		links[ZK_LINKS_MAX];	/* in order */
+} ZkHeard;
+
+/*
+ * An operation of the session that was committed: when it was sent, and since when
+ * the leader had heard of the session, as was known at that moment.
+ */
+typedef struct ZkProof
+{
+	ZkTime		sent_at;
+	ZkTime		told;
+} ZkProof;
+
+extern ZkTime zk_lease_end(ZkProof proof, ZkTime timeout);
+extern void zk_heard_connected(ZkHeard *heard, ZkTime since);
+extern void zk_heard_answered(ZkHeard *heard, ZkTime sent_at, ZkTime answered_at,
+							  ZkTime timeout);
+
+#endif							/* ZKLOCK_LEADER_CONTACT_H */

@@ -1,0 +1,484 @@
+/*-------------------------------------------------------------------------
+ *
+ * lease.c
+ *	  How long a lock may be believed in, and renewing that.
+ *
+ * What proves that a contender exists is an operation that was *committed*
+ * after it was asked for.  A ping proves nothing and neither does a read: a
+ * follower that is cut off from its leader answers both for seconds after the
+ * session has expired and another holder works.  So:
+ *
+ * - a contender's lease runs until two thirds of the negotiated session
+ *	 timeout after its last proof was *sent*, or not so long if the leader had
+ *	 not heard of the session for a while before it (leader_contact.c);
+ * - a create is a proof, so short holds cost nothing;
+ * - a holder, and a waiter that is next in line, is proved anew every quarter
+ *	 of the timeout by a multi-op of checks.  It is a transaction that changes
+ *	 no znode and fires no watch.
+ *
+ * A lease that ran out is a lost lock when a renewal was due and was not
+ * answered, or there was no connection.  Who finds it run out after the
+ * process had been stopped asks once, if the whole timeout has not passed
+ * either; after that the server may have expired the session.
+ *
+ * All functions run on client threads under engine_lock.
+ *
+ * IDENTIFICATION
+ *	  src/client/lease.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+/*
+ * Is the contender's lease to be kept running?  Waiters far behind need none;
+ * the next in line does, so that an event is its grant, and so does who is granted
+ * but for the lock delay; and where answers take long, whoever may be by the time that
+ * they come.  While a downgrade is
+ * on its way nobody knows which of the two contenders exists; its success is a
+ * proof.
+ */
+static bool
+keep_lease(const ZkClient *client, const Contender *c)
+{
+	if (!c->in_use || c->unwanted || c->name[0] == '\0' ||
+		c->partner != ZK_NO_SLOT || c->successor != ZK_NO_SLOT)
+		return false;
+	return c->state == ZK_HELD || c->proving ||
+		(c->state == ZK_QUEUED && (c->marking.due || zk_patience_slow(client))) ||
+		(c->state == ZK_WATCHING && c->next_in_line);
+}
+
+/*
+ * When is its renewal due?  With a beat, after which the leader is known to have
+ * heard of the session a short time ago; in between only if there is something to be
+ * gained by that, or no lease to lose.
+ */
+static ZkTime
+renewal_due(const ZkClient *client, const Contender *c)
+{
+	ZkTime		timeout = zk_timeout(client);
+	ZkTime		asked = c->asked_at > c->proved_at ? c->asked_at : c->proved_at;
+	ZkTime		due = c->lease_end - timeout / 4;
+	ZkProof		proof = {.told = client->heard.told};
+
+	/* do not ask again what was just asked */
+	if (asked < client->prove_since)
+		return 0;
+	proof.sent_at = client->beat_at;
+	if (asked < client->beat_at &&
+		zk_lease_end(proof, timeout) >= c->lease_end + timeout / 8)
+		return client->beat_at;
+	if (c->asked_at > c->proved_at)
+		return c->asked_at + timeout / 4;
+	if (due < asked + timeout / 16)
+		due = asked + timeout / 16;
+	proof.sent_at = due;
+	if (zk_lease_end(proof, timeout) >= c->lease_end + timeout / 8)
+		return due;
+	return c->lease_end > due ? c->lease_end : due;
+}
+
+/* Does this result of a check say what is wrong with its own contender? */
+static bool
+is_refusal(int err)
+{
+	return err == ZNONODE || err == ZNOAUTH;
+}
+
+/*
+ * The check of a contender was refused: it is gone, or somebody has taken
+ * away the right to read it, which a check needs.
+ */
+static void
+unprovable(ZkClient *client, int slot, int err)
+{
+	if (err == ZNONODE)
+		zk_contender_vanished(client, slot);
+	else if (client->contenders[slot].state == ZK_HELD)
+		zk_contender_lose(client, slot, ZK_LOST_CONTENDER,
+						  "Its contender may not be read any more.");
+	else
+		zk_contender_fail(client, slot, ZK_ERR_FORBIDDEN,
+						  "Its contender may not be read any more.");
+}
+
+static void
+on_renewal(int rc, const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+	Renewal    *renewal;
+	bool		refused = false;
+
+	if (client == NULL)
+		return;
+	renewal = &client->renewals[request.which];
+	renewal->pending = false;
+	if (rc == ZOK)
+		zk_leader_answered(client, request.sent_at);
+	for (int i = 0; i < renewal->count && rc != ZOK; i++)
+		refused |= is_refusal(renewal->results[i].err);
+	for (int i = 0; i < renewal->count; i++)
+	{
+		int			slot = renewal->slots[i];
+		Contender  *c = &client->contenders[slot];
+
+		if (!c->in_use || c->incarnation != renewal->incarnations[i])
+			continue;
+		if (rc == ZOK)
+			zk_contender_proved(client, slot, zk_request_proof(&request));
+		else if (refused && !is_refusal(renewal->results[i].err))
+			c->asked_at = 0;	/* not proved by this: ask again, at once */
+		else if (refused && !c->unwanted)
+			unprovable(client, slot, renewal->results[i].err);
+	}
+	zk_lease_renew(client);
+	zk_engine_leave(client);
+}
+
+/*
+ * Add the contenders to a renewal whose renewal is due.
+ */
+static void
+choose(const ZkClient *client, Renewal *renewal, ZkTime now)
+{
+	for (int i = 0;
+		 i < client->used && renewal->count < ZK_RENEWAL_BATCH; i++)
+	{
+		const Contender *c = &client->contenders[i];
+
+		if (!keep_lease(client, c) || renewal_due(client, c) > now)
+			continue;
+		renewal->slots[renewal->count] = (uint16_t) i;
+		renewal->incarnations[renewal->count] = c->incarnation;
+		renewal->count++;
+	}
+}
+
+/*
+ * Send the checks.  Returns the library's answer.
+ */
+static int
+send_checks(ZkClient *client, Renewal *renewal, void *context)
+{
+	struct check
+	{
+		zoo_op_t	op;
+		char		path[ZK_NODE_PATH_SIZE + ZK_NAME_SIZE];
+	}		   *checks = malloc(sizeof(struct check) * (size_t) renewal->count);
+	zoo_op_t   *ops = malloc(sizeof(zoo_op_t) * (size_t) renewal->count);
+	int			rc = ZSYSTEMERROR;
+
+	for (int i = 0; checks != NULL && ops != NULL && i < renewal->count; i++)
+	{
+		const Contender *c = &client->contenders[renewal->slots[i]];
+
+		snprintf(checks[i].path, sizeof(checks[i].path), "%s/%s",
+				 c->node, c->name);
+		zoo_check_op_init(&ops[i], checks[i].path, -1);
+	}
+	if (checks != NULL && ops != NULL)
+		rc = zoo_amulti(client->handle, renewal->count, ops, renewal->results,
+						on_renewal, context);
+	free(checks);
+	free(ops);
+	return rc;
+}
+
+/*
+ * A renewal that is not on its way, or NULL.
+ */
+static Renewal *
+free_renewal(ZkClient *client)
+{
+	for (int i = 0; i < ZK_RENEWALS; i++)
+		if (!client->renewals[i].pending)
+			return &client->renewals[i];
+	return NULL;
+}
+
+/*
+ * Renew what is due, as much of it as one request can, if it can be done now.
+ * Returns whether it was, so that there may be more.
+ */
+static bool
+renew_batch(ZkClient *client)
+{
+	Renewal    *renewal = free_renewal(client);
+	ZkTime		now = zk_now();
+	void	   *context;
+
+	if (renewal == NULL || !client->connected || atomic_load(&zk_poisoned) ||
+		!zk_requests_available(client, 1))
+		return false;
+	renewal->count = 0;
+	choose(client, renewal, now);
+	if (renewal->count == 0)
+		return false;
+
+	memset(renewal->results, 0, sizeof(renewal->results));
+	context = zk_request_begin(client, REQ_RENEW,
+							   (int) (renewal - client->renewals));
+	for (int i = 0; i < renewal->count; i++)
+		client->contenders[renewal->slots[i]].asked_at = now;
+	if (zk_multi_possible(client) &&
+		send_checks(client, renewal, context) == ZOK)
+		renewal->pending = true;
+	else
+		zk_request_undo(client, context);
+	return renewal->pending;
+}
+
+/*
+ * Renew what is due, if it can be done now.
+ */
+void
+zk_lease_renew(ZkClient *client)
+{
+	while (renew_batch(client))
+		;
+}
+
+/* Send the next sync that much later, or somewhat after that. */
+static void
+beat_in(ZkClient *client, ZkTime delay)
+{
+	client->beat_due = zk_now() + delay +
+		zk_jitter(&client->random, zk_timeout(client) / 64);
+}
+
+/*
+ * The sync was answered.  If it was not, or not by the leader (a server that throttles
+ * does not forward it), leases are renewed all the same, as well as can be.
+ */
+static void
+on_beat(int rc, const char *path, const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+	bool		succeeded = rc == ZOK;
+
+	(void) path;
+	if (client == NULL)
+		return;
+	client->beating = false;
+	(void) zk_identity_wanted(&client->identity, rc);
+	if (succeeded)
+		zk_leader_answered(client, request.sent_at);
+	client->beat_at = zk_now();
+	beat_in(client, zk_timeout(client) / (succeeded ? 4 : 16));
+	zk_lease_renew(client);
+	zk_engine_leave(client);
+}
+
+/*
+ * When is the next sync to be sent?  A quarter of the timeout after the last one was
+ * answered, which is half a tick at least (leader_contact.c), and a little more: so that one
+ * counts, and the proof behind the next has a lease of nearly two thirds.
+ */
+ZkTime
+zk_lease_beat_due(const ZkClient *client)
+{
+	return client->connected && !client->beating ? client->beat_due : INT64_MAX;
+}
+
+/*
+ * Have the leader hear of the session, with or without a lock, if that is due and can
+ * be done now.
+ */
+void
+zk_lease_beat(ZkClient *client)
+{
+	ZkTime		now = zk_now();
+	void	   *context;
+
+	if (atomic_load(&zk_poisoned) || now < zk_lease_beat_due(client) ||
+		!zk_requests_available(client, 1))
+		return;
+	client->beat_sent_at = now;
+	context = zk_request_begin(client, REQ_BEAT, 0);
+	client->beating = zoo_async(client->handle, "/", on_beat, context) == ZOK;
+	if (client->beating)
+		return;
+	zk_request_undo(client, context);
+	beat_in(client, zk_timeout(client) / 16);
+}
+
+/*
+ * There is a connection (again), begun at that time, and the session's timeout may be
+ * another one than before.  What was asked over the last connection will not be
+ * answered: ask again.
+ */
+void
+zk_leases_connected(ZkClient *client, ZkTime since, ZkTime timeout_before)
+{
+	zk_heard_connected(&client->heard, since);
+	for (int i = 0; i < client->used; i++)
+	{
+		client->contenders[i].asked_at = 0;
+		if (client->contenders[i].in_use && zk_timeout(client) < timeout_before)
+			zk_contender_cut_lease(client, i, client->heard.told);
+	}
+	client->beating = false;
+	client->beat_at = zk_now();
+	beat_in(client, zk_timeout(client) / 4);
+}
+
+/*
+ * The handle is closed: no renewal will be answered.
+ */
+void
+zk_leases_handle_closed(ZkClient *client)
+{
+	client->beating = false;
+	for (int i = 0; i < ZK_RENEWALS; i++)
+		client->renewals[i].pending = false;
+}
+
+/*
+ * Does somebody believe, with right, that a lock is held?
+ */
+bool
+zk_leases_run(const ZkClient *client)
+{
+	for (int i = 0; i < client->used; i++)
+	{
+		const Contender *c = &client->contenders[i];
+
+		if (c->in_use && !c->unwanted && c->state == ZK_HELD)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Was a proof asked for while that lease ran, by a renewal (or the sync before it) or a
+ * downgrade, and was there no answer?  That it failed with the connection is none: the library
+ * gives up a silent connection in the same moment as the lease ends that was
+ * proved by the last thing it heard.
+ */
+static bool
+asked_in_vain(const ZkClient *client, const Contender *c)
+{
+	return c->partner != ZK_NO_SLOT ||
+		(c->asked_at > c->proved_at && c->asked_at < c->lease_end) ||
+		(client->beating && client->beat_sent_at < c->lease_end);
+}
+
+/*
+ * Was there no connection when that lease ran out, and is there none yet?  One
+ * that broke later does not count: after a pause of the process the library
+ * gives it up, as it has heard nothing for so long, and makes another.
+ */
+static bool
+connection_was_lost(const ZkClient *client, const Contender *c)
+{
+	return !client->connected && client->disconnected_at < c->lease_end;
+}
+
+/* Until when may a contender be held, if it is?  INT64_MAX for ever. */
+static ZkTime
+hold_until(const Contender *c)
+{
+	return c->max_hold == 0 ? INT64_MAX : c->granted_at + c->max_hold;
+}
+
+/*
+ * Give up a contender that has been held for long enough; but not under a commit,
+ * which is to have the lock to its end.
+ */
+static void
+end_hold(ZkClient *client, int slot)
+{
+	static const char why[] = "It was held for as long as was allowed.";
+
+	client->contenders[slot].overdue = !zk_door_end_hold(&client->door, slot,
+														 why);
+	if (!client->contenders[slot].overdue)
+		zk_contender_lose(client, slot, ZK_LOST_OVERTIME, why);
+}
+
+/*
+ * Lose what can no longer be proved, or has been held for long enough.  To be called
+ * on time, and before a connection is used that was regained.
+ */
+void
+zk_lease_check(ZkClient *client)
+{
+	ZkTime		now = zk_now();
+
+	for (int i = 0; i < client->used; i++)
+	{
+		Contender  *c = &client->contenders[i];
+
+		if (!c->in_use || c->unwanted || c->state != ZK_HELD)
+			continue;
+		if (now >= hold_until(c))
+			end_hold(client, i);
+		if (now < c->lease_end)
+			continue;
+		if (now >= c->presumed_lost || connection_was_lost(client, c) ||
+			asked_in_vain(client, c))
+			zk_contender_lose(client, i, ZK_LOST_LEASE,
+							  "It could not be proved to be held before its lease ran out.");
+	}
+}
+
+/*
+ * When is there something to do for a contender: renew (if that can be done),
+ * judge, or try again?
+ */
+static ZkTime
+contender_timer(const ZkClient *client, const Contender *c, bool can_renew)
+{
+	ZkTime		timer = INT64_MAX;
+
+	if (can_renew && keep_lease(client, c))
+		timer = renewal_due(client, c);
+	if (c->state == ZK_HELD && !c->unwanted)
+	{
+		ZkTime		judge = zk_now() < c->lease_end ?
+			c->lease_end : c->presumed_lost;
+
+		if (judge < timer)
+			timer = judge;
+		if (!c->overdue && hold_until(c) < timer)
+			timer = hold_until(c);
+	}
+	if (client->connected && c->retry_at != 0 && c->retry_at < timer &&
+		c->pending == 0)
+		timer = c->retry_at;
+	if (zk_marks_due(client, c) < timer)
+		timer = zk_marks_due(client, c);
+	return timer;
+}
+
+/*
+ * When must the helper look again?  What waits for an answer needs no timer:
+ * the answer does what comes next, and until then a time that has passed would
+ * have the helper spin.
+ */
+ZkTime
+zk_lease_next_timer(ZkClient *client)
+{
+	ZkTime		next = INT64_MAX;
+	bool		can_renew = client->connected && client->free_requests > 0 &&
+		free_renewal(client) != NULL;
+
+	for (int i = 0; i < client->used; i++)
+	{
+		const Contender *c = &client->contenders[i];
+		ZkTime		timer;
+
+		if (!c->in_use)
+			continue;
+		timer = contender_timer(client, c, can_renew);
+		if (timer < next)
+			next = timer;
+	}
+	return next;
+}

@@ -1,0 +1,674 @@
+/*-------------------------------------------------------------------------
+ *
+ * reply.c
+ *	  Is what a server sends what was asked for?
+ *
+ * libzookeeper_mt believes every server.  It ignores that a packet ends too
+ * early, or that a length is negative, and goes on with what it has not filled
+ * in; an answer that it does not expect is an assertion, or a null pointer.
+ * So each packet is looked at before the library sees it.
+ *
+ * What may come is what servers of versions 3.5 to 3.9 send, and nothing else:
+ *
+ * - The answer to a request has the request's number (xid).  Servers answer in
+ *	 order, but for pings, credentials and watches set anew, which have a number
+ *	 for each kind.
+ * - It is a header, and after that what the operation returns, to the last
+ *	 byte.  With an error there is only the header.  (In one place a server could
+ *	 add the result of a create that has failed, so that is let through; the
+ *	 library does not look at it.)
+ * - The answer to a multi-op has a result for each operation, of the operation's
+ *	 type, or, if it has failed, an error for each, one of which is the reason.
+ * - An event is the creation, deletion or change of a znode, or of its children.
+ *
+ * IDENTIFICATION
+ *	  src/client/library/reply.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reply.h"
+
+/* Numbers of packets that are not those of single requests. */
+#define EVENT_XID			(-1)
+#define PING_XID			(-2)
+#define AUTH_XID			(-4)
+#define SET_WATCHES_XID		(-8)
+
+/* Types of requests that need more than a shape. */
+#define MULTI_TYPE			14
+#define SASL_TYPE			102
+
+/* In the answer to a multi-op: what follows is an error, or nothing. */
+#define ERROR_TYPE			(-1)
+
+/* The error of an operation that was not to blame for that of its multi-op. */
+#define INCONSISTENCY		(-2)
+
+/* Bytes of a session's password, and the longest session timeout, in ms. */
+#define PASSWORD_SIZE		16
+#define MAX_TIMEOUT			(INT32_MAX / 2)
+
+/* What comes before the session in the client's part of the handshake, in bytes. */
+#define BEFORE_SESSION		16
+
+/* The bytes of a znode's Stat, and of what is least in a list. */
+#define STAT_SIZE			68
+#define MIN_NAME_SIZE		5
+#define MIN_ACL_SIZE		12
+
+/*
+ * The most names in a list.  For each the library allocates memory of its own,
+ * so the length of the packet does not bound what it takes.
+ */
+#define MAX_NAMES			1000000
+
+/* Events, and the only state of a session that comes with them. */
+#define FIRST_EVENT			1
+#define LAST_EVENT			4
+#define CONNECTED			3
+
+/*
+ * Shapes of requests and replies, a letter for each item:
+ *
+ * i int, l long, b buffer, p path, t Stat, n list of names, a list of ACLs
+ *
+ * Requests are only looked into if they can be part of a multi-op.
+ */
+typedef struct Operation
+{
+	int32_t		type;
+	const char *name;
+	const char *request;
+	const char *reply;
+} Operation;
+
+static const Operation operations[] = {
+	{1, "create", "pbai", "p"},
+	{2, "delete", "pi", ""},
+	{3, "exists", NULL, "t"},
+	{4, "get", NULL, "bt"},
+	{5, "set", "pbi", "t"},
+	{6, "get ACL", NULL, "at"},
+	{7, "set ACL", NULL, "t"},
+	{8, "list", NULL, "n"},
+	{9, "sync", NULL, "p"},
+	{11, "ping", NULL, ""},
+	{12, "list with Stat", NULL, "nt"},
+	{13, "check", "pi", ""},
+	{MULTI_TYPE, "multi-op", NULL, NULL},
+	{15, "create with Stat", "pbai", "pt"},
+	{19, "create of a container", "pbai", "pt"},
+	{21, "create with a time to live", "pbail", "pt"},
+	{100, "credential", NULL, ""},
+	{101, "set watches", NULL, ""},
+	{SASL_TYPE, "SASL", NULL, "b"},
+	{105, "set watches", NULL, ""},
+	{-11, "end of the session", NULL, ""}
+};
+
+/*
+ * What is left of a packet; wrong says what was found not to be as it must, the
+ * first time.
+ */
+typedef struct Reader
+{
+	const unsigned char *at;
+	size_t		left;
+	const char *wrong;
+} Reader;
+
+static const Operation *
+find_operation(int32_t type)
+{
+	for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
+		if (operations[i].type == type)
+			return &operations[i];
+	return NULL;
+}
+
+/*
+ * Write why a packet is refused, and return false.
+ */
+static bool __attribute__((format(printf, 2, 3)))
+refuse(char *why, const char *fmt,...)
+{
+	va_list		args;
+
+	va_start(args, fmt);
+	vsnprintf(why, ZK_REPLY_WHY, fmt, args);
+	va_end(args);
+	return false;
+}
+
+/*-------------------------------------------------------------------------
+ * Items of a packet
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Go over so many bytes; a null pointer if there are not so many, or something was
+ * wrong before.
+ */
+static const unsigned char *
+read_bytes(Reader *reader, size_t size)
+{
+	const unsigned char *bytes = reader->at;
+
+	if (reader->wrong != NULL)
+		return NULL;
+	if (size > reader->left)
+	{
+		reader->wrong = "ends too early";
+		return NULL;
+	}
+	reader->at += size;
+	reader->left -= size;
+	return bytes;
+}
+
+/* 0 if it is not there. */
+static int32_t
+read_int(Reader *reader)
+{
+	const unsigned char *bytes = read_bytes(reader, 4);
+
+	if (bytes == NULL)
+		return 0;
+	return (int32_t) ((uint32_t) bytes[0] << 24 | (uint32_t) bytes[1] << 16 |
+					  (uint32_t) bytes[2] << 8 | (uint32_t) bytes[3]);
+}
+
+/* Likewise. */
+static int64_t
+read_long(Reader *reader)
+{
+	uint64_t	high = (uint32_t) read_int(reader);
+	uint64_t	low = (uint32_t) read_int(reader);
+
+	return (int64_t) (high << 32 | low);
+}
+
+/*
+ * A truth value; nothing but 0 and 1 is one.
+ */
+static bool
+read_bool(Reader *reader)
+{
+	const unsigned char *byte = read_bytes(reader, 1);
+
+	if (byte != NULL && *byte > 1)
+		reader->wrong = "has a truth value that is none";
+	return byte != NULL && *byte == 1;
+}
+
+/*
+ * A string.  With a byte of 0 in it the library would take its beginning for the
+ * whole.
+ */
+static const unsigned char *
+read_string(Reader *reader, int32_t *len)
+{
+	const unsigned char *string = NULL;
+
+	*len = read_int(reader);
+	if (*len < 0)
+		reader->wrong = "has a string of a negative length";
+	else
+		string = read_bytes(reader, (size_t) *len);
+	if (string == NULL || memchr(string, '\0', (size_t) *len) == NULL)
+		return string;
+	reader->wrong = "has a string with a byte of 0";
+	return NULL;
+}
+
+/*
+ * Data, or its absence.
+ */
+static void
+read_buffer(Reader *reader)
+{
+	int32_t		len = read_int(reader);
+
+	if (len < -1)
+		reader->wrong = "has data of a negative length";
+	else if (len > 0)
+		read_bytes(reader, (size_t) len);
+}
+
+static void
+read_path(Reader *reader)
+{
+	int32_t		len;
+	const unsigned char *path = read_string(reader, &len);
+
+	if (path != NULL && (len == 0 || path[0] != '/'))
+		reader->wrong = "has a path that does not begin at the root";
+}
+
+/*
+ * The number of items that follow, which take so many bytes at least.
+ */
+static int32_t
+read_count(Reader *reader, size_t least)
+{
+	int32_t		count = read_int(reader);
+
+	if (count < 0)
+		reader->wrong = "has a list of a negative length";
+	else if ((size_t) count > reader->left / least)
+		reader->wrong = "has a list that is longer than itself";
+	else if (count > MAX_NAMES)
+		reader->wrong = "has too long a list";
+	return reader->wrong == NULL ? count : 0;
+}
+
+static void
+read_names(Reader *reader)
+{
+	int32_t		count = read_count(reader, MIN_NAME_SIZE);
+
+	for (int32_t i = 0; i < count && reader->wrong == NULL; i++)
+	{
+		int32_t		len;
+		const unsigned char *name = read_string(reader, &len);
+
+		if (name != NULL && (len == 0 || memchr(name, '/', (size_t) len) != NULL))
+			reader->wrong = "has a name that no znode can have";
+	}
+}
+
+static void
+read_acls(Reader *reader)
+{
+	int32_t		count = read_count(reader, MIN_ACL_SIZE);
+
+	for (int32_t i = 0; i < count && reader->wrong == NULL; i++)
+	{
+		int32_t		len;
+
+		(void) read_int(reader);
+		(void) read_string(reader, &len);
+		(void) read_string(reader, &len);
+	}
+}
+
+/*
+ * Go over what has this shape.
+ */
+static void
+read_shape(Reader *reader, const char *shape)
+{
+	for (; *shape != '\0' && reader->wrong == NULL; shape++)
+		switch (*shape)
+		{
+			case 'i':
+				(void) read_int(reader);
+				break;
+			case 'l':
+				(void) read_long(reader);
+				break;
+			case 'b':
+				read_buffer(reader);
+				break;
+			case 'p':
+				read_path(reader);
+				break;
+			case 't':
+				(void) read_bytes(reader, STAT_SIZE);
+				break;
+			case 'n':
+				read_names(reader);
+				break;
+			case 'a':
+				read_acls(reader);
+				break;
+		}
+}
+
+/*-------------------------------------------------------------------------
+ * Requests
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Read the next operation's type of a multi-op, which is to be sent.  False if there
+ * is none, or one that is not known, as the reader will say.
+ */
+static bool
+read_operation(Reader *reader, int32_t *type)
+{
+	const Operation *operation;
+	bool		done;
+
+	*type = read_int(reader);
+	done = read_bool(reader);
+	(void) read_int(reader);
+	if (done || reader->wrong != NULL)
+		return false;
+	operation = find_operation(*type);
+	if (operation == NULL || operation->request == NULL)
+		reader->wrong = "has an operation that is not known";
+	else
+		read_shape(reader, operation->request);
+	return reader->wrong == NULL;
+}
+
+/*
+ * Count the operations of a multi-op, and note their types if there is a place for
+ * that.  Returns -1 if they are not known.
+ */
+static int
+count_operations(const void *body, size_t size, uint8_t *types)
+{
+	Reader		reader = {.at = body,.left = size};
+	int			count = 0;
+	int32_t		type;
+
+	while (read_operation(&reader, &type))
+	{
+		if (types != NULL)
+			types[count] = (uint8_t) type;
+		count++;
+	}
+	return reader.wrong == NULL ? count : -1;
+}
+
+/*
+ * A request is about to be sent; the packet is all of it but its length.  False if
+ * there is no memory to remember it.
+ */
+bool
+zk_unanswered_add(ZkUnanswered *unanswered, const void *packet, size_t size)
+{
+	Reader		reader = {.at = packet,.left = size};
+	int32_t		xid = read_int(&reader);
+	int32_t		type = read_int(&reader);
+	int			count = type != MULTI_TYPE ? 0 :
+		count_operations(reader.at, reader.left, NULL);
+	ZkSent	   *sent = malloc(sizeof(*sent) + (size_t) (count > 0 ? count : 0));
+
+	if (sent == NULL)
+		return false;
+	*sent = (ZkSent) {.xid = xid,.type = type,.count = count};
+	if (count > 0)
+		(void) count_operations(reader.at, reader.left, sent->ops);
+	if (unanswered->first == NULL)
+		unanswered->first = sent;
+	else
+		unanswered->last->next = sent;
+	unanswered->last = sent;
+	unanswered->serving |= type != SASL_TYPE;
+	return true;
+}
+
+/*
+ * Forget them all, and that there was a connection.
+ */
+void
+zk_unanswered_forget(ZkUnanswered *unanswered)
+{
+	for (ZkSent *sent = unanswered->first, *next; sent != NULL; sent = next)
+	{
+		next = sent->next;
+		free(sent);
+	}
+	*unanswered = (ZkUnanswered) {0};
+}
+
+/*-------------------------------------------------------------------------
+ * Replies
+ *-------------------------------------------------------------------------
+ */
+
+/* Has this number no request of its own, but a kind of them? */
+static bool
+is_shared(int32_t xid)
+{
+	return xid == PING_XID || xid == AUTH_XID || xid == SET_WATCHES_XID;
+}
+
+/*
+ * Take out the request that a reply with this number answers, to be freed by the
+ * caller.  NULL if none is due.
+ */
+static ZkSent *
+take_sent(ZkUnanswered *unanswered, int32_t xid)
+{
+	ZkSent	  **place = &unanswered->first;
+	ZkSent	   *before = NULL;
+	ZkSent	   *sent;
+
+	while (*place != NULL &&
+		   (is_shared(xid) ? (*place)->xid != xid : is_shared((*place)->xid)))
+	{
+		before = *place;
+		place = &before->next;
+	}
+	sent = *place;
+	if (sent == NULL || sent->xid != xid)
+		return NULL;
+	*place = sent->next;
+	if (unanswered->last == sent)
+		unanswered->last = before;
+	return sent;
+}
+
+/*
+ * Is that an error that a server can give?  Others are the library's own words for a
+ * connection that is lost, a state that is wrong, a handle that is being closed, and
+ * nothing to do: whoever asked would wait for another connection.
+ */
+static bool
+is_servers_error(int32_t error)
+{
+	return error < 0 && error != -4 && error != -9 && error != -116 &&
+		error != -117;
+}
+
+/*
+ * The results of a multi-op: one for each operation, and the end.  Of those that have
+ * failed the library makes a success if no error is a reason.
+ */
+static void
+read_results(Reader *reader, const ZkSent *sent)
+{
+	int			errors = 0;
+	bool		has_reason = false;
+
+	for (int i = 0; i < sent->count && reader->wrong == NULL; i++)
+	{
+		int32_t		type = read_int(reader);
+		bool		done = read_bool(reader);
+		int32_t		error = read_int(reader);
+
+		if (reader->wrong != NULL)
+			return;
+		if (done)
+			reader->wrong = "has too few results";
+		else if (type == ERROR_TYPE)
+		{
+			errors++;
+			if (read_int(reader) != error || (error != 0 && !is_servers_error(error)))
+				reader->wrong = "has an error that no server gives";
+			has_reason |= error != 0 && error != INCONSISTENCY;
+		}
+		else if (type != sent->ops[i] || error != 0)
+			reader->wrong = "has a result of another operation";
+		else
+			read_shape(reader, find_operation(type)->reply);
+	}
+	if (read_int(reader) != ERROR_TYPE || !read_bool(reader))
+		reader->wrong = reader->wrong != NULL ? reader->wrong : "has too many results";
+	(void) read_int(reader);
+	if (reader->wrong == NULL && errors > 0 && (errors < sent->count || !has_reason))
+		reader->wrong = "has succeeded in part";
+}
+
+/*
+ * Go over what comes after the header of a reply without an error.
+ */
+static void
+read_body(Reader *reader, const ZkSent *sent)
+{
+	const Operation *operation = find_operation(sent->type);
+
+	if (operation == NULL || sent->count < 0)
+		reader->wrong = "answers what zklock does not ask";
+	else if (sent->type == MULTI_TYPE)
+		read_results(reader, sent);
+	else
+		read_shape(reader, operation->reply);
+	if (reader->wrong == NULL && reader->left > 0)
+		reader->wrong = "is followed by something";
+}
+
+/*
+ * What is wrong with a reply to this request, with this error in its header, of which
+ * the rest is left?  NULL if nothing.  A server that fails to set watches leaves none,
+ * which the library does not look at: then the next connection has to.
+ */
+static const char *
+judge_reply(const ZkSent *sent, Reader reader, int32_t error)
+{
+	if (error != 0 && !is_servers_error(error))
+		return "has an error that no server gives";
+	if (error != 0 && sent->xid == SET_WATCHES_XID)
+		return "is an error";
+	if (error == 0 || reader.left > 0)
+		read_body(&reader, sent);
+	return reader.wrong;
+}
+
+/*
+ * The token of SASL may be absent, which the library takes for a length of 4 GB when
+ * it is not the end that it expects.  Make an empty one of it.
+ */
+static void
+provide_token(unsigned char *token)
+{
+	if (memcmp(token, "\xff\xff\xff\xff", 4) == 0)
+		memset(token, 0, 4);
+}
+
+/*
+ * An event: of a watch, which there cannot be before something was asked for.
+ */
+static bool
+check_event(const ZkUnanswered *unanswered, Reader reader, int32_t error, char *why)
+{
+	int32_t		type = read_int(&reader);
+	int32_t		state = read_int(&reader);
+
+	read_path(&reader);
+	if (reader.wrong != NULL)
+		return refuse(why, "an event %s", reader.wrong);
+	if (reader.left > 0)
+		return refuse(why, "an event is followed by something");
+	if (error != 0 || type < FIRST_EVENT || type > LAST_EVENT || state != CONNECTED)
+		return refuse(why, "there is no event of type %d in state %d with error %d",
+					  (int) type, (int) state, (int) error);
+	if (!unanswered->serving)
+		return refuse(why, "there is an event of a watch that nobody has set");
+	return true;
+}
+
+/*
+ * May the library see this packet, which is complete, less its length?  If so, and it
+ * answers a request, that is taken out; if not, why says what is wrong.  Changes what
+ * the library would stumble over.
+ */
+bool
+zk_reply_check(ZkUnanswered *unanswered, void *packet, size_t size, char *why)
+{
+	Reader		reader = {.at = packet,.left = size};
+	int32_t		xid = read_int(&reader);
+	int32_t		error;
+	ZkSent	   *sent;
+	const Operation *operation;
+	const char *wrong;
+
+	(void) read_long(&reader);
+	error = read_int(&reader);
+	if (reader.wrong != NULL)
+		return refuse(why, "a packet of %d bytes has no header", (int) size);
+	if (xid == EVENT_XID)
+		return check_event(unanswered, reader, error, why);
+	sent = take_sent(unanswered, xid);
+	if (sent == NULL)
+		return refuse(why, "there is a reply to no request (%d)", (int) xid);
+	operation = find_operation(sent->type);
+	wrong = judge_reply(sent, reader, error);
+	if (wrong != NULL)
+		refuse(why, "a reply of %d bytes to a request (%s), with error %d, %s", (int) size,
+			   operation != NULL ? operation->name : "unknown", (int) error, wrong);
+	else if (sent->type == SASL_TYPE && error == 0)
+		provide_token((unsigned char *) packet + ZK_REPLY_HEADER);
+	free(sent);
+	return wrong == NULL;
+}
+
+/*-------------------------------------------------------------------------
+ * The handshake
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * The session in the client's part of the handshake, given without its length: 0 for
+ * none.
+ */
+int64_t
+zk_greeting_session(const void *packet, size_t size)
+{
+	Reader		reader = {.at = packet,.left = size};
+
+	(void) read_bytes(&reader, BEFORE_SESSION);
+	return read_long(&reader);
+}
+
+/*
+ * Can what begins with these bytes be a server's part of the handshake?  Its length
+ * is that of nothing else.
+ */
+bool
+zk_greeting_begins(const void *packet, size_t size, char *why)
+{
+	Reader		reader = {.at = packet,.left = size};
+	int32_t		length = read_int(&reader);
+
+	if (reader.wrong != NULL || length == ZK_GREETING || length == ZK_GREETING_OLD)
+		return true;
+	return refuse(why, "it does not answer as a ZooKeeper server does");
+}
+
+/*
+ * Is this, with its length, the answer to a handshake with this session, 0 for none?
+ * A session that was there is resumed, or is over, which is said by zeros.
+ */
+bool
+zk_greeting_check(const void *packet, size_t size, int64_t session, char *why)
+{
+	Reader		reader = {.at = packet,.left = size};
+	int32_t		length = read_int(&reader);
+	int32_t		version = read_int(&reader);
+	int32_t		timeout = read_int(&reader);
+	int64_t		given = read_long(&reader);
+	int32_t		password = read_int(&reader);
+	bool		expired = session != 0 && given == 0 && timeout == 0;
+
+	(void) read_bytes(&reader, PASSWORD_SIZE);
+	if (length == ZK_GREETING)
+		(void) read_bool(&reader);
+	if (reader.wrong != NULL || reader.left > 0 || version != 0 ||
+		password != PASSWORD_SIZE)
+		return refuse(why, "it does not answer as a ZooKeeper server does");
+	if (!expired && (given == 0 || timeout <= 0 || timeout > MAX_TIMEOUT ||
+					 (session != 0 && given != session)))
+		return refuse(why, "it answers with session 0x%llx and a timeout of %d ms",
+					  (unsigned long long) given, (int) timeout);
+	return true;
+}

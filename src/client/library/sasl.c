@@ -1,0 +1,175 @@
+/*-------------------------------------------------------------------------
+ *
+ * sasl.c
+ *	  What Cyrus SASL asks for, to authenticate with.
+ *
+ * The library hands our answers on to Cyrus SASL.  Its own ones would read the file with
+ * the password with each connection, or ask a terminal for it, print, and leak.
+ *
+ * The I/O thread asks whenever it makes a connection, and only it does.  There is one
+ * handle in a process at a time, and so one set of answers, which the helper prepares
+ * before it opens the handle, and wipes after it has closed it.  The texts are the
+ * client's, which lives longer.
+ *
+ * With GSSAPI, Kerberos is asked for tickets on the I/O thread, which waits for that.  It
+ * is not connected then, so nobody relies on it; but who closes the handle waits for it,
+ * and a backend that ends does so no longer than for anything else.
+ *
+ * IDENTIFICATION
+ *	  src/client/library/sasl.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+#ifdef ZKLOCK_SASL
+
+/* What Cyrus SASL can ask for, and the end of the list. */
+#define MAX_CALLBACKS	6
+
+typedef int (*Callback) (void);
+
+/* A function as Cyrus SASL has it in its lists, of whatever type it is. */
+#define CALLBACK(function)	((Callback) (void (*) (void)) (function))
+
+static sasl_callback_t callbacks[MAX_CALLBACKS];
+static sasl_secret_t *secret;
+
+/* Cyrus SASL is ready, in this process. */
+static bool initialized;
+
+/*
+ * SASL_CB_USER, SASL_CB_AUTHNAME: the user.  I/O thread.
+ */
+static int
+give_user(void *context, int id, const char **result, unsigned int *len)
+{
+	(void) id;
+	if (result == NULL)
+		return SASL_BADPARAM;
+	*result = context;
+	if (len != NULL)
+		*len = (unsigned int) strlen(context);
+	return SASL_OK;
+}
+
+/*
+ * SASL_CB_GETREALM: the realm, whatever there is to choose from.  I/O thread.
+ */
+static int
+give_realm(void *context, int id, const char **available, const char **result)
+{
+	(void) id;
+	(void) available;
+	*result = context;
+	return SASL_OK;
+}
+
+/*
+ * SASL_CB_PASS: the password.  I/O thread.
+ */
+static int
+give_secret(sasl_conn_t *conn, void *context, int id, sasl_secret_t **result)
+{
+	(void) conn;
+	(void) context;
+	(void) id;
+	if (result == NULL)
+		return SASL_BADPARAM;
+	*result = secret;
+	return SASL_OK;
+}
+
+/*
+ * SASL_CB_LOG: a complaint, which would go to syslog.  Any thread.
+ */
+static int
+take_log(void *context, int level, const char *message)
+{
+	(void) context;
+	if (message != NULL && (level == SASL_LOG_ERR || level == SASL_LOG_WARN))
+		zk_log(false, "SASL: %.150s", message);
+	return SASL_OK;
+}
+
+/*
+ * Keep the password as Cyrus SASL wants it.  False if there is no memory.
+ */
+static bool
+keep_secret(const char *password)
+{
+	size_t		len = strlen(password);
+
+	secret = malloc(sizeof(*secret) + len);
+	if (secret == NULL)
+		return false;
+	secret->len = len;
+	memcpy(secret->data, password, len + 1);
+	return true;
+}
+
+/* Add an answer to the list, which is ended anew. */
+static void
+add_callback(int *count, unsigned long id, Callback answer, char *context)
+{
+	callbacks[*count].id = id;
+	callbacks[*count].proc = answer;
+	callbacks[*count].context = context;
+	(*count)++;
+	callbacks[*count].id = SASL_CB_LIST_END;
+	callbacks[*count].proc = NULL;
+	callbacks[*count].context = NULL;
+}
+
+/*
+ * Prepare the answers, from a client's texts (see ZkConfig); what is not among them is
+ * not answered.  Returns NULL if there is no memory, or Cyrus SASL cannot be used.
+ * zk_sasl_end() is due either way.  Helper.
+ */
+const sasl_callback_t *
+zk_sasl_begin(char *const *transport)
+{
+	static const sasl_callback_t for_all[] = {
+		{SASL_CB_LOG, CALLBACK(take_log), NULL},
+		{SASL_CB_LIST_END, NULL, NULL}
+	};
+	char	   *user = transport[ZK_SASL_USER];
+	int			count = 0;
+
+	if (!initialized && sasl_client_init(for_all) != SASL_OK)
+		return NULL;
+	initialized = true;
+	add_callback(&count, SASL_CB_LOG, CALLBACK(take_log), NULL);
+	if (transport[ZK_SASL_REALM] != NULL)
+		add_callback(&count, SASL_CB_GETREALM, CALLBACK(give_realm),
+					 transport[ZK_SASL_REALM]);
+	if (user != NULL)
+	{
+		add_callback(&count, SASL_CB_USER, CALLBACK(give_user), user);
+		add_callback(&count, SASL_CB_AUTHNAME, CALLBACK(give_user), user);
+	}
+	if (transport[ZK_SASL_PASSWORD] != NULL)
+	{
+		if (!keep_secret(transport[ZK_SASL_PASSWORD]))
+			return NULL;
+		add_callback(&count, SASL_CB_PASS, CALLBACK(give_secret), NULL);
+	}
+	return callbacks;
+}
+
+/*
+ * The answers are not needed any more.  Wipe the password.  Helper.
+ */
+void
+zk_sasl_end(void)
+{
+	if (secret != NULL)
+		explicit_bzero(secret->data, secret->len);
+	free(secret);
+	secret = NULL;
+}
+
+#endif							/* ZKLOCK_SASL */

@@ -1,0 +1,656 @@
+/*-------------------------------------------------------------------------
+ *
+ * socket.c
+ *	  The library's connection to a server, as far as we have a hand in it.
+ *
+ * Where the library is linked statically, the linker's --wrap sends the calls
+ * below to us, as in guards.c:
+ *
+ * socket	makes descriptors that COPY ... TO PROGRAM does not inherit, and lets
+ *			us know the server's address without asking the library, whose
+ *			accessor races with its own thread.
+ * socket, close	tell which connection is the library's, so that one can be
+ *			given up that comes to nothing.
+ * close	hears out the server when the session was closed: see hear_out().
+ * recv, send	have packets.c look at what comes and goes, and give up a connection
+ *			over which something comes that the library must not see.
+ * connect	passes over the server that was just given up, until another one was tried:
+ *			with an even number of servers the library knows one of them twice.
+ * adaptor_send_queue	leaves a request to zk_socket_send(), with which the thread that
+ *			made it sends all that it has made in one turn.  The library would wake its
+ *			I/O thread for each, by way of a pipe: a change of threads and four system
+ *			calls before anything is sent.
+ * send		puts the length of a packet, which the library sends alone, into one
+ *			segment with the packet, too.
+ *
+ * With the shared library nothing of that is done.
+ *
+ * IDENTIFICATION
+ *	  src/client/library/socket.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <arpa/inet.h>
+#include <limits.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "client.h"
+#include "reply.h"
+
+/*
+ * The library's socket, -1 if it has none, and when it was opened.  Under
+ * socket_lock, which any thread may take; held while the socket is used by
+ * others than the library, which waits with closing it until then.
+ */
+static pthread_mutex_t socket_lock = PTHREAD_MUTEX_INITIALIZER;
+static int	last_socket = -1;
+static ZkTime last_socket_at;
+
+/*
+ * How often the server is passed over that was just given up, at most, before another
+ * one is tried.  The library may come by it several times.
+ */
+#define MAX_AVOIDED		4
+
+/*
+ * The server it is connected to, or is to be, and the one whose connection was broken
+ * last, with how often that is to be passed over.  Under socket_lock.
+ */
+static struct sockaddr_storage last_server;
+static struct sockaddr_storage avoided;
+static int	avoiding;
+static bool several_servers;
+
+/* The handle whose socket that is.  Under socket_lock. */
+static zhandle_t *handle;
+
+/*
+ * That connection was broken by us, and: no other one is to be made.  Under socket_lock.
+ */
+static bool broken;
+static bool closing;
+
+#ifdef ZKLOCK_STATIC_LIBRARY
+
+/* How long a server may take to say its last word. */
+#define LAST_WORD_TIME	ZK_MS(500)
+
+/* Bytes of the length that stands in front of a packet. */
+#define LENGTH_WORD		4
+
+/*
+ * This thread's socket, as the thread that opens the library's socket is the one
+ * that reads from it; and whether requests may be sent by others, as far as it has
+ * noticed.
+ */
+static __thread int own_socket = -1;
+static __thread bool own_established;
+
+/* What this thread is connected to has just not answered as a server does. */
+static __thread bool own_refused;
+
+/* Who was connected to has not answered as a server does.  Cleared for a new handle. */
+static atomic_bool no_server;
+
+/* May requests be sent by the threads that make them?  Under socket_lock. */
+static bool established;
+
+/*
+ * May they ever be, and with which descriptors can the library do?  Set while there is
+ * no handle.  Under socket_lock.
+ */
+static bool direct = true;
+static int	max_descriptor = INT_MAX;
+
+/*
+ * Requests in the handle's queue that zk_socket_send() is to send.  None after the socket was
+ * closed, so the handle is there while there are any.  Under socket_lock.
+ */
+static int	held_back;
+
+/* The handle that this thread closes is connected: the server is told. */
+static __thread bool parting;
+
+/* Something has not been sent by this thread, or not in full. */
+static __thread bool fell_short;
+
+extern int	__real_socket(int domain, int type, int protocol);
+extern int	__real_close(int fd);
+extern int	__real_connect(int fd, const struct sockaddr *address, socklen_t len);
+extern ssize_t __real_recv(int fd, void *data, size_t size, int flags);
+extern ssize_t __real_send(int fd, const void *data, size_t size, int flags);
+extern int	__real_adaptor_send_queue(zhandle_t *zh, int timeout);
+
+/*
+ * The library's own: send what is in the handle's queue, as far as it goes without
+ * waiting.  It holds the queue's lock meanwhile.
+ */
+extern int	flush_send_queue(zhandle_t *zh, int timeout);
+
+extern int	__wrap_socket(int domain, int type, int protocol);
+extern int	__wrap_close(int fd);
+extern int	__wrap_connect(int fd, const struct sockaddr *address, socklen_t len);
+extern ssize_t __wrap_recv(int fd, void *data, size_t size, int flags);
+extern ssize_t __wrap_send(int fd, const void *data, size_t size, int flags);
+extern int	__wrap_adaptor_send_queue(zhandle_t *zh, int timeout);
+
+/*
+ * As socket(), close-on-exec; and it fails with EMFILE if the library cannot do with
+ * what it gets, or with ENOMEM.
+ */
+static int
+open_socket(int domain, int type, int protocol)
+{
+	int			fd = __real_socket(domain, type | SOCK_CLOEXEC, protocol);
+
+	if (fd <= max_descriptor && (fd < 0 || zk_packets_begin(fd)))
+		return fd;
+	__real_close(fd);
+	if (fd <= max_descriptor)
+	{
+		errno = ENOMEM;
+		return -1;
+	}
+	zk_log(true, "not connecting by descriptor %d: with TLS it cannot be above %d",
+		   fd, max_descriptor);
+	errno = EMFILE;
+	return -1;
+}
+
+/*
+ * As socket(), close-on-exec, and remembered.
+ */
+int
+__wrap_socket(int domain, int type, int protocol)
+{
+	int			fd;
+
+	pthread_mutex_lock(&socket_lock);
+	last_socket_at = zk_now();
+	last_socket = fd = open_socket(domain, type, protocol);
+	established = broken = false;
+	pthread_mutex_unlock(&socket_lock);
+	own_socket = fd;
+	own_established = false;
+	return fd;
+}
+
+/*
+ * The server was told that the session is closed; wait until it closes the connection,
+ * which it does when that is done, and throw away what it says until then.  If a socket
+ * is closed with something left to be read, or something comes later, the server's kernel
+ * gets a reset, and forgets what the server has not read yet: that word, as the last of
+ * all.  The library waits for something to come, whatever it is.
+ */
+static void
+hear_out(int fd)
+{
+	struct pollfd pfd = {.fd = fd,.events = POLLIN};
+	ZkTime		deadline = zk_now() + LAST_WORD_TIME;
+	ZkTime		left;
+	char		data[4096];
+
+	while ((left = deadline - zk_now()) > 0 &&
+		   poll(&pfd, 1, (int) (left / 1000) + 1) > 0 &&
+		   __real_recv(fd, data, sizeof(data), MSG_DONTWAIT) > 0)
+		;
+}
+
+/*
+ * As close(); if it is that socket, it is the library's no longer.
+ */
+int
+__wrap_close(int fd)
+{
+	bool		is_last = parting;
+
+	pthread_mutex_lock(&socket_lock);
+	is_last &= fd == last_socket;
+	pthread_mutex_unlock(&socket_lock);
+	if (is_last)
+		hear_out(fd);
+
+	pthread_mutex_lock(&socket_lock);
+	if (fd == last_socket)
+	{
+		last_socket = -1;
+		established = false;
+		held_back = 0;
+	}
+	pthread_mutex_unlock(&socket_lock);
+	if (fd == own_socket)
+		own_socket = -1;
+	zk_packets_end(fd);
+	return __real_close(fd);
+}
+
+/*
+ * As connect(), and remember where to.  To the server whose connection was broken last
+ * it fails, as if that had been tried in vain; then the library goes on.  I/O thread.
+ */
+int
+__wrap_connect(int fd, const struct sockaddr *address, socklen_t len)
+{
+	bool		pass_over = false;
+
+	pthread_mutex_lock(&socket_lock);
+	if (fd == last_socket && len <= sizeof(last_server))
+	{
+		memset(&last_server, 0, sizeof(last_server));
+		memcpy(&last_server, address, len);
+		pass_over = avoiding > 0 && several_servers &&
+			memcmp(&last_server, &avoided, sizeof(avoided)) == 0;
+		avoiding = pass_over ? avoiding - 1 : 0;
+	}
+	pthread_mutex_unlock(&socket_lock);
+	if (!pass_over)
+		return __real_connect(fd, address, len);
+	errno = ETIMEDOUT;
+	return -1;
+}
+
+/*
+ * A packet has come from that socket, after the handshake: requests may be
+ * sent by the threads that make them.  In the order of the I/O thread, which this
+ * is, the library has put the credential, and the watches that it sets anew, in
+ * front of all requests by now; nobody may send before.  Over a connection by way of
+ * TLS, which two threads must not use at a time, nobody ever may; nor with SASL, where
+ * the first packets are about that, and the credential comes after them.
+ */
+static void
+establish(int fd)
+{
+	pthread_mutex_lock(&socket_lock);
+	if (fd == last_socket && direct)
+		established = true;
+	pthread_mutex_unlock(&socket_lock);
+}
+
+/*
+ * Log why the connection is given up.  I/O thread.
+ */
+static void
+log_refusal(const char *why)
+{
+	char		server[80];
+
+	if (!zk_socket_peer(server, sizeof(server)))
+		server[0] = '\0';
+	zk_log_given_up(server, why);
+}
+
+/*
+ * So many bytes were received from that socket, or from what came through it
+ * encrypted.  False if the library must not see them; then it is to be told of an
+ * error (EPROTO), closes the connection, and tries the next server.  I/O thread.
+ */
+bool
+zk_socket_received(int fd, void *data, size_t size)
+{
+	char		why[ZK_REPLY_WHY];
+
+	switch (zk_packets_received(fd, data, size, why))
+	{
+		case ZK_RECEIVED_GREETING:
+			return true;
+		case ZK_RECEIVED_PACKET:
+			if (fd == own_socket && !own_established)
+			{
+				establish(fd);
+				own_established = true;
+			}
+			return true;
+		case ZK_REFUSED_GREETING:
+			atomic_store(&no_server, true);
+			own_refused = true;
+			break;
+		case ZK_REFUSED_PACKET:
+			break;
+	}
+	log_refusal(why);
+	return false;
+}
+
+/*
+ * Has this thread been connected to something that is no server, and not told so yet?
+ * I/O thread.
+ */
+bool
+zk_socket_take_refusal(void)
+{
+	bool		refused = own_refused;
+
+	own_refused = false;
+	return refused;
+}
+
+/*
+ * As recv(); and it fails with EPROTO after what the library must not see.  I/O thread.
+ */
+ssize_t
+__wrap_recv(int fd, void *data, size_t size, int flags)
+{
+	ssize_t		got = __real_recv(fd, data, size, flags);
+
+	if (got <= 0 || zk_socket_received(fd, data, (size_t) got))
+		return got;
+	errno = EPROTO;
+	return -1;
+}
+
+/*
+ * As send(); more follows a packet's length.  (If those are the last four bytes of a
+ * packet for which there was no room, they may wait for a fifth of a second.)
+ */
+ssize_t
+__wrap_send(int fd, const void *data, size_t size, int flags)
+{
+	ssize_t		sent;
+
+	if (size == LENGTH_WORD)
+		flags |= MSG_MORE;
+	sent = zk_packets_sending(fd, data, size) ?
+		__real_send(fd, data, size, flags) : -1;
+	if (sent > 0)
+		zk_packets_sent(fd, data, (size_t) sent);
+	fell_short |= sent != (ssize_t) size;
+	return sent;
+}
+
+/*
+ * Leave what is in the handle's queue to zk_socket_send(), if that can be done, or to
+ * the I/O thread.  Any client thread; the I/O thread, with a ping and not in a
+ * completion, has itself woken as ever.  In any state other than connected the
+ * library's way is taken, too, and for a timeout, with which it closes a handle.
+ */
+int
+__wrap_adaptor_send_queue(zhandle_t *zh, int timeout)
+{
+	bool		held;
+
+	pthread_mutex_lock(&socket_lock);
+	held = established && zh == handle && timeout == 0 &&
+		(own_socket < 0 || zk_thread_completes()) &&
+		zoo_state(zh) == ZOO_CONNECTED_STATE;
+	if (held)
+		held_back++;
+	pthread_mutex_unlock(&socket_lock);
+	return held ? ZOK : __real_adaptor_send_queue(zh, timeout);
+}
+
+/*
+ * Have the socket keep what is not a full segment, or send it.  socket_lock.
+ */
+static void
+set_cork(int on)
+{
+	setsockopt(last_socket, IPPROTO_TCP, TCP_CORK, &on, sizeof(on));
+}
+
+/*
+ * Send what is in the handle's queue, as far as it goes without waiting, and several
+ * requests in as few segments as they fit in.  False if something is left.
+ * socket_lock.
+ */
+static bool
+flush(void)
+{
+	bool		several = held_back > 1;
+	int			rc;
+
+	fell_short = false;
+	if (several)
+		set_cork(1);
+	rc = flush_send_queue(handle, 0);
+	if (several)
+		set_cork(0);
+	return rc == ZOK && !fell_short;
+}
+
+/*
+ * Send the requests that were made in a turn of the engine.  Helper or completion
+ * thread, without engine_lock; whoever comes first sends those of both.
+ *
+ * The queue has a lock of its own, under which packets are sent one after the
+ * other, in their order, whoever does it; and the socket does not block, so that
+ * nobody waits here for the network.  socket_lock keeps the socket open
+ * meanwhile, lest its number is that of another file; the I/O thread, which waits
+ * for that before it closes it, takes what remains in the queue off afterwards.
+ *
+ * What does not go, for want of room or because of an error, remains in the queue,
+ * and the I/O thread is woken as ever: it waits until there is room, or meets the
+ * same error and gives up the connection.  The handle is not freed before this
+ * thread, if it is the completion thread, has ended; the helper closes it itself.
+ *
+ * The library reads the time of the last send without a lock, to know when a ping
+ * is due.  Should it read just half of what another thread writes, a ping is a second
+ * early or late, with none of our requests for a third of the session timeout.
+ */
+void
+zk_socket_send(void)
+{
+	zhandle_t  *left = NULL;
+
+	pthread_mutex_lock(&socket_lock);
+	if (held_back > 0)
+	{
+		if (!flush())
+			left = handle;
+		held_back = 0;
+	}
+	pthread_mutex_unlock(&socket_lock);
+	if (left != NULL)
+		__real_adaptor_send_queue(left, 0);
+}
+
+#else
+
+/*
+ * The I/O thread sends.
+ */
+void
+zk_socket_send(void)
+{
+}
+
+/*
+ * Replies are not looked at.
+ */
+bool
+zk_socket_take_refusal(void)
+{
+	return false;
+}
+
+#endif							/* ZKLOCK_STATIC_LIBRARY */
+
+/*
+ * That is the client's handle, which is the only one of this process; it is
+ * connected.  Completion thread or helper.
+ */
+void
+zk_socket_belongs_to(zhandle_t *zh)
+{
+	pthread_mutex_lock(&socket_lock);
+	handle = zh;
+	avoiding = 0;
+	pthread_mutex_unlock(&socket_lock);
+}
+
+/*
+ * Write the numeric "host:port" of the server at the other end of the
+ * library's socket.  False if that cannot be told.  Any client thread.
+ */
+bool
+zk_socket_peer(char *server, size_t size)
+{
+	struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
+	socklen_t	len = sizeof(peer);
+	char		host[64];
+	char		port[8];
+	int			rc;
+
+	pthread_mutex_lock(&socket_lock);
+	rc = getpeername(last_socket, (struct sockaddr *) &peer, &len);
+	pthread_mutex_unlock(&socket_lock);
+	if (rc != 0 ||
+		getnameinfo((struct sockaddr *) &peer, len, host, sizeof(host),
+					port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+		return false;
+	snprintf(server, size, peer.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s",
+			 host, port);
+	return true;
+}
+
+/*
+ * When did the library begin to make the connection that it has?  Not before
+ * that; without our hand on its calls all that is known is since when there was
+ * none.  Any client thread.
+ */
+ZkTime
+zk_socket_connecting_since(ZkTime disconnected_at)
+{
+	ZkTime		since;
+
+	pthread_mutex_lock(&socket_lock);
+	since = last_socket_at;
+	pthread_mutex_unlock(&socket_lock);
+	return since > disconnected_at ? since : disconnected_at;
+}
+
+/*
+ * Break the connection that the library has begun to make then, made or not: it goes on
+ * to the next server.  False if it has none, or another one by now.  Any client thread.
+ */
+bool
+zk_socket_break_connection(ZkTime begun)
+{
+	bool		has_one;
+
+	pthread_mutex_lock(&socket_lock);
+	has_one = last_socket >= 0 && last_socket_at == begun;
+	if (has_one)
+	{
+		shutdown(last_socket, SHUT_RDWR);
+		avoided = last_server;
+		avoiding = MAX_AVOIDED;
+	}
+	broken = has_one;
+	pthread_mutex_unlock(&socket_lock);
+	return has_one;
+}
+
+/*
+ * A handle is about to be opened.  May the threads that make its requests send them,
+ * which is the highest descriptor that it can do with, and is there more than one
+ * server?  Helper.
+ */
+void
+zk_socket_prepare(bool may_send, int highest, bool several)
+{
+	pthread_mutex_lock(&socket_lock);
+	several_servers = several;
+#ifdef ZKLOCK_STATIC_LIBRARY
+	direct = may_send;
+	max_descriptor = highest;
+	atomic_store(&no_server, false);
+#else
+	(void) may_send;
+	(void) highest;
+#endif
+	broken = closing = false;
+	pthread_mutex_unlock(&socket_lock);
+}
+
+/*
+ * The handle is about to be closed, whatever its connection is at.  Break one that is
+ * being made.  Helper.
+ */
+void
+zk_socket_give_up(bool breaking)
+{
+	pthread_mutex_lock(&socket_lock);
+	closing = true;
+	if (breaking && last_socket >= 0)
+		shutdown(last_socket, SHUT_RDWR);
+	pthread_mutex_unlock(&socket_lock);
+}
+
+/*
+ * Is the handle that this thread is about to close connected, so that the server is
+ * told?  False when it is closed.  Helper.
+ */
+void
+zk_socket_part(bool connected)
+{
+#ifdef ZKLOCK_STATIC_LIBRARY
+	parting = connected;
+#else
+	(void) connected;
+#endif
+}
+
+/*
+ * Is the server heard out when a handle is closed, whatever is under way then?
+ */
+bool
+zk_socket_hears_out(void)
+{
+#ifdef ZKLOCK_STATIC_LIBRARY
+	return true;
+#else
+	return false;
+#endif
+}
+
+/*
+ * Was the connection broken by us, or is it to be?  Any client thread.
+ */
+bool
+zk_socket_given_up(void)
+{
+	bool		given_up;
+
+	pthread_mutex_lock(&socket_lock);
+	given_up = broken || closing;
+	pthread_mutex_unlock(&socket_lock);
+	return given_up;
+}
+
+/*
+ * Has the library a socket?  Any client thread.
+ */
+bool
+zk_socket_is_open(void)
+{
+	bool		is_open;
+
+	pthread_mutex_lock(&socket_lock);
+	is_open = last_socket >= 0;
+	pthread_mutex_unlock(&socket_lock);
+	return is_open;
+}
+
+/*
+ * Has something answered that is no server, since the handle was opened?  Any client
+ * thread.
+ */
+bool
+zk_socket_met_no_server(void)
+{
+#ifdef ZKLOCK_STATIC_LIBRARY
+	return atomic_load(&no_server);
+#else
+	return false;
+#endif
+}

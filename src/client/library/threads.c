@@ -1,0 +1,282 @@
+/*-------------------------------------------------------------------------
+ *
+ * threads.c
+ *	  The library's threads, and on which of them completions run.
+ *
+ * libzookeeper_mt reads answers on its I/O thread and hands each to a second
+ * one, its completion thread.  An answer that ends a wait passes through three
+ * threads so, the backend's being the third, and each change of threads costs
+ * more than what any of them does with it, most of all where processors are
+ * virtual and idle ones halt.  The library's single-threaded build runs the
+ * same completions in the thread that reads.  So do we, where the library is
+ * linked statically and the linker's --wrap sends the calls below to us:
+ *
+ * zookeeper_process, zookeeper_interest	the I/O thread's two steps, after which no
+ *					lock of the library is held: whatever came of one is
+ *					completed at its end.
+ * pthread_create	gives small stacks (the default costs 16 MB of commit
+ *					charge for each backend), and creates no completion
+ *					thread.
+ * pthread_join, adaptor_finish	know that there is none.
+ *
+ * A completion must not keep the I/O thread for long: it takes engine_lock, under
+ * which nobody waits for anything, and copies and sends without waiting.
+ *
+ * With the shared library the completion thread does its work, stacks are seen to
+ * through the process-wide default, and thread creation is probed before it
+ * matters.
+ *
+ * IDENTIFICATION
+ *	  src/client/library/threads.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE				/* pthread_setattr_default_np */
+#endif
+
+#include "client.h"
+
+#ifdef ZKLOCK_STATIC_LIBRARY
+
+/* This thread runs completions just now, and is the I/O thread. */
+static __thread bool completing;
+
+/* What stands for the completion thread: no thread's number in glibc. */
+#define NO_THREAD		((pthread_t) 0)
+
+/* Threads that zookeeper_init2() creates. */
+#define LIBRARY_THREADS		1
+
+/* The library's own: a thread's main function, and what it begins with ... */
+extern void *do_completion(void *zh);
+extern void notify_thread_ready(zhandle_t *zh);
+
+/* ... the number of those who use the handle, which is freed with the last ... */
+extern int32_t inc_ref_counter(zhandle_t *zh, int by);
+
+/* ... and: run all completions that are due, on this thread. */
+extern void process_completions(zhandle_t *zh);
+
+extern int	__real_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+								  void *(*start) (void *), void *arg);
+extern int	__real_pthread_join(pthread_t thread, void **result);
+extern void __real_adaptor_finish(zhandle_t *zh);
+extern int	__real_zookeeper_interest(zhandle_t *zh, int *fd, int *interest,
+									  struct timeval *timeout);
+extern int	__real_zookeeper_process(zhandle_t *zh, int events);
+
+extern int	__wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+								  void *(*start) (void *), void *arg);
+extern int	__wrap_pthread_join(pthread_t thread, void **result);
+extern void __wrap_adaptor_finish(zhandle_t *zh);
+extern int	__wrap_zookeeper_interest(zhandle_t *zh, int *fd, int *interest,
+									  struct timeval *timeout);
+extern int	__wrap_zookeeper_process(zhandle_t *zh, int events);
+
+/*
+ * In place of creating the library's completion thread: do what it would begin
+ * with.  The I/O thread waits for that, and its end must not free the handle, as
+ * if who closes it were the only user left.  Helper thread.
+ */
+static int
+create_no_thread(pthread_t *thread, zhandle_t *zh)
+{
+	*thread = NO_THREAD;
+	inc_ref_counter(zh, 1);
+	notify_thread_ready(zh);
+	return 0;
+}
+
+/*
+ * As adaptor_finish(), with which the library ends its threads when a handle is
+ * closed.  What create_no_thread() took is given back when the other one is joined;
+ * the caller has a share of its own.  Helper thread.
+ */
+void
+__wrap_adaptor_finish(zhandle_t *zh)
+{
+	__real_adaptor_finish(zh);
+	inc_ref_counter(zh, -1);
+}
+
+/*
+ * As pthread_join(); a thread that was not created has ended.
+ */
+int
+__wrap_pthread_join(pthread_t thread, void **result)
+{
+	return thread == NO_THREAD ? 0 : __real_pthread_join(thread, result);
+}
+
+/*
+ * As pthread_create(), with a small stack where the caller has no wish.
+ */
+int
+__wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+					  void *(*start) (void *), void *arg)
+{
+	pthread_attr_t small;
+	int			rc;
+
+	if (start == do_completion)
+		return create_no_thread(thread, arg);
+	if (attr != NULL)
+		return __real_pthread_create(thread, attr, start, arg);
+	rc = pthread_attr_init(&small);
+	if (rc != 0)
+		return rc;
+	pthread_attr_setstacksize(&small, ZK_LIBRARY_STACK);
+	rc = __real_pthread_create(thread, &small, start, arg);
+	pthread_attr_destroy(&small);
+	return rc;
+}
+
+/*
+ * Run the completions of what has come.  I/O thread, without any lock.
+ */
+static void
+complete(zhandle_t *zh)
+{
+	completing = true;
+	process_completions(zh);
+	completing = false;
+}
+
+/*
+ * As zookeeper_interest(): send a ping that is due, connect, or give up a server that
+ * does not answer.
+ */
+int
+__wrap_zookeeper_interest(zhandle_t *zh, int *fd, int *interest,
+						  struct timeval *timeout)
+{
+	int			rc = __real_zookeeper_interest(zh, fd, interest, timeout);
+
+	complete(zh);
+	return rc;
+}
+
+/*
+ * As zookeeper_process(): receive and send what can be.  What TLS has read from the
+ * socket, and not given out, will not show there again.
+ */
+int
+__wrap_zookeeper_process(zhandle_t *zh, int events)
+{
+	int			rc = __real_zookeeper_process(zh, events);
+
+	while (rc == ZOK && zk_tls_pending() > 0)
+		rc = __real_zookeeper_process(zh, ZOOKEEPER_READ);
+	zk_transport_processed(zh, rc);
+	complete(zh);
+	return rc;
+}
+
+/*
+ * Does the I/O thread run a completion, and is it this one?
+ */
+bool
+zk_thread_completes(void)
+{
+	return completing;
+}
+
+#else
+
+#define LIBRARY_THREADS		2
+
+/*
+ * The process's defaults for new threads, while ours are in their place.  Of
+ * the one helper thread that has the library's handle.
+ */
+static pthread_attr_t saved_attr;
+static bool attr_is_saved;
+
+#endif							/* ZKLOCK_STATIC_LIBRARY */
+
+/*
+ * Before zookeeper_init2(), on the helper thread: have its threads get small
+ * stacks.  zk_threads_leave_init() undoes it.
+ */
+void
+zk_threads_enter_init(void)
+{
+#ifndef ZKLOCK_STATIC_LIBRARY
+	pthread_attr_t attr;
+
+	attr_is_saved = pthread_getattr_default_np(&saved_attr) == 0;
+	if (!attr_is_saved || pthread_attr_init(&attr) != 0)
+		return;
+	pthread_attr_setstacksize(&attr, ZK_LIBRARY_STACK);
+	pthread_setattr_default_np(&attr);
+	pthread_attr_destroy(&attr);
+#endif
+}
+
+/* After it.  (Attributes just initialized would change nothing.) */
+void
+zk_threads_leave_init(void)
+{
+#ifndef ZKLOCK_STATIC_LIBRARY
+	if (!attr_is_saved)
+		return;
+	pthread_setattr_default_np(&saved_attr);
+	pthread_attr_destroy(&saved_attr);
+	attr_is_saved = false;
+#endif
+}
+
+/*
+ * Create a thread with our stack size and the caller's signal mask.  Returns
+ * 0 or an errno.  Any thread.
+ */
+int
+zk_thread_create(pthread_t *thread, void *(*start) (void *), void *arg)
+{
+	pthread_attr_t attr;
+	int			rc;
+
+	rc = pthread_attr_init(&attr);
+	if (rc != 0)
+		return rc;
+	pthread_attr_setstacksize(&attr, ZK_THREAD_STACK);
+	rc = pthread_create(thread, &attr, start, arg);
+	pthread_attr_destroy(&attr);
+	return rc;
+}
+
+/* Waits for the probe to be over: the mutex is held until then. */
+static void *
+probe_main(void *arg)
+{
+	pthread_mutex_t *over = arg;
+
+	pthread_mutex_lock(over);
+	pthread_mutex_unlock(over);
+	return NULL;
+}
+
+/*
+ * Can the threads that zookeeper_init2() will create be had?  It cannot
+ * report that they cannot: it asserts.  (Another process may take the last
+ * thread in between; then the client is poisoned, and only then.)  Helper
+ * thread.
+ */
+bool
+zk_threads_probe(void)
+{
+	pthread_mutex_t over = PTHREAD_MUTEX_INITIALIZER;
+	pthread_t	threads[LIBRARY_THREADS];
+	int			started = 0;
+
+	pthread_mutex_lock(&over);
+	while (started < LIBRARY_THREADS &&
+		   zk_thread_create(&threads[started], probe_main, &over) == 0)
+		started++;
+	pthread_mutex_unlock(&over);
+	for (int i = 0; i < started; i++)
+		pthread_join(threads[i], NULL);
+	pthread_mutex_destroy(&over);
+	return started == LIBRARY_THREADS;
+}

@@ -1,0 +1,531 @@
+/*-------------------------------------------------------------------------
+ *
+ * tls.c
+ *	  The library's connection by way of TLS, as far as we have a hand in it.
+ *
+ * Where the library is linked statically, the linker's --wrap sends the calls
+ * below to us, as in socket.c:
+ *
+ * SSL_connect, SSL_read, SSL_write	  fail with an errno that says what the library takes
+ *			it to say (it looks at no other error), and the reason is logged: whose
+ *			certificate is not accepted by whom, and why.
+ * SSL_set_fd, SSL_free	  tell which connection is there, whose data must not be left
+ *			lying in OpenSSL's buffers; and have OpenSSL ask us whether the server's
+ *			certificate is for the host that we mean, to which the library does not look.
+ * SSL_CTX_set_default_verify_paths	  does nothing: the library would trust, besides
+ *			zklock.tls_ca_file, everybody that the system trusts.
+ * select	ends the wait for a handshake when the handle is to be closed.
+ * strtok	is that of this thread: the backend thread may be using its own.
+ *
+ * With the shared library nothing of that is done.  In any case the files are tried
+ * before the library tries them, on the helper thread.
+ *
+ * IDENTIFICATION
+ *	  src/client/library/tls.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "client.h"
+
+#ifdef ZKLOCK_TLS
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+#include <openssl/x509v3.h>
+#include <sys/select.h>
+
+/* Alerts of TLS have these numbers among OpenSSL's reasons. */
+#define IS_ALERT(reason)	((reason) > SSL_AD_REASON_OFFSET)
+
+/* Longest path of a file in a message, in bytes. */
+#define SHOWN_PATH			"%.120s"
+
+/*
+ * Why did OpenSSL fail, in its own words?  Static.
+ */
+static const char *
+reason_text(unsigned long code)
+{
+	const char *text = code != 0 ? ERR_reason_error_string(code) : NULL;
+
+	return text != NULL ? text : "no reason given";
+}
+
+/*
+ * One of the files cannot be used for what it is for ("the CA's certificates", ...).
+ * Writes that to detail and returns false.
+ */
+static bool
+useless(const char *what, const char *path, char *detail)
+{
+	snprintf(detail, ZK_DETAIL_SIZE,
+			 "OpenSSL cannot use %s in \"" SHOWN_PATH "\": %s.",
+			 what, path, reason_text(ERR_peek_error()));
+	return false;
+}
+
+/*
+ * Has our own certificate not begun to be valid, or ended?  Then false with the reason
+ * in detail.
+ */
+static bool
+check_dates(SSL_CTX *context, const char *path, char *detail)
+{
+	X509	   *certificate = SSL_CTX_get0_certificate(context);
+	const char *wrong = NULL;
+
+	if (X509_cmp_current_time(X509_get0_notAfter(certificate)) < 0)
+		wrong = "has expired";
+	else if (X509_cmp_current_time(X509_get0_notBefore(certificate)) > 0)
+		wrong = "is not valid yet";
+	if (wrong != NULL)
+		snprintf(detail, ZK_DETAIL_SIZE,
+				 "The certificate in \"" SHOWN_PATH "\" %s.", path, wrong);
+	return wrong == NULL;
+}
+
+/*
+ * Give OpenSSL the key's passphrase; where there is none, none: it would ask for one.
+ */
+static int
+give_passphrase(char *buffer, int size, int for_writing, void *passphrase)
+{
+	int			len;
+
+	(void) for_writing;
+	if (passphrase == NULL)
+		return 0;
+	len = (int) strlen(passphrase);
+	if (len > size)
+		return 0;
+	memcpy(buffer, passphrase, (size_t) len);
+	return len;
+}
+
+/*
+ * Take the files into a context as the library will do.  False with the reason in
+ * detail.
+ */
+static bool
+load_files(SSL_CTX *context, char *const *transport, char *detail)
+{
+	const char *ca = transport[ZK_TLS_CA];
+	const char *cert = transport[ZK_TLS_CERT];
+	const char *key = transport[ZK_TLS_KEY];
+
+	if (SSL_CTX_load_verify_locations(context, ca, NULL) != 1)
+		return useless("the CA's certificates", ca, detail);
+	if (SSL_CTX_use_certificate_chain_file(context, cert) != 1)
+		return useless("the certificate", cert, detail);
+	SSL_CTX_set_default_passwd_cb(context, give_passphrase);
+	SSL_CTX_set_default_passwd_cb_userdata(context, transport[ZK_TLS_PASSPHRASE]);
+	if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1)
+		return useless("the private key", key, detail);
+	if (SSL_CTX_check_private_key(context) != 1)
+		return useless("the private key with that certificate", key, detail);
+	return check_dates(context, cert, detail);
+}
+
+/*
+ * See zk_tls_check().
+ */
+static bool
+check_files(char *const *transport, char *detail)
+{
+	SSL_CTX    *context;
+	bool		good = false;
+
+	ERR_clear_error();
+	context = SSL_CTX_new(TLS_client_method());
+	if (context == NULL)
+		snprintf(detail, ZK_DETAIL_SIZE, "OpenSSL cannot be used: %s.",
+				 reason_text(ERR_peek_error()));
+	else
+		good = load_files(context, transport, detail);
+	SSL_CTX_free(context);
+	ERR_clear_error();
+	return good;
+}
+
+#ifdef ZKLOCK_STATIC_LIBRARY
+
+/* What X509_check_ip_asc() says if what it is given is no address. */
+#define NO_ADDRESS			(-2)
+
+/* The connection that this thread, the I/O thread, reads from; NULL for none. */
+static __thread SSL *connection;
+
+/* Where it goes, as in "The server at 127.0.0.1:2281"; just "127.0.0.1:2281"; or empty. */
+static __thread char the_server[100];
+static __thread char the_address[80];
+
+/*
+ * What servers may be for whom; NULL if that does not matter.  Set while there is no handle, and
+ * so no I/O thread.
+ */
+static ZkEndpoint *expected;
+static int	expected_count;
+
+extern int	__real_SSL_connect(SSL *ssl);
+extern int	__real_SSL_read(SSL *ssl, void *data, int size);
+extern int	__real_SSL_write(SSL *ssl, const void *data, int size);
+extern int	__real_SSL_set_fd(SSL *ssl, int fd);
+extern void __real_SSL_free(SSL *ssl);
+extern int	__real_select(int count, fd_set *to_read, fd_set *to_write,
+						  fd_set *excepted, struct timeval *timeout);
+
+extern int	__wrap_SSL_connect(SSL *ssl);
+extern int	__wrap_SSL_read(SSL *ssl, void *data, int size);
+extern int	__wrap_SSL_write(SSL *ssl, const void *data, int size);
+extern int	__wrap_SSL_set_fd(SSL *ssl, int fd);
+extern void __wrap_SSL_free(SSL *ssl);
+extern int	__wrap_SSL_CTX_set_default_verify_paths(SSL_CTX *context);
+extern int	__wrap_select(int count, fd_set *to_read, fd_set *to_write,
+						  fd_set *excepted, struct timeval *timeout);
+extern char *__wrap_strtok(char *text, const char *separators);
+
+/*
+ * Is this alert about the certificate of whom it is sent to?
+ */
+static bool
+about_certificate(int alert)
+{
+	switch (alert)
+	{
+		case SSL_AD_NO_CERTIFICATE:
+		case SSL_AD_BAD_CERTIFICATE:
+		case SSL_AD_UNSUPPORTED_CERTIFICATE:
+		case SSL_AD_CERTIFICATE_REVOKED:
+		case SSL_AD_CERTIFICATE_EXPIRED:
+		case SSL_AD_CERTIFICATE_UNKNOWN:
+		case SSL_AD_UNKNOWN_CA:
+		case SSL_AD_ACCESS_DENIED:
+		case SSL_AD_CERTIFICATE_REQUIRED:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/*
+ * Log why OpenSSL has given up a connection, by its first error.  I/O thread, or helper.
+ */
+static void
+log_failure(unsigned long code)
+{
+	int			reason = ERR_GET_REASON(code);
+
+	if (IS_ALERT(reason) && about_certificate(reason - SSL_AD_REASON_OFFSET))
+		zk_log_cause(ZK_ERR_CERTIFICATE, "%s does not accept our certificate: %s.",
+					 the_server, reason_text(code));
+	else
+		zk_log_cause(ZK_ERR_TLS, "%s does not go on with TLS: %s.",
+					 the_server, reason_text(code));
+}
+
+/*
+ * Is the address of an endpoint that of the connection, which has brackets about one of IPv6?
+ * I/O thread.
+ */
+static bool
+is_connected_to(const ZkEndpoint *endpoint)
+{
+	const char *address = endpoint->address;
+	const char *port = strrchr(address, ':');
+	size_t		len = (size_t) (port - address);
+
+	if (the_address[0] != '[')
+		return strcmp(the_address, address) == 0;
+	return strncmp(the_address + 1, address, len) == 0 &&
+		the_address[1 + len] == ']' && strcmp(the_address + len + 2, port) == 0;
+}
+
+/*
+ * The first host of those that the server may be.  I/O thread.
+ */
+static const char *
+expected_host(void)
+{
+	for (int i = 0; i < expected_count; i++)
+		if (is_connected_to(&expected[i]))
+			return expected[i].host;
+	return "";
+}
+
+/*
+ * Log why a handshake has failed, of which code is OpenSSL's first error, if any.  That
+ * stays where it is, as the library looks whether there is one.  I/O thread.
+ */
+static void
+log_handshake(SSL *ssl, unsigned long code)
+{
+	long		verdict = SSL_get_verify_result(ssl);
+
+	if (zk_socket_given_up())
+		zk_log_cause(ZK_ERR_TLS, "%s has not answered in a TLS handshake in time.",
+					 the_server);
+	else if (verdict == X509_V_ERR_HOSTNAME_MISMATCH)
+		zk_log_cause(ZK_ERR_TLS, "%s has a certificate that is not for host \"%.100s\".",
+					 the_server, expected_host());
+	else if (verdict != X509_V_OK)
+		zk_log_cause(ZK_ERR_TLS, "%s has a certificate that is not accepted: %s.",
+					 the_server, X509_verify_cert_error_string(verdict));
+	else if (code == 0 || ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+		zk_log_cause(ZK_ERR_TLS, "%s has closed the connection in the TLS handshake.",
+					 the_server);
+	else
+		log_failure(code);
+}
+
+/*
+ * A call on a connection returned that: tell the library by errno, whose only concern is
+ * whether to try again later, and return what it is to see.  I/O thread, or helper.
+ */
+static int
+judge(SSL *ssl, int result)
+{
+	unsigned long code = ERR_peek_error();
+
+	switch (SSL_get_error(ssl, result))
+	{
+		case SSL_ERROR_WANT_READ:
+		case SSL_ERROR_WANT_WRITE:
+			errno = EAGAIN;
+			return -1;
+		case SSL_ERROR_ZERO_RETURN:
+			return 0;
+		case SSL_ERROR_SSL:
+			if (ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+				return 0;
+			log_failure(code);
+			errno = EPROTO;
+			return -1;
+		default:
+			if (errno == 0 || errno == EAGAIN)
+				errno = ECONNRESET;
+			return -1;
+	}
+}
+
+/*
+ * As SSL_connect().
+ */
+int
+__wrap_SSL_connect(SSL *ssl)
+{
+	int			result;
+	int			error;
+
+	ERR_clear_error();
+	errno = 0;
+	result = __real_SSL_connect(ssl);
+	if (result == 1)
+		return result;
+	error = SSL_get_error(ssl, result);
+	if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE)
+		log_handshake(ssl, ERR_peek_error());
+	return result;
+}
+
+/*
+ * As SSL_read(); and as recv() in socket.c.
+ */
+int
+__wrap_SSL_read(SSL *ssl, void *data, int size)
+{
+	int			got;
+
+	ERR_clear_error();
+	errno = 0;
+	got = __real_SSL_read(ssl, data, size);
+	if (got <= 0)
+		return judge(ssl, got);
+	if (zk_socket_received(SSL_get_fd(ssl), data, (size_t) got))
+		return got;
+	errno = EPROTO;
+	return -1;
+}
+
+/*
+ * As SSL_write(); and as send() in socket.c.
+ */
+int
+__wrap_SSL_write(SSL *ssl, const void *data, int size)
+{
+	int			fd = SSL_get_fd(ssl);
+	int			sent;
+
+	if (!zk_packets_sending(fd, data, (size_t) size))
+		return -1;
+	ERR_clear_error();
+	errno = 0;
+	sent = __real_SSL_write(ssl, data, size);
+	if (sent <= 0)
+		return judge(ssl, sent);
+	zk_packets_sent(fd, data, (size_t) sent);
+	return sent;
+}
+
+/*
+ * Is a certificate for this host?  What is an address must be in it as an address, without
+ * its scope; a name may end in the dot that keeps resolvers from adding a domain.
+ */
+static bool
+is_for_host(X509 *certificate, const char *host)
+{
+	size_t		len = strcspn(host, "%");
+	char		name[ZK_HOST_SIZE];
+	int			verdict;
+
+	memcpy(name, host, len);
+	if (len > 0 && name[len - 1] == '.')
+		len--;
+	name[len] = '\0';
+	verdict = X509_check_ip_asc(certificate, name, 0);
+	if (verdict == NO_ADDRESS)
+		verdict = X509_check_host(certificate, name, len,
+								  X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS, NULL);
+	return verdict == 1;
+}
+
+/*
+ * OpenSSL has judged a certificate of the server's chain.  Of the last one, its own, which is
+ * accepted so far, see whether it is for a host that has led to this address
+ * (RFC 2818, section 3.1).  I/O thread.
+ */
+static int
+verify_host(int accepted, X509_STORE_CTX *chain)
+{
+	X509	   *certificate = X509_STORE_CTX_get_current_cert(chain);
+
+	if (!accepted || X509_STORE_CTX_get_error_depth(chain) != 0)
+		return accepted;
+	for (int i = 0; i < expected_count; i++)
+		if (is_connected_to(&expected[i]) && is_for_host(certificate, expected[i].host))
+			return 1;
+	X509_STORE_CTX_set_error(chain, X509_V_ERR_HOSTNAME_MISMATCH);
+	return 0;
+}
+
+/*
+ * As SSL_set_fd(), of a new connection.  What could not be sent may lie elsewhere when it
+ * is tried again: the library keeps the length of a packet on its stack.  I/O thread.
+ */
+int
+__wrap_SSL_set_fd(SSL *ssl, int fd)
+{
+	if (zk_socket_peer(the_address, sizeof(the_address)))
+		snprintf(the_server, sizeof(the_server), "The server at %s", the_address);
+	else
+	{
+		the_address[0] = '\0';
+		strcpy(the_server, "The server");
+	}
+	if (expected != NULL)
+		SSL_set_verify(ssl, SSL_VERIFY_PEER, verify_host);
+	connection = ssl;
+	SSL_set_mode(ssl, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	return __real_SSL_set_fd(ssl, fd);
+}
+
+/*
+ * As SSL_free().
+ */
+void
+__wrap_SSL_free(SSL *ssl)
+{
+	if (ssl == connection)
+		connection = NULL;
+	__real_SSL_free(ssl);
+}
+
+/*
+ * Has succeeded.
+ */
+int
+__wrap_SSL_CTX_set_default_verify_paths(SSL_CTX *context)
+{
+	(void) context;
+	return 1;
+}
+
+/*
+ * As select(); it fails with ECANCELED when nobody waits for the handshake any more.
+ */
+int
+__wrap_select(int count, fd_set *to_read, fd_set *to_write, fd_set *excepted,
+			  struct timeval *timeout)
+{
+	if (!zk_socket_given_up())
+		return __real_select(count, to_read, to_write, excepted, timeout);
+	errno = ECANCELED;
+	return -1;
+}
+
+/*
+ * As strtok(), for each thread by itself.
+ */
+char *
+__wrap_strtok(char *text, const char *separators)
+{
+	static __thread char *rest;
+
+	return strtok_r(text, separators, &rest);
+}
+
+#endif							/* ZKLOCK_STATIC_LIBRARY */
+
+#endif							/* ZKLOCK_TLS */
+
+/*
+ * Can the files be used that these texts (see ZkConfig) name?  False with the reason in
+ * detail; where there is no TLS, which the backend side has refused then.  Helper.
+ */
+bool
+zk_tls_check(char *const *transport, char *detail)
+{
+#ifdef ZKLOCK_TLS
+	return check_files(transport, detail);
+#else
+	(void) transport;
+	snprintf(detail, ZK_DETAIL_SIZE, "There is no TLS.");
+	return false;
+#endif
+}
+
+/*
+ * A handle is about to be opened, to these servers; from now on take care that they are who they are
+ * to be, or not, if that is NULL.  Takes their endpoints.  Helper, while there is no handle.
+ */
+void
+zk_tls_expect(ZkServers *servers)
+{
+#if defined(ZKLOCK_TLS) && defined(ZKLOCK_STATIC_LIBRARY)
+	free(expected);
+	expected = NULL;
+	expected_count = 0;
+	if (servers == NULL)
+		return;
+	expected = servers->endpoints;
+	expected_count = servers->count;
+	servers->endpoints = NULL;
+	servers->count = servers->room = 0;
+#else
+	(void) servers;
+#endif
+}
+
+/*
+ * How many bytes has this thread's connection read from the socket, and not given out?
+ * I/O thread.
+ */
+int
+zk_tls_pending(void)
+{
+#if defined(ZKLOCK_TLS) && defined(ZKLOCK_STATIC_LIBRARY)
+	return connection != NULL ? SSL_pending(connection) : 0;
+#else
+	return 0;
+#endif
+}

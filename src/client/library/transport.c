@@ -1,0 +1,439 @@
+/*-------------------------------------------------------------------------
+ *
+ * transport.c
+ *	  How servers are talked to: plain, by way of TLS, or with SASL.
+ *
+ * The library is what speaks TLS and SASL, if it was built with them; the Makefile
+ * finds out, and defines ZKLOCK_TLS and ZKLOCK_SASL.  It has no function for both at
+ * once.
+ *
+ * Its TLS was written for programs that have one connection and nothing else to do.
+ * What is to be known of it, of versions 3.8 and 3.9:
+ *
+ * - The handshake loops until it is done, failed, or the connection is broken, and does
+ *	 not see that the handle is to be closed, which waits for it for ever.  So a connection
+ *	 that is being made is broken then, as server_timeout.c does in time.
+ * - Files that cannot be used make the I/O thread try again at once, and again.  So
+ *	 they are tried here before that, and a handle that comes to it is given up.
+ * - It uses select(), and so no descriptor from 1024 on.
+ * - The names of the files and the passphrase are one text, separated by commas, and
+ *	 without a passphrase a terminal is asked for one.
+ * - Reasons are not told.  tls.c looks for them.
+ * - zookeeper_init_ssl() takes no function for its log, which would be the server's standard
+ *	 error until one is set.
+ * - It leaks that text with each handle, hence a hundred bytes each time that names are
+ *	 resolved anew, which is once in ten seconds at most.
+ * - OpenSSL must not be used while exit() cleans it up.  A backend does not wait for
+ *	 long, when it ends, for the threads to end: if they have not, exit() goes no further
+ *	 than to us.
+ *
+ * With SASL the library gives no event when servers refuse it: its I/O thread just ends.
+ *
+ * IDENTIFICATION
+ *	  src/client/library/transport.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE				/* fopencookie */
+#endif
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client.h"
+
+/*
+ * The highest descriptor that the library can make a connection by way of TLS with, and
+ * the highest one that is free before it is not even tried: others may come in between.
+ */
+#define MAX_DESCRIPTOR		(FD_SETSIZE - 1)
+#define MAX_FREE_DESCRIPTOR	900
+
+/* What stands for the passphrase of a key that has none. */
+#define NO_PASSPHRASE		"none"
+
+/* Clients of this process whose threads may use OpenSSL or Cyrus SASL. */
+static atomic_int users;
+
+/* The I/O thread goes round and round over files that it cannot use. */
+static atomic_bool stuck;
+
+bool
+zk_tls_supported(void)
+{
+#ifdef ZKLOCK_TLS
+	return true;
+#else
+	return false;
+#endif
+}
+
+bool
+zk_tls_verifies_hosts(void)
+{
+#if defined(ZKLOCK_TLS) && defined(ZKLOCK_STATIC_LIBRARY)
+	return true;
+#else
+	return false;
+#endif
+}
+
+bool
+zk_sasl_supported(void)
+{
+#ifdef ZKLOCK_SASL
+	return true;
+#else
+	return false;
+#endif
+}
+
+/* Is it TLS?  Any thread. */
+static bool
+by_tls(const ZkClient *client)
+{
+	return client->transport[ZK_TLS_CA] != NULL;
+}
+
+/* Is it SASL?  Any thread. */
+static bool
+by_sasl(const ZkClient *client)
+{
+	return client->transport[ZK_SASL_MECHANISM] != NULL;
+}
+
+/*
+ * The process ends, by exit().  If there are threads left that may be inside OpenSSL, or
+ * what Cyrus SASL has loaded, end it before these are cleaned up, which they were before
+ * us in saying that they want to be.
+ */
+static void
+end_at_once(int status, void *arg)
+{
+	(void) arg;
+	if (atomic_load(&users) > 0)
+		_exit(status);
+}
+
+/*
+ * Copy the config's texts.  False if there is no memory; zk_transport_free() is due
+ * either way.  Backend thread.
+ */
+bool
+zk_transport_init(ZkClient *client, const ZkConfig *config)
+{
+	static bool registered = false;
+
+	for (int i = 0; i < ZK_TRANSPORT_TEXTS; i++)
+	{
+		if (config->transport[i] == NULL)
+			continue;
+		client->transport[i] = strdup(config->transport[i]);
+		if (client->transport[i] == NULL)
+			return false;
+	}
+	client->tls_verify_host = config->tls_verify_host;
+	if (!by_tls(client) && !by_sasl(client))
+		return true;
+	client->counted = true;
+	atomic_fetch_add(&users, 1);
+	if (!registered)
+		registered = on_exit(end_at_once, NULL) == 0;
+	return registered;
+}
+
+/*
+ * Wipe and free the texts.  No other thread has to do with them any more.
+ */
+void
+zk_transport_free(ZkClient *client)
+{
+	for (int i = 0; i < ZK_TRANSPORT_TEXTS; i++)
+	{
+		if (client->transport[i] == NULL)
+			continue;
+		explicit_bzero(client->transport[i], strlen(client->transport[i]));
+		free(client->transport[i]);
+		client->transport[i] = NULL;
+	}
+	if (client->counted)
+		atomic_fetch_sub(&users, 1);
+	client->counted = false;
+}
+
+/*
+ * Is there a descriptor left that the library can use with TLS?  False with the
+ * reason in detail.
+ */
+static bool
+check_descriptors(char *detail)
+{
+	int			fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+
+	if (fd >= 0)
+		close(fd);
+	if (fd <= MAX_FREE_DESCRIPTOR)
+		return true;			/* without any the library will say so */
+	snprintf(detail, ZK_DETAIL_SIZE,
+			 "With TLS the ZooKeeper client library cannot use descriptors from %d on, and the next one of this backend is %d.",
+			 FD_SETSIZE, fd);
+	return false;
+}
+
+/*
+ * Can a handle be opened at all?  False with the reason.  Nothing is sent for that.
+ * Helper.
+ */
+bool
+zk_transport_check(const ZkClient *client, ZkError *error, char *detail)
+{
+	detail[0] = '\0';
+	if (!by_tls(client))
+		return true;
+	*error = ZK_ERR_NO_DESCRIPTOR;
+	if (!check_descriptors(detail))
+		return false;
+	*error = ZK_ERR_TLS_FILES;
+	return zk_tls_check(client->transport, detail);
+}
+
+#if !defined(ZKLOCK_TLS) || !defined(ZKLOCK_SASL)
+
+/*
+ * In the place of what opens a handle with what there is not, which the backend side has
+ * refused.
+ */
+static zhandle_t *
+open_unsupported(ZkClient *client, const char *addresses, watcher_fn watcher,
+				 const clientid_t *id)
+{
+	(void) client;
+	(void) addresses;
+	(void) watcher;
+	(void) id;
+	errno = ENOSYS;
+	return NULL;
+}
+
+#endif
+
+#ifdef ZKLOCK_TLS
+
+/*
+ * The library writes to the stream of its log, which is for all handles that have no
+ * function for that.
+ */
+static ssize_t
+write_log(void *cookie, const char *data, size_t size)
+{
+	char		line[512];
+
+	(void) cookie;
+	snprintf(line, sizeof(line), "%.*s",
+			 (int) strnlen(data, size) - (size > 0 && data[size - 1] == '\n'), data);
+	zk_log_callback(line);
+	return (ssize_t) size;
+}
+
+/*
+ * Have the library's log come to us before a handle has a function for it.
+ */
+static void
+catch_log(void)
+{
+	static FILE *stream = NULL;
+	cookie_io_functions_t functions = {.write = write_log};
+
+	if (stream == NULL)
+		stream = fopencookie(NULL, "w", functions);
+	if (stream != NULL)
+		zoo_set_log_stream(stream);
+}
+
+/*
+ * Open a handle with TLS.  As zk_transport_open().
+ */
+static zhandle_t *
+open_tls(ZkClient *client, const char *addresses, watcher_fn watcher,
+		 const clientid_t *id)
+{
+	char	   *const *texts = client->transport;
+	const char *passphrase = texts[ZK_TLS_PASSPHRASE];
+	char	   *files;
+	zhandle_t  *zh;
+
+	if (asprintf(&files, "%s,%s,%s,%s", texts[ZK_TLS_CA], texts[ZK_TLS_CERT],
+				 texts[ZK_TLS_KEY],
+				 passphrase != NULL ? passphrase : NO_PASSPHRASE) < 0)
+	{
+		errno = ENOMEM;
+		return NULL;
+	}
+	catch_log();
+	zh = zookeeper_init_ssl(addresses, files, watcher, client->session_timeout_ms,
+							id, (void *) client->epoch, ZOO_NO_LOG_CLIENTENV);
+	if (zh != NULL)
+		zoo_set_log_callback(zh, zk_log_callback);
+	explicit_bzero(files, strlen(files));
+	free(files);
+	return zh;
+}
+
+#else
+
+#define open_tls	open_unsupported
+
+#endif							/* ZKLOCK_TLS */
+
+#ifdef ZKLOCK_SASL
+
+/*
+ * Open a handle with SASL.  As zk_transport_open().
+ */
+static zhandle_t *
+open_sasl(ZkClient *client, const char *addresses, watcher_fn watcher,
+		  const clientid_t *id)
+{
+	zoo_sasl_params_t params = {
+		.service = client->transport[ZK_SASL_SERVICE],
+		.host = client->transport[ZK_SASL_HOST],
+		.mechlist = client->transport[ZK_SASL_MECHANISM],
+		.callbacks = zk_sasl_begin(client->transport)
+	};
+
+	if (params.callbacks == NULL)
+	{
+		errno = ENOMEM;
+		return NULL;
+	}
+	return zookeeper_init_sasl(addresses, watcher, client->session_timeout_ms,
+							   id, (void *) client->epoch,
+							   ZOO_NO_LOG_CLIENTENV, zk_log_callback, &params);
+}
+
+#else
+
+#define open_sasl	open_unsupported
+
+#endif							/* ZKLOCK_SASL */
+
+/*
+ * Open a handle to these servers for the ZooKeeper session with that id, NULL for a new
+ * one.  Returns NULL with the reason if that cannot be.  Takes from the servers what it
+ * needs for longer.  Helper, without engine_lock.
+ */
+zhandle_t *
+zk_transport_open(ZkClient *client, ZkServers *servers, watcher_fn watcher,
+				  const clientid_t *id, ZkError *error, char *detail)
+{
+	const char *addresses = servers->addresses;
+	zhandle_t  *zh;
+
+	atomic_store(&stuck, false);
+	zk_socket_prepare(!by_tls(client) && !by_sasl(client),
+					  by_tls(client) ? MAX_DESCRIPTOR : INT_MAX, servers->count > 1);
+	zk_tls_expect(client->tls_verify_host ? servers : NULL);
+	zk_threads_enter_init();
+	if (by_tls(client))
+		zh = open_tls(client, addresses, watcher, id);
+	else if (by_sasl(client))
+		zh = open_sasl(client, addresses, watcher, id);
+	else
+		zh = zookeeper_init2(addresses, watcher, client->session_timeout_ms, id,
+							 (void *) client->epoch, ZOO_NO_LOG_CLIENTENV,
+							 zk_log_callback);
+	zk_threads_leave_init();
+	if (zh != NULL)
+	{
+		zoo_set_servers_resolution_delay(zh, -1);
+		return zh;
+	}
+	*error = ZK_ERR_UNREACHABLE;
+	snprintf(detail, ZK_DETAIL_SIZE,
+			 "Could not set up the ZooKeeper client library: %m.");
+#ifdef ZKLOCK_SASL
+	zk_sasl_end();
+#endif
+	return NULL;
+}
+
+/*
+ * Close a handle, and do not wait for a handshake that may never come to an end.
+ * Helper, without engine_lock.
+ */
+void
+zk_transport_close(ZkClient *client, zhandle_t *zh)
+{
+	if (by_tls(client))
+		zk_socket_give_up(zk_transport_connecting(zoo_state(zh)));
+	zk_socket_part(zoo_state(zh) == ZOO_CONNECTED_STATE);
+	zookeeper_close(zh);
+	zk_socket_part(false);
+#ifdef ZKLOCK_SASL
+	zk_sasl_end();
+#endif
+}
+
+/*
+ * Does this state of a handle say that a connection by way of TLS is being made?  It is
+ * in none of the library's headers.
+ */
+bool
+zk_transport_connecting(int state)
+{
+#ifdef ZKLOCK_TLS
+	extern const int ZOO_SSL_CONNECTING_STATE;
+
+	return state == ZOO_SSL_CONNECTING_STATE;
+#else
+	(void) state;
+	return false;
+#endif
+}
+
+/*
+ * The I/O thread has made a step, which returned that: if it is its last one, it is
+ * going round in circles, or it has met something that is no server, have the helper
+ * look.  I/O thread, without any lock.
+ */
+void
+zk_transport_processed(zhandle_t *zh, int rc)
+{
+	ZkClient   *client;
+
+	if (rc == ZSSLCONNECTIONERROR && zk_socket_is_open())
+		atomic_store(&stuck, true);
+	else if (rc == ZOK || rc == ZNOTHING ||
+			 (!zk_socket_take_refusal() && zoo_state(zh) != ZOO_AUTH_FAILED_STATE))
+		return;
+	client = zk_client_owner();
+	if (client != NULL)
+		zk_door_wake_helper(&client->door);
+}
+
+/*
+ * See whether the handle has come to an end that the library does not tell.  Helper;
+ * engine_lock.
+ */
+void
+zk_transport_look(ZkClient *client)
+{
+	char		detail[ZK_DETAIL_SIZE];
+
+	if (client->zh == NULL || client->dead)
+		return;
+	if (zk_socket_met_no_server() && client->client_id.client_id == 0)
+		zk_handle_useless(client, ZK_ERR_NOT_ZOOKEEPER, ZK_NOT_ZOOKEEPER);
+	if (client->dead || (!by_tls(client) && !by_sasl(client)))
+		return;
+	zk_log_last_error(detail);
+	if (by_tls(client) && atomic_load(&stuck))
+		zk_handle_useless(client, ZK_ERR_TLS_FILES, detail);
+	else if (by_sasl(client) && zoo_state(client->zh) == ZOO_AUTH_FAILED_STATE)
+		zk_session_refused(client, ZK_ERR_SASL, detail[0] != '\0' ? detail :
+						   "The ZooKeeper ensemble refused the authentication.");
+}

@@ -1,0 +1,87 @@
+/*-------------------------------------------------------------------------
+ *
+ * nameset.c
+ *	  A set of names: paths of lock nodes, or contenders.
+ *
+ * Names are anybody's, and there may be thousands where each is looked for among all,
+ * under a lock.  A balanced tree takes the logarithm of their number for each, whatever
+ * the names are; a hash could be made to collide.
+ *
+ * Pure functions; libc only.
+ *
+ * IDENTIFICATION
+ *	  src/client/nameset.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE				/* tdestroy */
+#endif
+
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nameset.h"
+
+typedef struct Name
+{
+	const char *text;			/* behind this one, if the set has it */
+	size_t		len;
+} Name;
+
+/* For tsearch(): by length first, which costs nothing. */
+static int
+compare(const void *a, const void *b)
+{
+	const Name *one = a;
+	const Name *two = b;
+
+	if (one->len != two->len)
+		return one->len < two->len ? -1 : 1;
+	return memcmp(one->text, two->text, one->len);
+}
+
+/*
+ * Does the set have a name of so many bytes?
+ */
+bool
+zk_nameset_has(const NameSet *set, const char *name, size_t len)
+{
+	Name		key = {name, len};
+
+	return tfind(&key, &set->root, compare) != NULL;
+}
+
+/*
+ * Add a name of so many bytes, which is copied, if the set does not have it.  False if
+ * out of memory; the set is as it was then.
+ */
+bool
+zk_nameset_add(NameSet *set, const char *name, size_t len)
+{
+	Name	   *copy;
+
+	if (zk_nameset_has(set, name, len))
+		return true;
+	copy = malloc(sizeof(Name) + len);
+	if (copy == NULL)
+		return false;
+	copy->text = (char *) (copy + 1);
+	copy->len = len;
+	memcpy(copy + 1, name, len);
+	if (tsearch(copy, &set->root, compare) != NULL)
+		return true;
+	free(copy);
+	return false;
+}
+
+/*
+ * Make the set empty.
+ */
+void
+zk_nameset_free(NameSet *set)
+{
+	tdestroy(set->root, free);
+	set->root = NULL;
+}

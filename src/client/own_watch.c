@@ -1,0 +1,404 @@
+/*-------------------------------------------------------------------------
+ *
+ * own_watch.c
+ *	  Watching over our own contenders: what others do to them.
+ *
+ * Others can delete a contender of ours, ask for the lock back, or break it:
+ *
+ * - whoever deletes it says nothing else;
+ * - a co-operative revocation writes "__REVOKE__" into it, as Curator's Revoker
+ *	 does (the revocable lock of the ZooKeeper recipes).  That wipes out what says
+ *	 whose the contender is, so its owner writes it again;
+ * - zk_lock_break() writes who broke it, and deletes it when its owner has not
+ *	 done so a moment later (break.c).  So an owner that is there gives the lock
+ *	 up before anybody else is granted it, and can say why.
+ *
+ * The renewal of the lease finds out about a deletion, too, but only every
+ * quarter of the timeout.  So a contender that stays where it is for longer than a
+ * moment, as a holder or as the next one, gets a watch on its own znode.  A short hold
+ * costs nothing.  One that stands far behind will look for itself in a list before
+ * it is granted anything, so for it there is no hurry.
+ *
+ * All functions run on client threads under engine_lock, which the completion
+ * and the watcher take themselves.
+ *
+ * IDENTIFICATION
+ *	  src/client/own_watch.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <string.h>
+
+#include "client.h"
+
+/* Requests left to those who want locks while many watches are being set. */
+#define WATCH_RESERVE	16
+
+/* How the data of a contender ends, in place of a brace, when it is revoked. */
+#define REVOKED_MEMBER	",\"revoked\":true}"
+
+/* Room for that behind all data of ours. */
+#define OWN_DATA_SIZE	(ZK_OWNER_SIZE + sizeof(REVOKED_MEMBER))
+
+static void own_watcher(zhandle_t *zh, int type, int state, const char *path,
+						void *context);
+
+/*
+ * The contender was broken; data is what was left in it, with who did it.
+ */
+static void
+broken(ZkClient *client, int slot, const char *data, int len)
+{
+	Contender  *c = &client->contenders[slot];
+	int			skip = (int) strlen(ZK_BREAK_PREFIX);
+
+	snprintf(c->blocker_owner, sizeof(c->blocker_owner), "%.*s",
+			 len - 1 - skip > 0 ? len - 1 - skip : 0, data + skip);
+	if (c->state == ZK_HELD)
+		zk_contender_lose(client, slot, ZK_LOST_BROKEN,
+						  "Its contender was broken.");
+	else
+		zk_contender_fail(client, slot, ZK_ERR_BROKEN,
+						  "Its contender was broken.");
+}
+
+/*
+ * What the contender's data has become says what is wanted of its owner.  What
+ * it does not say is nobody's concern (S105).
+ */
+static void
+data_changed(ZkClient *client, int slot, const char *data, int len)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (zk_begins_with(data, len, ZK_BREAK_PREFIX))
+		broken(client, slot, data, len);
+	else if (len == (int) strlen(ZK_REVOCATION) &&
+			 zk_begins_with(data, len, ZK_REVOCATION))
+	{
+		c->rewrite = true;
+		if (c->revoked)
+			return;
+		c->revoked = true;
+		zk_contender_publish(client, slot, true);
+	}
+}
+
+/*
+ * The contender is not there, as far as a read can tell.  A waiter looks for it in earnest.
+ * A holder has lost its lock: if its server should only be behind, which a handle that
+ * was opened anew would not notice, that is a mistake on the safe side, provided that the
+ * contender goes now.  So it is deleted, and not taken for gone before that is answered.
+ */
+static void
+not_there(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (c->state == ZK_QUEUED || c->state == ZK_WATCHING)
+	{
+		c->proving = c->reading = false;
+		zk_contender_missing(client, slot);
+	}
+	else if (c->state == ZK_HELD && c->changed)
+	{
+		c->blocker_owner[0] = '\0';
+		zk_contender_lose(client, slot, ZK_LOST_BROKEN,
+						  "Its contender was changed and then deleted by somebody else, as zk_lock_break() does.");
+	}
+	else if (c->state == ZK_HELD)
+		zk_contender_lose(client, slot, ZK_LOST_CONTENDER,
+						  "Its contender was deleted by somebody else.");
+	zk_contender_touch(client, slot);
+}
+
+/*
+ * Write down what the contender's data should be: what it was created with, and
+ * once it is revoked, that it is.  data has OWN_DATA_SIZE bytes.  Returns the length,
+ * -1 if it is not data of ours, which has an object that is shorter.
+ */
+static int
+own_data(const Contender *c, char *data)
+{
+	int			len = c->owner_len;
+
+	if (len == 0 || len >= ZK_OWNER_SIZE)
+		return -1;
+	memcpy(data, c->owner, (size_t) len);
+	if (!c->revoked || data[len - 1] != '}')
+		return len;
+	memcpy(data + len - 1, REVOKED_MEMBER, sizeof(REVOKED_MEMBER) - 1);
+	return len + (int) sizeof(REVOKED_MEMBER) - 2;
+}
+
+/*
+ * Is this what the contender's data should be, or was before it was revoked?  Then
+ * nobody else has changed it, but ourselves (zk_own_rewrite).
+ */
+static bool
+has_own_data(const Contender *c, const char *data, int len)
+{
+	char		own[OWN_DATA_SIZE];
+
+	if (len <= 0)
+		return false;
+	if (len == c->owner_len && memcmp(data, c->owner, (size_t) len) == 0)
+		return true;
+	return len == own_data(c, own) && memcmp(data, own, (size_t) len) == 0;
+}
+
+/*
+ * The answer to the get that set a contender's watch, or to its rewriting: the contender,
+ * with engine_lock, and its slot.  NULL, without the lock, if it does not wait for that
+ * any more.
+ */
+static Contender *
+own_answered(const void *context, ZkClient **client, int *slot)
+{
+	Request		request;
+	Contender  *c;
+	uint32_t   *serial;
+
+	*client = zk_request_end(context, &request);
+	if (*client == NULL)
+		return NULL;
+	*slot = request.which;
+	c = &(*client)->contenders[*slot];
+	serial = request.kind == REQ_REWRITE ? &c->rewrite_serial : &c->watch_serial;
+	if (c->in_use && *serial == request.serial)
+	{
+		*serial = 0;
+		return c;
+	}
+	zk_engine_leave(*client);
+	return NULL;
+}
+
+/*
+ * The answer to the get that set the watch.
+ */
+static void
+on_own(int rc, const char *value, int value_len, const struct Stat *stat,
+	   const void *context)
+{
+	ZkClient   *client;
+	int			slot;
+	Contender  *c = own_answered(context, &client, &slot);
+
+	if (c == NULL)
+		return;
+	c->own_watch = rc == ZOK;
+	if (rc == ZOK)
+	{
+		c->version = stat->version;
+		c->changed &= !has_own_data(c, value, value_len);
+	}
+	if (!c->unwanted && rc == ZOK && stat->version != 0)
+		data_changed(client, slot, value, value_len);
+	else if (!c->unwanted && rc == ZNONODE)
+		not_there(client, slot);
+	else if (rc == ZNOAUTH)
+	{
+		c->watch_at = INT64_MAX;	/* the next renewal sees to that */
+		c->version = -1;
+	}
+	else if (rc != ZOK)
+		c->watch_at = zk_now() + ZK_WATCH_DELAY;
+	if (c->rewrite)
+		zk_contender_touch(client, slot);
+	zk_engine_leave(client);
+}
+
+/* Is the contender to be given its watch, now or later? */
+static bool
+needs_watch(const Contender *c)
+{
+	return c->in_use && !c->unwanted && !c->own_watch &&
+		c->watch_serial == 0 && c->partner == ZK_NO_SLOT &&
+		c->successor == ZK_NO_SLOT;
+}
+
+/*
+ * Set the watch, and read the data.
+ */
+static void
+send_own_watch(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+	void	   *context = zk_request_begin(client, REQ_OWN, slot);
+	char		path[ZK_CONTENDER_PATH_SIZE];
+
+	zk_contender_path(c, c->name, path);
+	if (zoo_awget(client->handle, path, own_watcher, (void *) (intptr_t) slot,
+				  on_own, context) == ZOK)
+	{
+		c->watch_serial = client->last_serial;
+		client->watch_bytes += strlen(path);
+	}
+	else
+	{
+		zk_request_undo(client, context);
+		c->watch_at = zk_now() + ZK_WATCH_DELAY;
+	}
+}
+
+/*
+ * Is that the path of this contender, which is in use?
+ */
+static bool
+is_at(const Contender *c, const char *path)
+{
+	char		own_path[ZK_CONTENDER_PATH_SIZE];
+
+	zk_contender_path(c, c->name, own_path);
+	return strcmp(own_path, path) == 0;
+}
+
+/*
+ * Something happened to a contender of ours, or to one that was ours.
+ */
+static void
+own_watcher(zhandle_t *zh, int type, int state, const char *path,
+			void *context)
+{
+	ZkClient   *client;
+	Contender  *c;
+	int			slot = (int) (intptr_t) context;
+
+	(void) state;
+	if (type == ZOO_SESSION_EVENT)
+		return;
+	client = zk_client_enter();
+	c = &client->contenders[slot];
+	if ((uintptr_t) zoo_get_context(zh) == client->epoch)
+	{
+		client->watch_bytes -= strlen(path);
+		if (c->in_use && c->own_watch && is_at(c, path))
+		{
+			c->own_watch = false;
+			c->changed |= type == ZOO_CHANGED_EVENT;
+			c->watch_at = 0;
+			zk_contender_touch(client, slot);
+		}
+	}
+	zk_engine_leave(client);
+}
+
+/*
+ * Give a contender its watch if it has lived for long enough, and that can be done
+ * now.
+ */
+void
+zk_own_watch(ZkClient *client, int slot)
+{
+	const Contender *c = &client->contenders[slot];
+
+	if (needs_watch(c) && c->name[0] != '\0' && client->connected &&
+		!atomic_load(&zk_poisoned) && zk_now() >= c->watch_at &&
+		zk_requests_available(client, WATCH_RESERVE))
+		send_own_watch(client, slot);
+}
+
+/*
+ * When is the next watch to be set?  What waits for room needs no timer, it is
+ * resumed; nor does a contender whose create takes that long, its answer will see
+ * to it.
+ */
+ZkTime
+zk_own_watch_due(const ZkClient *client)
+{
+	ZkTime		due = INT64_MAX;
+	ZkTime		now = zk_now();
+
+	if (!client->connected || client->free_requests < WATCH_RESERVE)
+		return INT64_MAX;
+	for (int i = 0; i < client->used; i++)
+	{
+		const Contender *c = &client->contenders[i];
+
+		if (needs_watch(c) && (c->name[0] != '\0' || c->watch_at > now) &&
+			c->watch_at < due)
+			due = c->watch_at;
+	}
+	return due;
+}
+
+/*
+ * The handle is closed, and the watches are gone with it.
+ */
+void
+zk_own_watches_gone(ZkClient *client)
+{
+	for (int i = 0; i < client->used; i++)
+	{
+		client->contenders[i].own_watch = false;
+		client->contenders[i].watch_serial = 0;
+		if (client->contenders[i].watch_at < INT64_MAX)
+			client->contenders[i].watch_at = 0;
+	}
+}
+
+/*
+ * The answer to the rewriting.  If somebody else has written into the contender
+ * meanwhile that is to be read first, lest it is lost.
+ */
+static void
+on_rewrite(int rc, const struct Stat *stat, const void *context)
+{
+	ZkClient   *client;
+	int			slot;
+	Contender  *c = own_answered(context, &client, &slot);
+
+	if (c == NULL)
+		return;
+	c->rewrite = rc != ZOK && rc != ZNONODE && rc != ZNOAUTH;
+	if (rc == ZOK)
+		c->version = stat->version;
+	else if (rc == ZBADVERSION)
+	{
+		c->own_watch = false;
+		c->watch_at = 0;
+	}
+	else if (c->rewrite)
+		zk_contender_retry(client, c);
+	zk_contender_touch(client, slot);
+	zk_engine_leave(client);
+}
+
+/*
+ * Write the contender's own data into it once more if that is to be done, and can
+ * be now: because others may take a holder for a waiter (semaphore.c), or because a
+ * revocation has taken the place of what says whose the contender is.
+ */
+void
+zk_own_rewrite(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+	void	   *context;
+	char		path[ZK_CONTENDER_PATH_SIZE];
+	char		own[OWN_DATA_SIZE];
+	const char *data = own;
+	int			len;
+
+	if (!c->rewrite || !c->in_use || c->unwanted || c->name[0] == '\0' ||
+		c->rewrite_serial != 0 || c->watch_serial != 0 ||
+		!client->connected || atomic_load(&zk_poisoned) ||
+		c->retry_at > zk_now() || !zk_requests_available(client, 1))
+		return;
+	len = own_data(c, own);
+	if (len < 0)
+	{
+		data = c->owner;
+		len = c->owner_len;
+	}
+	zk_contender_path(c, c->name, path);
+	context = zk_request_begin(client, REQ_REWRITE, slot);
+	if (zoo_aset(client->handle, path, data, len, c->version, on_rewrite,
+				 context) == ZOK)
+		c->rewrite_serial = client->last_serial;
+	else
+	{
+		zk_request_undo(client, context);
+		zk_contender_retry(client, c);
+	}
+}

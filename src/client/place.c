@@ -1,0 +1,496 @@
+/*-------------------------------------------------------------------------
+ *
+ * place.c
+ *	  A contender's place in its queue: list, decide, watch, grant.
+ *
+ * The rules of src/README that live here:
+ *
+ * 1. Granted only when found by its exact name in a list read after it was
+ *    created, in the ZooKeeper session that created it.
+ * 2. An event is a grant only when that list showed exactly one conflicting
+ *    contender ahead, it was the one watched, it was deleted, the connection
+ *    has been there all the time, and nothing can have taken its place.  Else
+ *    list again.  A contender behind several looks out for the one before the
+ *    watched one as well, and lists when that one goes, so that the watched one is
+ *    known to be the last one ahead before it goes.
+ * 3. Watch with get: on a node that is gone it leaves no watch (exists would).
+ *
+ * All functions run on client threads under engine_lock, which the completions
+ * take through zk_contender_answered().
+ *
+ * IDENTIFICATION
+ *	  src/client/place.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+/*
+ * Collect the base names of this client's other contenders of the same lock
+ * node: they never conflict.  One that should not exist is waited for, so that it is
+ * noticed and deleted (zk_contender_seen_ahead()).  Returns a malloc'd array (NULL if
+ * none or no memory: then we wait for ourselves, which is safe), and whether one of
+ * them is a shared lock that is held.
+ */
+static const char **
+own_names(ZkClient *client, const Contender *self, int *count, bool *shared)
+{
+	const char **names = NULL;
+
+	*count = 0;
+	*shared = false;
+	for (int i = 0; i < client->used; i++)
+	{
+		const Contender *c = &client->contenders[i];
+
+		if (!c->in_use || c == self || strcmp(c->node, self->node) != 0 ||
+			c->base[0] == '\0' ||
+			(c->doubted_since != 0 && c->name[0] == '\0'))
+			continue;
+		if (names == NULL)
+			names = malloc(sizeof(char *) * (size_t) client->used);
+		if (names == NULL)
+			return NULL;
+		names[(*count)++] = c->base;
+		if (c->mode == ZK_SHARED && c->state == ZK_HELD && !c->unwanted)
+			*shared = true;
+	}
+	return names;
+}
+
+/*
+ * Are the contenders ahead holders, all of them?  Then we are next.
+ */
+static bool
+only_holders_ahead(const ZkQueueEntry *entries, int blocker, ZkMode mode)
+{
+	for (int i = 0; i <= blocker; i++)
+		if (entries[i].mode == ZK_EXCLUSIVE && blocker > 0)
+			return false;
+	return mode == ZK_EXCLUSIVE || blocker == 0;
+}
+
+static void watcher(zhandle_t *zh, int type, int state, const char *path,
+					void *context);
+
+/*
+ * The answer to the get that set the watch.  A contender whose data was
+ * changed may have put a shared one in its place (send_downgrade), so that its
+ * deletion proves nothing.
+ */
+static void
+on_watch(int rc, const char *value, int value_len, const struct Stat *stat,
+		 const void *context)
+{
+	Request		request;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
+
+	if (c == NULL)
+		return;
+	if (rc == ZOK)
+	{
+		c->unbroken = stat->version == 0;
+		zk_contender_blocker_known(client, request.which, value, value_len,
+								   stat);
+	}
+	else if (c->state == ZK_WATCHING && !c->unwanted)
+		zk_watch_failed(client, request.which, rc, c->watched);
+	zk_contender_leave(client, request.which);
+}
+
+/*
+ * The answer to the get that set the watch on the lookout.  If that could not be
+ * done, but not because it is gone, then the contender waits without one.
+ */
+static void
+on_lookout(int rc, const char *value, int value_len, const struct Stat *stat,
+		   const void *context)
+{
+	Request		request;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
+
+	(void) value;
+	(void) value_len;
+	if (c == NULL)
+		return;
+	if (c->lookout != NULL && rc == ZOK)
+		c->last_lookout &= stat->version == 0;
+	else if (c->lookout != NULL)
+	{
+		zk_contender_drop_lookout(c);
+		c->relist = rc == ZNONODE;
+	}
+	zk_contender_leave(client, request.which);
+}
+
+/*
+ * The path of an entry of the contender's queue, malloc'd; NULL if out of memory.
+ */
+static char *
+entry_path(const Contender *c, const ZkQueueEntry *entry)
+{
+	size_t		size = strlen(c->node) + strlen(entry->name) + 2;
+	char	   *path = malloc(size);
+
+	if (path != NULL)
+		snprintf(path, size, "%s/%s", c->node, entry->name);
+	return path;
+}
+
+/*
+ * Wait for a contender to go.  Returns whether that could be asked for; else the
+ * contender has failed or will be placed anew.
+ */
+static bool
+send_watch(ZkClient *client, int slot, const ZkQueueEntry *entry)
+{
+	Contender  *c = &client->contenders[slot];
+
+	c->watched = entry_path(c, entry);
+	if (c->watched == NULL)
+	{
+		zk_contender_fail(client, slot, ZK_ERR_NO_MEMORY, "Out of memory.");
+		return false;
+	}
+	c->state = ZK_WATCHING;
+	if (!zk_send_watch(client, slot, c->watched, watcher, on_watch))
+		c->state = ZK_QUEUED;
+	return c->state == ZK_WATCHING;
+}
+
+/*
+ * Look out for the contender before the watched one, so that it is known to be the
+ * only one ahead before it goes.  Who has to know the marks lists anyhow.
+ */
+static void
+send_lookout(ZkClient *client, int slot, const ZkQueueEntry *entries,
+			 const ZkVerdict *verdict)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (verdict->lookout < 0 || c->marking.delay > 0 ||
+		!zk_requests_available(client, ZK_READ_RESERVE))
+		return;
+	c->lookout = entry_path(c, &entries[verdict->lookout]);
+	c->last_lookout = verdict->last_lookout;
+	if (c->lookout != NULL && !zk_send_watch(client, slot, c->lookout, watcher, on_lookout))
+		zk_contender_drop_lookout(c);
+}
+
+/*
+ * The contender is next in line: it keeps its lease from now on, and watches its
+ * own znode soon.  The helper looks after leases every eighth of the timeout anyway, so
+ * it is woken for an older one only.
+ */
+static void
+come_next(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (c->next_in_line)
+		return;
+	c->next_in_line = true;
+	zk_contender_watch_own_in(c, ZK_WATCH_DELAY);
+	if (zk_now() - c->proved_at > zk_timeout(client) / 8)
+		zk_door_wake_helper(&client->door);
+}
+
+/*
+ * The queue says that the contender must wait.  If it is for the one that it waits
+ * for already, then the watch is kept: that one is in a list which was read after
+ * its watch was set, and should something have happened to it then the event is on
+ * its way.
+ */
+static void
+wait_for(ZkClient *client, int slot, const ZkQueueEntry *entries,
+		 const ZkVerdict *verdict, bool upgrade)
+{
+	Contender  *c = &client->contenders[slot];
+	const ZkQueueEntry *nearest = &entries[verdict->watch];
+	bool		kept = c->state == ZK_WATCHING && c->unbroken &&
+		strcmp(strrchr(c->watched, '/') + 1, nearest->name) == 0;
+
+	zk_contender_drop_lookout(c);
+	if (!kept)
+		zk_contender_unwatch(c);
+	zk_contender_placed(c, entries, verdict);
+	if (upgrade && verdict->deadlock >= 0)
+		snprintf(c->rival, sizeof(c->rival), "%s",
+				 entries[verdict->deadlock].name);
+	if (!kept && !send_watch(client, slot, nearest))
+		return;
+	send_lookout(client, slot, entries, verdict);
+	if (only_holders_ahead(entries, verdict->watch, c->mode))
+		come_next(client, slot);
+	else
+	{
+		c->next_in_line = false;
+		zk_contender_watch_own_in(c,
+								  c->last_lookout ? ZK_WATCH_DELAY : ZK_FAR_WATCH_DELAY);
+	}
+
+	/* else who is ahead is known already, or will be told in a moment */
+	zk_contender_publish(client, slot, c->no_wait || c->rival[0] != '\0');
+}
+
+/*
+ * Warn, once for this client, of a child that is no contender of any kind we
+ * know: it is ignored, but somebody may believe that it excludes us.
+ */
+static void
+warn_foreign(ZkClient *client, const Contender *c, const char *name)
+{
+	if (client->warned_foreign)
+		return;
+	client->warned_foreign = true;
+	zk_log(true, "ignoring \"%.60s\" below lock node \"%.80s\": not the name of a contender",
+		   name, c->node);
+}
+
+/*
+ * A contender of another kind is ahead: whatever ours waited for, it would not get
+ * what was asked for.
+ */
+static void
+mixed(ZkClient *client, int slot, const ZkQueueEntry *other)
+{
+	if (other->permits > 0)
+		zk_contender_fail(client, slot, ZK_ERR_KIND,
+						  "Contender \"%.80s\" is ahead, which is for one of %d permits of a semaphore.",
+						  other->name, other->permits);
+	else
+		zk_contender_fail(client, slot, ZK_ERR_KIND,
+						  "Contender \"%.80s\" is ahead, which is for a lock.",
+						  other->name);
+}
+
+/*
+ * Find the contender's place in a list of children just read.
+ */
+static void
+evaluate(ZkClient *client, int slot, const struct String_vector *list)
+{
+	Contender  *c = &client->contenders[slot];
+	ZkQueueEntry self = {.sequence = INT64_MAX};
+	ZkQueueEntry *entries;
+	ZkVerdict	verdict;
+	const char *ignored = NULL;
+	const char **own;
+	int			own_count;
+	bool		upgrade;
+	int			count;
+
+	entries = malloc(sizeof(ZkQueueEntry) * (size_t) (list->count + 1));
+	if (entries == NULL)
+	{
+		zk_contender_fail(client, slot, ZK_ERR_NO_MEMORY, "Out of memory.");
+		return;
+	}
+	zk_queue_parse(c->name, &self);
+	count = zk_queue_sort_up_to(self.sequence, (const char *const *) list->data,
+								list->count, entries, &ignored);
+	if (ignored != NULL)
+		warn_foreign(client, c, ignored);
+	own = own_names(client, c, &own_count, &upgrade);
+	zk_queue_decide(entries, count, c->name, own, own_count, &verdict);
+	switch (verdict.decision)
+	{
+		case ZK_DECIDE_GRANTED:
+			c->rewrite = verdict.announce;
+			zk_contender_grant(client, slot);
+			break;
+		case ZK_DECIDE_WAIT:
+			if (c->mode == ZK_PERMIT)
+				zk_permit_wait(client, slot, entries, &verdict);
+			else
+				wait_for(client, slot, entries, &verdict, upgrade);
+			break;
+		case ZK_DECIDE_MISSING:
+			zk_contender_missing(client, slot);
+			break;
+		case ZK_DECIDE_TIED:
+			zk_contender_fail(client, slot, ZK_ERR_TIED,
+							  "Contender \"%.80s\" has the same sequence number as \"%s\".",
+							  entries[verdict.watch].name, c->name);
+			break;
+		case ZK_DECIDE_MIXED:
+			mixed(client, slot, &entries[verdict.watch]);
+			break;
+		case ZK_DECIDE_SEQUENCE:
+			zk_contender_fail(client, slot, ZK_ERR_SEQUENCE,
+							  "Contender \"%s\" has one of the last sequence numbers.",
+							  c->name);
+			break;
+	}
+	free(own);
+	free(entries);
+}
+
+/*
+ * The lookout is gone, or was changed.  If it was the only other one ahead then
+ * the watched one is the last, else a list will tell.
+ */
+static void
+lookout_gone(ZkClient *client, int slot, bool deleted)
+{
+	Contender  *c = &client->contenders[slot];
+	bool		last = deleted && c->last_lookout;
+
+	zk_contender_drop_lookout(c);
+	if (last)
+	{
+		c->last_ahead = true;
+		c->ahead--;
+		c->position--;
+		snprintf(c->holder, sizeof(c->holder), "%s",
+				 strrchr(c->watched, '/') + 1);
+		come_next(client, slot);
+		zk_contender_publish(client, slot, false);
+	}
+	else
+	{
+		c->relist = true;
+		zk_contender_touch(client, slot);
+	}
+}
+
+/*
+ * The watched one is gone, or was changed.
+ */
+static void
+watched_gone(ZkClient *client, int slot, bool deleted)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (deleted && c->last_ahead && c->unbroken && c->pending == 0)
+		zk_contender_grant(client, slot);
+	else
+	{
+		c->state = ZK_QUEUED;
+		zk_contender_touch(client, slot);
+	}
+}
+
+/*
+ * Something happened to a znode that was watched.  Session events come to
+ * every watcher and mean nothing here.
+ */
+static void
+watcher(zhandle_t *zh, int type, int state, const char *path, void *context)
+{
+	ZkClient   *client;
+	Contender  *c;
+	int			slot = (int) (intptr_t) context;
+	bool		deleted = type == ZOO_DELETED_EVENT;
+
+	(void) state;
+	if (type == ZOO_SESSION_EVENT)
+		return;
+	client = zk_client_enter();
+	c = &client->contenders[slot];
+	if ((uintptr_t) zoo_get_context(zh) == client->epoch)
+	{
+		client->watch_bytes -= strlen(path);
+		if (!c->in_use || c->unwanted || c->state != ZK_WATCHING)
+			;					/* of a wait that is over */
+		else if (c->watched != NULL && strcmp(c->watched, path) == 0)
+			watched_gone(client, slot, deleted);
+		else if (c->lookout != NULL && strcmp(c->lookout, path) == 0)
+			lookout_gone(client, slot, deleted);
+	}
+	zk_engine_leave(client);
+}
+
+/*
+ * The connection is lost.  The library will set the watches anew, and the
+ * server answers that with a plain "deleted" for what went meanwhile, even if
+ * a shared contender was put in its place: no such event is a grant, nor does it
+ * say who is ahead.
+ */
+void
+zk_place_disconnected(Contender *c)
+{
+	c->last_ahead = c->unbroken = false;
+	zk_contender_drop_lookout(c);
+}
+
+/*
+ * Ask for the children of a contender's lock node.  engine_lock.
+ */
+void
+zk_send_children(ZkClient *client, int slot, RequestKind kind,
+				 strings_completion_t completion)
+{
+	void	   *context = zk_request_begin(client, kind, slot);
+	int			rc;
+
+	rc = zoo_aget_children(client->handle, client->contenders[slot].node, 0,
+						   completion, context);
+	zk_contender_sent(client, slot, context, rc);
+}
+
+/*
+ * The list of a queue.
+ */
+static void
+on_list(int rc, const struct String_vector *list, const void *context)
+{
+	Request		request;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
+
+	if (c == NULL)
+		return;
+	if (!c->unwanted && c->state == ZK_WANTED && c->grouped && rc == ZNONODE)
+		zk_parent_missing(c);	/* the group could not be created */
+	else if (c->unwanted ||
+			 (c->state != ZK_QUEUED && c->state != ZK_WATCHING))
+		;						/* the create that went with it failed */
+	else if (rc == ZOK && !zk_marks_queue_listed(c, list))
+		zk_contender_fail(client, request.which, ZK_ERR_NO_MEMORY,
+						  "Out of memory.");
+	else if (rc == ZOK)
+		evaluate(client, request.which, list);
+	else if (rc == ZNONODE)
+		zk_contender_missing(client, request.which);
+	else if (rc == ZNOAUTH)
+		zk_contender_refused(client, request.which, ZOO_PERM_READ,
+							 "list the children of", c->node, strlen(c->node));
+	else if (c->state == ZK_QUEUED)
+		zk_contender_retry(client, c);
+	zk_contender_leave(client, request.which);
+}
+
+/*
+ * The lookout is gone: list the queue while the contender goes on waiting, to find
+ * out whether the watched one is the last one ahead.
+ */
+void
+zk_place_relist(ZkClient *client, int slot)
+{
+	client->contenders[slot].relist = false;
+	zk_send_children(client, slot, REQ_LIST, on_list);
+}
+
+/*
+ * List the queue, to find the contender's place in it; and read the record and the
+ * marks that it wants behind that, in the same go.
+ */
+void
+zk_place_send_list(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+
+	c->reading = c->record_known = false;
+	c->marking.due = c->marking.looked = false;
+	zk_send_children(client, slot, REQ_LIST, on_list);
+	if (c->room != NULL && zk_requests_available(client, 1))
+		zk_send_record(client, slot);
+	if (c->marking.delay > 0 && zk_requests_available(client, 1))
+		zk_send_marks(client, slot);
+}

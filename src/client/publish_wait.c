@@ -1,0 +1,440 @@
+/*-------------------------------------------------------------------------
+ *
+ * publish_wait.c
+ *	  Publishing what this client waits for.
+ *
+ * That is an ephemeral znode, named by the ZooKeeper session: others who look for
+ * deadlocks read it.  It is created, changed when the client waits for something
+ * else, and deleted when it does not wait any more.  Nobody waits for the delete;
+ * like contenders the znode is wanted or being reaped as long as it may be there
+ * (src/README, Q5), over lost connections, and goes with its ZooKeeper session.
+ *
+ * After a lost connection it is written anew.  So what is read after the answer
+ * to that comes from a server that knows all that was published before.
+ *
+ * Waits can do without: what is refused is logged and not tried again.
+ *
+ * All functions up to the door run on client threads under engine_lock, which the
+ * completions take themselves.
+ *
+ * IDENTIFICATION
+ *	  src/client/publish_wait.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+/* Requests that must be free for a step: two parents and the znode. */
+#define PUBLISH_RESERVE	3
+
+/* How often the parents may vanish. */
+#define MAX_ATTEMPTS	3
+
+/* How long to wait after a request that the server had no time for. */
+#define THROTTLE_DELAY	ZK_MS(100)
+
+/*
+ * The wait with that serial, if it is still the one, is published since then (a
+ * zxid), or not any more (0): let the backend know.
+ */
+static void
+tell_backend(Door *door, uint32_t serial, int64_t zxid)
+{
+	pthread_mutex_lock(&door->lock);
+	if (door->wait.serial == serial)
+		door->wait_zxid = zxid;
+	pthread_mutex_unlock(&door->lock);
+	zk_door_wake_backend(door);
+}
+
+/*
+ * The publication that a completion is about, the lock taken; NULL, without the
+ * lock, if nobody waits for the answer any more.
+ */
+static Publication *
+answered(const void *context, ZkClient **client)
+{
+	Request		request;
+
+	*client = zk_request_end(context, &request);
+	if (*client == NULL)
+		return NULL;
+	(*client)->publication.pending = false;
+	return &(*client)->publication;
+}
+
+/*
+ * The completion ends: do what comes next.  An errand may have waited for it, which
+ * the helper goes on with.
+ */
+static void
+leave(ZkClient *client)
+{
+	zk_publish_advance(client);
+	if (client->errand.node != NULL)
+		zk_door_wake_helper(&client->door);
+	zk_engine_leave(client);
+}
+
+/*
+ * What was sent last is published, since then (a zxid).
+ */
+static void
+published(ZkClient *client, int64_t zxid)
+{
+	Publication *publication = &client->publication;
+
+	publication->znode = WAIT_THERE;
+	publication->attempts = 0;
+	publication->current = publication->sent == publication->wanted.serial;
+	tell_backend(&client->door, publication->sent, zxid);
+}
+
+/* The server has no time for us now: try again, which the helper sees to. */
+static void
+retry_later(ZkClient *client)
+{
+	client->publication.retry_at = zk_now() + THROTTLE_DELAY;
+	zk_door_wake_helper(&client->door);
+}
+
+/*
+ * A step was refused that writes.  The connection may come back; a throttled
+ * request is sent again; anything else is final.
+ */
+static void
+refused(ZkClient *client, int rc)
+{
+	Publication *publication = &client->publication;
+
+	if (zk_is_connection_error(rc))
+		return;
+	if (rc == ZTHROTTLEDOP)
+	{
+		retry_later(client);
+		return;
+	}
+	publication->given_up = true;
+	zk_log(false, "could not publish what is waited for in \"%.120s\", so deadlocks may not be found: %s",
+		   publication->path, zk_answer_text(rc));
+}
+
+static void
+on_create(int rc, const char *path, const struct Stat *stat,
+		  const void *context)
+{
+	ZkClient   *client;
+	Publication *publication = answered(context, &client);
+
+	(void) path;
+	if (publication == NULL)
+		return;
+	if (rc == ZOK)
+		published(client, stat->mzxid);
+	else if (rc == ZNODEEXISTS)
+		publication->znode = WAIT_THERE;	/* and has to be written anew */
+	else if (!zk_is_connection_error(rc))
+	{
+		publication->znode = WAIT_ABSENT;
+		if (rc == ZNONODE && ++publication->attempts <= MAX_ATTEMPTS)
+			publication->need_parents = true;
+		else
+			refused(client, rc);
+	}
+	leave(client);
+}
+
+static void
+on_set(int rc, const struct Stat *stat, const void *context)
+{
+	ZkClient   *client;
+	Publication *publication = answered(context, &client);
+
+	if (publication == NULL)
+		return;
+	if (rc == ZOK)
+		published(client, stat->mzxid);
+	else if (rc == ZNONODE)
+		publication->znode = WAIT_ABSENT;
+	else
+		refused(client, rc);
+	leave(client);
+}
+
+/*
+ * The znode was deleted, or could not be: if an ACL forbids it, it goes with the
+ * ZooKeeper session only.
+ */
+static void
+on_delete(int rc, const void *context)
+{
+	ZkClient   *client;
+	Publication *publication = answered(context, &client);
+
+	if (publication == NULL)
+		return;
+	if (rc == ZOK || rc == ZNONODE)
+		publication->znode = WAIT_ABSENT;
+	else if (rc == ZTHROTTLEDOP)
+		retry_later(client);
+	else if (!zk_is_connection_error(rc))
+	{
+		publication->stuck = client->close_wanted = true;
+		zk_log(true, "could not delete znode \"%.150s\", which stays as long as the ZooKeeper session: %s",
+			   publication->path, zk_answer_text(rc));
+		zk_door_wake_helper(&client->door);
+	}
+	leave(client);
+}
+
+/*
+ * Nobody waits for a parent: what follows it tells if it is not there.
+ */
+static void
+on_parent(int rc, const char *path, const void *context)
+{
+	(void) rc;
+	(void) path;
+	(void) context;
+}
+
+/*
+ * Have the two znodes above made, containers like all others.  The root is there,
+ * as something is waited for below it.
+ */
+static void
+send_parents(ZkClient *client)
+{
+	Publication *publication = &client->publication;
+	const char *parent = publication->wanted.parent;
+	const char *end = strrchr(parent, '/');
+	char		path[ZK_NODE_PATH_SIZE];
+
+	publication->need_parents = false;
+	if (end != parent)
+	{
+		snprintf(path, sizeof(path), "%.*s", (int) (end - parent), parent);
+		zoo_acreate(client->handle, path, "", 0, &client->identity.acl,
+					ZOO_CONTAINER, on_parent, NULL);
+	}
+	zoo_acreate(client->handle, parent, "", 0, &client->identity.acl,
+				ZOO_CONTAINER, on_parent, NULL);
+}
+
+/*
+ * Send a step: create, change or delete the znode.
+ */
+static void
+send_step(ZkClient *client, bool delete)
+{
+	Publication *publication = &client->publication;
+	const WaitText *wanted = &publication->wanted;
+	void	   *context;
+	int			rc;
+
+	if (publication->need_parents)
+		send_parents(client);
+	context = zk_request_begin(client, REQ_PUBLISH, 0);
+	if (delete)
+		rc = zoo_adelete(client->handle, publication->path, -1, on_delete,
+						 context);
+	else if (publication->znode == WAIT_THERE)
+		rc = zoo_aset(client->handle, publication->path, wanted->text,
+					  wanted->len, -1, on_set, context);
+	else
+		rc = zoo_acreate2(client->handle, publication->path, wanted->text,
+						  wanted->len, &client->identity.acl, ZOO_EPHEMERAL,
+						  on_create, context);
+	if (rc != ZOK)
+	{
+		zk_request_undo(client, context);
+		return;
+	}
+	publication->pending = true;
+	if (delete)
+		return;
+	publication->sent = wanted->serial;
+	if (publication->znode == WAIT_ABSENT)
+		publication->znode = WAIT_UNKNOWN;
+}
+
+/*
+ * Do what comes next for the publication, if that can be done now.
+ */
+void
+zk_publish_advance(ZkClient *client)
+{
+	Publication *publication = &client->publication;
+	char		path[sizeof(publication->path)] = "";
+	bool		wanted = publication->wanted.text != NULL;
+	bool		elsewhere;
+
+	if (publication->pending || !client->connected ||
+		atomic_load(&zk_poisoned) || zk_now() < publication->retry_at ||
+		(!wanted && publication->znode == WAIT_ABSENT))
+		return;
+	if (wanted)
+		snprintf(path, sizeof(path), "%s/%016llx", publication->wanted.parent,
+				 (unsigned long long) client->client_id.client_id);
+	elsewhere = strcmp(path, publication->path) != 0;
+	if (publication->znode != WAIT_ABSENT && (!wanted || elsewhere))
+	{
+		if (!publication->stuck &&
+			zk_requests_available(client, PUBLISH_RESERVE))
+			send_step(client, true);
+		return;
+	}
+	if (publication->current || publication->given_up ||
+		!zk_requests_available(client, PUBLISH_RESERVE))
+		return;
+	memcpy(publication->path, path, sizeof(path));
+	send_step(client, false);
+}
+
+/*
+ * Something else is to be published, which is taken over, or nothing.
+ */
+void
+zk_publish_begin(ZkClient *client, WaitText *wait)
+{
+	Publication *publication = &client->publication;
+
+	zk_wait_clear(&publication->wanted);
+	publication->wanted = *wait;
+	memset(wait, 0, sizeof(*wait));
+	publication->current = publication->given_up = false;
+	publication->attempts = 0;
+	zk_publish_advance(client);
+}
+
+/*
+ * The connection was lost, or the handle closed: nothing that was sent will be
+ * answered.
+ */
+void
+zk_publish_interrupted(ZkClient *client)
+{
+	Publication *publication = &client->publication;
+
+	zk_requests_forget_publish(client);
+	publication->pending = publication->current = false;
+	publication->retry_at = 0;
+	tell_backend(&client->door, publication->wanted.serial, 0);
+}
+
+/*
+ * The ZooKeeper session is over, and the znode with it.
+ */
+void
+zk_publish_session_over(ZkClient *client)
+{
+	zk_publish_interrupted(client);
+	client->publication.znode = WAIT_ABSENT;
+	client->publication.stuck = false;
+}
+
+/* Is there something to be deleted that can be? */
+bool
+zk_publish_needs_ensemble(const ZkClient *client)
+{
+	const Publication *publication = &client->publication;
+
+	return publication->znode != WAIT_ABSENT && !publication->stuck &&
+		publication->wanted.text == NULL;
+}
+
+/* Is what is to be published there, as far as it will ever be? */
+bool
+zk_publish_settled(const ZkClient *client)
+{
+	const Publication *publication = &client->publication;
+
+	return publication->wanted.text == NULL || publication->current ||
+		publication->given_up;
+}
+
+/* When is there something to be done that no answer will cause? */
+ZkTime
+zk_publish_due(const ZkClient *client)
+{
+	const Publication *publication = &client->publication;
+
+	if (publication->pending || !client->connected ||
+		publication->retry_at <= zk_now())
+		return INT64_MAX;
+	return publication->retry_at;
+}
+
+/*-------------------------------------------------------------------------
+ * The door: backend thread.
+ *-------------------------------------------------------------------------
+ */
+
+/* Free the strings of a wait, but not the number that it has. */
+void
+zk_wait_clear(WaitText *wait)
+{
+	free(wait->parent);
+	free(wait->text);
+	wait->parent = wait->text = NULL;
+}
+
+/*
+ * Give a wait to be published, which is taken over, in place of the last one; an
+ * empty one just ends that.
+ */
+static void
+give_wait(Door *door, const WaitText *wait)
+{
+	WaitText	old;
+
+	door_enter(door);
+	old = door->wait;
+	door->wait = *wait;
+	door->wait.serial = old.serial + 1;
+	if (door->wait.serial == 0)
+		door->wait.serial = 1;
+	door->wait_zxid = 0;
+	wake_helper(door);
+	door_leave(door);
+	zk_wait_clear(&old);
+}
+
+void
+zk_wait_publish(ZkClient *client, const char *parent, const char *text,
+				size_t len)
+{
+	WaitText	wait = {.parent = strdup(parent),.text = malloc(len + 1)};
+
+	if (wait.parent == NULL || wait.text == NULL)
+		zk_wait_clear(&wait);
+	else
+	{
+		memcpy(wait.text, text, len);
+		wait.len = (int) len;
+	}
+	give_wait(&client->door, &wait);
+}
+
+void
+zk_wait_withdraw(ZkClient *client)
+{
+	WaitText	none = {0};
+
+	give_wait(&client->door, &none);
+}
+
+int64_t
+zk_wait_zxid(ZkClient *client)
+{
+	Door	   *door = &client->door;
+	int64_t		zxid;
+
+	door_enter(door);
+	zxid = door->wait_zxid;
+	door_leave(door);
+	return zxid;
+}

@@ -1,0 +1,389 @@
+/*-------------------------------------------------------------------------
+ *
+ * query.c
+ *	  What the backend wants of the contenders of others: to see them, to ask
+ *	  for a lock back, to break one.
+ *
+ * There is one errand at a time; the next one takes its place.  Reading a queue
+ * is in read_queue.c, reading a tree of them in read_tree.c, published waits in read_waits.c.  The others go like this:
+ *
+ * LOOK		get the contender, to see whose it is
+ * MARK		write a note into it: "__REVOKE__" (that is all of a revocation), or
+ *			who breaks it
+ * WATCH	if it is to be broken, get it again with a watch
+ * AWAIT	its owner has a watch on it, too (own_watch.c), and deletes it
+ * DELETE	or has not done so in time, or is no zklock client: delete it
+ *
+ * So the owner of a broken contender, if it is there, believes in its lock no
+ * longer than anybody else is granted it.  One that cannot be reached (which is
+ * mostly why somebody has its contender broken) may believe in it until its lease
+ * runs out.
+ *
+ * All functions run on client threads under engine_lock, which the completions
+ * and the watcher take themselves.
+ *
+ * IDENTIFICATION
+ *	  src/client/query.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+/* How long the owner of a contender has to give it up. */
+#define OWNER_PATIENCE	ZK_MS(1000)
+
+/* Requests that must be free for a step. */
+#define BREAK_RESERVE	2
+
+/*
+ * The contender that a completion is about, the lock taken; NULL, without the
+ * lock, if nobody waits for the answer any more.
+ */
+static Breaking *
+answered(const void *context, ZkClient **client)
+{
+	Request		request;
+
+	*client = zk_request_end(context, &request);
+	if (*client == NULL)
+		return NULL;
+	(*client)->breaking.pending = false;
+	return &(*client)->breaking;
+}
+
+/* The completion ends: do what comes next. */
+static void
+leave(ZkClient *client)
+{
+	zk_errand_advance(client);
+	zk_engine_leave(client);
+}
+
+/*
+ * The contender is not there (any more).  If something was sent that changes it,
+ * that has done it, or its owner has.
+ */
+static void
+gone(ZkClient *client)
+{
+	Breaking   *breaking = &client->breaking;
+	ZkQueueListing *found = breaking->found;
+
+	breaking->found = NULL;
+	if (found == NULL || !breaking->begun)
+	{
+		zk_queue_free(found);
+		found = calloc(1, sizeof(ZkQueueListing));
+	}
+	zk_errand_done(client, found);
+}
+
+/* What was found is the answer. */
+static void
+done(ZkClient *client)
+{
+	client->breaking.begun = true;
+	gone(client);
+}
+
+/*
+ * A step (what, as in "delete") was refused.  If it is the connection that is
+ * missing all begins anew, when it is there again.
+ */
+static void
+refused(ZkClient *client, int rc, const char *what)
+{
+	char		detail[ZK_DETAIL_SIZE];
+
+	if (zk_identity_wanted(&client->identity, rc))
+	{
+		zk_errand_failed(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
+		return;
+	}
+	if (zk_is_connection_error(rc))
+		return;
+	snprintf(detail, sizeof(detail), "Could not %s contender \"%.80s\": %s.",
+			 what, client->errand.name,
+			 rc == ZNOAUTH ? "an ACL forbids it" : zk_answer_text(rc));
+	zk_errand_failed(client, rc != ZNOAUTH ? zk_answer_error(rc) :
+					 client->identity.credential != NULL ? ZK_ERR_REFUSED :
+					 ZK_ERR_FORBIDDEN, detail);
+}
+
+/*
+ * Keep what a get says of the contender, stat being NULL if it may not be read.
+ * What was found first is kept, as it is from before anything was changed.
+ * False if out of memory.
+ */
+static bool
+keep_found(Breaking *breaking, const char *name, const char *value,
+		   int value_len, const struct Stat *stat)
+{
+	ZkQueueListing *found;
+
+	if (breaking->found != NULL)
+		return true;
+	breaking->found = found = calloc(1, sizeof(ZkQueueListing));
+	if (found != NULL)
+		found->members = calloc(1, sizeof(ZkQueueMember));
+	if (found == NULL || found->members == NULL)
+		return false;
+	found->count = 1;
+	found->members[0].name = strdup(name);
+	if (stat != NULL)
+		zk_member_fill(&found->members[0], value, value_len, stat);
+	return found->members[0].name != NULL;
+}
+
+/* Has that data been written by a zklock client, for itself or to break it? */
+static bool
+of_zklock(const ZkQueueMember *member)
+{
+	return zk_begins_with(member->data, member->data_len, ZK_OWNER_PREFIX) ||
+		zk_begins_with(member->data, member->data_len, ZK_BREAK_PREFIX);
+}
+
+static void
+on_look(int rc, const char *value, int value_len, const struct Stat *stat,
+		const void *context)
+{
+	ZkClient   *client;
+	Breaking   *breaking = answered(context, &client);
+
+	if (breaking == NULL)
+		return;
+	if (rc == ZNONODE)
+		gone(client);
+	else if (rc != ZOK && rc != ZNOAUTH)
+		refused(client, rc, "read");
+	else if (!keep_found(breaking, client->errand.name, value, value_len,
+						 rc == ZOK ? stat : NULL))
+		zk_errand_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
+	else if (client->errand.kind == ERRAND_REVOKE ||
+			 of_zklock(&breaking->found->members[0]))
+		breaking->step = BREAK_MARK;
+	else
+		breaking->step = BREAK_DELETE;
+	leave(client);
+}
+
+static void
+on_mark(int rc, const struct Stat *stat, const void *context)
+{
+	ZkClient   *client;
+	Breaking   *breaking = answered(context, &client);
+
+	(void) stat;
+	if (breaking == NULL)
+		return;
+	if (rc == ZNONODE)
+		gone(client);
+	else if (client->errand.kind == ERRAND_REVOKE)
+	{
+		if (rc == ZOK)
+			done(client);
+		else
+			refused(client, rc, "change");
+	}
+	else if (rc == ZOK)
+	{
+		breaking->step = BREAK_WATCH;
+		breaking->patience = zk_now() + OWNER_PATIENCE;
+	}
+	else if (!zk_is_connection_error(rc))
+		breaking->step = BREAK_DELETE;	/* which asks for another permission */
+	leave(client);
+}
+
+/*
+ * Something happened to the contender that is being broken.
+ */
+static void
+break_watcher(zhandle_t *zh, int type, int state, const char *path,
+			  void *context)
+{
+	ZkClient   *client;
+
+	(void) state;
+	(void) path;
+	(void) context;
+	if (type == ZOO_SESSION_EVENT)
+		return;
+	client = zk_client_enter();
+	if ((uintptr_t) zoo_get_context(zh) == client->epoch &&
+		client->errand.node != NULL && client->errand.kind == ERRAND_BREAK &&
+		client->breaking.step == BREAK_AWAIT)
+	{
+		client->breaking.step = BREAK_WATCH;
+		zk_errand_advance(client);
+	}
+	zk_engine_leave(client);
+}
+
+static void
+on_watch(int rc, const char *value, int value_len, const struct Stat *stat,
+		 const void *context)
+{
+	ZkClient   *client;
+	Breaking   *breaking = answered(context, &client);
+
+	(void) value;
+	(void) value_len;
+	(void) stat;
+	if (breaking == NULL)
+		return;
+	if (rc == ZNONODE)
+		gone(client);
+	else if (rc == ZOK)
+	{
+		breaking->step = BREAK_AWAIT;
+		zk_door_wake_helper(&client->door);
+	}
+	else if (!zk_is_connection_error(rc))
+		breaking->step = BREAK_DELETE;
+	leave(client);
+}
+
+static void
+on_delete(int rc, const void *context)
+{
+	ZkClient   *client;
+
+	if (answered(context, &client) == NULL)
+		return;
+	if (rc == ZOK || rc == ZNONODE)
+		done(client);
+	else
+		refused(client, rc, "delete");
+	leave(client);
+}
+
+/*
+ * Send a step; returns the library's answer.
+ */
+static int
+send_step(ZkClient *client, const char *path, void *context)
+{
+	const Errand *errand = &client->errand;
+	const char *note = errand->kind == ERRAND_REVOKE ?
+		ZK_REVOCATION : errand->note;
+
+	switch (client->breaking.step)
+	{
+		case BREAK_LOOK:
+			return zoo_aget(client->handle, path, 0, on_look, context);
+		case BREAK_MARK:
+			return zoo_aset(client->handle, path, note, (int) strlen(note), -1,
+							on_mark, context);
+		case BREAK_WATCH:
+			client->watch_bytes += strlen(path);
+			return zoo_awget(client->handle, path, break_watcher, NULL, on_watch,
+							 context);
+		case BREAK_AWAIT:
+		case BREAK_DELETE:
+			break;
+	}
+	return zoo_adelete(client->handle, path, -1, on_delete, context);
+}
+
+/*
+ * Do what comes next for a contender that is to be broken or revoked.
+ */
+static void
+break_advance(ZkClient *client)
+{
+	Breaking   *breaking = &client->breaking;
+	char		path[ZK_NODE_PATH_SIZE * 2];
+	void	   *context;
+
+	if (client->errand.node == NULL || breaking->pending ||
+		!client->connected || atomic_load(&zk_poisoned) ||
+		!zk_requests_available(client, BREAK_RESERVE))
+		return;
+	if (breaking->step == BREAK_AWAIT)
+	{
+		if (zk_now() < breaking->patience)
+			return;
+		breaking->step = BREAK_DELETE;
+	}
+	snprintf(path, sizeof(path), "%s/%s", client->errand.node,
+			 client->errand.name);
+	context = zk_request_begin(client, REQ_BREAK, 0);
+	if (send_step(client, path, context) != ZOK)
+	{
+		zk_request_undo(client, context);
+		return;
+	}
+	breaking->pending = true;
+	breaking->begun |= breaking->step == BREAK_MARK ||
+		breaking->step == BREAK_DELETE;
+}
+
+/*
+ * Do what comes next for the errand, if there is one and it can be done now.
+ */
+void
+zk_errand_advance(ZkClient *client)
+{
+	if (client->errand.kind == ERRAND_READ ||
+		client->errand.kind == ERRAND_HEAD)
+		zk_read_advance(client);
+	else if (client->errand.kind == ERRAND_TREE)
+		zk_tree_advance(client);
+	else if (client->errand.kind == ERRAND_RECORD)
+		zk_record_errand_advance(client);
+	else if (client->errand.kind == ERRAND_WAITS)
+		zk_waits_advance(client);
+	else
+		break_advance(client);
+}
+
+/*
+ * The connection was lost, or the handle closed: begin again.  What was found
+ * before something was changed is kept, for the contender may be gone by now;
+ * and what was found of a tree, for there may be much of it.  Waits are read within
+ * one connection, as one server sees them.
+ */
+void
+zk_errand_restart(ZkClient *client)
+{
+	Breaking   *breaking = &client->breaking;
+
+	zk_requests_forget_errand(client);
+	zk_read_restart(client);
+	if (client->errand.kind == ERRAND_WAITS)
+		zk_tree_forget(client);
+	else
+		zk_tree_restart(client);
+	breaking->pending = false;
+	breaking->step = BREAK_LOOK;
+}
+
+/*
+ * Begin an errand, which is taken over, in place of the one before.
+ */
+void
+zk_errand_begin(ZkClient *client, Errand *errand)
+{
+	zk_errand_restart(client);
+	zk_tree_forget(client);
+	zk_queue_free(client->breaking.found);
+	memset(&client->breaking, 0, sizeof(client->breaking));
+	zk_errand_clear(&client->errand);
+	client->errand = *errand;
+	memset(errand, 0, sizeof(*errand));
+	zk_errand_advance(client);
+}
+
+/* When is there something to be done that no answer will cause? */
+ZkTime
+zk_errand_due(const ZkClient *client)
+{
+	if (client->errand.node == NULL || !client->connected ||
+		client->breaking.pending || client->breaking.step != BREAK_AWAIT)
+		return INT64_MAX;
+	return client->breaking.patience;
+}

@@ -1,0 +1,482 @@
+/*-------------------------------------------------------------------------
+ *
+ * read_queue.c
+ *	  Reading a queue for somebody who wants to see it.
+ *
+ * The list of children first, then the data of each contender, as many at a
+ * time as there is room for.  A contender that has gone in between is left
+ * out.  Before the list a sync is sent, so that it shows no less than what was
+ * committed when the read began (S96): a server may be behind its leader.
+ *
+ * For the head of a queue (a waiter wants to know who holds the lock) the server's
+ * own word is enough, and the data of one contender.
+ *
+ * All functions run on client threads under engine_lock.
+ *
+ * IDENTIFICATION
+ *	  src/client/read_queue.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+/*
+ * Forget what was read so far, to begin again or to give up.
+ */
+void
+zk_read_restart(ZkClient *client)
+{
+	zk_refusal_forget(&client->read.refusal);
+	zk_queue_free(client->read.listing);
+	memset(&client->read, 0, sizeof(client->read));
+}
+
+/*
+ * The errand is run: hand over what it was for.
+ */
+void
+zk_errand_done(ZkClient *client, ZkQueueListing *listing)
+{
+	zk_door_publish_listing(&client->door, client->errand.serial, listing);
+	zk_requests_forget_errand(client);
+	zk_errand_clear(&client->errand);
+	zk_read_restart(client);
+}
+
+/*
+ * The errand has failed: say why.
+ */
+void
+zk_errand_failed(ZkClient *client, ZkError error, const char *detail)
+{
+	ZkQueueListing *listing = calloc(1, sizeof(ZkQueueListing));
+
+	if (listing != NULL)
+	{
+		listing->error = error;
+		snprintf(listing->detail, sizeof(listing->detail), "%s", detail);
+	}
+	zk_errand_done(client, listing);
+}
+
+/*
+ * Have the server catch up with its leader before it answers what is sent next for the
+ * errand.  The completion begins with zk_sync_refused().  There is room for a request.
+ * False if it cannot be sent now.
+ */
+bool
+zk_errand_sync(ZkClient *client, string_completion_t completion)
+{
+	void	   *context = zk_request_begin(client, REQ_READ_SYNC, 0);
+
+	if (zoo_async(client->handle, client->errand.node, completion, context) == ZOK)
+		return true;
+	zk_request_undo(client, context);
+	return false;
+}
+
+/*
+ * The completion of a sync begins.  A server that throttles has refused it, and may answer
+ * all the same what was sent behind it: then the client is returned, with engine_lock,
+ * and nobody waits for those answers any more; all is to be asked for again.  Else NULL,
+ * without the lock.
+ */
+ZkClient *
+zk_sync_refused(int rc, const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+
+	if (client == NULL)
+		return NULL;
+	if (rc == ZTHROTTLEDOP)
+	{
+		zk_requests_forget_errand(client);
+		return client;
+	}
+	if (!zk_identity_wanted(&client->identity, rc) && rc != ZOK &&
+		!zk_is_connection_error(rc))
+		zk_errand_failed(client, zk_answer_error(rc), zk_answer_text(rc));
+	zk_engine_leave(client);
+	return NULL;
+}
+
+/*
+ * Drop the members that have gone meanwhile, say who holds, and hand over.
+ */
+static void
+read_complete(ZkClient *client)
+{
+	QueueRead  *read = &client->read;
+	ZkQueueListing *listing = read->listing;
+	ZkQueueEntry *entries;
+	int64_t    *owners;
+	bool	   *granted;
+	int			count = 0;
+
+	if (client->errand.kind == ERRAND_HEAD)
+	{
+		read->listing = NULL;
+		zk_errand_done(client, listing);
+		return;
+	}
+	for (int i = 0; i < listing->count; i++)
+	{
+		if (zk_member_gone(&listing->members[i]))
+			free(listing->members[i].name);
+		else
+			listing->members[count++] = listing->members[i];
+	}
+	listing->count = count;
+
+	entries = malloc(sizeof(ZkQueueEntry) * (size_t) (count + 1));
+	owners = malloc(sizeof(int64_t) * (size_t) (count + 1));
+	granted = malloc(sizeof(bool) * (size_t) (count + 1));
+	if (entries != NULL && owners != NULL && granted != NULL)
+	{
+		for (int i = 0; i < count; i++)
+		{
+			zk_queue_parse(listing->members[i].name, &entries[i]);
+			owners[i] = listing->members[i].session_id;
+		}
+		zk_queue_all_granted(entries, owners, count, granted);
+		for (int i = 0; i < count; i++)
+			listing->members[i].granted = granted[i];
+	}
+	free(granted);
+	free(entries);
+	free(owners);
+
+	read->listing = NULL;
+	zk_errand_done(client, listing);
+}
+
+/* The names of this client's contenders of a lock node.  False if out of memory. */
+static bool
+find_own(const ZkClient *client, const char *node, NameSet *own)
+{
+	for (int i = 0; i < client->used; i++)
+	{
+		const Contender *c = &client->contenders[i];
+
+		if (c->in_use && strcmp(c->node, node) == 0 &&
+			!zk_nameset_add(own, c->name, strlen(c->name)))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Make an empty listing of the contenders among some children.  NULL if out
+ * of memory.
+ */
+static ZkQueueListing *
+make_listing(const ZkClient *client, const struct String_vector *children)
+{
+	ZkQueueListing *listing = calloc(1, sizeof(ZkQueueListing));
+	ZkQueueEntry *entries;
+	NameSet		own = {0};
+	size_t		room = (size_t) children->count + 1;
+	bool		good;
+
+	entries = malloc(sizeof(ZkQueueEntry) * room);
+	if (listing != NULL)
+		listing->members = calloc(room, sizeof(ZkQueueMember));
+	good = entries != NULL && listing != NULL && listing->members != NULL &&
+		find_own(client, client->errand.node, &own);
+	if (good)
+	{
+		listing->count = zk_queue_sort((const char *const *) children->data,
+									   children->count, entries, NULL);
+		listing->ignored = children->count - listing->count;
+	}
+	for (int i = 0; good && i < listing->count; i++)
+	{
+		ZkQueueMember *member = &listing->members[i];
+
+		member->name = strdup(entries[i].name);
+		member->mode = entries[i].mode;
+		member->sequence = entries[i].sequence;
+		member->own = zk_nameset_has(&own, entries[i].name, strlen(entries[i].name));
+		good = member->name != NULL;
+	}
+	zk_nameset_free(&own);
+	free(entries);
+	if (!good)
+	{
+		zk_queue_free(listing);
+		return NULL;
+	}
+	return listing;
+}
+
+bool
+zk_member_gone(const ZkQueueMember *member)
+{
+	return member->czxid == 0 && !member->hidden;
+}
+
+/*
+ * Fill in what the answer to a get says of a contender, or just its Stat.
+ */
+void
+zk_member_fill(ZkQueueMember *member, const char *value, int value_len,
+			   const struct Stat *stat)
+{
+	member->czxid = stat->czxid;
+	member->mzxid = stat->mzxid;
+	member->session_id = stat->ephemeralOwner;
+	member->ctime_ms = stat->ctime;
+	if (value_len <= 0)
+		return;
+	member->data = malloc((size_t) value_len);
+	if (member->data == NULL)
+		return;
+	memcpy(member->data, value, (size_t) value_len);
+	member->data_len = value_len;
+}
+
+/*
+ * The Stat of a contender whose data may not be read.
+ */
+static void
+on_data_stat(int rc, const struct Stat *stat, const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+
+	if (client == NULL)
+		return;
+	client->read.pending--;
+	if (rc == ZOK)
+		zk_member_fill(&client->read.listing->members[request.which], NULL, 0,
+					   stat);
+	else if (rc == ZNOAUTH)
+		client->read.listing->members[request.which].hidden = true;
+	zk_read_advance(client);
+	zk_engine_leave(client);
+}
+
+/*
+ * An ACL forbids to read a contender's data: it is listed without.  Up to ZooKeeper
+ * 3.9.2 everybody may read the Stat; later, it is forbidden with the data.
+ */
+static void
+send_data_stat(ZkClient *client, int which)
+{
+	QueueRead  *read = &client->read;
+	void	   *context = zk_request_begin(client, REQ_READ_DATA, which);
+	char		path[ZK_NODE_PATH_SIZE * 2];
+
+	snprintf(path, sizeof(path), "%s/%s", client->errand.node,
+			 read->listing->members[which].name);
+	if (zoo_aexists(client->handle, path, 0, on_data_stat, context) == ZOK)
+		read->pending++;
+	else
+		zk_request_undo(client, context);
+}
+
+static void
+on_data(int rc, const char *value, int value_len, const struct Stat *stat,
+		const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+	QueueRead  *read;
+	ZkQueueMember *member;
+
+	if (client == NULL)
+		return;
+	read = &client->read;
+	read->pending--;
+	member = &read->listing->members[request.which];
+	if (rc == ZTHROTTLEDOP)
+	{
+		/* not executed: read all of it again */
+		zk_requests_forget_errand(client);
+		zk_read_restart(client);
+	}
+	else if (rc == ZOK)
+		zk_member_fill(member, value, value_len, stat);
+	else if (rc == ZNOAUTH)
+		send_data_stat(client, request.which);
+	zk_read_advance(client);
+	zk_engine_leave(client);
+}
+
+/*
+ * The list was refused: fail, if it is known for what reason, and else (ZK_OK)
+ * find out.
+ */
+static void
+read_refused(ZkClient *client, ZkError error)
+{
+	char		detail[ZK_DETAIL_SIZE];
+
+	if (error == ZK_OK)
+		return;
+	zk_refusal_describe(&client->read.refusal, error, detail);
+	zk_errand_failed(client, error, detail);
+}
+
+static void
+on_read_acl(int rc, struct ACL_vector *acl, struct Stat *stat,
+			const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+
+	(void) stat;
+	if (client == NULL)
+		return;
+	client->read.pending--;
+	read_refused(client,
+				 zk_refusal_answer(client, &client->read.refusal, rc, acl));
+	zk_read_advance(client);
+	zk_engine_leave(client);
+}
+
+/*
+ * Choose whose data to read: everybody's, or of the first who is a stranger.
+ */
+static void
+choose_data(ZkClient *client)
+{
+	QueueRead  *read = &client->read;
+
+	read->end = read->listing->count;
+	if (client->errand.kind != ERRAND_HEAD)
+		return;
+	while (read->next < read->end && read->listing->members[read->next].own)
+		read->next++;
+	if (read->next < read->end)
+		read->end = read->next + 1;
+}
+
+static void
+on_read_list(int rc, const struct String_vector *children, const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+	static struct String_vector none;
+
+	if (client == NULL)
+		return;
+	client->read.pending--;
+	if (rc == ZOK || rc == ZNONODE)
+	{
+		client->read.listing = make_listing(client,
+											rc == ZOK ? children : &none);
+		client->read.listed = true;
+		if (client->read.listing == NULL)
+			zk_errand_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
+		else
+			choose_data(client);
+	}
+	else if (rc == ZNOAUTH)
+	{
+		zk_refusal_note(client, &client->read.refusal, ZOO_PERM_READ,
+						"list the children of", client->errand.node,
+						strlen(client->errand.node));
+		read_refused(client, zk_refusal_plain(&client->read.refusal));
+	}
+	else if (zk_identity_wanted(&client->identity, rc))
+		zk_errand_failed(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
+	else if (!zk_is_connection_error(rc) && rc != ZTHROTTLEDOP)
+		zk_errand_failed(client, zk_answer_error(rc), zk_answer_text(rc));
+	zk_read_advance(client);
+	zk_engine_leave(client);
+}
+
+/*
+ * Ask for the data of the next member.  False if that cannot be done now.
+ */
+static bool
+send_data(ZkClient *client)
+{
+	QueueRead  *read = &client->read;
+	char		path[ZK_NODE_PATH_SIZE * 2];
+	void	   *context;
+
+	context = zk_request_begin(client, REQ_READ_DATA, read->next);
+	snprintf(path, sizeof(path), "%s/%s", client->errand.node,
+			 read->listing->members[read->next].name);
+	if (zoo_aget(client->handle, path, 0, on_data, context) != ZOK)
+	{
+		zk_request_undo(client, context);
+		return false;
+	}
+	read->next++;
+	read->pending++;
+	return true;
+}
+
+static void
+on_read_sync(int rc, const char *path, const void *context)
+{
+	ZkClient   *client = zk_sync_refused(rc, context);
+
+	(void) path;
+	if (client == NULL)
+		return;
+	zk_read_restart(client);
+	zk_read_advance(client);
+	zk_engine_leave(client);
+}
+
+/*
+ * Ask for the list of children, or when that was refused, for what may tell why.
+ */
+static void
+send_list(ZkClient *client)
+{
+	QueueRead  *read = &client->read;
+	bool		refused = read->refusal.znode != NULL;
+	void	   *context;
+	int			rc;
+
+	/* a server may be behind, and who breaks a contender looks here first */
+	if (!refused && client->errand.kind == ERRAND_READ &&
+		!zk_errand_sync(client, on_read_sync))
+		return;
+	context = zk_request_begin(client, refused ? REQ_READ_INQUIRY : REQ_READ_LIST, 0);
+	if (refused)
+		rc = zoo_aget_acl(client->handle,
+						  zk_refusal_next(client, &read->refusal), on_read_acl,
+						  context);
+	else
+		rc = zoo_aget_children(client->handle, client->errand.node, 0, on_read_list,
+							   context);
+	if (rc == ZOK)
+		read->pending++;
+	else
+		zk_request_undo(client, context);
+}
+
+/*
+ * Do what comes next for the read, if there is one and it can be done now.
+ */
+void
+zk_read_advance(ZkClient *client)
+{
+	QueueRead  *read = &client->read;
+
+	if (client->errand.node == NULL || !client->connected ||
+		atomic_load(&zk_poisoned))
+		return;
+	if (!read->listed)
+	{
+		if (read->pending == 0 && zk_requests_available(client, ZK_READ_RESERVE))
+			send_list(client);
+		return;
+	}
+	while (read->next < read->end &&
+		   zk_requests_available(client, ZK_READ_RESERVE))
+		if (!send_data(client))
+			return;
+	if (read->next == read->end && read->pending == 0)
+		read_complete(client);
+}

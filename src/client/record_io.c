@@ -1,0 +1,567 @@
+/*-------------------------------------------------------------------------
+ *
+ * record_io.c
+ *	  The record of a lock: read with a grant, written with the end of it.
+ *
+ * It costs no round trip.  The get goes out behind the list of the queue, so that
+ * what it says is at least as new as the list that the grant is for; a grant by an
+ * event has one get to wait for, as an event carries no data.  The write is part of
+ * the multi-op that deletes the contender (remove.c), on the condition that the
+ * record is as it was read.  Most often it is, as who holds exclusively is the only
+ * one to write.  If not it is read anew, what is to be added is added to that, and
+ * the multi-op tried again: until then the contender stays, and nobody is granted
+ * the lock without the record.
+ *
+ * The znode and those above it are persistent, and made when they are missing.  Only
+ * contenders that were asked for with a record have to do with it (RecordRoom).
+ *
+ * All functions but the last ones run on client threads under engine_lock, which the
+ * completions take through zk_contender_answered().
+ *
+ * IDENTIFICATION
+ *	  src/client/record_io.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+/*
+ * Tries to write a record.  Each one in vain is for a write of somebody else's, so
+ * this is more than any crowd of shared holders needs.
+ */
+#define MAX_ATTEMPTS	2000
+
+/* Requests that must be free to read a record for the backend. */
+#define READ_RESERVE	2
+
+static void
+record_path(const Contender *c, char *path)
+{
+	zk_record_path(c->node, c->room->root_len, path);
+}
+
+/*
+ * Hand the record that a grant comes with to the backend.
+ */
+static void
+publish_record(Door *door, RecordRoom *room)
+{
+	pthread_mutex_lock(&door->lock);
+	room->found = room->base;
+	room->known = true;
+	pthread_mutex_unlock(&door->lock);
+}
+
+/*
+ * What the backend has noted for a record, and the release itself; false if it has
+ * noted nothing.
+ */
+static bool
+take_note(ZkClient *client, const Contender *c, ZkRecord *note)
+{
+	const RecordRoom *room = c->room;
+	bool		noted;
+
+	pthread_mutex_lock(&client->door.lock);
+	noted = room->noted;
+	if (noted)
+		*note = room->note;
+	pthread_mutex_unlock(&client->door.lock);
+	if (!noted)
+		return false;
+	note->token = c->token;
+	memcpy(note->contender, c->name, sizeof(note->contender));
+	return true;
+}
+
+/*
+ * What has to be written into the record when the contender is ended; false if
+ * nothing.  Only for who has held the lock to the end.
+ */
+static bool
+take_due_note(ZkClient *client, const Contender *c, ZkRecord *note)
+{
+	return c->room != NULL && !c->room->given_up && c->state == ZK_HELD &&
+		c->end == ZK_NONE && take_note(client, c, note);
+}
+
+/*
+ * Does something have to be written into the record when the contender is ended?
+ */
+bool
+zk_record_due(ZkClient *client, const Contender *c)
+{
+	ZkRecord	note;
+
+	return take_due_note(client, c, &note);
+}
+
+/*
+ * Is that the end of a run?
+ */
+bool
+zk_record_run_due(ZkClient *client, const Contender *c)
+{
+	ZkRecord	note;
+
+	return take_due_note(client, c, &note) && note.run_count > 0;
+}
+
+/*
+ * Has another contender of this client's for the same lock still to write down that a
+ * run has ended?  Who asks for the lock after that queues up when it is written:
+ * ours never stand in each other's way, so it would be granted at once, with the
+ * record of before, and begin the same run again.
+ */
+bool
+zk_record_end_pending(ZkClient *client, const Contender *c)
+{
+	if (c->room == NULL)
+		return false;
+	for (int i = 0; i < client->used; i++)
+	{
+		const Contender *other = &client->contenders[i];
+
+		if (other->in_use && other->unwanted && strcmp(other->node, c->node) == 0 &&
+			zk_record_run_due(client, other))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The contender is gone, and so nothing of it is pending: see what comes next for
+ * those that zk_record_end_pending() has kept.
+ */
+void
+zk_record_ended(ZkClient *client, const Contender *gone)
+{
+	if (gone->room == NULL)
+		return;
+	for (int i = 0; i < client->used; i++)
+	{
+		const Contender *c = &client->contenders[i];
+
+		if (c->in_use && c->state == ZK_WANTED && strcmp(c->node, gone->node) == 0)
+			zk_contender_touch(client, i);
+	}
+}
+
+/*
+ * The record cannot be written.  That is not to keep the lock from anybody: the
+ * contender goes without.  The server log is told, as maybe nobody looks at the
+ * contender any more.
+ */
+static void
+give_up(Contender *c, int rc)
+{
+	char		path[ZK_RECORD_PATH_SIZE];
+
+	record_path(c, path);
+	c->room->given_up = true;
+	c->error = rc == ZNOAUTH ? ZK_ERR_FORBIDDEN : zk_answer_error(rc);
+	snprintf(c->detail, sizeof(c->detail),
+			 "Could not write to znode \"%.150s\": %s.", path,
+			 rc == ZNOAUTH ? "an ACL forbids it" : zk_answer_text(rc));
+	zk_log(true, "could not write to the record of a lock, znode \"%.150s\": %s",
+		   path, rc == ZNOAUTH ? "an ACL forbids it" : zk_answer_text(rc));
+}
+
+/*
+ * The contender was found to be gone, and a multi-op of ours was not answered: was
+ * it by that one?  The record tells.
+ */
+static void
+verified(ZkClient *client, Contender *c)
+{
+	ZkRecord	note;
+
+	c->recorded = take_note(client, c, &note) &&
+		zk_record_shows(&c->room->base, &note);
+	zk_contender_forget(c);
+}
+
+/*
+ * The record was read.
+ */
+static void
+was_read(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (c->room->step == RECORD_VERIFY)
+		verified(client, c);
+	else if (c->room->step == RECORD_READ)
+		c->room->step = RECORD_WRITE;
+	if (!c->reading || c->unwanted)
+		return;
+	c->reading = false;
+	c->record_known = true;
+	publish_record(&client->door, c->room);
+	zk_contender_grant(client, slot);
+}
+
+/*
+ * The record was not read: of who waits for the lock that is the end, of who
+ * releases it that of the record.
+ */
+static void
+not_read(ZkClient *client, int slot, int rc)
+{
+	Contender  *c = &client->contenders[slot];
+	char		path[ZK_RECORD_PATH_SIZE];
+
+	record_path(c, path);
+	if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
+		zk_contender_retry(client, c);
+	else if (c->room->step == RECORD_VERIFY)
+		zk_contender_forget(c);
+	else if (c->state == ZK_HELD)
+		give_up(c, rc);
+	else if (c->unwanted)
+		;
+	else if (rc == ZNOAUTH)
+		zk_contender_refused(client, slot, ZOO_PERM_READ, "read", path,
+							 strlen(path));
+	else
+		zk_contender_fail(client, slot, zk_answer_error(rc),
+						  "Could not read znode \"%.150s\": %s.", path,
+						  zk_answer_text(rc));
+}
+
+static void
+on_record(int rc, const char *value, int value_len, const struct Stat *stat,
+		  const void *context)
+{
+	Request		request;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
+
+	if (c == NULL)
+		return;
+	if (rc == ZOK || rc == ZNONODE)
+	{
+		zk_record_parse(rc == ZOK ? value : NULL, value_len, &c->room->base);
+		c->room->version = rc == ZOK ? stat->version : -1;
+		was_read(client, request.which);
+	}
+	else
+		not_read(client, request.which, rc);
+	zk_contender_leave(client, request.which);
+}
+
+/*
+ * Read the record.
+ */
+void
+zk_send_record(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+	void	   *context = zk_request_begin(client, REQ_RECORD, slot);
+	char		path[ZK_RECORD_PATH_SIZE];
+	int			rc;
+
+	record_path(c, path);
+	rc = zoo_aget(client->handle, path, 0, on_record, context);
+	zk_contender_sent(client, slot, context, rc);
+}
+
+/*
+ * The znode on the way to the record is there, or is not, as the one above it is
+ * missing.
+ */
+static void
+go_on(Contender *c, bool there)
+{
+	RecordRoom *room = c->room;
+	char		path[ZK_RECORD_PATH_SIZE];
+
+	record_path(c, path);
+	if (!zk_record_next_above(path, room->root_len, &room->parent_len, there))
+		room->step = RECORD_WRITE;
+}
+
+static void
+on_parent(int rc, const char *path, const void *context)
+{
+	Request		request;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
+
+	(void) path;
+	if (c == NULL)
+		return;
+	if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
+		zk_contender_retry(client, c);
+	else if (rc == ZOK || rc == ZNODEEXISTS || rc == ZNONODE)
+		go_on(c, rc != ZNONODE);
+	else
+		give_up(c, rc);
+	zk_contender_leave(client, request.which);
+}
+
+/*
+ * Create a znode on the way to a path, which is cut off there.
+ */
+void
+zk_record_send_above(ZkClient *client, int slot, char *path, size_t len,
+					 string_completion_t completion)
+{
+	void	   *context = zk_request_begin(client, REQ_RECORD_PARENT, slot);
+	int			rc;
+
+	path[len] = '\0';
+	rc = zoo_acreate(client->handle, path, "", 0, &client->identity.acl,
+					 ZOO_PERSISTENT, completion, context);
+	zk_contender_sent(client, slot, context, rc);
+}
+
+static void
+send_parent(ZkClient *client, int slot)
+{
+	const Contender *c = &client->contenders[slot];
+	char		path[ZK_RECORD_PATH_SIZE];
+
+	record_path(c, path);
+	zk_record_send_above(client, slot, path, c->room->parent_len, on_parent);
+}
+
+/*
+ * Of a contender of which the record is due: can it be written now?  If not, what
+ * comes next for that is sent.
+ */
+bool
+zk_record_ready(ZkClient *client, int slot)
+{
+	RecordStep	step = client->contenders[slot].room->step;
+
+	if (step == RECORD_PARENT)
+		send_parent(client, slot);
+	else if (step != RECORD_WRITE)
+		zk_send_record(client, slot);
+	return step == RECORD_WRITE;
+}
+
+/*
+ * Make the operation that writes the record: for a multi-op that is sent before path
+ * (ZK_RECORD_PATH_SIZE bytes) and text (ZK_RECORD_SIZE) are used for something else.
+ */
+void
+zk_record_op(ZkClient *client, Contender *c, zoo_op_t *op, char *path,
+			 char *text)
+{
+	RecordRoom *room = c->room;
+	ZkRecord	note;
+	int			len;
+
+	room->written = room->base;
+	if (take_note(client, c, &note))
+		zk_record_merge(&room->written, &note);
+	len = zk_record_format(&room->written, text);
+	record_path(c, path);
+	if (room->version >= 0)
+		zoo_set_op_init(op, path, text, len, room->version, NULL);
+	else
+		zoo_create_op_init(op, path, text, len, &client->identity.acl,
+						   ZOO_PERSISTENT, NULL, 0);
+}
+
+/*
+ * The multi-op was carried out.
+ */
+void
+zk_record_written(Contender *c)
+{
+	c->recorded = true;
+	c->room->base = c->room->written;
+	c->room->version++;
+}
+
+/*
+ * The multi-op was not carried out because of the record, with that error.
+ */
+void
+zk_record_conflict(ZkClient *client, int slot, int err)
+{
+	Contender  *c = &client->contenders[slot];
+	RecordRoom *room = c->room;
+	char		path[ZK_RECORD_PATH_SIZE];
+
+	if (err == ZTHROTTLEDOP)
+		zk_contender_retry(client, c);
+	else if (++room->attempts > MAX_ATTEMPTS ||
+			 (err != ZBADVERSION && err != ZNODEEXISTS && err != ZNONODE))
+		give_up(c, err);
+	else if (err != ZNONODE)
+		room->step = RECORD_READ;
+	else if (room->version >= 0)
+	{
+		/* somebody has deleted it: it begins anew */
+		room->version = -1;
+		memset(&room->base, 0, sizeof(room->base));
+	}
+	else
+	{
+		record_path(c, path);
+		room->parent_len = zk_record_above(path, strlen(path));
+		room->step = RECORD_PARENT;
+	}
+}
+
+/*
+ * The contender is gone, while the record was to be written.  If by a multi-op that
+ * was not answered, that has written it.
+ */
+void
+zk_record_verify(Contender *c)
+{
+	if (c->room->uncertain)
+		c->room->step = RECORD_VERIFY;
+	else
+		zk_contender_forget(c);
+}
+
+/*
+ * From now on the record is the business of another contender of the lock node.
+ */
+void
+zk_record_move(Contender *to, Contender *from)
+{
+	to->room = from->room;
+	from->room = NULL;
+}
+
+/*
+ * Is there more to a contender's end than the end of its ZooKeeper session: a record
+ * to be written, or a mark to be deleted, its own or that of the one whose place it
+ * is to take?
+ */
+bool
+zk_record_farewell(ZkClient *client, const Contender *c)
+{
+	return zk_record_due(client, c) || zk_mark_to_go(c) ||
+		(c->partner != ZK_NO_SLOT && c->end == ZK_NONE &&
+		 zk_mark_to_go(&client->contenders[c->partner]));
+}
+
+static void
+on_errand(int rc, const char *value, int value_len, const struct Stat *stat,
+		  const void *context)
+{
+	Request		request;
+	ZkClient   *client = zk_request_end(context, &request);
+	ZkQueueListing *listing;
+	char		detail[ZK_DETAIL_SIZE];
+
+	(void) stat;
+	if (client == NULL)
+		return;
+	client->read.pending--;
+	if (zk_identity_wanted(&client->identity, rc))
+		zk_errand_failed(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
+	else if (rc == ZOK || rc == ZNONODE)
+	{
+		listing = calloc(1, sizeof(ZkQueueListing));
+		if (listing != NULL)
+			zk_record_parse(rc == ZOK ? value : NULL, value_len,
+							&listing->record);
+		zk_errand_done(client, listing);
+	}
+	else if (rc == ZTHROTTLEDOP)
+		zk_record_errand_advance(client);
+	else if (!zk_is_connection_error(rc))
+	{
+		snprintf(detail, sizeof(detail), "Could not read znode \"%.150s\": %s.",
+				 client->errand.node, zk_answer_text(rc));
+		zk_errand_failed(client, rc != ZNOAUTH ? zk_answer_error(rc) :
+						 client->identity.credential != NULL ? ZK_ERR_REFUSED :
+						 ZK_ERR_FORBIDDEN, detail);
+	}
+	zk_engine_leave(client);
+}
+
+static void
+on_errand_sync(int rc, const char *path, const void *context)
+{
+	ZkClient   *client = zk_sync_refused(rc, context);
+
+	(void) path;
+	if (client == NULL)
+		return;
+	zk_read_restart(client);
+	zk_record_errand_advance(client);
+	zk_engine_leave(client);
+}
+
+/*
+ * Read a record for the backend, if that can be done now.
+ */
+void
+zk_record_errand_advance(ZkClient *client)
+{
+	void	   *context;
+
+	if (client->errand.node == NULL || client->read.pending > 0 ||
+		!client->connected || atomic_load(&zk_poisoned) ||
+		!zk_requests_available(client, READ_RESERVE) ||
+		!zk_errand_sync(client, on_errand_sync))
+		return;
+	context = zk_request_begin(client, REQ_READ_DATA, 0);
+	if (zoo_aget(client->handle, client->errand.node, 0, on_errand,
+				 context) == ZOK)
+		client->read.pending++;
+	else
+		zk_request_undo(client, context);
+}
+
+/*-------------------------------------------------------------------------
+ * Backend thread
+ *-------------------------------------------------------------------------
+ */
+
+bool
+zk_contender_record(ZkClient *client, ZkContenderId id, ZkRecord *record)
+{
+	Door	   *door = &client->door;
+	DoorSlot   *slot;
+	bool		known;
+
+	memset(record, 0, sizeof(*record));
+	door_enter(door);
+	slot = zk_door_find(door, id);
+	known = slot != NULL && slot->room != NULL && slot->room->known;
+	if (known)
+		*record = slot->room->found;
+	door_leave(door);
+	return known;
+}
+
+void
+zk_contender_note(ZkClient *client, ZkContenderId id, const ZkRecord *note)
+{
+	Door	   *door = &client->door;
+	DoorSlot   *slot;
+
+	door_enter(door);
+	slot = zk_door_find(door, id);
+	if (slot != NULL && slot->room != NULL)
+	{
+		slot->room->note = *note;
+		slot->room->noted = true;
+	}
+	door_leave(door);
+}
+
+void
+zk_record_request(ZkClient *client, const char *node, const char *root)
+{
+	char		path[ZK_RECORD_PATH_SIZE];
+	Errand		errand = {.kind = ERRAND_RECORD};
+
+	zk_record_path(node, strlen(root), path);
+	errand.node = strdup(path);
+	zk_door_give_errand(&client->door, &errand);
+}

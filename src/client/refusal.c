@@ -1,0 +1,245 @@
+/*-------------------------------------------------------------------------
+ *
+ * refusal.c
+ *	  Why ZooKeeper has refused something: the ACL, or a wrong password?
+ *
+ * The answer is the same for both, "not authorized".  Who has a credential
+ * reads ACLs to find out: of the znode in question, of the root, and of the
+ * user node (auth.c).  Reading an ACL takes the permission to read the
+ * znode or to administer it, so none of them may be readable; then both
+ * possibilities are reported.  What is read tells this:
+ *
+ * - An entry of our user's has the permission that was refused: so we are not
+ *	 that user, though we have its name.
+ * - An entry of our user's has the permission to administer, and its hash is
+ *	 not shown ("user:x"): likewise, for administrators see hashes.
+ *
+ * Reading these, some round trips more, delays an error and nothing else.
+ *
+ * All functions run on client threads under engine_lock, which the completions
+ * take through zk_contender_answered().
+ *
+ * IDENTIFICATION
+ *	  src/client/refusal.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+/* Whose ACLs are read, in this order. */
+enum
+{
+	ASK_ZNODE,					/* what was refused was refused of it */
+	ASK_ROOT,
+	ASK_USER_NODE,
+	ASK_NOBODY
+};
+
+/*
+ * Something was refused: what ("create children of", ...) with which znode, of
+ * which len bytes of the path are given, and for want of which permission.
+ * zk_refusal_forget() frees what this allocates.
+ */
+void
+zk_refusal_note(const ZkClient *client, Refusal *refusal, int permission,
+				const char *doing, const char *znode, size_t len)
+{
+	refusal->permission = permission;
+	refusal->doing = doing;
+	refusal->asking = client->identity.credential != NULL ?
+		ASK_ZNODE : ASK_NOBODY;
+	free(refusal->znode);
+	refusal->znode = strndup(len > 0 ? znode : "/", len > 0 ? len : 1);
+}
+
+/* There is none, or it was dealt with. */
+void
+zk_refusal_forget(Refusal *refusal)
+{
+	free(refusal->znode);
+	refusal->znode = NULL;
+}
+
+/*
+ * The path of the next znode whose ACL is to be read; NULL if all were.
+ */
+const char *
+zk_refusal_next(const ZkClient *client, const Refusal *refusal)
+{
+	switch (refusal->asking)
+	{
+		case ASK_ZNODE:
+			return refusal->znode;
+		case ASK_ROOT:
+			return client->identity.root;
+		case ASK_USER_NODE:
+			return client->identity.user_node;
+		default:
+			return NULL;
+	}
+}
+
+/*
+ * The part of a digest ACL entry's id after our user's name and the colon;
+ * NULL if the entry is another one's.
+ */
+static const char *
+own_hash(const ZkIdentity *identity, const struct ACL *entry)
+{
+	if (strcmp(entry->id.scheme, "digest") != 0 ||
+		strncmp(entry->id.id, identity->credential,
+				(size_t) identity->user_len + 1) != 0)
+		return NULL;
+	return entry->id.id + identity->user_len + 1;
+}
+
+/*
+ * What an ACL that could be read says: ZK_ERR_AUTH, ZK_ERR_FORBIDDEN, or ZK_OK
+ * for nothing.
+ */
+static ZkError
+judge(const ZkClient *client, const Refusal *refusal,
+	  const struct ACL_vector *acl)
+{
+	bool		is_us = false;
+
+	for (int i = 0; i < acl->count; i++)
+	{
+		const struct ACL *entry = &acl->data[i];
+		const char *hash = own_hash(&client->identity, entry);
+
+		if (hash == NULL)
+			continue;
+		if (refusal->asking == ASK_ZNODE && (entry->perms & refusal->permission))
+			return ZK_ERR_AUTH;
+		if ((entry->perms & ZOO_PERM_ADMIN) == 0)
+			continue;
+		if (strcmp(hash, "x") == 0)
+			return ZK_ERR_AUTH;
+		is_us = true;
+	}
+	/* the znode's own ACL has no room for us, whatever the password is */
+	if (refusal->asking == ASK_ZNODE || is_us)
+		return ZK_ERR_FORBIDDEN;
+	return ZK_OK;
+}
+
+/*
+ * The ACL asked for came, or did not.  Returns the error to report, or ZK_OK
+ * if there is more to ask (zk_refusal_next()).
+ */
+ZkError
+zk_refusal_answer(const ZkClient *client, Refusal *refusal, int rc,
+				  const struct ACL_vector *acl)
+{
+	ZkError		error = ZK_OK;
+
+	if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
+		return ZK_OK;			/* the same once more */
+	if (rc == ZOK)
+		error = judge(client, refusal, acl);
+	if (error == ZK_OK && ++refusal->asking == ASK_NOBODY)
+		error = ZK_ERR_REFUSED;
+	return error;
+}
+
+/*
+ * The error without asking: somebody without a credential has no wrong one.
+ */
+ZkError
+zk_refusal_plain(const Refusal *refusal)
+{
+	return refusal->znode == NULL || refusal->asking == ASK_NOBODY ?
+		ZK_ERR_FORBIDDEN : ZK_OK;
+}
+
+/*
+ * What was refused, and so which error it is, as a sentence of ZK_DETAIL_SIZE
+ * bytes.
+ */
+void
+zk_refusal_describe(const Refusal *refusal, ZkError error, char *detail)
+{
+	const char *znode = refusal->znode != NULL ? refusal->znode : "";
+	const char *permission = "READ";
+
+	if (refusal->permission == ZOO_PERM_CREATE)
+		permission = "CREATE";
+	if (error == ZK_ERR_AUTH)
+		snprintf(detail, ZK_DETAIL_SIZE,
+				 "The user is known with another password, and so not authorized to %s znode \"%.120s\".",
+				 refusal->doing, znode);
+	else
+		snprintf(detail, ZK_DETAIL_SIZE,
+				 "Not authorized to %s znode \"%.120s\": %s permission is missing.",
+				 refusal->doing, znode, permission);
+}
+
+/* The reason is known: the contender has failed for it. */
+static void
+conclude(ZkClient *client, int slot, ZkError error)
+{
+	Contender  *c = &client->contenders[slot];
+	char		detail[ZK_DETAIL_SIZE];
+
+	zk_refusal_describe(&c->refusal, error, detail);
+	zk_refusal_forget(&c->refusal);
+	zk_contender_fail(client, slot, error, "%s", detail);
+}
+
+/*
+ * Something that a contender needs was refused, as in zk_refusal_note(): it
+ * cannot be granted.  Why not is asked for first, unless that is plain.
+ */
+void
+zk_contender_refused(ZkClient *client, int slot, int permission,
+					 const char *doing, const char *znode, size_t len)
+{
+	Contender  *c = &client->contenders[slot];
+	ZkError		error;
+
+	zk_refusal_note(client, &c->refusal, permission, doing, znode, len);
+	error = zk_refusal_plain(&c->refusal);
+	if (error != ZK_OK)
+		conclude(client, slot, error);
+}
+
+static void
+on_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void *context)
+{
+	Request		request;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
+	ZkError		error;
+
+	(void) stat;
+	if (c == NULL)
+		return;
+	if (!c->unwanted && c->refusal.znode != NULL)
+	{
+		error = zk_refusal_answer(client, &c->refusal, rc, acl);
+		if (error != ZK_OK)
+			conclude(client, request.which, error);
+		else if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
+			zk_contender_retry(client, c);
+	}
+	zk_contender_leave(client, request.which);
+}
+
+/*
+ * Find out why something was refused to a contender.
+ */
+void
+zk_send_inquiry(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+	void	   *context = zk_request_begin(client, REQ_INQUIRY, slot);
+	int			rc;
+
+	rc = zoo_aget_acl(client->handle, zk_refusal_next(client, &c->refusal),
+					  on_acl, context);
+	zk_contender_sent(client, slot, context, rc);
+}

@@ -1,0 +1,313 @@
+/*-------------------------------------------------------------------------
+ *
+ * remove.c
+ *	  Deleting a contender, and putting a shared one in its place.
+ *
+ * A contender is deleted by its own full name only, and forgotten only when the
+ * answer was "deleted" or "no such node", or when its ZooKeeper session is over.
+ *
+ * All functions run on client threads under engine_lock, which the completions
+ * take through zk_contender_answered().
+ *
+ * IDENTIFICATION
+ *	  src/client/remove.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <string.h>
+
+#include "client.h"
+
+/*
+ * The answer to a delete.
+ */
+static void
+on_delete(int rc, const void *context)
+{
+	Request		request;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
+
+	if (c == NULL)
+		return;
+	if (rc == ZOK || rc == ZNONODE)
+		zk_contender_forget(c);
+	else if (rc == ZNOAUTH)
+		zk_contender_stuck(client, request.which, "delete children of");
+	else
+		zk_contender_retry(client, c);
+	zk_contender_leave(client, request.which);
+}
+
+/*
+ * The contender, that was to be deleted with its mark or its record, is gone.  If by a
+ * multi-op that was not answered they are done, too; if by somebody else, not.
+ */
+static void
+already_gone(Contender *c)
+{
+	if (zk_mark_to_go(c))
+		c->marking.widowed = true;
+	else if (c->recording)
+		zk_record_verify(c);
+	else
+		zk_contender_forget(c);
+}
+
+/*
+ * The answer to a multi-op that deletes the contender and its mark, and writes the
+ * record.
+ */
+static void
+on_farewell(int rc, const void *context)
+{
+	Request		request;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
+
+	if (c == NULL)
+		return;
+	if (rc == ZOK)
+	{
+		if (c->recording)
+			zk_record_written(c);
+		zk_contender_forget(c);
+	}
+	else if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
+	{
+		if (c->recording)
+			c->room->uncertain |= rc != ZTHROTTLEDOP;
+		zk_contender_retry(client, c);
+	}
+	else if (c->results[0].err == ZNONODE)
+		already_gone(c);
+	else if (c->results[0].err == ZNOAUTH)
+		zk_contender_stuck(client, request.which, "delete children of");
+	else if (zk_mark_to_blame(c, 1))
+		c->marking.own = MARK_ABSENT;
+	else if (c->recording)
+		zk_record_conflict(client, request.which, rc);
+	else
+		zk_contender_retry(client, c);
+	zk_contender_leave(client, request.which);
+}
+
+/*
+ * Delete the contender and its mark, and write the record, in one transaction: who is
+ * granted the lock next finds all that done.
+ */
+static void
+send_farewell(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+	zoo_op_t	ops[3];
+	int			count = 1;
+	void	   *context;
+	char		path[ZK_CONTENDER_PATH_SIZE];
+	char		mark_paths[2][ZK_MARK_PATH_SIZE];
+	char		record_path[ZK_RECORD_PATH_SIZE];
+	char		record[ZK_RECORD_SIZE];
+	int			rc;
+
+	if (!zk_multi_possible(client))
+	{
+		zk_contender_retry(client, c);
+		return;
+	}
+	zk_contender_path(c, c->name, path);
+	zoo_delete_op_init(&ops[0], path, -1);
+	c->marking.ops = zk_mark_ops(client, c, NULL, &ops[count], mark_paths);
+	count += c->marking.ops;
+	if (c->recording)
+		zk_record_op(client, c, &ops[count++], record_path, record);
+	memset(c->results, 0, sizeof(c->results));
+	context = zk_request_begin(client, REQ_DELETE, slot);
+	rc = zoo_amulti(client->handle, count, ops, c->results, on_farewell, context);
+	zk_contender_sent(client, slot, context, rc);
+}
+
+/*
+ * Delete the contender, with its mark, and with what is to be written into the lock's
+ * record.
+ */
+void
+zk_send_delete(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+	void	   *context;
+	char		path[ZK_CONTENDER_PATH_SIZE];
+	int			rc;
+
+	if (c->marking.widowed && zk_mark_to_go(c))
+	{
+		zk_send_mark_delete(client, slot);
+		return;
+	}
+	c->recording = zk_record_due(client, c);
+	if (c->recording && !zk_record_ready(client, slot))
+		return;
+	if (c->recording || zk_mark_to_go(c))
+	{
+		send_farewell(client, slot);
+		return;
+	}
+	zk_contender_path(c, c->name, path);
+	context = zk_request_begin(client, REQ_DELETE, slot);
+	rc = zoo_adelete(client->handle, path, -1, on_delete, context);
+	zk_contender_sent(client, slot, context, rc);
+}
+
+/*
+ * The downgrade was not carried out: what stood in its way?
+ */
+static void
+downgrade_failed(ZkClient *client, int slot, int rc)
+{
+	Contender  *c = &client->contenders[slot];
+	char		detail[ZK_DETAIL_SIZE];
+
+	if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
+	{
+		if (c->unwanted)
+			zk_contender_give_up_partner(client, c);
+		zk_contender_retry(client, c);
+		return;
+	}
+	zk_contender_forget(c);
+	snprintf(detail, sizeof(detail),
+			 "The exclusive lock could not be turned into a shared one: %s.",
+			 zerror(rc));
+	zk_contender_lose(client, slot, ZK_LOST_CONTENDER, detail);
+	zk_contender_give_up_partner(client, c);
+}
+
+/*
+ * The shared contender is in the place of the exclusive one, which is gone.
+ */
+static void
+downgrade_done(ZkClient *client, Contender *c)
+{
+	int			partner = c->partner;
+
+	if (partner == ZK_NO_SLOT)
+		return;					/* it was deleted in the meantime, too */
+	c->partner = ZK_NO_SLOT;
+	if (c->marking.own == MARK_UNKNOWN)
+		c->marking.own = MARK_THERE;
+	client->contenders[partner].successor = ZK_NO_SLOT;
+	c->owner = client->contenders[partner].owner;
+	c->owner_len = client->contenders[partner].owner_len;
+	client->contenders[partner].owner = NULL;
+	client->contenders[partner].owner_len = 0;
+	zk_contender_forget(&client->contenders[partner]);
+	zk_contender_end(client, partner, true);
+	zk_door_wake_helper(&client->door); /* its lease can be renewed now */
+}
+
+/*
+ * The downgrade was answered with an error: was it because of the record?
+ */
+static bool
+record_to_blame(const Contender *c, int rc)
+{
+	return c->recording && !zk_is_connection_error(rc) && rc != ZTHROTTLEDOP &&
+		c->results[0].err == ZOK && c->results[1].err == ZOK &&
+		c->results[2].err == ZOK;
+}
+
+/*
+ * The same because of the mark: then there is none from now on.
+ */
+static bool
+mark_to_blame(ZkClient *client, Contender *c, int rc)
+{
+	if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP ||
+		c->partner == ZK_NO_SLOT || !zk_mark_to_blame(c, 3))
+		return false;
+	c->marking.own = MARK_ABSENT;
+	client->contenders[c->partner].marking.own = MARK_ABSENT;
+	return true;
+}
+
+static void
+on_downgrade(int rc, const void *context)
+{
+	Request		request;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
+
+	if (c == NULL)
+		return;
+
+	/* all or nothing: if the shared one was there, so was all the rest done */
+	if (rc == ZOK || c->results[0].err == ZNODEEXISTS)
+	{
+		if (rc == ZOK && c->recording)
+			zk_record_written(c);
+		downgrade_done(client, c);
+		if (rc == ZOK)
+		{
+			zk_leader_answered(client, request.sent_at);
+			zk_contender_proved(client, request.which, zk_request_proof(&request));
+		}
+	}
+	else if (mark_to_blame(client, c, rc))
+		c->name[0] = '\0';
+	else if (!record_to_blame(c, rc))
+		downgrade_failed(client, request.which, rc);
+	else
+		zk_record_conflict(client, request.which, rc);
+	zk_contender_leave(client, request.which);
+}
+
+/*
+ * Put the shared contender into the place of the exclusive one: it gets the
+ * same number, as in Curator (CURATOR-621), so that nobody who waits can slip
+ * in.  One atomic multi-op.  Changing the exclusive one's data before deleting
+ * it is for a waiter that watches it: its watch fires as "changed", or it sees
+ * a version other than 0, and it reads the queue again instead of taking the
+ * deletion for its grant.  For others that share it is a release: so the record
+ * is written.  A mark gets another name.
+ */
+void
+zk_send_downgrade(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+	Contender  *from = &client->contenders[c->partner];
+	zoo_op_t	ops[6];
+	int			count = 3;
+	void	   *context;
+	char		to_path[ZK_CONTENDER_PATH_SIZE];
+	char		from_path[ZK_CONTENDER_PATH_SIZE];
+	char		mark_paths[2][ZK_MARK_PATH_SIZE];
+	char		record_path[ZK_RECORD_PATH_SIZE];
+	char		record[ZK_RECORD_SIZE];
+	int			rc;
+
+	c->recording = zk_record_due(client, c);
+	if (c->recording && !zk_record_ready(client, slot))
+		return;
+	if (!zk_multi_possible(client))
+	{
+		zk_contender_retry(client, c);
+		return;
+	}
+	zk_queue_take_place(c->name, sizeof(c->name), c->base, from->name);
+	zk_contender_path(c, c->name, to_path);
+	zk_contender_path(from, from->name, from_path);
+	zoo_create_op_init(&ops[0], to_path, from->owner, from->owner_len,
+					   &client->identity.acl, ZOO_EPHEMERAL, NULL, 0);
+	zoo_set_op_init(&ops[1], from_path, from->owner, from->owner_len, -1, NULL);
+	zoo_delete_op_init(&ops[2], from_path, -1);
+	c->marking.ops = zk_mark_ops(client, from, c->name, &ops[count], mark_paths);
+	if (c->marking.ops > 0)
+		c->marking.own = MARK_UNKNOWN;
+	count += c->marking.ops;
+	if (c->recording)
+		zk_record_op(client, c, &ops[count++], record_path, record);
+	memset(c->results, 0, sizeof(c->results));
+	context = zk_request_begin(client, REQ_DOWNGRADE, slot);
+	rc = zoo_amulti(client->handle, count, ops, c->results, on_downgrade,
+					context);
+	zk_contender_sent(client, slot, context, rc);
+}

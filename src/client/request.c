@@ -1,0 +1,352 @@
+/*-------------------------------------------------------------------------
+ *
+ * request.c
+ *	  Requests on their way to the ensemble.
+ *
+ * The library is given a number as context: a request's index in the table
+ * and a serial.  A callback whose serial is not the one of now comes from a
+ * request that was given up, and is dropped.  That matters because the library
+ * may call back late, at close, after an error, or not at all
+ * (ZOOKEEPER-3868).
+ *
+ * The table is small on purpose: more requests would fill the pipe through
+ * which the library wakes its I/O thread, and it closes the connection when
+ * that is full.
+ *
+ * Completions come without a handle, so which client they belong to is one
+ * variable: only one client of the process has a handle at a time.  (There can
+ * be several clients: those that were stopped and did not end in time, as
+ * their threads sit in the resolver or wait for the library, and the next.)
+ *
+ * IDENTIFICATION
+ *	  src/client/request.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <poll.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "client.h"
+#include "context.h"
+
+_Static_assert(ZK_MAX_IN_FLIGHT <= ZK_CONTEXT_INDEXES,
+			   "a context has no room for the index of every request");
+
+/* An answer that servers give from 3.7 on, and the library does not know. */
+#define ZQUOTAEXCEEDED	(-125)
+
+/*
+ * The client that has a handle.  Written under owner_lock, by the client's
+ * helper, while no handle is open; read by the library's threads, which live
+ * only as long as the handle.
+ */
+static pthread_mutex_t owner_lock = PTHREAD_MUTEX_INITIALIZER;
+static ZkClient *owner;
+
+/*
+ * Could a client become the one with the handle, as things are?  Any thread.
+ */
+bool
+zk_client_may_claim(void)
+{
+	bool		free_to_claim;
+
+	pthread_mutex_lock(&owner_lock);
+	free_to_claim = owner == NULL;
+	pthread_mutex_unlock(&owner_lock);
+	return free_to_claim;
+}
+
+/*
+ * Become the client with the handle; false while another one is.  Helper
+ * thread.
+ */
+bool
+zk_client_claim(ZkClient *client)
+{
+	bool		claimed;
+
+	pthread_mutex_lock(&owner_lock);
+	if (owner == NULL)
+		owner = client;
+	claimed = owner == client;
+	pthread_mutex_unlock(&owner_lock);
+	return claimed;
+}
+
+/* The handle is closed.  Helper thread. */
+void
+zk_client_disclaim(void)
+{
+	pthread_mutex_lock(&owner_lock);
+	owner = NULL;
+	pthread_mutex_unlock(&owner_lock);
+}
+
+void
+zk_clients_await_close(int timeout_ms)
+{
+	ZkTime		deadline = zk_now() + ZK_MS(timeout_ms);
+
+	while (!zk_client_may_claim() && !atomic_load(&zk_poisoned) &&
+		   zk_now() < deadline)
+		poll(NULL, 0, 1);
+}
+
+/*
+ * The client a callback belongs to; for those that may take no lock.
+ */
+ZkClient *
+zk_client_owner(void)
+{
+	return owner;
+}
+
+/*
+ * The client a callback belongs to, its engine_lock taken.
+ */
+ZkClient *
+zk_client_enter(void)
+{
+	pthread_mutex_lock(&owner->engine_lock);
+	return owner;
+}
+
+/* Are so many free?  If not, remember that somebody waits.  engine_lock. */
+bool
+zk_requests_available(ZkClient *client, int count)
+{
+	if (client->free_requests >= count)
+		return true;
+	client->starved = true;
+	return false;
+}
+
+/*
+ * Take a free entry, which there must be, and return the context to give to
+ * the library.  engine_lock.
+ */
+void *
+zk_request_begin(ZkClient *client, RequestKind kind, int which)
+{
+	unsigned int index = 0;
+	Request    *request;
+
+	while (client->requests[index].kind != REQ_FREE)
+		index++;
+	request = &client->requests[index];
+	client->last_serial = zk_context_next_serial(client->last_serial, sizeof(void *));
+	request->serial = client->last_serial;
+	request->kind = kind;
+	request->which = which;
+	request->sent_at = zk_now();
+	request->told = client->heard.told;
+	client->free_requests--;
+	return (void *) (uintptr_t) zk_context_make(index, request->serial);
+}
+
+static Request *
+find_request(ZkClient *client, const void *context)
+{
+	Request    *request;
+
+	request = &client->requests[zk_context_index((uintptr_t) context)];
+	if (request->kind == REQ_FREE ||
+		request->serial != zk_context_serial((uintptr_t) context))
+		return NULL;
+	return request;
+}
+
+/*
+ * The library refused the request.  engine_lock.
+ */
+void
+zk_request_undo(ZkClient *client, void *context)
+{
+	find_request(client, context)->kind = REQ_FREE;
+	client->free_requests++;
+}
+
+/*
+ * A completion begins: take engine_lock, free the entry, copy it to *request.
+ * Returns NULL, without the lock, if nobody waits for it any more.
+ * zk_engine_leave() ends it.  Completion thread.
+ */
+ZkClient *
+zk_request_end(const void *context, Request *request)
+{
+	ZkClient   *client = zk_client_enter();
+	Request    *found = find_request(client, context);
+
+	request->kind = REQ_FORGOTTEN;
+	if (found != NULL)
+	{
+		*request = *found;
+		found->kind = REQ_FREE;
+		client->free_requests++;
+		if (client->leaving)
+			zk_door_wake_helper(&client->door); /* it waits for just this */
+	}
+	if (request->kind != REQ_FORGOTTEN)
+		return client;
+	zk_engine_leave(client);
+	return NULL;
+}
+
+/*
+ * Leave the engine: request what comes next for everything that has changed, in the
+ * order in which it has, so that a contender is deleted before one is created that the
+ * backend asked for later; release engine_lock, and send all that was requested
+ * meanwhile.  Any client thread.
+ */
+void
+zk_engine_leave(ZkClient *client)
+{
+	if (client->starved && client->free_requests > 0)
+	{
+		client->starved = false;
+		client->resume(client);
+	}
+	while (client->touched_count > 0)
+	{
+		int			slot = client->touched[client->touched_first];
+
+		client->touched_first = (client->touched_first + 1) % ZK_MAX_CONTENDERS;
+		client->touched_count--;
+		client->contenders[slot].touched = false;
+		client->advance(client, slot);
+	}
+	pthread_mutex_unlock(&client->engine_lock);
+	zk_socket_send();
+}
+
+/*
+ * Since when does the server owe an answer?  It answers in order.  INT64_MAX if
+ * it owes none.  engine_lock.
+ */
+ZkTime
+zk_requests_unanswered_since(const ZkClient *client)
+{
+	ZkTime		since = INT64_MAX;
+
+	for (int i = 0; i < ZK_MAX_IN_FLIGHT; i++)
+		if (client->requests[i].kind != REQ_FREE &&
+			client->requests[i].sent_at < since)
+			since = client->requests[i].sent_at;
+	return since;
+}
+
+/*
+ * Nothing that is on its way will be answered, or should it be, matters.
+ * engine_lock.
+ */
+void
+zk_requests_forget(ZkClient *client)
+{
+	for (int i = 0; i < ZK_MAX_IN_FLIGHT; i++)
+		client->requests[i].kind = REQ_FREE;
+	client->free_requests = ZK_MAX_IN_FLIGHT;
+	client->starved = false;
+}
+
+/*
+ * The answers to what was asked for an errand are wanted no more.  They will come
+ * nevertheless, and until then these requests count as those that are on their way.
+ * engine_lock.
+ */
+void
+zk_requests_forget_errand(ZkClient *client)
+{
+	for (int i = 0; i < ZK_MAX_IN_FLIGHT; i++)
+	{
+		Request    *request = &client->requests[i];
+
+		if (request->kind != REQ_READ_LIST && request->kind != REQ_READ_DATA &&
+			request->kind != REQ_BREAK && request->kind != REQ_TREE &&
+			request->kind != REQ_READ_INQUIRY && request->kind != REQ_READ_SYNC)
+			continue;
+		request->kind = REQ_FORGOTTEN;
+	}
+}
+
+/*
+ * The same for what was sent to publish a wait.  engine_lock.
+ */
+void
+zk_requests_forget_publish(ZkClient *client)
+{
+	for (int i = 0; i < ZK_MAX_IN_FLIGHT; i++)
+	{
+		if (client->requests[i].kind == REQ_PUBLISH)
+			client->requests[i].kind = REQ_FORGOTTEN;
+	}
+}
+
+/*
+ * May a multi-op be sent?  To be asked right before each, as zoo_amulti() frees
+ * what is not its own when it is given several operations and finds the handle
+ * dead: the process would end.  The library knows of a loss before we are told
+ * (of several in a row, if the process was stopped), and a handle cannot die
+ * without having lost its connection first.  engine_lock.
+ */
+bool
+zk_multi_possible(const ZkClient *client)
+{
+	return zoo_state(client->handle) == ZOO_CONNECTED_STATE;
+}
+
+/*
+ * Does the code say that the outcome of a request is unknown, or that it was
+ * not even sent: try again when connected?  The library reports the cause of
+ * the loss, not the loss: ZOPERATIONTIMEOUT when the server was silent,
+ * ZAUTHFAILED when it did not like the credential (a session event says so,
+ * too).
+ */
+bool
+zk_is_connection_error(int rc)
+{
+	switch (rc)
+	{
+		case ZCONNECTIONLOSS:
+		case ZOPERATIONTIMEOUT:
+		case ZRUNTIMEINCONSISTENCY:
+		case ZSESSIONEXPIRED:
+		case ZSESSIONMOVED:
+		case ZINVALIDSTATE:
+		case ZSYSTEMERROR:
+		case ZCLOSING:
+		case ZAUTHFAILED:
+		case ZSESSIONCLOSEDREQUIRESASLAUTH:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/*
+ * Of an answer that is final and not ZOK: the kind of error that it is.  What has
+ * to do with who we are is dealt with before (auth.c, refusal.c).
+ */
+ZkError
+zk_answer_error(int rc)
+{
+	switch (rc)
+	{
+		case ZNOCHILDRENFOREPHEMERALS:
+			return ZK_ERR_EPHEMERAL_PARENT;
+		case ZQUOTAEXCEEDED:
+			return ZK_ERR_QUOTA;
+		default:
+			return ZK_ERR_OTHER;
+	}
+}
+
+/*
+ * The same in words, which begin with a small letter and have no period.
+ */
+const char *
+zk_answer_text(int rc)
+{
+	return rc == ZQUOTAEXCEEDED ? "quota exceeded" : zerror(rc);
+}

@@ -1,0 +1,274 @@
+/*-------------------------------------------------------------------------
+ *
+ * semaphore.c
+ *	  Waiting for a permit of a semaphore: for one of several to go.
+ *
+ * The contenders of a semaphore stand in one queue, and the first of them, as
+ * many as there are permits, hold one each.  Whoever of them goes lets the first
+ * waiter in, so that one watches all of them.  The others watch the contender
+ * right ahead of them, so that nobody else is woken.  But when the first waiter
+ * becomes a holder it stays where it is, and the next one has to learn that it is
+ * the first waiter now: the one that was granted says so by writing its own data
+ * into its contender once more, which fires the watch.  Nobody waits for that.
+ *
+ * Who is behind the one that announces?  All that might have seen it as a waiter
+ * were created before it was granted, and so are in the list that was its grant.
+ * If none is, nothing is announced.
+ *
+ * An event is never a grant here: the queue is read again, and decided on.
+ *
+ * All functions run on client threads under engine_lock, which the completions
+ * and the watcher take themselves.
+ *
+ * IDENTIFICATION
+ *	  src/client/semaphore.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+/*
+ * Is this the path of a contender that is waited for now?  Watches of earlier
+ * waits stay until what they watch is gone.  Who waits for all ahead has hardly any
+ * other, and does not look for the path among them.
+ */
+static bool
+concerns(const Contender *c, const char *path)
+{
+	size_t		len;
+
+	if (!c->in_use || c->unwanted || c->mode != ZK_PERMIT ||
+		c->state != ZK_WATCHING || c->watched == NULL)
+		return false;
+	if (!c->watch_all)
+		return strcmp(c->watched, path) == 0;
+	len = strlen(c->node);
+	return strncmp(path, c->node, len) == 0 && path[len] == '/';
+}
+
+/*
+ * Something happened to a contender that was watched: see what that means.
+ */
+static void
+watcher(zhandle_t *zh, int type, int state, const char *path, void *context)
+{
+	ZkClient   *client;
+	Contender  *c;
+	int			slot = (int) (intptr_t) context;
+
+	(void) state;
+	if (type == ZOO_SESSION_EVENT)
+		return;
+	client = zk_client_enter();
+	c = &client->contenders[slot];
+	if ((uintptr_t) zoo_get_context(zh) == client->epoch)
+	{
+		client->watch_bytes -= strlen(path);
+		if (concerns(c, path))
+		{
+			c->state = ZK_QUEUED;
+			zk_contender_touch(client, slot);
+		}
+	}
+	zk_engine_leave(client);
+}
+
+/*
+ * Read a contender on the way of another one, which sets a watch on it.  The watcher's
+ * context is the slot alone, so that waiting again and again for one holder registers
+ * one watch with the library, not one a time.  Returns whether it was sent.
+ */
+bool
+zk_send_watch(ZkClient *client, int slot, const char *path,
+			  watcher_fn on_event, data_completion_t completion)
+{
+	void	   *context = zk_request_begin(client, REQ_WATCH, slot);
+	int			rc = zoo_awget(client->handle, path, on_event,
+							   (void *) (intptr_t) slot, completion, context);
+
+	if (!zk_contender_sent(client, slot, context, rc))
+		return false;
+	client->watch_bytes += strlen(path);
+	return true;
+}
+
+/*
+ * A contender could not be watched, for the reason rc: it is gone, so see who is
+ * ahead now; or that is tried again, or cannot be done.  path is the contender's.
+ */
+void
+zk_watch_failed(ZkClient *client, int slot, int rc, const char *path)
+{
+	Contender  *c = &client->contenders[slot];
+
+	c->state = ZK_QUEUED;
+	if (rc == ZNOAUTH)
+		zk_contender_refused(client, slot, ZOO_PERM_READ, "read", path,
+							 strlen(path));
+	else if (rc != ZNONODE)
+		zk_contender_retry(client, c);
+}
+
+/*
+ * Watch a contender by reading it, which leaves no watch if it is gone.  Returns
+ * false if that could not be sent; the queue is read again some time.
+ */
+static bool
+send_watch(ZkClient *client, int slot, const char *name,
+		   data_completion_t completion)
+{
+	Contender  *c = &client->contenders[slot];
+	char		path[ZK_CONTENDER_PATH_SIZE];
+
+	zk_contender_path(c, name, path);
+	if (zk_send_watch(client, slot, path, watcher, completion))
+		return true;
+	c->state = ZK_QUEUED;
+	return false;
+}
+
+/*
+ * The contender right ahead is watched.  If that was a waiter in the list, and has
+ * been changed since, it may have become a holder before the watch was set:
+ * then its announcement would be missed.  So the list is read again, once for each
+ * change.
+ */
+static void
+on_nearest(int rc, const char *value, int value_len, const struct Stat *stat,
+		   const void *context)
+{
+	Request		request;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
+
+	if (c == NULL)
+		return;
+	if (c->unwanted || c->state != ZK_WATCHING)
+		;						/* something has happened since */
+	else if (rc != ZOK)
+		zk_watch_failed(client, request.which, rc, c->watched);
+	else if (!c->watch_all && stat->version != c->watched_version)
+	{
+		c->watched_version = stat->version;
+		c->state = ZK_QUEUED;
+	}
+	else
+		zk_contender_blocker_known(client, request.which, value, value_len,
+								   stat);
+	zk_contender_leave(client, request.which);
+}
+
+/*
+ * One of the others is watched.  Answers come in the order of the requests.
+ */
+static void
+on_other(int rc, const char *value, int value_len, const struct Stat *stat,
+		 const void *context)
+{
+	Request		request;
+	ZkClient   *client;
+	Contender  *c = zk_contender_answered(context, &client, &request);
+	const char *name;
+	char		path[ZK_CONTENDER_PATH_SIZE];
+
+	(void) value;
+	(void) value_len;
+	if (c == NULL)
+		return;
+	if (!c->unwanted && c->state == ZK_WATCHING && c->to_watch != NULL)
+	{
+		name = c->to_watch + c->watches_answered;
+		c->watches_answered += (int) strlen(name) + 1;
+		if (rc != ZOK)
+		{
+			zk_contender_path(c, name, path);
+			zk_watch_failed(client, request.which, rc, path);
+		}
+		else
+			zk_contender_seen_ahead(client, request.which, name, stat);
+	}
+	zk_contender_leave(client, request.which);
+}
+
+/*
+ * Watch as many of those that are still to be watched as can be done now.  There
+ * may be none.
+ */
+void
+zk_permit_watch_more(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+
+	while (c->to_watch != NULL && c->to_watch[c->watches_asked] != '\0' &&
+		   zk_requests_available(client, ZK_READ_RESERVE))
+	{
+		const char *name = c->to_watch + c->watches_asked;
+
+		if (!send_watch(client, slot, name, on_other))
+			break;
+		c->watches_asked += (int) strlen(name) + 1;
+	}
+}
+
+/*
+ * The names of the holders of a semaphore ahead of entry "nearest", each with a
+ * NUL, and an empty one.  Malloc'd; NULL if out of memory.
+ */
+static char *
+names_ahead(const ZkQueueEntry *entries, int nearest)
+{
+	char	   *names = malloc((size_t) (nearest + 1) * ZK_NAME_SIZE);
+	size_t		used = 0;
+
+	if (names == NULL)
+		return NULL;
+	for (int i = 0; i < nearest; i++)
+	{
+		size_t		size = strlen(entries[i].name) + 1;
+
+		if (entries[i].permits != entries[nearest].permits)
+			continue;
+		memcpy(names + used, entries[i].name, size);
+		used += size;
+	}
+	names[used] = '\0';
+	return names;
+}
+
+/*
+ * The queue says that the contender must wait for a permit.
+ */
+void
+zk_permit_wait(ZkClient *client, int slot, const ZkQueueEntry *entries,
+			   const ZkVerdict *verdict)
+{
+	Contender  *c = &client->contenders[slot];
+	const char *nearest = entries[verdict->watch].name;
+	char		path[ZK_CONTENDER_PATH_SIZE];
+
+	zk_contender_path(c, nearest, path);
+	if (c->watched == NULL || strcmp(c->watched, path) != 0)
+		c->watched_version = 0;
+	zk_contender_unwatch(c);
+	zk_contender_placed(c, entries, verdict);
+	c->next_in_line = c->watch_all = verdict->first_waiter;
+	c->own_ahead = verdict->own_ahead;
+	c->watches_asked = c->watches_answered = 0;
+	c->watched = strdup(path);
+	if (c->watch_all)
+		c->to_watch = names_ahead(entries, verdict->watch);
+	if (c->watched == NULL || (c->watch_all && c->to_watch == NULL))
+	{
+		zk_contender_fail(client, slot, ZK_ERR_NO_MEMORY, "Out of memory.");
+		return;
+	}
+
+	c->state = ZK_WATCHING;
+	if (!send_watch(client, slot, nearest, on_nearest))
+		return;
+	zk_permit_watch_more(client, slot);
+	zk_contender_publish(client, slot, c->no_wait);
+}

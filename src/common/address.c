@@ -1,0 +1,525 @@
+/*-------------------------------------------------------------------------
+ *
+ * address.c
+ *	  Server lists: checking them, and resolving them into numbers.
+ *
+ * libzookeeper gets numeric addresses only.  Given names, it would ask the
+ * resolver on each turn of its event loop and on each reconnect, and hang with
+ * it (ZOOKEEPER-1998); what it cannot parse it takes for something else, a
+ * slash for the start of a path and a leading zero for octal.
+ *
+ * IDENTIFICATION
+ *	  src/common/address.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE				/* for EAI_ADDRFAMILY */
+#endif
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "address.h"
+
+/* Most servers in a list. */
+#define SERVERS_MAX		32
+
+/* Longest piece of a list that a message quotes, terminating NUL included. */
+#define QUOTE_SIZE		104
+
+typedef struct Server
+{
+	char		host[ZK_HOST_SIZE]; /* a name, or an address without brackets */
+	int			port;
+} Server;
+
+static bool
+is_space(char c)
+{
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static bool
+is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/*
+ * May the character be part of a host name?  Underscores are no letters of
+ * host names, but resolvers know such names.
+ */
+static bool
+is_host_character(char c)
+{
+	return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+		c == '-' || c == '.' || c == '_';
+}
+
+/*
+ * Copy a text of len bytes into quote (QUOTE_SIZE bytes), cut short between
+ * two characters of UTF-8 if it is too long.  Returns quote.
+ */
+static const char *
+quote_text(char *quote, const char *text, size_t len)
+{
+	size_t		keep = len;
+	const char *tail = "";
+
+	if (len >= QUOTE_SIZE)
+	{
+		tail = "...";
+		keep = QUOTE_SIZE - 1 - strlen(tail);
+		while (keep > 0 && ((unsigned char) text[keep] & 0xC0) == 0x80)
+			keep--;
+	}
+	memcpy(quote, text, keep);
+	strcpy(quote + keep, tail);
+	return quote;
+}
+
+/*
+ * Say in detail what is wrong with a server of a list.  Always returns false.
+ */
+static bool
+refuse(char *detail, const char *text, size_t len, const char *why)
+{
+	char		quote[QUOTE_SIZE];
+
+	snprintf(detail, ZK_DETAIL_SIZE, "Server \"%s\" %s.",
+			 quote_text(quote, text, len), why);
+	return false;
+}
+
+/* The port that these digits name, or 0 if they are no port. */
+static int
+parse_port(const char *text, size_t len)
+{
+	int			port = 0;
+
+	for (size_t i = 0; i < len; i++)
+	{
+		if (!is_digit(text[i]))
+			return 0;
+		port = port * 10 + (text[i] - '0');
+		if (port > 65535)
+			return 0;
+	}
+	return port;
+}
+
+/* Does the host consist of digits and dots only, as an IPv4 address does? */
+static bool
+looks_like_ipv4(const char *host)
+{
+	return host[strspn(host, "0123456789.")] == '\0';
+}
+
+/*
+ * Check a host that was not in brackets.  NULL, or what is wrong.
+ */
+static const char *
+check_host(const char *host)
+{
+	struct in_addr address;
+
+	for (const char *c = host; *c; c++)
+	{
+		if (!is_host_character(*c))
+			return "has a character that cannot be in a host name";
+	}
+	if (host[0] == '.' || host[0] == '-' || strstr(host, "..") != NULL)
+		return "has no valid host name";
+	if (looks_like_ipv4(host) && inet_pton(AF_INET, host, &address) != 1)
+		return "has no valid IPv4 address";
+	return NULL;
+}
+
+/*
+ * Check what was in brackets: an IPv6 address, a "%" and the scope of a
+ * link-local one perhaps behind it.  NULL, or what is wrong.
+ */
+static const char *
+check_ipv6(const char *host)
+{
+	static const char *const invalid = "has no valid IPv6 address in its brackets";
+	struct in6_addr binary;
+	char		address[ZK_HOST_SIZE];
+	char	   *scope;
+
+	strcpy(address, host);
+	scope = strchr(address, '%');
+	if (scope)
+	{
+		*scope++ = '\0';
+		if (*scope == '\0')
+			return invalid;
+		for (; *scope; scope++)
+		{
+			if (!is_host_character(*scope))
+				return invalid;
+		}
+	}
+	return inet_pton(AF_INET6, address, &binary) == 1 ? NULL : invalid;
+}
+
+/*
+ * Divide a server, len bytes, into host and port; *ipv6 says whether the host
+ * was in brackets.  NULL, or what is wrong.
+ */
+static const char *
+split_server(const char *text, size_t len, const char **host, size_t *host_len,
+			 bool *ipv6, int *port)
+{
+	const char *end = text + len;
+	const char *colon;
+
+	*ipv6 = text[0] == '[';
+	if (*ipv6)
+	{
+		const char *bracket = memchr(text, ']', len);
+
+		if (bracket == NULL)
+			return "has no closing bracket";
+		*host = text + 1;
+		*host_len = bracket - *host;
+		colon = bracket + 1;
+		if (colon < end && *colon != ':')
+			return "has something between its closing bracket and the port";
+	}
+	else
+	{
+		colon = memchr(text, ':', len);
+		if (colon == NULL)
+			colon = end;
+		else if (memchr(colon + 1, ':', end - colon - 1) != NULL)
+			return "has more than one colon; an IPv6 address must be in brackets";
+		*host = text;
+		*host_len = colon - text;
+	}
+
+	if (end - colon < 2)
+		return "has no port";
+	*port = parse_port(colon + 1, end - colon - 1);
+	if (*port == 0)
+		return "has no valid port; it must be between 1 and 65535";
+	return NULL;
+}
+
+/*
+ * Parse one server of a list, len bytes without the spaces around them.  False
+ * with the reason in detail.
+ */
+static bool
+parse_server(const char *text, size_t len, Server *server, char *detail)
+{
+	const char *problem;
+	const char *host;
+	size_t		host_len;
+	bool		ipv6;
+
+	/* libzookeeper would take all that follows for a path */
+	if (memchr(text, '/', len) != NULL)
+		return refuse(detail, text, len,
+					  "has a slash; a path behind a server is not supported");
+
+	problem = split_server(text, len, &host, &host_len, &ipv6, &server->port);
+	if (problem == NULL && host_len == 0)
+		problem = "has no host";
+	if (problem == NULL && host_len >= ZK_HOST_SIZE)
+		problem = "has a host name that is too long";
+	if (problem)
+		return refuse(detail, text, len, problem);
+
+	memcpy(server->host, host, host_len);
+	server->host[host_len] = '\0';
+	problem = ipv6 ? check_ipv6(server->host) : check_host(server->host);
+	if (problem)
+		return refuse(detail, text, len, problem);
+	return true;
+}
+
+/*
+ * Parse a list into servers (room for SERVERS_MAX).  Returns how many, or 0
+ * with the reason in detail.
+ */
+static int
+parse_servers(const char *list, Server *servers, char *detail)
+{
+	char		quote[QUOTE_SIZE];
+	int			count = 0;
+
+	while (is_space(*list))
+		list++;
+	if (*list == '\0')
+	{
+		snprintf(detail, ZK_DETAIL_SIZE, "The list of servers is empty.");
+		return 0;
+	}
+
+	for (;;)
+	{
+		size_t		len = strcspn(list, ",");
+		const char *start = list;
+		const char *end = list + len;
+
+		while (start < end && is_space(*start))
+			start++;
+		while (end > start && is_space(end[-1]))
+			end--;
+
+		if (start == end)
+		{
+			snprintf(detail, ZK_DETAIL_SIZE,
+					 "Server %d of the list is empty.", count + 1);
+			return 0;
+		}
+		if (count == SERVERS_MAX)
+		{
+			snprintf(detail, ZK_DETAIL_SIZE,
+					 "Server \"%s\" is one too many; a list has at most %d.",
+					 quote_text(quote, start, end - start), SERVERS_MAX);
+			return 0;
+		}
+		if (!parse_server(start, end - start, &servers[count], detail))
+			return 0;
+		count++;
+
+		if (list[len] == '\0')
+			return count;
+		list += len + 1;
+	}
+}
+
+/*
+ * Is this a list of one to 32 servers, "host:port" or "[v6]:port" separated by
+ * commas, with spaces around them perhaps?  The host is a name or a numeric
+ * address; nothing is resolved.  False with the reason in detail
+ * (ZK_DETAIL_SIZE bytes), which is empty otherwise.  Any thread.
+ */
+bool
+zk_servers_check(const char *servers, char *detail)
+{
+	Server		parsed[SERVERS_MAX];
+
+	detail[0] = '\0';
+	return parse_servers(servers, parsed, detail) > 0;
+}
+
+/*
+ * Is that address, that of an endpoint among the first count ones, there for that host,
+ * or for any if that is NULL?
+ */
+static bool
+is_known(const ZkServers *servers, int count, const char *address, const char *host)
+{
+	for (int i = 0; i < count; i++)
+	{
+		if (strcmp(servers->endpoints[i].address, address) == 0 &&
+			(host == NULL || strcmp(servers->endpoints[i].host, host) == 0))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Add an address (ZK_ADDRESS_SIZE) of a host (ZK_HOST_SIZE) unless it is there.  False
+ * when out of memory.
+ */
+static bool
+add_endpoint(ZkServers *servers, const char *address, const char *host)
+{
+	ZkEndpoint *endpoint;
+
+	if (is_known(servers, servers->count, address, host))
+		return true;
+	if (servers->count == servers->room)
+	{
+		int			room = servers->room ? servers->room * 2 : 8;
+		void	   *endpoints = realloc(servers->endpoints,
+										room * sizeof(ZkEndpoint));
+
+		if (endpoints == NULL)
+			return false;
+		servers->endpoints = endpoints;
+		servers->room = room;
+	}
+	endpoint = &servers->endpoints[servers->count++];
+	strcpy(endpoint->address, address);
+	strcpy(endpoint->host, host);
+	return true;
+}
+
+/*
+ * Ask the resolver for all addresses of a host.  Returns what getaddrinfo()
+ * does.  Like libzookeeper, do not ask for addresses of a family that this
+ * machine has no address of, unless that leaves nothing: the server behind
+ * such an address cannot be reached and would only cost an attempt.
+ */
+static int
+look_up(const char *host, struct addrinfo **found)
+{
+	struct addrinfo hints;
+	int			rc;
+
+	memset(&hints, 0, sizeof(hints));
+	hints.ai_family = AF_UNSPEC;
+	hints.ai_socktype = SOCK_STREAM;
+	hints.ai_flags = AI_ADDRCONFIG;
+	rc = getaddrinfo(host, NULL, &hints, found);
+	if (rc == EAI_ADDRFAMILY || rc == EAI_BADFLAGS)
+	{
+		hints.ai_flags = 0;
+		rc = getaddrinfo(host, NULL, &hints, found);
+	}
+	return rc;
+}
+
+/*
+ * Add all addresses of a server, in the form "1.2.3.4:2181" or
+ * "::1:2181": libzookeeper knows no brackets and splits at the last colon.  A
+ * scope stays, as in "fe80::1%eth0:2181", which libzookeeper understands.
+ * Returns 0, or what getaddrinfo() or getnameinfo() returned; EAI_MEMORY when
+ * out of memory.
+ */
+static int
+resolve_server(const Server *server, ZkServers *servers)
+{
+	struct addrinfo *found;
+	int			rc = look_up(server->host, &found);
+
+	if (rc != 0)
+		return rc;
+
+	for (struct addrinfo *it = found; it && rc == 0; it = it->ai_next)
+	{
+		char		number[ZK_ADDRESS_SIZE - sizeof(":65535")];
+		char		address[ZK_ADDRESS_SIZE];
+
+		rc = getnameinfo(it->ai_addr, it->ai_addrlen, number, sizeof(number),
+						 NULL, 0, NI_NUMERICHOST);
+		if (rc != 0)
+			break;
+		snprintf(address, sizeof(address), "%s:%d", number, server->port);
+		if (!add_endpoint(servers, address, server->host))
+			rc = EAI_MEMORY;
+	}
+	freeaddrinfo(found);
+	return rc;
+}
+
+/*
+ * Add to detail, if there is room, that a server could not be resolved.  To be
+ * called with the errno that came with rc.
+ */
+static void
+note_failure(char *detail, const Server *server, int rc)
+{
+	size_t		used = strlen(detail);
+	size_t		room = ZK_DETAIL_SIZE - used;
+	const char *space = used > 0 ? " " : "";
+	char		quote[QUOTE_SIZE];
+	int			written;
+
+	quote_text(quote, server->host, strlen(server->host));
+	if (rc == EAI_SYSTEM)
+		written = snprintf(detail + used, room,
+						   "%sHost \"%s\" could not be resolved: %m.",
+						   space, quote);
+	else
+		written = snprintf(detail + used, room,
+						   "%sHost \"%s\" could not be resolved: %s.",
+						   space, quote, gai_strerror(rc));
+
+	/* rather one whole sentence than two with the last one cut */
+	if (written >= 0 && (size_t) written >= room && used > 0)
+		detail[used] = '\0';
+}
+
+/*
+ * Make one malloc'd text of the addresses, each of them once, NULL when out of memory.
+ * An even number is made odd by naming the first one again: after a failure
+ * libzookeeper moves on by two servers, and would never try every other one
+ * of an even number (ZOOKEEPER-2466).
+ */
+static char *
+join_addresses(const ZkServers *servers)
+{
+	const ZkEndpoint *endpoints = servers->endpoints;
+	char	   *joined = malloc((size_t) (servers->count + 1) * ZK_ADDRESS_SIZE);
+	char	   *end = joined;
+	int			count = 0;
+
+	if (joined == NULL)
+		return NULL;
+	for (int i = 0; i < servers->count; i++)
+	{
+		if (is_known(servers, i, endpoints[i].address, NULL))
+			continue;
+		end += sprintf(end, "%s%s", count > 0 ? "," : "", endpoints[i].address);
+		count++;
+	}
+	if (count % 2 == 0)
+		sprintf(end, ",%s", endpoints[0].address);
+	return joined;
+}
+
+/*
+ * Resolve a list of servers, one that zk_servers_check() accepts, into what
+ * libzookeeper is to be given: numeric addresses, each of
+ * them once, save that one is repeated to make their number odd.
+ *
+ * If some servers cannot be resolved, the others do, and detail
+ * (ZK_DETAIL_SIZE bytes) names those that cannot, as many as it has room for;
+ * else it is empty.  Returns false, with *error and the reason in detail, if
+ * none can (ZK_ERR_UNRESOLVED) or memory runs out (ZK_ERR_NO_MEMORY).  Either way
+ * zk_servers_free() is due.
+ *
+ * Blocks as long as the resolver does.  Any thread but the backend's.
+ */
+bool
+zk_servers_resolve(const char *list, ZkServers *servers, ZkError *error, char *detail)
+{
+	Server		parsed[SERVERS_MAX];
+	int			count;
+	int			rc = 0;
+
+	memset(servers, 0, sizeof(*servers));
+	detail[0] = '\0';
+	count = parse_servers(list, parsed, detail);
+	for (int i = 0; i < count && rc != EAI_MEMORY; i++)
+	{
+		rc = resolve_server(&parsed[i], servers);
+		if (rc != 0)
+			note_failure(detail, &parsed[i], rc);
+	}
+
+	*error = ZK_ERR_UNRESOLVED;
+	if (servers->count > 0 && rc != EAI_MEMORY)
+		servers->addresses = join_addresses(servers);
+	if (servers->addresses != NULL)
+		*error = ZK_OK;
+	else if (servers->count > 0 || rc == EAI_MEMORY)
+	{
+		*error = ZK_ERR_NO_MEMORY;
+		snprintf(detail, ZK_DETAIL_SIZE, "Out of memory.");
+	}
+	return servers->addresses != NULL;
+}
+
+/*
+ * Free what there is of these servers.
+ */
+void
+zk_servers_free(ZkServers *servers)
+{
+	free(servers->addresses);
+	free(servers->endpoints);
+	memset(servers, 0, sizeof(*servers));
+}

@@ -1,0 +1,50 @@
+/*-------------------------------------------------------------------------
+ *
+ * address.h
+ *	  Server lists: what zklock.servers may be, and the numbers behind it.
+ *
+ * IDENTIFICATION
+ *	  src/common/address.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_ADDRESS_H
+#define ZKLOCK_ADDRESS_H
+
+#include "zkclient.h"
+
+/* Longest host, terminating NUL included. */
+#define ZK_HOST_SIZE	256
+
+/* Longest numeric address with scope and port, terminating NUL included. */
+#define ZK_ADDRESS_SIZE	80
+
+/* One of the addresses of a server: "1.2.3.4:2181" or "::1:2181". */
+typedef struct ZkEndpoint
+{
+	char		address[ZK_ADDRESS_SIZE];
+	char		host[ZK_HOST_SIZE]; /* as in the list, without brackets */
+} ZkEndpoint;
+
+/* The servers of a list. */
+typedef struct ZkServers
+{
+	char	   *addresses;		/* in the form that libzookeeper takes */
+	ZkEndpoint *endpoints;		/* an address has one for each host it is of */
+	int			count;
+	int			room;			/* in endpoints */
+} ZkServers;
+
+/*
+ * Resolve a list of servers.  The addresses are those of the endpoints, each once, and an odd
+ * count of them (then one is repeated).  False, with *error and the reason in
+ * detail, if not one of the names can be resolved.  If only some can, they do,
+ * and detail names the others (else it is empty).  Blocks as long as the resolver does: never on
+ * the backend's thread.  zk_servers_free() is due in any case.
+ */
+extern bool zk_servers_resolve(const char *list, ZkServers *servers,
+							   ZkError *error, char *detail);
+
+extern void zk_servers_free(ZkServers *servers);
+
+#endif							/* ZKLOCK_ADDRESS_H */

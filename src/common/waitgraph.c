@@ -1,0 +1,209 @@
+/*-------------------------------------------------------------------------
+ *
+ * waitgraph.c
+ *	  Published waits, and cycles among those who wait: pure functions, no I/O.
+ *
+ * What a waiter publishes is text of several lines.  The first says who it is,
+ * like the data of its contenders.  Each of the others names a contender of it
+ * and, behind a space, the lock node: it waits for all of them.
+ *
+ * All functions here depend on their arguments only and may be called from
+ * any thread.
+ *
+ * IDENTIFICATION
+ *	  src/common/waitgraph.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "queue.h"
+#include "waitgraph.h"
+
+/* A search for a way back to where it begins; see zk_cycle_find(). */
+typedef struct Search
+{
+	const ZkWaitEdge *edges;
+	const int64_t *published;
+	int			self;
+	bool		local;			/* look for cycles with local edges only */
+	int		   *first;			/* by vertex: its first edge, and one more */
+	int		   *reached;		/* by vertex: the edge it was reached by, or -1 */
+	int		   *queue;			/* vertices that were reached */
+} Search;
+
+/* How long is the line at the beginning of a text, without its end? */
+static int
+line_length(const char *text, int len)
+{
+	const char *end = len > 0 ? memchr(text, '\n', (size_t) len) : NULL;
+
+	return end != NULL ? (int) (end - text) : len;
+}
+
+/*
+ * How many bytes at the beginning of a published wait say whose it is?
+ */
+int
+zk_wait_owner_length(const char *text, int len)
+{
+	return line_length(text, len);
+}
+
+/*
+ * Is this line a contender and a lock node?  Anybody may have written it, so what
+ * could not be asked for is none.
+ */
+static bool
+parse_line(const char *line, int len, ZkWaitedFor *lock)
+{
+	const char *space = len > 0 ? memchr(line, ' ', (size_t) len) : NULL;
+	char		name[ZK_NAME_SIZE];
+
+	if (space == NULL || space - line >= (int) sizeof(name))
+		return false;
+	lock->name = line;
+	lock->name_len = (int) (space - line);
+	lock->node = space + 1;
+	lock->node_len = len - lock->name_len - 1;
+	memcpy(name, line, (size_t) lock->name_len);
+	name[lock->name_len] = '\0';
+	return strlen(name) == (size_t) lock->name_len && zk_contender_check(name) &&
+		zk_path_check(lock->node, (size_t) lock->node_len) == NULL;
+}
+
+/*
+ * Take the next lock that a published wait is for; *at is where to go on, 0 at
+ * first.  False if there is none any more.
+ */
+bool
+zk_wait_next(const char *text, int len, int *at, ZkWaitedFor *lock)
+{
+	if (*at == 0)
+		*at = line_length(text, len) + 1;
+	while (*at < len)
+	{
+		const char *line = text + *at;
+		int			length = line_length(line, len - *at);
+
+		*at += length + 1;
+		if (parse_line(line, length, lock))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * May the search take this edge?
+ */
+static bool
+may_take(const Search *search, const ZkWaitEdge *edge)
+{
+	bool		older = search->published[edge->to] <
+		search->published[search->self];
+
+	if (!search->local)
+		return !edge->local && (older || edge->to == search->self);
+	if (edge->to == search->self)
+		return edge->local;
+	return !edge->local || older;
+}
+
+/*
+ * Find the shortest way from self to self, breadth first.  Returns its last edge,
+ * or -1 if there is none.
+ */
+static int
+search_back(Search *search, int count)
+{
+	int			tail = 1;
+
+	for (int i = 0; i < count; i++)
+		search->reached[i] = -1;
+	search->queue[0] = search->self;
+	for (int head = 0; head < tail; head++)
+	{
+		int			vertex = search->queue[head];
+
+		for (int e = search->first[vertex]; e < search->first[vertex + 1]; e++)
+		{
+			int			to = search->edges[e].to;
+
+			if (!may_take(search, &search->edges[e]))
+				continue;
+			if (to == search->self)
+				return e;
+			if (search->reached[to] >= 0)
+				continue;
+			search->reached[to] = e;
+			search->queue[tail++] = to;
+		}
+	}
+	return -1;
+}
+
+/*
+ * Write down the way that ends with this edge.  Returns how many edges it has.
+ */
+static int
+trace(const Search *search, int last, int *cycle)
+{
+	int			length = 1;
+
+	for (int e = last; search->edges[e].from != search->self;
+		 e = search->reached[search->edges[e].from])
+		length++;
+	for (int i = length - 1, e = last; i >= 0; i--)
+	{
+		cycle[i] = e;
+		e = search->reached[search->edges[e].from];
+	}
+	return length;
+}
+
+/*
+ * Is there a cycle whose victim is "self"?  Every cycle has exactly one:
+ *
+ * - without local edges, who has published last.  All the others had by then, so
+ *	 it is the one that is certain to see the cycle;
+ * - with local edges, who has published last of those that local edges lead to,
+ *	 for these go on looking.  They have published: who waits in PostgreSQL is
+ *	 waited for in PostgreSQL or holds what is waited for, and every way out of
+ *	 PostgreSQL is a published wait.
+ *
+ * The edges are sorted by "from".  published[i] is when that was, a zxid, or 0 for
+ * who has not; count is how many there are.  Returns how many edges the cycle has
+ * and puts their indexes into cycle, which has room for count, from self on; 0 if
+ * there is none, -1 if out of memory.
+ */
+int
+zk_cycle_find(const ZkWaitEdge *edges, int edge_count,
+			  const int64_t *published, int count, int self, int *cycle)
+{
+	int		   *memory = malloc(sizeof(int) * 3 * (size_t) (count + 1));
+	Search		search = {.edges = edges,.published = published,.self = self};
+	int			last = -1;
+	int			length;
+	int			edge = 0;
+
+	if (memory == NULL)
+		return -1;
+	search.first = memory;
+	search.reached = memory + count + 1;
+	search.queue = search.reached + count + 1;
+	for (int i = 0; i <= count; i++)
+	{
+		while (edge < edge_count && edges[edge].from < i)
+			edge++;
+		search.first[i] = edge;
+	}
+	for (int local = 0; last < 0 && local <= 1; local++)
+	{
+		search.local = local == 1;
+		last = search_back(&search, count);
+	}
+	length = last < 0 ? 0 : trace(&search, last, cycle);
+	free(memory);
+	return length;
+}

@@ -1,0 +1,12 @@
+# The folders of the sources, and whose headers the files in each may include besides
+# those beside them: what lies below it.  See src/README.
+#
+# In:  SRC, the path to this folder.
+# Out: FOLDERS, from the lowest to the highest, and INCLUDES_<folder> for the compiler.
+
+FOLDERS := common client/library client backend
+
+INCLUDES_common := -I$(SRC)/zkclient
+INCLUDES_client/library := $(INCLUDES_common) -I$(SRC)/common -I$(SRC)/client
+INCLUDES_client := $(INCLUDES_common) -I$(SRC)/common -I$(SRC)/client/library
+INCLUDES_backend := $(INCLUDES_common) -I$(SRC)/common
