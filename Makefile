@@ -172,7 +172,9 @@ lint-shellcheck:
 		'^#!.*[/ ](ba)?sh( |$$)|^# shellcheck shell=' \
 		.ci debian demo test)
 
-.PHONY: check-symbols
+.PHONY: check-symbols check-calls
+check-calls: all
+	FOLDERS='$(FOLDERS)' OBJS='$(OBJS)' CC='$(CC)' test/check-calls
 check-symbols: all
 	CLIENT_OBJS='$(CLIENT_OBJS)' BACKEND_OBJS='$(BACKEND_OBJS)' \
 	MODULE='$(shlib)' SHLIB_LINK='$(SHLIB_LINK)' CC='$(CC)' \
@@ -180,8 +182,8 @@ check-symbols: all
 
 else # no PGXS
 
-.PHONY: all install uninstall installcheck clean lint check-symbols
-all install uninstall installcheck clean lint check-symbols:
+.PHONY: all install uninstall installcheck clean lint check-symbols check-calls
+all install uninstall installcheck clean lint check-symbols check-calls:
 	@echo 'PostgreSQL'"'"'s development files were not found through "$(PG_CONFIG)".' >&2
 	@echo 'Install them (test/setup does), or set PG_CONFIG.' >&2
 	@exit 1

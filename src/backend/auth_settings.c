@@ -221,15 +221,3 @@ zklock_credential(void)
 				 errhint("Set \"zklock.auth_file\".")));
 	return NULL;
 }
-
-/*
- * Wipe and free a credential; NULL is none.
- */
-void
-zklock_wipe(char *credential)
-{
-	if (credential == NULL)
-		return;
-	explicit_bzero(credential, strlen(credential));
-	pfree(credential);
-}

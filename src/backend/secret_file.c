@@ -174,3 +174,15 @@ zklock_file_read(const char *setting, const char *file, bool secret, size_t *len
 	*len = (size_t) got;
 	return text;
 }
+
+/*
+ * Wipe and free what was read from such a file, or is as secret; NULL is nothing.
+ */
+void
+zklock_wipe(char *secret)
+{
+	if (secret == NULL)
+		return;
+	explicit_bzero(secret, strlen(secret));
+	pfree(secret);
+}

@@ -342,7 +342,6 @@ extern bool zklock_check_acl(char **newval, void **extra, GucSource source);
 extern void zklock_access_screen(Node *statement);
 extern uint64 zklock_access_stamp(void);
 extern char *zklock_credential(void);
-extern void zklock_wipe(char *credential);
 
 /* in tls_settings.c */
 extern void zklock_secure_define(void);
@@ -352,6 +351,7 @@ extern void zklock_secure_config(ZkConfig *config);
 extern void zklock_secure_wipe(const char **transport);
 
 /* in secret_file.c */
+extern void zklock_wipe(char *secret);
 extern char *zklock_file_path(const char *file);
 extern uint64 zklock_stamp_text(uint64 stamp, const char *text);
 extern uint64 zklock_stamp_file(uint64 stamp, const char *file);

@@ -365,7 +365,7 @@ zk_identity_leave_user(ZkClient *client)
  * Is an answer's code the one that the ensemble gives to whoever has not
  * authenticated, before it closes the connection?  Only the first request of a
  * connection gets it, if at all, and the ZooKeeper session lives on: so it is
- * noted for the moment at which the connection is seen to be lost (helper.c).
+ * noted for the moment at which the connection is seen to be lost (connection.c).
  * engine_lock.
  */
 bool

@@ -41,6 +41,7 @@
 #include <zookeeper/zookeeper.h>
 
 #include "address.h"
+#include "library.h"
 #include "mailbox.h"
 #include "nameset.h"
 #include "leader_contact.h"
@@ -48,19 +49,6 @@
 #include "queue.h"
 #include "record.h"
 #include "waitgraph.h"
-
-/*
- * Stacks of the helper and of the library's threads.  16 kB were seen used by the
- * resolver, which works for the helper only, and 12 kB by the others.  Certificates
- * and Kerberos take more.
- */
-#if defined(ZKLOCK_TLS) || defined(ZKLOCK_SASL)
-#define ZK_THREAD_STACK		(512 * 1024)
-#define ZK_LIBRARY_STACK	(512 * 1024)
-#else
-#define ZK_THREAD_STACK		(256 * 1024)
-#define ZK_LIBRARY_STACK	(128 * 1024)
-#endif
 
 /* Contenders that one renewal proves. */
 #define ZK_RENEWAL_BATCH	128
@@ -452,9 +440,7 @@ struct ZkClient
 	int			session_timeout_ms;
 	ZkZnodeStyle style;
 	ZkIdentity	identity;
-	char	   *transport[ZK_TRANSPORT_TEXTS];	/* as in ZkConfig, malloc'd */
-	bool		tls_verify_host;
-	bool		counted;		/* among those that keep exit() short (transport.c) */
+	ZkTransport transport;
 
 	/*
 	 * What zk_engine_leave() calls: see what comes next for a contender, and
@@ -582,6 +568,7 @@ extern const char *zk_answer_text(int rc);
 extern void zk_contender_path(const Contender *c, const char *name,
 							  char *path);
 extern void zk_contender_touch(ZkClient *client, int slot);
+extern void zk_contenders_touch_all(ZkClient *client);
 extern Contender *zk_contender_answered(const void *context,
 										ZkClient **client, Request *request);
 extern void zk_contender_leave(ZkClient *client, int slot);
@@ -613,7 +600,10 @@ extern void zk_contender_fail(ZkClient *client, int slot, ZkError error,
 			__attribute__((format(printf, 4, 5)));
 extern void zk_contender_lose(ZkClient *client, int slot, ZkLoss loss,
 							  const char *detail);
+extern void zk_contender_unqueued(ZkClient *client, int slot);
 extern void zk_contender_vanished(ZkClient *client, int slot);
+extern void zk_contender_parent_missing(Contender *c);
+extern void zk_contender_pass_record(Contender *to, Contender *from);
 extern void zk_contender_missing(ZkClient *client, int slot);
 extern void zk_contender_stuck(ZkClient *client, int slot, const char *what);
 extern void zk_contender_give_up_partner(ZkClient *client, Contender *c);
@@ -675,7 +665,6 @@ extern void zk_record_op(ZkClient *client, Contender *contender, zoo_op_t *op,
 extern void zk_record_written(Contender *contender);
 extern void zk_record_conflict(ZkClient *client, int slot, int err);
 extern void zk_record_verify(Contender *contender);
-extern void zk_record_move(Contender *to, Contender *from);
 extern void zk_send_record(ZkClient *client, int slot);
 extern bool zk_record_farewell(ZkClient *client, const Contender *contender);
 extern bool zk_record_run_due(ZkClient *client, const Contender *contender);
@@ -700,7 +689,6 @@ extern void zk_send_mark_delete(ZkClient *client, int slot);
 extern void zk_create_adopt(ZkClient *client, int slot, const char *name,
 							const struct Stat *stat, ZkProof proof);
 extern void zk_create_failed(ZkClient *client, int slot, int rc);
-extern void zk_parent_missing(Contender *c);
 extern void zk_send_create(ZkClient *client, int slot);
 extern void zk_send_parent(ZkClient *client, int slot);
 extern void zk_send_find(ZkClient *client, int slot);
@@ -708,7 +696,6 @@ extern void zk_send_stat(ZkClient *client, int slot);
 
 /* in group.c: its coming into being with others */
 extern void zk_group_dissolve(ZkClient *client, int slot);
-extern void zk_group_broken(ZkClient *client, int slot);
 extern void zk_send_group(ZkClient *client, int slot);
 
 /* in remove.c: its going */
@@ -720,7 +707,6 @@ extern void zk_contender_begin(ZkClient *client, const DoorOrder *order);
 extern void zk_contender_begin_downgrade(ZkClient *client,
 										 const DoorOrder *order);
 extern void zk_contender_advance(ZkClient *client, int slot);
-extern void zk_contenders_touch_all(ZkClient *client);
 extern void zk_contenders_connected(ZkClient *client);
 extern void zk_contenders_disconnected(ZkClient *client);
 extern void zk_contenders_handle_closed(ZkClient *client);
@@ -778,7 +764,6 @@ extern bool zk_tree_ready(ZkClient *client);
 extern void zk_waits_advance(ZkClient *client);
 
 /* in publish_wait.c: publishing one's own */
-extern void zk_wait_clear(WaitText *wait);
 extern void zk_publish_begin(ZkClient *client, WaitText *wait);
 extern void zk_publish_advance(ZkClient *client);
 extern void zk_publish_interrupted(ZkClient *client);
@@ -809,92 +794,10 @@ extern bool zk_connect_wanted(const ZkClient *client);
 extern bool zk_session_beginning(ZkClient *client);
 extern bool zk_session_awaited(ZkClient *client, ZkTime now);
 
-/* in helper.c: why there is no connection */
-#define ZK_NOT_ZOOKEEPER \
-	"The server does not answer as a ZooKeeper server does."
-extern void zk_handle_useless(ZkClient *client, ZkError error,
-							  const char *detail);
-extern void zk_session_refused(ZkClient *client, ZkError error,
-							   const char *detail);
-
-/* in transport.c: plain, with TLS, or with SASL */
-extern bool zk_transport_init(ZkClient *client, const ZkConfig *config);
-extern void zk_transport_free(ZkClient *client);
-extern bool zk_transport_check(const ZkClient *client, ZkError *error,
-							   char *detail);
-extern zhandle_t *zk_transport_open(ZkClient *client, ZkServers *servers,
-									watcher_fn watcher, const clientid_t *id,
-									ZkError *error, char *detail);
-extern void zk_transport_close(ZkClient *client, zhandle_t *zh);
-extern bool zk_transport_connecting(int state);
-extern void zk_transport_look(ZkClient *client);
-extern void zk_transport_processed(zhandle_t *zh, int rc);
-
-/* in tls.c: the library's connection by way of TLS, likewise */
-extern bool zk_tls_check(char *const *transport, char *detail);
-extern void zk_tls_expect(ZkServers *servers);
-extern int	zk_tls_pending(void);
-
-/* in sasl.c: what the library asks for, to authenticate by SASL */
-#ifdef ZKLOCK_SASL
-extern const sasl_callback_t *zk_sasl_begin(char *const *transport);
-extern void zk_sasl_end(void);
-#endif
-
-/* in socket.c: the library's connection, as far as we have a hand in it */
-extern void zk_socket_belongs_to(zhandle_t *zh);
-extern void zk_socket_send(void);
-extern bool zk_socket_peer(char *server, size_t size);
-extern ZkTime zk_socket_connecting_since(ZkTime disconnected_at);
-extern bool zk_socket_break_connection(ZkTime begun);
-extern void zk_socket_prepare(bool may_send, int highest, bool several);
-extern void zk_socket_give_up(bool breaking);
-extern void zk_socket_part(bool connected);
-extern bool zk_socket_hears_out(void);
-extern bool zk_socket_given_up(void);
-extern bool zk_socket_is_open(void);
-extern bool zk_socket_received(int fd, void *data, size_t size);
-extern bool zk_socket_take_refusal(void);
-extern bool zk_socket_met_no_server(void);
-
-/* in packets.c: what goes over it, with the library's archive only */
-typedef enum ZkReceived
-{
-	ZK_RECEIVED_GREETING,		/* (a part of) the handshake */
-	ZK_RECEIVED_PACKET,			/* (a part of) any other packet */
-	ZK_REFUSED_GREETING,
-	ZK_REFUSED_PACKET
-} ZkReceived;
-
-extern bool zk_packets_begin(int fd);
-extern void zk_packets_end(int fd);
-extern bool zk_packets_sending(int fd, const void *data, size_t size);
-extern void zk_packets_sent(int fd, const void *data, size_t size);
-extern ZkReceived zk_packets_received(int fd, void *data, size_t size,
-									  char *why);
-
-/* in threads.c: the library's threads; the first with its archive only */
-extern bool zk_thread_completes(void);
-extern bool zk_threads_probe(void);
-extern void zk_threads_enter_init(void);
-extern void zk_threads_leave_init(void);
-extern int	zk_thread_create(pthread_t *thread, void *(*start) (void *),
-							 void *arg);
-
-/* in guards.c: what the library must not do to its process; the log */
-extern atomic_bool zk_poisoned;
-extern void zk_guard_backend(int event_fd, int signal_number);
-extern void zk_signal_loss(void);
-extern void zk_guard_forget_event_fd(int fd);
-extern void zk_log(bool warning, const char *fmt,...)
-			__attribute__((format(printf, 2, 3)));
-extern void zk_log_callback(const char *line);
-extern bool zk_log_take(char *line, size_t size, bool *warning, int *repeats,
-						int *dropped);
-extern void zk_log_cause(ZkError error, const char *fmt,...)
-			__attribute__((format(printf, 2, 3)));
-extern void zk_log_given_up(const char *server, const char *why);
-extern ZkError zk_log_last_error(char *detail);
-extern void zk_log_clear_error(void);
+/* in connection.c: the handle, and what its session tells */
+extern void zk_connection_settle(ZkClient *client);
+extern void zk_connection_look(ZkClient *client);
+extern void zk_connection_manage(ZkClient *client);
+extern void zk_connection_end(ZkClient *client);
 
 #endif							/* ZKLOCK_CLIENT_H */

@@ -62,6 +62,17 @@ zk_contender_touch(ZkClient *client, int slot)
 }
 
 /*
+ * See what comes next for all contenders: there is room, or it is time, again.
+ */
+void
+zk_contenders_touch_all(ZkClient *client)
+{
+	for (int i = 0; i < client->used; i++)
+		if (client->contenders[i].in_use)
+			zk_contender_touch(client, i);
+}
+
+/*
  * The completion of a request for a contender begins: take engine_lock, count
  * the request as answered, copy it to *request.  Returns NULL, without the
  * lock, if nobody waits for it any more.  zk_contender_leave() ends it.
@@ -399,6 +410,16 @@ zk_contender_use(ZkClient *client, int slot, const char *node, ZkMode mode)
 }
 
 /*
+ * From now on the record is the business of another contender of the lock node.
+ */
+void
+zk_contender_pass_record(Contender *to, Contender *from)
+{
+	to->room = from->room;
+	from->room = NULL;
+}
+
+/*
  * The contender is unwanted: so is the exclusive one whose place it was to
  * take.  It remains the partner until it is gone, for this one is not gone
  * before: somebody may be waiting to hear that the lock is free.  What was to be
@@ -410,7 +431,7 @@ zk_contender_give_up_partner(ZkClient *client, Contender *c)
 	if (c->partner == ZK_NO_SLOT)
 		return;
 	if (c->room != NULL && c->end == ZK_NONE)
-		zk_record_move(&client->contenders[c->partner], c);
+		zk_contender_pass_record(&client->contenders[c->partner], c);
 	if (c->end == ZK_LOST)		/* its mark stays */
 		client->contenders[c->partner].marking.own = MARK_ABSENT;
 	zk_contender_end(client, c->partner, true);
@@ -511,6 +532,23 @@ reap_mark(ZkClient *client, Contender *c)
 }
 
 /*
+ * A contender of a group is not in the queue, or not any more: at the place that it
+ * would get now the order of the group would not hold.
+ */
+void
+zk_contender_unqueued(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (c->token != 0)
+		zk_contender_fail(client, slot, ZK_ERR_VANISHED,
+						  "The contender was deleted by somebody else.");
+	else
+		zk_contender_fail(client, slot, ZK_ERR_UNQUEUED,
+						  "The contender was not created.");
+}
+
+/*
  * The contender's znode is gone, and nobody here deleted it.  A holder has
  * lost its lock; a waiter queues anew, as long as that makes sense.
  */
@@ -528,13 +566,24 @@ zk_contender_vanished(ZkClient *client, int slot)
 		zk_contender_lose(client, slot, ZK_LOST_CONTENDER,
 						  "Its contender was deleted by somebody else.");
 	else if (c->grouped)
-		zk_group_broken(client, slot);
+		zk_contender_unqueued(client, slot);
 	else if (may_try_again(client, slot))
 	{
 		c->state = ZK_WANTED;
 		c->proving = c->reading = false;
 	}
 	zk_contender_touch(client, slot);
+}
+
+/*
+ * The lock node is not there: it is to be created first.
+ */
+void
+zk_contender_parent_missing(Contender *c)
+{
+	c->need_parent = true;
+	c->parent_seen = false;
+	c->parent_len = (uint16_t) strlen(c->node);
 }
 
 /*

@@ -75,17 +75,6 @@ creation_denied(ZkClient *client, int slot, int rc, size_t len)
 }
 
 /*
- * The lock node is not there: it is to be created first.
- */
-void
-zk_parent_missing(Contender *c)
-{
-	c->need_parent = true;
-	c->parent_seen = false;
-	c->parent_len = (uint16_t) strlen(c->node);
-}
-
-/*
  * The create was answered with an error.
  */
 void
@@ -105,7 +94,7 @@ zk_create_failed(ZkClient *client, int slot, int rc)
 	switch (rc)
 	{
 		case ZNONODE:
-			zk_parent_missing(c);
+			zk_contender_parent_missing(c);
 			if (++c->attempts > ZK_MAX_ATTEMPTS)
 				zk_contender_fail(client, slot, ZK_ERR_VANISHING,
 								  "Lock node \"%.150s\" vanished each of %d times it was created.",
@@ -343,7 +332,7 @@ find_by_base(ZkClient *client, int slot, const struct String_vector *list)
 	if (c->unwanted)
 		return;
 	if (c->grouped)
-		zk_group_broken(client, slot);
+		zk_contender_unqueued(client, slot);
 	else
 		c->state = ZK_WANTED;
 }

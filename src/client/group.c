@@ -59,23 +59,6 @@ zk_group_dissolve(ZkClient *client, int slot)
 }
 
 /*
- * A contender of a group is not in the queue, or not any more: at the place that it
- * would get now the order of the group would not hold.
- */
-void
-zk_group_broken(ZkClient *client, int slot)
-{
-	Contender  *c = &client->contenders[slot];
-
-	if (c->token != 0)
-		zk_contender_fail(client, slot, ZK_ERR_VANISHED,
-						  "The contender was deleted by somebody else.");
-	else
-		zk_contender_fail(client, slot, ZK_ERR_UNQUEUED,
-						  "The contender was not created.");
-}
-
-/*
  * All members exist: take their names from the answer.
  */
 static void
@@ -235,7 +218,7 @@ zk_send_group(ZkClient *client, int slot)
 
 	if (client->contenders[slot].next_member == ZK_NO_SLOT)
 	{
-		zk_group_broken(client, slot);
+		zk_contender_unqueued(client, slot);
 		return;
 	}
 	if (group->pending || !gather(client, slot))

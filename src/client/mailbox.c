@@ -200,15 +200,6 @@ forget_error(Door *door)
 	door->session.detail[0] = '\0';
 }
 
-ZkTime
-zk_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	return (ZkTime) now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
 int
 zk_client_event_fd(const ZkClient *client)
 {
@@ -504,6 +495,15 @@ zk_errand_clear(Errand *errand)
 	free(errand->name);
 	free(errand->note);
 	errand->node = errand->name = errand->note = NULL;
+}
+
+/* Free the strings of a wait, but not the number that it has. */
+void
+zk_wait_clear(WaitText *wait)
+{
+	free(wait->parent);
+	free(wait->text);
+	wait->parent = wait->text = NULL;
 }
 
 /*

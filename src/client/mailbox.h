@@ -280,6 +280,7 @@ extern bool zk_door_next_order(Door *door, DoorOrder *order);
 extern void zk_door_publish_listing(Door *door, uint32_t serial,
 									ZkQueueListing *listing);
 extern void zk_errand_clear(Errand *errand);
+extern void zk_wait_clear(WaitText *wait);
 
 /* in slot.c: its slots */
 extern DoorSlot *zk_slot_allocate(Door *door, const char *node, ZkError *error);

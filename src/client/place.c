@@ -447,7 +447,7 @@ on_list(int rc, const struct String_vector *list, const void *context)
 	if (c == NULL)
 		return;
 	if (!c->unwanted && c->state == ZK_WANTED && c->grouped && rc == ZNONODE)
-		zk_parent_missing(c);	/* the group could not be created */
+		zk_contender_parent_missing(c); /* the group could not be created */
 	else if (c->unwanted ||
 			 (c->state != ZK_QUEUED && c->state != ZK_WATCHING))
 		;						/* the create that went with it failed */

@@ -114,7 +114,7 @@ zk_contender_begin_downgrade(ZkClient *client, const DoorOrder *order)
 	c->partner = order->partner;
 	from->successor = (uint16_t) order->slot;
 	add_token(from);
-	zk_record_move(c, from);
+	zk_contender_pass_record(c, from);
 	c->marking.delay = from->marking.delay;
 	c->marking.root_len = from->marking.root_len;
 	c->token = from->token;
@@ -207,17 +207,6 @@ zk_contender_advance(ZkClient *client, int slot)
 		default:
 			break;
 	}
-}
-
-/*
- * See what comes next for all contenders: there is room, or it is time, again.
- */
-void
-zk_contenders_touch_all(ZkClient *client)
-{
-	for (int i = 0; i < client->used; i++)
-		if (client->contenders[i].in_use)
-			zk_contender_touch(client, i);
 }
 
 /*

@@ -373,15 +373,6 @@ zk_publish_due(const ZkClient *client)
  *-------------------------------------------------------------------------
  */
 
-/* Free the strings of a wait, but not the number that it has. */
-void
-zk_wait_clear(WaitText *wait)
-{
-	free(wait->parent);
-	free(wait->text);
-	wait->parent = wait->text = NULL;
-}
-
 /*
  * Give a wait to be published, which is taken over, in place of the last one; an
  * empty one just ends that.

@@ -425,16 +425,6 @@ zk_record_verify(Contender *c)
 }
 
 /*
- * From now on the record is the business of another contender of the lock node.
- */
-void
-zk_record_move(Contender *to, Contender *from)
-{
-	to->room = from->room;
-	from->room = NULL;
-}
-
-/*
  * Is there more to a contender's end than the end of its ZooKeeper session: a record
  * to be written, or a mark to be deleted, its own or that of the one whose place it
  * is to take?

@@ -428,12 +428,10 @@ typedef struct ZkConfig
 
 typedef struct ZkClient ZkClient;
 
-/* in helper.c: the client itself */
-
-/*
- * Now, on the clock that all ZkTime points are on.  Any thread.
- */
+/* in clock.c: now, on the clock that all ZkTime points are on.  Any thread. */
 extern ZkTime zk_now(void);
+
+/* in helper.c and mailbox.c: the client itself */
 
 /*
  * Start a client: a helper thread with all signals blocked; no connection is

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "inside.h"
 #include "tap.h"
 
 #define DEADLINE	ZK_MS(60000)

@@ -26,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client.h"
+#include "inside.h"
 #include "reply.h"
 
 #ifdef ZKLOCK_STATIC_LIBRARY

@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client.h"
+#include "inside.h"
 
 #ifdef ZKLOCK_SASL
 

@@ -44,7 +44,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "inside.h"
 #include "reply.h"
 
 /*
@@ -120,6 +120,18 @@ static int	held_back;
 
 /* The handle that this thread closes is connected: the server is told. */
 static __thread bool parting;
+
+/* This thread runs completions just now, and is the I/O thread. */
+static __thread bool completing;
+
+/* The I/O thread goes round and round over files that it cannot use. */
+static atomic_bool stuck;
+
+/*
+ * ZkHandleWish.on_end; set while there is no handle.  NULL for handles of others, which
+ * there are in tests.
+ */
+static void (*on_end) (void);
 
 /* Something has not been sent by this thread, or not in full. */
 static __thread bool fell_short;
@@ -325,13 +337,41 @@ zk_socket_received(int fd, void *data, size_t size)
  * Has this thread been connected to something that is no server, and not told so yet?
  * I/O thread.
  */
-bool
-zk_socket_take_refusal(void)
+static bool
+take_refusal(void)
 {
 	bool		refused = own_refused;
 
 	own_refused = false;
 	return refused;
+}
+
+/*
+ * The I/O thread, which this is, begins to run completions, or has done so.
+ */
+void
+zk_socket_completing(bool completes)
+{
+	completing = completes;
+}
+
+/*
+ * The I/O thread has made a step, which returned that: if it is its last one, it is
+ * going round in circles, or it has met something that is no server, have
+ * zk_transport_look() called.  I/O thread, without any lock.
+ */
+void
+zk_socket_processed(zhandle_t *zh, int rc)
+{
+	bool		refused = rc != ZOK && rc != ZNOTHING && take_refusal();
+
+	if (rc == ZSSLCONNECTIONERROR && zk_socket_is_open())
+		atomic_store(&stuck, true);
+	else if (rc == ZOK || rc == ZNOTHING ||
+			 (!refused && zoo_state(zh) != ZOO_AUTH_FAILED_STATE))
+		return;
+	if (on_end != NULL)
+		on_end();
 }
 
 /*
@@ -380,7 +420,7 @@ __wrap_adaptor_send_queue(zhandle_t *zh, int timeout)
 
 	pthread_mutex_lock(&socket_lock);
 	held = established && zh == handle && timeout == 0 &&
-		(own_socket < 0 || zk_thread_completes()) &&
+		(own_socket < 0 || completing) &&
 		zoo_state(zh) == ZOO_CONNECTED_STATE;
 	if (held)
 		held_back++;
@@ -463,15 +503,6 @@ zk_socket_send(void)
 {
 }
 
-/*
- * Replies are not looked at.
- */
-bool
-zk_socket_take_refusal(void)
-{
-	return false;
-}
-
 #endif							/* ZKLOCK_STATIC_LIBRARY */
 
 /*
@@ -552,21 +583,24 @@ zk_socket_break_connection(ZkTime begun)
 
 /*
  * A handle is about to be opened.  May the threads that make its requests send them,
- * which is the highest descriptor that it can do with, and is there more than one
- * server?  Helper.
+ * which is the highest descriptor that it can do with, is there more than one
+ * server, and what is to be called at its end (ZkHandleWish)?  Helper.
  */
 void
-zk_socket_prepare(bool may_send, int highest, bool several)
+zk_socket_prepare(bool may_send, int highest, bool several, void (*end) (void))
 {
 	pthread_mutex_lock(&socket_lock);
 	several_servers = several;
 #ifdef ZKLOCK_STATIC_LIBRARY
 	direct = may_send;
 	max_descriptor = highest;
+	on_end = end;
 	atomic_store(&no_server, false);
+	atomic_store(&stuck, false);
 #else
 	(void) may_send;
 	(void) highest;
+	(void) end;
 #endif
 	broken = closing = false;
 	pthread_mutex_unlock(&socket_lock);
@@ -650,6 +684,20 @@ zk_socket_met_no_server(void)
 {
 #ifdef ZKLOCK_STATIC_LIBRARY
 	return atomic_load(&no_server);
+#else
+	return false;
+#endif
+}
+
+/*
+ * Does the I/O thread go round and round, as it cannot use the files for TLS?  Any
+ * client thread.
+ */
+bool
+zk_socket_is_stuck(void)
+{
+#ifdef ZKLOCK_STATIC_LIBRARY
+	return atomic_load(&stuck);
 #else
 	return false;
 #endif

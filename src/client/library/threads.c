@@ -35,12 +35,22 @@
 #define _GNU_SOURCE				/* pthread_setattr_default_np */
 #endif
 
-#include "client.h"
+#include "inside.h"
+
+/*
+ * Stacks of the helper and of the library's threads.  16 kB were seen used by the
+ * resolver, which works for the helper only, and 12 kB by the others.  Certificates
+ * and Kerberos take more.
+ */
+#if defined(ZKLOCK_TLS) || defined(ZKLOCK_SASL)
+#define ZK_THREAD_STACK		(512 * 1024)
+#define ZK_LIBRARY_STACK	(512 * 1024)
+#else
+#define ZK_THREAD_STACK		(256 * 1024)
+#define ZK_LIBRARY_STACK	(128 * 1024)
+#endif
 
 #ifdef ZKLOCK_STATIC_LIBRARY
-
-/* This thread runs completions just now, and is the I/O thread. */
-static __thread bool completing;
 
 /* What stands for the completion thread: no thread's number in glibc. */
 #define NO_THREAD		((pthread_t) 0)
@@ -138,9 +148,9 @@ __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 static void
 complete(zhandle_t *zh)
 {
-	completing = true;
+	zk_socket_completing(true);
 	process_completions(zh);
-	completing = false;
+	zk_socket_completing(false);
 }
 
 /*
@@ -168,18 +178,9 @@ __wrap_zookeeper_process(zhandle_t *zh, int events)
 
 	while (rc == ZOK && zk_tls_pending() > 0)
 		rc = __real_zookeeper_process(zh, ZOOKEEPER_READ);
-	zk_transport_processed(zh, rc);
+	zk_socket_processed(zh, rc);
 	complete(zh);
 	return rc;
-}
-
-/*
- * Does the I/O thread run a completion, and is it this one?
- */
-bool
-zk_thread_completes(void)
-{
-	return completing;
 }
 
 #else

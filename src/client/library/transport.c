@@ -44,7 +44,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client.h"
+#include "inside.h"
 
 /*
  * The highest descriptor that the library can make a connection by way of TLS with, and
@@ -58,9 +58,6 @@
 
 /* Clients of this process whose threads may use OpenSSL or Cyrus SASL. */
 static atomic_int users;
-
-/* The I/O thread goes round and round over files that it cannot use. */
-static atomic_bool stuck;
 
 bool
 zk_tls_supported(void)
@@ -94,16 +91,16 @@ zk_sasl_supported(void)
 
 /* Is it TLS?  Any thread. */
 static bool
-by_tls(const ZkClient *client)
+by_tls(const ZkTransport *transport)
 {
-	return client->transport[ZK_TLS_CA] != NULL;
+	return transport->texts[ZK_TLS_CA] != NULL;
 }
 
 /* Is it SASL?  Any thread. */
 static bool
-by_sasl(const ZkClient *client)
+by_sasl(const ZkTransport *transport)
 {
-	return client->transport[ZK_SASL_MECHANISM] != NULL;
+	return transport->texts[ZK_SASL_MECHANISM] != NULL;
 }
 
 /*
@@ -124,7 +121,7 @@ end_at_once(int status, void *arg)
  * either way.  Backend thread.
  */
 bool
-zk_transport_init(ZkClient *client, const ZkConfig *config)
+zk_transport_init(ZkTransport *transport, const ZkConfig *config)
 {
 	static bool registered = false;
 
@@ -132,14 +129,14 @@ zk_transport_init(ZkClient *client, const ZkConfig *config)
 	{
 		if (config->transport[i] == NULL)
 			continue;
-		client->transport[i] = strdup(config->transport[i]);
-		if (client->transport[i] == NULL)
+		transport->texts[i] = strdup(config->transport[i]);
+		if (transport->texts[i] == NULL)
 			return false;
 	}
-	client->tls_verify_host = config->tls_verify_host;
-	if (!by_tls(client) && !by_sasl(client))
+	transport->verify_host = config->tls_verify_host;
+	if (!by_tls(transport) && !by_sasl(transport))
 		return true;
-	client->counted = true;
+	transport->counted = true;
 	atomic_fetch_add(&users, 1);
 	if (!registered)
 		registered = on_exit(end_at_once, NULL) == 0;
@@ -150,19 +147,19 @@ zk_transport_init(ZkClient *client, const ZkConfig *config)
  * Wipe and free the texts.  No other thread has to do with them any more.
  */
 void
-zk_transport_free(ZkClient *client)
+zk_transport_free(ZkTransport *transport)
 {
 	for (int i = 0; i < ZK_TRANSPORT_TEXTS; i++)
 	{
-		if (client->transport[i] == NULL)
+		if (transport->texts[i] == NULL)
 			continue;
-		explicit_bzero(client->transport[i], strlen(client->transport[i]));
-		free(client->transport[i]);
-		client->transport[i] = NULL;
+		explicit_bzero(transport->texts[i], strlen(transport->texts[i]));
+		free(transport->texts[i]);
+		transport->texts[i] = NULL;
 	}
-	if (client->counted)
+	if (transport->counted)
 		atomic_fetch_sub(&users, 1);
-	client->counted = false;
+	transport->counted = false;
 }
 
 /*
@@ -189,16 +186,16 @@ check_descriptors(char *detail)
  * Helper.
  */
 bool
-zk_transport_check(const ZkClient *client, ZkError *error, char *detail)
+zk_transport_check(const ZkTransport *transport, ZkError *error, char *detail)
 {
 	detail[0] = '\0';
-	if (!by_tls(client))
+	if (!by_tls(transport))
 		return true;
 	*error = ZK_ERR_NO_DESCRIPTOR;
 	if (!check_descriptors(detail))
 		return false;
 	*error = ZK_ERR_TLS_FILES;
-	return zk_tls_check(client->transport, detail);
+	return zk_tls_check(transport->texts, detail);
 }
 
 #if !defined(ZKLOCK_TLS) || !defined(ZKLOCK_SASL)
@@ -208,13 +205,12 @@ zk_transport_check(const ZkClient *client, ZkError *error, char *detail)
  * refused.
  */
 static zhandle_t *
-open_unsupported(ZkClient *client, const char *addresses, watcher_fn watcher,
-				 const clientid_t *id)
+open_unsupported(const ZkTransport *transport, const char *addresses,
+				 const ZkHandleWish *wish)
 {
-	(void) client;
+	(void) transport;
 	(void) addresses;
-	(void) watcher;
-	(void) id;
+	(void) wish;
 	errno = ENOSYS;
 	return NULL;
 }
@@ -258,10 +254,10 @@ catch_log(void)
  * Open a handle with TLS.  As zk_transport_open().
  */
 static zhandle_t *
-open_tls(ZkClient *client, const char *addresses, watcher_fn watcher,
-		 const clientid_t *id)
+open_tls(const ZkTransport *transport, const char *addresses,
+		 const ZkHandleWish *wish)
 {
-	char	   *const *texts = client->transport;
+	char	   *const *texts = transport->texts;
 	const char *passphrase = texts[ZK_TLS_PASSPHRASE];
 	char	   *files;
 	zhandle_t  *zh;
@@ -274,8 +270,8 @@ open_tls(ZkClient *client, const char *addresses, watcher_fn watcher,
 		return NULL;
 	}
 	catch_log();
-	zh = zookeeper_init_ssl(addresses, files, watcher, client->session_timeout_ms,
-							id, (void *) client->epoch, ZOO_NO_LOG_CLIENTENV);
+	zh = zookeeper_init_ssl(addresses, files, wish->watcher, wish->session_timeout_ms,
+							wish->session, wish->context, ZOO_NO_LOG_CLIENTENV);
 	if (zh != NULL)
 		zoo_set_log_callback(zh, zk_log_callback);
 	explicit_bzero(files, strlen(files));
@@ -295,14 +291,14 @@ open_tls(ZkClient *client, const char *addresses, watcher_fn watcher,
  * Open a handle with SASL.  As zk_transport_open().
  */
 static zhandle_t *
-open_sasl(ZkClient *client, const char *addresses, watcher_fn watcher,
-		  const clientid_t *id)
+open_sasl(const ZkTransport *transport, const char *addresses,
+		  const ZkHandleWish *wish)
 {
 	zoo_sasl_params_t params = {
-		.service = client->transport[ZK_SASL_SERVICE],
-		.host = client->transport[ZK_SASL_HOST],
-		.mechlist = client->transport[ZK_SASL_MECHANISM],
-		.callbacks = zk_sasl_begin(client->transport)
+		.service = transport->texts[ZK_SASL_SERVICE],
+		.host = transport->texts[ZK_SASL_HOST],
+		.mechlist = transport->texts[ZK_SASL_MECHANISM],
+		.callbacks = zk_sasl_begin(transport->texts)
 	};
 
 	if (params.callbacks == NULL)
@@ -310,8 +306,8 @@ open_sasl(ZkClient *client, const char *addresses, watcher_fn watcher,
 		errno = ENOMEM;
 		return NULL;
 	}
-	return zookeeper_init_sasl(addresses, watcher, client->session_timeout_ms,
-							   id, (void *) client->epoch,
+	return zookeeper_init_sasl(addresses, wish->watcher, wish->session_timeout_ms,
+							   wish->session, wish->context,
 							   ZOO_NO_LOG_CLIENTENV, zk_log_callback, &params);
 }
 
@@ -322,29 +318,28 @@ open_sasl(ZkClient *client, const char *addresses, watcher_fn watcher,
 #endif							/* ZKLOCK_SASL */
 
 /*
- * Open a handle to these servers for the ZooKeeper session with that id, NULL for a new
- * one.  Returns NULL with the reason if that cannot be.  Takes from the servers what it
- * needs for longer.  Helper, without engine_lock.
+ * Open a handle to these servers.  Returns NULL with the reason if that cannot be.  Takes
+ * from the servers what it needs for longer.  Helper, without engine_lock.
  */
 zhandle_t *
-zk_transport_open(ZkClient *client, ZkServers *servers, watcher_fn watcher,
-				  const clientid_t *id, ZkError *error, char *detail)
+zk_transport_open(const ZkTransport *transport, ZkServers *servers,
+				  const ZkHandleWish *wish, ZkError *error, char *detail)
 {
 	const char *addresses = servers->addresses;
 	zhandle_t  *zh;
 
-	atomic_store(&stuck, false);
-	zk_socket_prepare(!by_tls(client) && !by_sasl(client),
-					  by_tls(client) ? MAX_DESCRIPTOR : INT_MAX, servers->count > 1);
-	zk_tls_expect(client->tls_verify_host ? servers : NULL);
+	zk_socket_prepare(!by_tls(transport) && !by_sasl(transport),
+					  by_tls(transport) ? MAX_DESCRIPTOR : INT_MAX, servers->count > 1,
+					  wish->on_end);
+	zk_tls_expect(transport->verify_host ? servers : NULL);
 	zk_threads_enter_init();
-	if (by_tls(client))
-		zh = open_tls(client, addresses, watcher, id);
-	else if (by_sasl(client))
-		zh = open_sasl(client, addresses, watcher, id);
+	if (by_tls(transport))
+		zh = open_tls(transport, addresses, wish);
+	else if (by_sasl(transport))
+		zh = open_sasl(transport, addresses, wish);
 	else
-		zh = zookeeper_init2(addresses, watcher, client->session_timeout_ms, id,
-							 (void *) client->epoch, ZOO_NO_LOG_CLIENTENV,
+		zh = zookeeper_init2(addresses, wish->watcher, wish->session_timeout_ms,
+							 wish->session, wish->context, ZOO_NO_LOG_CLIENTENV,
 							 zk_log_callback);
 	zk_threads_leave_init();
 	if (zh != NULL)
@@ -366,9 +361,9 @@ zk_transport_open(ZkClient *client, ZkServers *servers, watcher_fn watcher,
  * Helper, without engine_lock.
  */
 void
-zk_transport_close(ZkClient *client, zhandle_t *zh)
+zk_transport_close(const ZkTransport *transport, zhandle_t *zh)
 {
-	if (by_tls(client))
+	if (by_tls(transport))
 		zk_socket_give_up(zk_transport_connecting(zoo_state(zh)));
 	zk_socket_part(zoo_state(zh) == ZOO_CONNECTED_STATE);
 	zookeeper_close(zh);
@@ -396,44 +391,30 @@ zk_transport_connecting(int state)
 }
 
 /*
- * The I/O thread has made a step, which returned that: if it is its last one, it is
- * going round in circles, or it has met something that is no server, have the helper
- * look.  I/O thread, without any lock.
+ * Has the handle come to an end that the library does not tell?  If so, *error and detail
+ * (ZK_DETAIL_SIZE bytes) say why.  Something that is no server matters only until there
+ * was one, has_session.  Helper.
  */
-void
-zk_transport_processed(zhandle_t *zh, int rc)
+ZkHandleEnd
+zk_transport_look(const ZkTransport *transport, zhandle_t *zh, bool has_session,
+				  ZkError *error, char *detail)
 {
-	ZkClient   *client;
-
-	if (rc == ZSSLCONNECTIONERROR && zk_socket_is_open())
-		atomic_store(&stuck, true);
-	else if (rc == ZOK || rc == ZNOTHING ||
-			 (!zk_socket_take_refusal() && zoo_state(zh) != ZOO_AUTH_FAILED_STATE))
-		return;
-	client = zk_client_owner();
-	if (client != NULL)
-		zk_door_wake_helper(&client->door);
-}
-
-/*
- * See whether the handle has come to an end that the library does not tell.  Helper;
- * engine_lock.
- */
-void
-zk_transport_look(ZkClient *client)
-{
-	char		detail[ZK_DETAIL_SIZE];
-
-	if (client->zh == NULL || client->dead)
-		return;
-	if (zk_socket_met_no_server() && client->client_id.client_id == 0)
-		zk_handle_useless(client, ZK_ERR_NOT_ZOOKEEPER, ZK_NOT_ZOOKEEPER);
-	if (client->dead || (!by_tls(client) && !by_sasl(client)))
-		return;
+	if (zk_socket_met_no_server() && !has_session)
+	{
+		*error = ZK_ERR_NOT_ZOOKEEPER;
+		strcpy(detail, ZK_NOT_ZOOKEEPER);
+		return ZK_HANDLE_USELESS;
+	}
 	zk_log_last_error(detail);
-	if (by_tls(client) && atomic_load(&stuck))
-		zk_handle_useless(client, ZK_ERR_TLS_FILES, detail);
-	else if (by_sasl(client) && zoo_state(client->zh) == ZOO_AUTH_FAILED_STATE)
-		zk_session_refused(client, ZK_ERR_SASL, detail[0] != '\0' ? detail :
-						   "The ZooKeeper ensemble refused the authentication.");
+	if (by_tls(transport) && zk_socket_is_stuck())
+	{
+		*error = ZK_ERR_TLS_FILES;
+		return ZK_HANDLE_USELESS;
+	}
+	if (!by_sasl(transport) || zoo_state(zh) != ZOO_AUTH_FAILED_STATE)
+		return ZK_HANDLE_WORKS;
+	*error = ZK_ERR_SASL;
+	if (detail[0] == '\0')
+		strcpy(detail, "The ZooKeeper ensemble refused the authentication.");
+	return ZK_HANDLE_REFUSED;
 }

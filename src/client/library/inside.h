@@ -1,0 +1,65 @@
+/*-------------------------------------------------------------------------
+ *
+ * inside.h
+ *	  What the files of this folder have to say to each other alone.
+ *
+ * IDENTIFICATION
+ *	  src/client/library/inside.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_INSIDE_H
+#define ZKLOCK_INSIDE_H
+
+#include "library.h"
+
+/* in threads.c: the library's threads */
+extern void zk_threads_enter_init(void);
+extern void zk_threads_leave_init(void);
+
+/* in tls.c: the library's connection by way of TLS */
+extern bool zk_tls_check(char *const *transport, char *detail);
+extern void zk_tls_expect(ZkServers *servers);
+extern int	zk_tls_pending(void);
+
+/* in sasl.c: what the library asks for, to authenticate by SASL */
+#ifdef ZKLOCK_SASL
+extern const sasl_callback_t *zk_sasl_begin(char *const *transport);
+extern void zk_sasl_end(void);
+#endif
+
+/* in socket.c: its connection */
+extern void zk_socket_prepare(bool may_send, int highest, bool several,
+							  void (*on_end) (void));
+extern void zk_socket_give_up(bool breaking);
+extern void zk_socket_part(bool connected);
+extern bool zk_socket_given_up(void);
+extern bool zk_socket_received(int fd, void *data, size_t size);
+extern bool zk_socket_met_no_server(void);
+extern void zk_socket_completing(bool completes);
+extern void zk_socket_processed(zhandle_t *zh, int rc);
+extern bool zk_socket_is_stuck(void);
+
+/* in packets.c: what goes over it, with the library's archive only */
+typedef enum ZkReceived
+{
+	ZK_RECEIVED_GREETING,		/* (a part of) the handshake */
+	ZK_RECEIVED_PACKET,			/* (a part of) any other packet */
+	ZK_REFUSED_GREETING,
+	ZK_REFUSED_PACKET
+} ZkReceived;
+
+extern bool zk_packets_begin(int fd);
+extern void zk_packets_end(int fd);
+extern bool zk_packets_sending(int fd, const void *data, size_t size);
+extern void zk_packets_sent(int fd, const void *data, size_t size);
+extern ZkReceived zk_packets_received(int fd, void *data, size_t size,
+									  char *why);
+
+/* in log.c: what the library has to say */
+extern void zk_log_callback(const char *line);
+extern void zk_log_cause(ZkError error, const char *fmt,...)
+			__attribute__((format(printf, 2, 3)));
+extern void zk_log_given_up(const char *server, const char *why);
+
+#endif							/* ZKLOCK_INSIDE_H */

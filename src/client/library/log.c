@@ -1,0 +1,223 @@
+/*-------------------------------------------------------------------------
+ *
+ * log.c
+ *	  What the library and the lock client have to say, until the backend takes it.
+ *
+ * Their threads cannot write to the server's log.  So lines go into a ring, from which
+ * the backend takes them (zk_client_log_line()).  The library's last complaint is kept,
+ * as it says in no other way why there is no connection.
+ *
+ * IDENTIFICATION
+ *	  src/client/library/log.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdarg.h>
+
+#include "inside.h"
+
+#define LOG_LINES		64
+#define LOG_LINE_SIZE	200
+
+typedef struct LogLine
+{
+	bool		warning;
+	int			repeats;
+	char		text[LOG_LINE_SIZE];
+} LogLine;
+
+/* The log ring; all under log_lock, which any thread may take for a copy. */
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static LogLine log_lines[LOG_LINES];
+static unsigned int log_head;	/* next to write */
+static unsigned int log_tail;	/* next to read */
+static int	log_dropped;
+static char log_error[ZK_DETAIL_SIZE];	/* last complaint of the library */
+static ZkError log_error_kind;	/* what it is about, if that is known */
+
+/*
+ * The cause of what the library is about to complain about is noted already.  Each thread
+ * has its own.
+ */
+static __thread bool cause_noted;
+
+/*
+ * Put a line into the ring.  A line like the one before only counts, a full
+ * ring drops.  log_lock is held.
+ */
+static void
+log_append(bool warning, const char *text)
+{
+	LogLine    *line;
+
+	if (log_head != log_tail)
+	{
+		line = &log_lines[(log_head - 1) % LOG_LINES];
+		if (strncmp(line->text, text, LOG_LINE_SIZE - 1) == 0)
+		{
+			line->repeats++;
+			return;
+		}
+	}
+	if (log_head - log_tail >= LOG_LINES)
+	{
+		log_dropped++;
+		return;
+	}
+	line = &log_lines[log_head++ % LOG_LINES];
+	line->warning = warning;
+	line->repeats = 1;
+	snprintf(line->text, sizeof(line->text), "%s", text);
+}
+
+/*
+ * Log a line of our own.  Any thread.
+ */
+void
+zk_log(bool warning, const char *fmt,...)
+{
+	char		text[LOG_LINE_SIZE];
+	va_list		args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	pthread_mutex_lock(&log_lock);
+	log_append(warning, text);
+	pthread_mutex_unlock(&log_lock);
+}
+
+/*
+ * The library is about to complain of what has a cause that it cannot tell: this.
+ * log_lock is held.
+ */
+static void
+note_cause(ZkError error, const char *text)
+{
+	snprintf(log_error, sizeof(log_error), "%s", text);
+	log_error_kind = error;
+	cause_noted = true;
+}
+
+/*
+ * Log the cause of an error, which the library cannot tell, before it complains.  On the
+ * thread of that complaint.
+ */
+void
+zk_log_cause(ZkError error, const char *fmt,...)
+{
+	char		text[LOG_LINE_SIZE];
+	va_list		args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	pthread_mutex_lock(&log_lock);
+	log_append(false, text);
+	note_cause(error, text);
+	pthread_mutex_unlock(&log_lock);
+}
+
+/*
+ * A connection is given up for that reason, which begins with a small letter: log it,
+ * before the library complains.  On the thread of that complaint.
+ */
+void
+zk_log_given_up(const char *server, const char *why)
+{
+	char		text[LOG_LINE_SIZE];
+
+	pthread_mutex_lock(&log_lock);
+	snprintf(text, sizeof(text), "giving up the connection to %s: %s", server, why);
+	log_append(true, text);
+	snprintf(text, sizeof(text), "The connection to %s was given up: %s.", server, why);
+	note_cause(ZK_OK, text);
+	pthread_mutex_unlock(&log_lock);
+}
+
+/*
+ * The library complains.  Of the two lines about a failure of SASL the first one is about
+ * the cause.  log_lock is held.
+ */
+static void
+note_error(const char *message)
+{
+	if (!cause_noted)
+	{
+		snprintf(log_error, sizeof(log_error), "%.200s", message);
+		log_error_kind = ZK_OK;
+	}
+	cause_noted = strstr(message, "SASL negotiation: ") != NULL ||
+		strstr(message, "SASL connection state: ") != NULL;
+}
+
+/*
+ * The library's log callback: "time:pid:ZOO_LEVEL@function@line: message".
+ * Runs on any client thread, under locks of the library.
+ */
+void
+zk_log_callback(const char *line)
+{
+	const char *level = strstr(line, "ZOO_");
+	const char *message;
+
+	if (level == NULL)
+		return;
+	message = strstr(level, ": ");
+	message = message != NULL ? message + 2 : level;
+	pthread_mutex_lock(&log_lock);
+	log_append(false, message);
+	if (strncmp(level, "ZOO_ERROR", 9) == 0)
+		note_error(message);
+	pthread_mutex_unlock(&log_lock);
+}
+
+/*
+ * Take the oldest line; see zk_client_log_line().  Any thread.
+ */
+bool
+zk_log_take(char *line, size_t size, bool *warning, int *repeats, int *dropped)
+{
+	bool		found = false;
+
+	pthread_mutex_lock(&log_lock);
+	if (log_head != log_tail)
+	{
+		LogLine    *oldest = &log_lines[log_tail++ % LOG_LINES];
+
+		snprintf(line, size, "%s", oldest->text);
+		*warning = oldest->warning;
+		*repeats = oldest->repeats;
+		*dropped = log_dropped;
+		log_dropped = 0;
+		found = true;
+	}
+	pthread_mutex_unlock(&log_lock);
+	return found;
+}
+
+/*
+ * The library's last complaint since zk_log_clear_error(), or its cause, or an empty
+ * string, into ZK_DETAIL_SIZE bytes.  Returns what it is about, ZK_OK if that is not
+ * known.  Any thread.
+ */
+ZkError
+zk_log_last_error(char *detail)
+{
+	ZkError		kind;
+
+	pthread_mutex_lock(&log_lock);
+	memcpy(detail, log_error, ZK_DETAIL_SIZE);
+	kind = log_error_kind;
+	pthread_mutex_unlock(&log_lock);
+	return kind;
+}
+
+void
+zk_log_clear_error(void)
+{
+	pthread_mutex_lock(&log_lock);
+	log_error[0] = '\0';
+	log_error_kind = ZK_OK;
+	pthread_mutex_unlock(&log_lock);
+}
