@@ -128,7 +128,7 @@ BENCH_SOURCES = $(addprefix test/bench/,peer.c raw.c pgpeer.c awake.c \
 	$(if $(wildcard /usr/include/hiredis/hiredis.h),redispeer.c))
 TOOL_SOURCES = $(wildcard test/tools/*.c)
 UNIT_SOURCES = $(wildcard test/unit/*.c)
-TEST_INCLUDES = $(CLIENT_FOLDERS:%=-Isrc/%) -Isrc/zkclient
+TEST_INCLUDES = $(CLIENT_FOLDERS:%=-iquote src/%) -iquote src/zkclient
 
 .PHONY: lint lint-clang lint-tidy lint-cppcheck lint-shellcheck
 lint: lint-clang lint-tidy lint-cppcheck lint-shellcheck
@@ -163,7 +163,7 @@ lint-cppcheck:
 		--enable=warning,performance,portability,style --inline-suppr \
 		--suppressions-list=test/lint/cppcheck.txt \
 		-D_GNU_SOURCE -DTHREADED -DZKLOCK_STATIC_LIBRARY -DPG_VERSION_NUM=150000 \
-		--include=test/lint/cppcheck.h $(TEST_INCLUDES) -Isrc/backend \
+		--include=test/lint/cppcheck.h $(subst -iquote ,-I,$(TEST_INCLUDES)) -Isrc/backend \
 		src test/tools test/unit
 
 # What the first line says is a shell script, and what is for such to read.

@@ -6,7 +6,7 @@
 
 FOLDERS := common client/library client backend
 
-INCLUDES_common := -I$(SRC)/zkclient
-INCLUDES_client/library := $(INCLUDES_common) -I$(SRC)/common
-INCLUDES_client := $(INCLUDES_common) -I$(SRC)/common -I$(SRC)/client/library
-INCLUDES_backend := $(INCLUDES_common) -I$(SRC)/common
+INCLUDES_common := -iquote $(SRC)/zkclient
+INCLUDES_client/library := $(INCLUDES_common) -iquote $(SRC)/common
+INCLUDES_client := $(INCLUDES_common) -iquote $(SRC)/common -iquote $(SRC)/client/library
+INCLUDES_backend := $(INCLUDES_common) -iquote $(SRC)/common

@@ -24,7 +24,20 @@
 #include "mb/pg_wchar.h"
 #include "storage/proc.h"
 
+#include "zklock.h"
 #include "acquire.h"
+#include "auth_settings.h"
+#include "deadlock.h"
+#include "handover.h"
+#include "held.h"
+#include "lock_call.h"
+#include "lock_table.h"
+#include "release.h"
+#include "session.h"
+#include "stats.h"
+#include "verdict.h"
+#include "wait_slots.h"
+#include "xact.h"
 
 /* Bytes of an invalid path that a message shows. */
 #define SHOWN_PATH_BYTES	200

@@ -1,7 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * acquire.h
- *	  A lock call that is being made: what acquire.c and wait_report.c share.
+ *	  A lock call from start to end: look into the lock table, ask for
+ *	  contenders, wait, grant.
+ *
+ * For the files of backend/.
  *
  * IDENTIFICATION
  *	  src/backend/acquire.h
@@ -13,59 +16,14 @@
 
 #include "zklock.h"
 
-/* A contender on its way to being granted. */
-typedef struct LockWait
-{
-	const ZkLockName *name;
-	ZkLock	   *lock;
-	ZkContenderId id;
-	bool		upgrade;		/* the same lock is held shared */
-	ZkTime		behind_since;	/* first seen behind another; 0 for not yet */
-	bool		logged;			/* for log_lock_waits */
-	bool		renewed;		/* a proof was asked for */
-	ZkTime		replay_since;	/* first seen waiting for replay; or 0 */
-	bool		replay_never;	/* which will not come, as was said */
-	ZkPosition	wanted;			/* up to where, when last looked at */
-	ZkPosition	have;
-	ZkContenderStatus status;	/* as last looked at */
-	ZkHolder	holder;			/* of the lock, as far as known */
-} LockWait;
-
-/* A call that acquires one lock or several. */
-typedef struct LockCall
-{
-	ZkMode		mode;
-	int			permits;		/* in ZK_PERMIT: how many there are; else 0 */
-	const char *owner;			/* data for the contenders */
-	bool		job;			/* the caller wants the lock's record, to begin a run */
-	ZkTime		max_hold;		/* for how long the lock may be held; 0 for ever */
-	bool		handover;		/* what was committed is waited for and left */
-	const LockWait *replaying;	/* all are granted, this one is not replayed */
-	bool		try_once;		/* timeout 0: do not wait for others */
-	ZkTime		deadline;		/* of the caller's timeout */
-	ZkTime		lock_deadline;	/* of lock_timeout */
-	ZkLink		link;
-	int			vanished;		/* contenders deleted by strangers */
-	int			wait_count;		/* locks that are to be queued for */
-	LockWait   *waits;
-	ZkAwaited  *awaited;		/* the same, for who looks for deadlocks */
-	ZkDeadlockCheck *check;		/* NULL before there is reason to */
-	int			covered_count;	/* locks that are only to be counted */
-	ZkLock	  **covered;
-} LockCall;
-
-/* in wait_report.c */
-extern bool zklock_wait_behind(const LockWait *wait);
-extern const char *zklock_wait_purpose(const LockCall *call);
-extern const char *zklock_wait_failure(const LockCall *call);
-extern void zklock_wait_log(const LockCall *call, const LockWait *wait,
-							const char *stage, bool with_detail);
-pg_noreturn extern void zklock_wait_timed_out(const LockCall *call,
-											  const LockWait *wait);
-pg_noreturn extern void zklock_wait_broken(const LockCall *call,
-										   const LockWait *wait);
-extern void zklock_wait_show(const LockCall *call, const LockWait *wait);
-extern ZkTime zklock_wait_long(LockCall *call, ZkTime now);
-extern void zklock_wait_end(void);
+extern int	zklock_lock_delay;
+extern void zklock_name_lock(const char *path, ZkLockName *name);
+extern bool zklock_acquire(const ZkLockName *names, int count, ZkTime timeout,
+						   ZkMode mode, ZkScope scope);
+extern bool zklock_acquire_permit(const ZkLockName *name, int permits,
+								  ZkTime timeout, ZkScope scope);
+extern bool zklock_acquire_job(const ZkLockName *name, const char *owner,
+							   ZkTime max_hold, ZkTime timeout);
+extern int64 zklock_token(const ZkLockName *name, bool prove);
 
 #endif							/* ZKLOCK_ACQUIRE_H */

@@ -15,6 +15,12 @@
 #include "miscadmin.h"
 
 #include "zklock.h"
+#include "acquire.h"
+#include "admin.h"
+#include "auth_settings.h"
+#include "lock_table.h"
+#include "owner.h"
+#include "session.h"
 
 /* The child of zklock.root that holds no locks; see zk_path_check(). */
 #define RESERVED_CHILD	".zklock"

@@ -27,6 +27,9 @@
 #include "nodes/parsenodes.h"
 
 #include "zklock.h"
+#include "auth_settings.h"
+#include "secret_file.h"
+#include "tls_settings.h"
 
 #define SESSION_ONLY	"parameter \"zklock.auth\" can be set in a session only"
 #define USE_FILE_HINT	"Use \"zklock.auth_file\"."

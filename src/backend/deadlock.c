@@ -28,6 +28,13 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
+#include "zklock.h"
+#include "auth_settings.h"
+#include "deadlock.h"
+#include "holder.h"
+#include "lock_table.h"
+#include "owner.h"
+#include "session.h"
 #include "wait_edges.h"
 
 /* Below zklock.root: the parent of the published waits. */

@@ -30,6 +30,9 @@
 #include "utils/syscache.h"
 
 #include "zklock.h"
+#include "deed.h"
+#include "lock_table.h"
+#include "verdict.h"
 
 /* The functions of this extension that are known here; SQL calls them. */
 extern Datum zk_lock_release(PG_FUNCTION_ARGS);

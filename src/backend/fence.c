@@ -27,6 +27,11 @@
 #include "utils/timestamp.h"
 
 #include "zklock.h"
+#include "acquire.h"
+#include "fence.h"
+#include "held.h"
+#include "lock_table.h"
+#include "session.h"
 #include "tables.h"
 
 PG_FUNCTION_INFO_V1(zk_lock_fence_trigger);

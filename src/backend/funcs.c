@@ -21,6 +21,18 @@
 #include "utils/timestamp.h"
 
 #include "zklock.h"
+#include "acquire.h"
+#include "admin.h"
+#include "auth_settings.h"
+#include "fence.h"
+#include "held.h"
+#include "job.h"
+#include "lock_table.h"
+#include "loss.h"
+#include "owner.h"
+#include "release.h"
+#include "session.h"
+#include "snapshot.h"
 
 PG_FUNCTION_INFO_V1(zk_lock_acquire);
 PG_FUNCTION_INFO_V1(zk_lock_acquire_xact);

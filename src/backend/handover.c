@@ -25,6 +25,7 @@
 #include "access/xlog.h"
 
 #include "zklock.h"
+#include "handover.h"
 
 /* How long to wait before looking how far replay is, at first and later. */
 #define REPLAY_POLL_FIRST	ZK_MS(2)

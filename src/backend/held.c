@@ -19,6 +19,11 @@
 #include "utils/timestamp.h"
 
 #include "zklock.h"
+#include "held.h"
+#include "lock_table.h"
+#include "session.h"
+#include "stats.h"
+#include "verdict.h"
 
 /* Why a lock was lost, as a sentence. */
 static const char *

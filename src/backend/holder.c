@@ -24,6 +24,8 @@
 #include "utils/timestamp.h"
 
 #include "zklock.h"
+#include "holder.h"
+#include "session.h"
 
 /* How long an answer is waited for; the lock itself may be granted any time. */
 #define ANSWER_PATIENCE		ZK_MS(1000)

@@ -35,7 +35,18 @@
 #include "utils/json.h"
 #include "utils/timestamp.h"
 
+#include "zklock.h"
+#include "acquire.h"
+#include "admin.h"
+#include "handover.h"
+#include "held.h"
 #include "job.h"
+#include "job_runs.h"
+#include "lock_table.h"
+#include "owner.h"
+#include "release.h"
+#include "session.h"
+#include "verdict.h"
 
 /* How far ahead of this server's clock a run may be due, in microseconds. */
 #define MAX_AHEAD		USECS_PER_HOUR

@@ -1,7 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * job.h
- *	  Jobs: what job.c and job_runs.c share.
+ *	  Run once: a job that is due at the same time on several servers is run by one
+ *	  of them.
+ *
+ * For the files of backend/.
  *
  * IDENTIFICATION
  *	  src/backend/job.h
@@ -13,35 +16,11 @@
 
 #include "zklock.h"
 
-/* A run of a job, as the extension's table zk_job_runs has it. */
-typedef struct JobRow
-{
-	const char *path;
-	TimestampTz fire_time;
-	int64		token;
-	TimestampTz begun_at;
-	TimestampTz ended_at;		/* DT_NOBEGIN for null: with its transaction */
-	char	   *ended_by;		/* for the record: UTF-8, palloc'd */
-} JobRow;
-
-/* What became of an attempt to write down that a run has ended. */
-typedef enum JobRowEnd
-{
-	JOB_ROW_WRITTEN,
-	JOB_ROW_TAKEN_OVER,			/* somebody who has begun it later says it failed */
-	JOB_ROW_ENDED_BEFORE		/* somebody else has ended the same run */
-} JobRowEnd;
-
-/* in job_runs.c */
-extern char *zklock_job_runner(void);
-extern bool zklock_job_row_find(const char *path, TimestampTz fire_time,
-								const ZkRecord *record, Oid function,
-								JobRow *row);
-extern void zklock_job_row_begin(const JobRow *row, const ZkRecord *record,
-								 Oid function);
-extern JobRowEnd zklock_job_row_end(const JobRow *row, const ZkRecord *record,
-									Oid function);
-extern void zklock_job_rows_reset(const char *path, TimestampTz fire_time,
-								  Oid function);
+extern bool zklock_job_begin(const ZkLockName *name, const ZkJobCall *call);
+extern bool zklock_job_end(const ZkLockName *name, Oid function);
+extern bool zklock_job_reset(const ZkLockName *name, TimestampTz fire_time,
+							 Oid function);
+extern void zklock_job_columns(const ZkLockName *name, Oid function,
+							   Datum *values, bool *nulls);
 
 #endif							/* ZKLOCK_JOB_H */

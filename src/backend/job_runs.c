@@ -26,7 +26,9 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-#include "job.h"
+#include "zklock.h"
+#include "job_runs.h"
+#include "session.h"
 #include "tables.h"
 
 /* The extension's table, in the schema that its functions are in. */

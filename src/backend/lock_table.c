@@ -28,6 +28,10 @@
 #include "utils/timestamp.h"
 
 #include "zklock.h"
+#include "handover.h"
+#include "lock_table.h"
+#include "session.h"
+#include "verdict.h"
 
 /* Everything below lives in this context; NULL until the first lock. */
 static MemoryContext table_context = NULL;

@@ -31,6 +31,13 @@
 #include "utils/timestamp.h"
 
 #include "zklock.h"
+#include "admin.h"
+#include "held.h"
+#include "lock_table.h"
+#include "loss.h"
+#include "session.h"
+#include "verdict.h"
+#include "xact.h"
 
 /* Setting; see zklock.c for what it means. */
 int			zklock_on_lock_loss = ZK_LOSS_CANCEL;

@@ -29,6 +29,8 @@
 #include "utils/timestamp.h"
 
 #include "zklock.h"
+#include "owner.h"
+#include "session.h"
 
 /* Longer data is not one of ours: see zklock_owner_data(). */
 #define MAX_OWNER_DATA	4096

@@ -36,6 +36,9 @@
 #include "utils/syscache.h"
 
 #include "zklock.h"
+#include "lock_table.h"
+#include "preconnect.h"
+#include "session.h"
 
 /* Setting; see zklock.c for what it means. */
 bool		zklock_preconnect = false;

@@ -15,6 +15,11 @@
 #include "postgres.h"
 
 #include "zklock.h"
+#include "held.h"
+#include "lock_table.h"
+#include "release.h"
+#include "session.h"
+#include "verdict.h"
 
 /*
  * Make a list with room for the contenders of so many locks.

@@ -26,6 +26,7 @@
 #include "storage/fd.h"
 
 #include "zklock.h"
+#include "secret_file.h"
 
 /* Bytes that a file can have; those for a CA can be long. */
 #define MAX_FILE	(4 * 1024 * 1024)

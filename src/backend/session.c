@@ -36,6 +36,11 @@
 #include "utils/timestamp.h"
 
 #include "zklock.h"
+#include "auth_settings.h"
+#include "secret_file.h"
+#include "session.h"
+#include "stats.h"
+#include "tls_settings.h"
 
 /*
  * How long the exit of a backend may be held up to close its ZooKeeper

@@ -22,6 +22,7 @@
 #include "utils/snapmgr.h"
 
 #include "zklock.h"
+#include "session.h"
 
 /* At most so many lines of the client go to the server log in a window. */
 #define LOG_WINDOW			ZK_MS(30 * 1000)

@@ -36,6 +36,9 @@
 #include "utils/snapmgr.h"
 
 #include "zklock.h"
+#include "session.h"
+#include "snapshot.h"
+#include "xact.h"
 
 /*
  * Report why a call cannot wait without a snapshot: detail, a sentence.  Throws

@@ -29,6 +29,7 @@
 #include "utils/timestamp.h"
 
 #include "zklock.h"
+#include "stats.h"
 
 /* All that is counted. */
 typedef struct Counters

@@ -18,6 +18,8 @@
 #include "utils/guc.h"
 
 #include "zklock.h"
+#include "secret_file.h"
+#include "tls_settings.h"
 
 /* Bytes of a password or passphrase. */
 #define MAX_SECRET	1000

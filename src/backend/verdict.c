@@ -22,6 +22,8 @@
 #include "utils/timestamp.h"
 
 #include "zklock.h"
+#include "owner.h"
+#include "verdict.h"
 
 /* What the transaction that runs has done. */
 typedef enum Conduct

@@ -22,6 +22,11 @@
 #include "utils/builtins.h"
 
 #include "zklock.h"
+#include "lock_table.h"
+#include "owner.h"
+#include "session.h"
+#include "stats.h"
+#include "wait_slots.h"
 
 PG_FUNCTION_INFO_V1(zk_lock_waits);
 PG_FUNCTION_INFO_V1(zk_blocking_pids);

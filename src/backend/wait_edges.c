@@ -24,6 +24,9 @@
 #include "utils/builtins.h"
 
 #include "queue.h"
+#include "zklock.h"
+#include "owner.h"
+#include "session.h"
 #include "wait_edges.h"
 #include "waitgraph.h"
 

@@ -15,7 +15,15 @@
 #include "lib/stringinfo.h"
 #include "storage/proc.h"
 
-#include "acquire.h"
+#include "zklock.h"
+#include "auth_settings.h"
+#include "deadlock.h"
+#include "handover.h"
+#include "holder.h"
+#include "lock_call.h"
+#include "owner.h"
+#include "stats.h"
+#include "wait_slots.h"
 
 /* What a call waits for, for messages. */
 const char *

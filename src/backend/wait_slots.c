@@ -28,6 +28,7 @@
 #include "utils/timestamp.h"
 
 #include "zklock.h"
+#include "wait_slots.h"
 
 #define TRANCHE_NAME	"zklock"
 

@@ -22,6 +22,11 @@
 #include "utils/timestamp.h"
 
 #include "zklock.h"
+#include "held.h"
+#include "lock_table.h"
+#include "session.h"
+#include "verdict.h"
+#include "xact.h"
 
 /* Setting; see zklock.c for what it means. */
 int			zklock_commit_guard = ZK_GUARD_SESSION;

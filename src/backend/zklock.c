@@ -40,6 +40,19 @@
 #include "tcop/utility.h"
 
 #include "zklock.h"
+#include "acquire.h"
+#include "auth_settings.h"
+#include "deed.h"
+#include "handover.h"
+#include "loss.h"
+#include "preconnect.h"
+#include "release.h"
+#include "session.h"
+#include "stats.h"
+#include "tls_settings.h"
+#include "verdict.h"
+#include "wait_slots.h"
+#include "xact.h"
 
 PG_MODULE_MAGIC_EXT(.name = "zklock", .version = "1.0");
 

@@ -29,6 +29,8 @@
 #include <strings.h>
 
 #include "client.h"
+#include "auth.h"
+#include "request.h"
 
 /* Longest credential and user's name, in bytes. */
 #define MAX_CREDENTIAL	1024

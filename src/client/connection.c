@@ -28,6 +28,14 @@
  *-------------------------------------------------------------------------
  */
 #include "client.h"
+#include "auth.h"
+#include "connection.h"
+#include "lease.h"
+#include "protocol.h"
+#include "publish_wait.h"
+#include "query.h"
+#include "request.h"
+#include "server_timeout.h"
 
 /*
  * A peer is believed to be ZooKeeper only if it negotiates a timeout within

@@ -20,6 +20,9 @@
 #include <sys/random.h>
 
 #include "client.h"
+#include "contender.h"
+#include "request.h"
+#include "server_timeout.h"
 
 /*
  * How long to wait before trying again what failed while connected, and up to how much

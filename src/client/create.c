@@ -18,6 +18,13 @@
 #include <string.h>
 
 #include "client.h"
+#include "auth.h"
+#include "contender.h"
+#include "create.h"
+#include "place.h"
+#include "refusal.h"
+#include "request.h"
+#include "server_timeout.h"
 
 /*
  * The contender exists and this is its znode.

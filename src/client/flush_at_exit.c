@@ -26,6 +26,12 @@
  *-------------------------------------------------------------------------
  */
 #include "client.h"
+#include "contender.h"
+#include "flush_at_exit.h"
+#include "query.h"
+#include "record_io.h"
+#include "request.h"
+#include "server_timeout.h"
 
 /*
  * How often to look at what tells nobody that it is over.  And a timer for what will

@@ -29,6 +29,12 @@
 #include <string.h>
 
 #include "client.h"
+#include "contender.h"
+#include "create.h"
+#include "group.h"
+#include "place.h"
+#include "request.h"
+#include "server_timeout.h"
 
 /*
  * The operations that follow the creates, which tell when they were executed.  A

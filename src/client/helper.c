@@ -23,6 +23,19 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "auth.h"
+#include "connection.h"
+#include "contender.h"
+#include "flush_at_exit.h"
+#include "lease.h"
+#include "lock_delay.h"
+#include "own_watch.h"
+#include "protocol.h"
+#include "publish_wait.h"
+#include "query.h"
+#include "refusal.h"
+#include "request.h"
+#include "server_timeout.h"
 
 /* What is left to be done before the session is closed may take so long. */
 #define FAREWELL_TIME				ZK_MS(250)

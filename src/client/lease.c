@@ -32,6 +32,12 @@
 #include <string.h>
 
 #include "client.h"
+#include "auth.h"
+#include "contender.h"
+#include "lease.h"
+#include "lock_delay.h"
+#include "request.h"
+#include "server_timeout.h"
 
 /*
  * Is the contender's lease to be kept running?  Waiters far behind need none;

@@ -30,6 +30,12 @@
 #include <string.h>
 
 #include "client.h"
+#include "contender.h"
+#include "lock_delay.h"
+#include "record_io.h"
+#include "refusal.h"
+#include "request.h"
+#include "server_timeout.h"
 
 /* Write the path of a mark into ZK_MARK_PATH_SIZE bytes. */
 static void

@@ -30,6 +30,9 @@
 #include <string.h>
 
 #include "client.h"
+#include "contender.h"
+#include "own_watch.h"
+#include "request.h"
 
 /* Requests left to those who want locks while many watches are being set. */
 #define WATCH_RESERVE	16

@@ -27,6 +27,13 @@
 #include <string.h>
 
 #include "client.h"
+#include "contender.h"
+#include "lock_delay.h"
+#include "place.h"
+#include "record_io.h"
+#include "refusal.h"
+#include "request.h"
+#include "semaphore.h"
 
 /*
  * Collect the base names of this client's other contenders of the same lock

@@ -29,6 +29,20 @@
 #include <string.h>
 
 #include "client.h"
+#include "contender.h"
+#include "create.h"
+#include "group.h"
+#include "lock_delay.h"
+#include "own_watch.h"
+#include "place.h"
+#include "protocol.h"
+#include "publish_wait.h"
+#include "record_io.h"
+#include "refusal.h"
+#include "remove.h"
+#include "request.h"
+#include "semaphore.h"
+#include "server_timeout.h"
 
 /*
  * The contender is gone: say so to who waits for it, else free the slot.

@@ -26,6 +26,8 @@
 #include <string.h>
 
 #include "client.h"
+#include "publish_wait.h"
+#include "request.h"
 
 /* Requests that must be free for a step: two parents and the znode. */
 #define PUBLISH_RESERVE	3

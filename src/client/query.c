@@ -31,6 +31,13 @@
 #include <string.h>
 
 #include "client.h"
+#include "auth.h"
+#include "query.h"
+#include "read_queue.h"
+#include "read_tree.h"
+#include "read_waits.h"
+#include "record_io.h"
+#include "request.h"
 
 /* How long the owner of a contender has to give it up. */
 #define OWNER_PATIENCE	ZK_MS(1000)

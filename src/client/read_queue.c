@@ -22,6 +22,10 @@
 #include <string.h>
 
 #include "client.h"
+#include "auth.h"
+#include "read_queue.h"
+#include "refusal.h"
+#include "request.h"
 
 /*
  * Forget what was read so far, to begin again or to give up.

@@ -39,6 +39,10 @@
 #include <string.h>
 
 #include "client.h"
+#include "auth.h"
+#include "read_queue.h"
+#include "read_tree.h"
+#include "request.h"
 
 /* Items there is room for at first. */
 #define FIRST_ROOM		256

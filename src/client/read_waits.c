@@ -24,6 +24,11 @@
 #include <string.h>
 
 #include "client.h"
+#include "publish_wait.h"
+#include "read_queue.h"
+#include "read_tree.h"
+#include "read_waits.h"
+#include "request.h"
 
 /* The completion ends: do what comes next. */
 static void

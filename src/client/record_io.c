@@ -27,6 +27,12 @@
 #include <string.h>
 
 #include "client.h"
+#include "auth.h"
+#include "contender.h"
+#include "read_queue.h"
+#include "record_io.h"
+#include "refusal.h"
+#include "request.h"
 
 /*
  * Tries to write a record.  Each one in vain is for a write of somebody else's, so

@@ -28,6 +28,9 @@
 #include <string.h>
 
 #include "client.h"
+#include "contender.h"
+#include "refusal.h"
+#include "request.h"
 
 /* Whose ACLs are read, in this order. */
 enum

@@ -17,6 +17,12 @@
 #include <string.h>
 
 #include "client.h"
+#include "contender.h"
+#include "lock_delay.h"
+#include "record_io.h"
+#include "remove.h"
+#include "request.h"
+#include "server_timeout.h"
 
 /*
  * The answer to a delete.

@@ -28,6 +28,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "request.h"
 #include "context.h"
 
 _Static_assert(ZK_MAX_IN_FLIGHT <= ZK_CONTEXT_INDEXES,

@@ -29,6 +29,10 @@
 #include <string.h>
 
 #include "client.h"
+#include "contender.h"
+#include "refusal.h"
+#include "request.h"
+#include "semaphore.h"
 
 /*
  * Is this the path of a contender that is waited for now?  Watches of earlier

@@ -27,6 +27,8 @@
  *-------------------------------------------------------------------------
  */
 #include "client.h"
+#include "request.h"
+#include "server_timeout.h"
 
 /* How long a session may take to begin that nobody asks for any more. */
 #define UNNEEDED_TIME				ZK_MS(250)

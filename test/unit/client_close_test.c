@@ -23,6 +23,7 @@
 #include <zookeeper/proto.h>
 
 #include "client_proxied.h"
+#include "lease.h"
 
 /*
  * From when it may close the handle on, the helper lets go of engine_lock before it decides

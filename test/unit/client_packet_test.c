@@ -26,6 +26,7 @@
 #include <limits.h>
 
 #include "client_proxied.h"
+#include "request.h"
 #include "random.h"
 
 /* Types of requests that are not in the library's public header. */

@@ -18,6 +18,8 @@
 #include <zookeeper/proto.h>
 
 #include "client_proxied.h"
+#include "lease.h"
+#include "request.h"
 
 /* The path, PATH_SIZE bytes, of the record of a lock node of this run. */
 static void

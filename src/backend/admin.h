@@ -1,0 +1,26 @@
+/*-------------------------------------------------------------------------
+ *
+ * admin.h
+ *	  What concerns the contenders of others: to see a queue, or all those below
+ *	  a path, to ask for a lock back, to break a contender; and being asked oneself.
+ *
+ * For the files of backend/.
+ *
+ * IDENTIFICATION
+ *	  src/backend/admin.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_ADMIN_H
+#define ZKLOCK_ADMIN_H
+
+#include "zklock.h"
+
+extern ZkQueueListing *zklock_read_queue(const ZkLockName *name);
+extern ZkQueueListing *zklock_read_tree(const char *path);
+extern void zklock_read_record(const ZkLockName *name, ZkRecord *record);
+extern bool zklock_break(const ZkLockName *name, const char *contender,
+						 bool only_revoke);
+extern void zklock_tell_revoked(void);
+
+#endif							/* ZKLOCK_ADMIN_H */

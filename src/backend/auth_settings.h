@@ -1,0 +1,32 @@
+/*-------------------------------------------------------------------------
+ *
+ * auth_settings.h
+ *	  Who this backend is to ZooKeeper: the settings about it, and how their
+ *	  values are kept from being seen.
+ *
+ * For the files of backend/.
+ *
+ * IDENTIFICATION
+ *	  src/backend/auth_settings.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_AUTH_SETTINGS_H
+#define ZKLOCK_AUTH_SETTINGS_H
+
+#include "zklock.h"
+
+extern char *zklock_root;
+extern char *zklock_acl;
+extern char *zklock_auth;
+extern char *zklock_auth_file;
+
+extern void zklock_access_loaded(void);
+extern bool zklock_check_auth(char **newval, void **extra, GucSource source);
+extern const char *zklock_show_auth(void);
+extern bool zklock_check_acl(char **newval, void **extra, GucSource source);
+extern void zklock_access_screen(Node *statement);
+extern uint64 zklock_access_stamp(void);
+extern char *zklock_credential(void);
+
+#endif							/* ZKLOCK_AUTH_SETTINGS_H */

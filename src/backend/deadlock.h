@@ -1,0 +1,24 @@
+/*-------------------------------------------------------------------------
+ *
+ * deadlock.h
+ *	  Looking for deadlocks while waiting: publish the wait, walk from holder to
+ *	  holder, confirm, report.
+ *
+ * For the files of backend/.
+ *
+ * IDENTIFICATION
+ *	  src/backend/deadlock.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_DEADLOCK_H
+#define ZKLOCK_DEADLOCK_H
+
+#include "zklock.h"
+
+extern ZkTime zklock_deadlock_check(ZkDeadlockCheck **check,
+									const ZkAwaited *awaited, int count,
+									ZkTime now);
+extern void zklock_deadlock_end(ZkDeadlockCheck **check);
+
+#endif							/* ZKLOCK_DEADLOCK_H */

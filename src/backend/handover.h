@@ -1,0 +1,34 @@
+/*-------------------------------------------------------------------------
+ *
+ * handover.h
+ *	  Causal hand-over: what the last holder of a lock has committed is there
+ *	  for the next one, on whichever server of a cluster that is.
+ *
+ * For the files of backend/.
+ *
+ * IDENTIFICATION
+ *	  src/backend/handover.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_HANDOVER_H
+#define ZKLOCK_HANDOVER_H
+
+#include "zklock.h"
+
+extern bool zklock_handover;
+
+extern void zklock_handover_note(ZkRecord *note);
+extern ZkPosition zklock_handover_commit(void);
+extern ZkPosition zklock_handover_here(void);
+extern ZkReplay zklock_handover_judge_position(const ZkPosition *wanted,
+											   ZkPosition *have);
+extern ZkReplay zklock_handover_judge(const ZkRecord *record,
+									  ZkPosition *wanted, ZkPosition *have);
+extern ZkTime zklock_handover_look_at(ZkTime since, ZkTime now);
+extern char *zklock_handover_describe(const ZkPosition *wanted,
+									  const ZkPosition *have);
+extern void zklock_handover_warn(const char *path, const ZkPosition *wanted,
+								 const ZkPosition *have);
+
+#endif							/* ZKLOCK_HANDOVER_H */

@@ -1,0 +1,27 @@
+/*-------------------------------------------------------------------------
+ *
+ * holder.h
+ *	  Who holds a lock that is waited for.
+ *
+ * For the files of backend/.
+ *
+ * IDENTIFICATION
+ *	  src/backend/holder.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_HOLDER_H
+#define ZKLOCK_HOLDER_H
+
+#include "zklock.h"
+
+extern void zklock_holder_refresh(ZkHolder *holder,
+								  const ZkContenderStatus *status);
+extern bool zklock_holder_learn(ZkHolder *holder, const ZkLock *lock,
+								const ZkContenderStatus *status, ZkTime since,
+								ZkTime *next);
+extern void zklock_holder_forget(const ZkHolder *holder);
+extern bool zklock_holder_pause(void);
+extern void zklock_holder_resume(void);
+
+#endif							/* ZKLOCK_HOLDER_H */

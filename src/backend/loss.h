@@ -1,0 +1,26 @@
+/*-------------------------------------------------------------------------
+ *
+ * loss.h
+ *	  What the loss of a lock does to the statement that runs.
+ *
+ * For the files of backend/.
+ *
+ * IDENTIFICATION
+ *	  src/backend/loss.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_LOSS_H
+#define ZKLOCK_LOSS_H
+
+#include "zklock.h"
+
+extern int	zklock_on_lock_loss;
+
+extern void zklock_handle_loss(SIGNAL_ARGS);
+extern void zklock_statement_begin(ZkDeed deed);
+extern bool zklock_statement_alone(void);
+extern void zklock_statement_end(void);
+extern void zklock_statement_failed(MemoryContext context);
+
+#endif							/* ZKLOCK_LOSS_H */

@@ -1,0 +1,25 @@
+/*-------------------------------------------------------------------------
+ *
+ * preconnect.h
+ *	  Open a ZooKeeper session ahead of the first lock.
+ *
+ * For the files of backend/.
+ *
+ * IDENTIFICATION
+ *	  src/backend/preconnect.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_PRECONNECT_H
+#define ZKLOCK_PRECONNECT_H
+
+#include "zklock.h"
+
+extern bool zklock_preconnect;
+extern bool zklock_preconnect_due;
+
+extern void zklock_assign_preconnect(bool newval, void *extra);
+extern void zklock_preconnect_begin(void);
+extern void zklock_preconnect_loaded(void);
+
+#endif							/* ZKLOCK_PRECONNECT_H */

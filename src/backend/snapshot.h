@@ -1,0 +1,20 @@
+/*-------------------------------------------------------------------------
+ *
+ * snapshot.h
+ *	  Waiting without a snapshot.
+ *
+ * For the files of backend/.
+ *
+ * IDENTIFICATION
+ *	  src/backend/snapshot.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_SNAPSHOT_H
+#define ZKLOCK_SNAPSHOT_H
+
+#include "zklock.h"
+
+extern void zklock_snapshot_give_up(Node *context);
+
+#endif							/* ZKLOCK_SNAPSHOT_H */

@@ -1,0 +1,24 @@
+/*-------------------------------------------------------------------------
+ *
+ * tls_settings.h
+ *	  The settings about TLS and SASL.
+ *
+ * For the files of backend/.
+ *
+ * IDENTIFICATION
+ *	  src/backend/tls_settings.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_TLS_SETTINGS_H
+#define ZKLOCK_TLS_SETTINGS_H
+
+#include "zklock.h"
+
+extern void zklock_secure_define(void);
+extern bool zklock_secure_identifies(void);
+extern uint64 zklock_secure_stamp(uint64 stamp);
+extern void zklock_secure_config(ZkConfig *config);
+extern void zklock_secure_wipe(const char **transport);
+
+#endif							/* ZKLOCK_TLS_SETTINGS_H */

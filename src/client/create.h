@@ -1,0 +1,26 @@
+/*-------------------------------------------------------------------------
+ *
+ * create.h
+ *	  Bringing a contender into being, for certain and only once.
+ *
+ * For the files of client/.
+ *
+ * IDENTIFICATION
+ *	  src/client/create.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_CREATE_H
+#define ZKLOCK_CREATE_H
+
+#include "client.h"
+
+extern void zk_create_adopt(ZkClient *client, int slot, const char *name,
+							const struct Stat *stat, ZkProof proof);
+extern void zk_create_failed(ZkClient *client, int slot, int rc);
+extern void zk_send_create(ZkClient *client, int slot);
+extern void zk_send_parent(ZkClient *client, int slot);
+extern void zk_send_find(ZkClient *client, int slot);
+extern void zk_send_stat(ZkClient *client, int slot);
+
+#endif							/* ZKLOCK_CREATE_H */

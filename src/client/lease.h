@@ -1,0 +1,27 @@
+/*-------------------------------------------------------------------------
+ *
+ * lease.h
+ *	  How long a lock may be believed in, and renewing that.
+ *
+ * For the files of client/.
+ *
+ * IDENTIFICATION
+ *	  src/client/lease.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_LEASE_H
+#define ZKLOCK_LEASE_H
+
+#include "client.h"
+
+extern void zk_lease_renew(ZkClient *client);
+extern void zk_lease_check(ZkClient *client);
+extern void zk_lease_beat(ZkClient *client);
+extern ZkTime zk_lease_beat_due(const ZkClient *client);
+extern void zk_leases_connected(ZkClient *client, ZkTime since, ZkTime timeout_before);
+extern void zk_leases_handle_closed(ZkClient *client);
+extern bool zk_leases_run(const ZkClient *client);
+extern ZkTime zk_lease_next_timer(ZkClient *client);
+
+#endif							/* ZKLOCK_LEASE_H */

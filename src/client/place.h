@@ -1,0 +1,24 @@
+/*-------------------------------------------------------------------------
+ *
+ * place.h
+ *	  A contender's place in its queue: list, decide, watch, grant.
+ *
+ * For the files of client/.
+ *
+ * IDENTIFICATION
+ *	  src/client/place.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_PLACE_H
+#define ZKLOCK_PLACE_H
+
+#include "client.h"
+
+extern void zk_send_children(ZkClient *client, int slot, RequestKind kind,
+							 strings_completion_t completion);
+extern void zk_place_send_list(ZkClient *client, int slot);
+extern void zk_place_relist(ZkClient *client, int slot);
+extern void zk_place_disconnected(Contender *c);
+
+#endif							/* ZKLOCK_PLACE_H */

@@ -1,0 +1,29 @@
+/*-------------------------------------------------------------------------
+ *
+ * protocol.h
+ *	  The life of a contender from request to end: what comes next for it.
+ *
+ * For the files of client/.
+ *
+ * IDENTIFICATION
+ *	  src/client/protocol.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_PROTOCOL_H
+#define ZKLOCK_PROTOCOL_H
+
+#include "client.h"
+
+extern void zk_contender_begin(ZkClient *client, const DoorOrder *order);
+extern void zk_contender_begin_downgrade(ZkClient *client,
+										 const DoorOrder *order);
+extern void zk_contender_advance(ZkClient *client, int slot);
+extern void zk_contenders_connected(ZkClient *client);
+extern void zk_contenders_disconnected(ZkClient *client);
+extern void zk_contenders_handle_closed(ZkClient *client);
+extern void zk_contenders_session_over(ZkClient *client, bool expired);
+extern bool zk_contender_needs_ensemble(const Contender *contender);
+extern bool zk_ensemble_needed(const ZkClient *client, bool *wanted);
+
+#endif							/* ZKLOCK_PROTOCOL_H */

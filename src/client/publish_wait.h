@@ -1,0 +1,26 @@
+/*-------------------------------------------------------------------------
+ *
+ * publish_wait.h
+ *	  Publishing what this client waits for.
+ *
+ * For the files of client/.
+ *
+ * IDENTIFICATION
+ *	  src/client/publish_wait.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_PUBLISH_WAIT_H
+#define ZKLOCK_PUBLISH_WAIT_H
+
+#include "client.h"
+
+extern void zk_publish_begin(ZkClient *client, WaitText *wait);
+extern void zk_publish_advance(ZkClient *client);
+extern void zk_publish_interrupted(ZkClient *client);
+extern void zk_publish_session_over(ZkClient *client);
+extern bool zk_publish_needs_ensemble(const ZkClient *client);
+extern bool zk_publish_settled(const ZkClient *client);
+extern ZkTime zk_publish_due(const ZkClient *client);
+
+#endif							/* ZKLOCK_PUBLISH_WAIT_H */

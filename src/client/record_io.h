@@ -1,0 +1,34 @@
+/*-------------------------------------------------------------------------
+ *
+ * record_io.h
+ *	  The record of a lock: read with a grant, written with the end of it.
+ *
+ * For the files of client/.
+ *
+ * IDENTIFICATION
+ *	  src/client/record_io.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_RECORD_IO_H
+#define ZKLOCK_RECORD_IO_H
+
+#include "client.h"
+
+extern bool zk_record_due(ZkClient *client, const Contender *contender);
+extern bool zk_record_end_pending(ZkClient *client, const Contender *contender);
+extern void zk_record_ended(ZkClient *client, const Contender *gone);
+extern bool zk_record_ready(ZkClient *client, int slot);
+extern void zk_record_op(ZkClient *client, Contender *contender, zoo_op_t *op,
+						 char *path, char *text);
+extern void zk_record_written(Contender *contender);
+extern void zk_record_conflict(ZkClient *client, int slot, int err);
+extern void zk_record_verify(Contender *contender);
+extern void zk_send_record(ZkClient *client, int slot);
+extern bool zk_record_farewell(ZkClient *client, const Contender *contender);
+extern bool zk_record_run_due(ZkClient *client, const Contender *contender);
+extern void zk_record_errand_advance(ZkClient *client);
+extern void zk_record_send_above(ZkClient *client, int slot, char *path,
+								 size_t len, string_completion_t completion);
+
+#endif							/* ZKLOCK_RECORD_IO_H */

@@ -1,0 +1,34 @@
+/*-------------------------------------------------------------------------
+ *
+ * refusal.h
+ *	  Why ZooKeeper has refused something: the ACL, or a wrong password?
+ *
+ * For the files of client/.
+ *
+ * IDENTIFICATION
+ *	  src/client/refusal.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_REFUSAL_H
+#define ZKLOCK_REFUSAL_H
+
+#include "client.h"
+
+extern void zk_refusal_note(const ZkClient *client, Refusal *refusal,
+							int permission, const char *doing,
+							const char *znode, size_t len);
+extern void zk_refusal_forget(Refusal *refusal);
+extern const char *zk_refusal_next(const ZkClient *client,
+								   const Refusal *refusal);
+extern ZkError zk_refusal_answer(const ZkClient *client, Refusal *refusal,
+								 int rc, const struct ACL_vector *acl);
+extern ZkError zk_refusal_plain(const Refusal *refusal);
+extern void zk_refusal_describe(const Refusal *refusal, ZkError error,
+								char *detail);
+extern void zk_contender_refused(ZkClient *client, int slot, int permission,
+								 const char *doing, const char *znode,
+								 size_t len);
+extern void zk_send_inquiry(ZkClient *client, int slot);
+
+#endif							/* ZKLOCK_REFUSAL_H */

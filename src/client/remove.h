@@ -1,0 +1,21 @@
+/*-------------------------------------------------------------------------
+ *
+ * remove.h
+ *	  Deleting a contender, and putting a shared one in its place.
+ *
+ * For the files of client/.
+ *
+ * IDENTIFICATION
+ *	  src/client/remove.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_REMOVE_H
+#define ZKLOCK_REMOVE_H
+
+#include "client.h"
+
+extern void zk_send_delete(ZkClient *client, int slot);
+extern void zk_send_downgrade(ZkClient *client, int slot);
+
+#endif							/* ZKLOCK_REMOVE_H */

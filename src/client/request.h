@@ -1,0 +1,37 @@
+/*-------------------------------------------------------------------------
+ *
+ * request.h
+ *	  Requests on their way to the ensemble.
+ *
+ * For the files of client/.
+ *
+ * IDENTIFICATION
+ *	  src/client/request.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef ZKLOCK_REQUEST_H
+#define ZKLOCK_REQUEST_H
+
+#include "client.h"
+
+extern bool zk_client_may_claim(void);
+extern bool zk_client_claim(ZkClient *client);
+extern void zk_client_disclaim(void);
+extern ZkClient *zk_client_owner(void);
+extern ZkClient *zk_client_enter(void);
+extern void zk_engine_leave(ZkClient *client);
+extern bool zk_requests_available(ZkClient *client, int count);
+extern void *zk_request_begin(ZkClient *client, RequestKind kind, int which);
+extern void zk_request_undo(ZkClient *client, void *context);
+extern ZkClient *zk_request_end(const void *context, Request *request);
+extern ZkTime zk_requests_unanswered_since(const ZkClient *client);
+extern void zk_requests_forget(ZkClient *client);
+extern void zk_requests_forget_errand(ZkClient *client);
+extern void zk_requests_forget_publish(ZkClient *client);
+extern bool zk_multi_possible(const ZkClient *client);
+extern bool zk_is_connection_error(int rc);
+extern ZkError zk_answer_error(int rc);
+extern const char *zk_answer_text(int rc);
+
+#endif							/* ZKLOCK_REQUEST_H */
