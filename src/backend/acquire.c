@@ -56,7 +56,7 @@ int			zklock_lock_delay = 0;
  * means the same lock nodes in all databases of a cluster.
  */
 void
-zklock_name_lock(const char *path, ZkLockName *name)
+zklock_name_lock(const char *path, LockName *name)
 {
 	int			length = (int) strlen(path);
 	char	   *utf8 = zklock_convert(path, length, GetDatabaseEncoding(),
@@ -152,17 +152,17 @@ check_failure(LockCall *call, const LockWait *wait)
 }
 
 /*
- * Look where a contender stands: ZK_LEASE_RUNS if the caller may be told that it
- * was granted; ZK_LEASE_LAPSED if not yet, be it that its lease is over and a proof
- * was asked for; ZK_LEASE_LOST if all have to queue anew, which they have as well
+ * Look where a contender stands: HOLD_PROVED if the caller may be told that it
+ * was granted; HOLD_UNPROVED if not yet, be it that its lease is over and a proof
+ * was asked for; HOLD_LOST if all have to queue anew, which they have as well
  * if so much time has passed since the grant that it is lost again (S3).  Who is
  * granted a lock and has it broken before the call is over is still a waiter, and ends
  * as one: throws 57000 then, else as check_failure().
  */
-static ZkLease
-look_at(LockCall *call, LockWait *wait)
+static HoldState
+poll_contender(LockCall *call, LockWait *wait)
 {
-	ZkLease		lease = ZK_LEASE_LOST;
+	HoldState	lease = HOLD_LOST;
 
 	zk_contender_status(zklock_client, wait->id, &wait->status);
 	if (wait->status.state == ZK_FAILED)
@@ -170,41 +170,41 @@ look_at(LockCall *call, LockWait *wait)
 	else if (wait->status.state == ZK_HELD || wait->status.state == ZK_LOST)
 	{
 		lease = zklock_lease_judge(wait->id, &wait->status);
-		if (lease == ZK_LEASE_LOST && wait->status.loss == ZK_LOST_BROKEN)
+		if (lease == HOLD_LOST && wait->status.loss == ZK_LOST_BROKEN)
 			zklock_wait_broken(call, wait);
-		if (lease == ZK_LEASE_LAPSED && !wait->renewed)
+		if (lease == HOLD_UNPROVED && !wait->renewed)
 			zk_client_renew(zklock_client);
-		wait->renewed |= lease == ZK_LEASE_LAPSED;
+		wait->renewed |= lease == HOLD_UNPROVED;
 	}
 	else
-		lease = ZK_LEASE_LAPSED;
+		lease = HOLD_UNPROVED;
 	return lease;
 }
 
 /*
  * Look where all contenders stand, and have them queue anew if need be.  Returns
  * one that is waited for, behind somebody else's if there is such a one; NULL if
- * all are granted.  *until is moved up to when to look again.  Throws as look_at()
+ * all are granted.  *until is moved up to when to look again.  Throws as poll_contender()
  * and request_contenders().
  */
 static LockWait *
-look_around(LockCall *call, ZkTime *until)
+poll_contenders(LockCall *call, ZkTime *until)
 {
 	LockWait   *waited = NULL;
 
 	for (int i = 0; i < call->wait_count; i++)
 	{
 		LockWait   *wait = &call->waits[i];
-		ZkLease		lease = look_at(call, wait);
+		HoldState	lease = poll_contender(call, wait);
 
-		if (lease == ZK_LEASE_LOST)
+		if (lease == HOLD_LOST)
 		{
 			abandon_contenders(call);
 			request_contenders(call);
 			memset(&wait->status, 0, sizeof(wait->status));
 			return wait;
 		}
-		if (lease == ZK_LEASE_RUNS)
+		if (lease == HOLD_PROVED)
 			continue;
 		if (wait->status.state == ZK_HELD)
 			*until = Min(*until, wait->status.presumed_lost);
@@ -224,10 +224,10 @@ check_held(const LockCall *call)
 {
 	for (int i = 0; i < call->wait_count; i++)
 		if (call->waits[i].upgrade &&
-			zklock_lock_judge(call->waits[i].lock) == ZK_LEASE_LOST)
+			zklock_lock_judge(call->waits[i].lock) == HOLD_LOST)
 			zklock_report_lost(call->waits[i].lock);
-	for (int i = 0; i < call->covered_count; i++)
-		if (zklock_lock_judge(call->covered[i]) == ZK_LEASE_LOST)
+	for (int i = 0; i < call->already_held_count; i++)
+		if (zklock_lock_judge(call->covered[i]) == HOLD_LOST)
 			zklock_report_lost(call->covered[i]);
 }
 
@@ -237,18 +237,18 @@ check_held(const LockCall *call)
  * 08006 when that could not be told in time.
  */
 static bool
-still_held(LockCall *call, ZkLock *lock)
+still_held(LockCall *call, Lock *lock)
 {
 	LockWait	wait = {.lock = lock};
 	ZkTime		deadline = Min(call->deadline, call->lock_deadline);
 
 	switch (zklock_lock_assure(lock, deadline, NULL))
 	{
-		case ZK_LEASE_RUNS:
+		case HOLD_PROVED:
 			return true;
-		case ZK_LEASE_LOST:
+		case HOLD_LOST:
 			break;
-		case ZK_LEASE_LAPSED:
+		case HOLD_UNPROVED:
 			zklock_link_begin(&call->link);
 			if (call->lock_deadline < call->deadline)
 				zklock_wait_timed_out(call, &wait);
@@ -264,11 +264,11 @@ still_held(LockCall *call, ZkLock *lock)
  * Throws ZKL01, and as still_held().
  */
 static bool
-covered_hold(LockCall *call)
+check_already_held(LockCall *call)
 {
-	for (int i = 0; i < call->covered_count; i++)
+	for (int i = 0; i < call->already_held_count; i++)
 	{
-		if (zklock_lock_judge(call->covered[i]) == ZK_LEASE_RUNS)
+		if (zklock_lock_judge(call->covered[i]) == HOLD_PROVED)
 			continue;
 		if (!still_held(call, call->covered[i]))
 			zklock_report_lost(call->covered[i]);
@@ -281,15 +281,15 @@ covered_hold(LockCall *call)
  * How far is this server, as to what the last holder of a lock has committed?  If it
  * will never have it, a WARNING says so.
  */
-static ZkReplay
+static ReplayState
 judge_handover(const ZkRecord *record, LockWait *wait)
 {
-	ZkReplay	replay = zklock_handover_judge(record, &wait->wanted,
+	ReplayState replay = zklock_handover_judge(record, &wait->wanted,
 											   &wait->have);
 
-	if (replay == ZK_REPLAY_NEVER && !wait->replay_never)
+	if (replay == REPLAY_NEVER && !wait->replay_never)
 		zklock_handover_warn(wait->lock->path, &wait->wanted, &wait->have);
-	wait->replay_never |= replay == ZK_REPLAY_NEVER;
+	wait->replay_never |= replay == REPLAY_NEVER;
 	return replay;
 }
 
@@ -307,7 +307,7 @@ find_unreplayed(LockCall *call, ZkTime now, ZkTime *until)
 		ZkRecord	record;
 
 		(void) zk_contender_record(zklock_client, wait->id, &record);
-		if (judge_handover(&record, wait) != ZK_REPLAY_PENDING)
+		if (judge_handover(&record, wait) != REPLAY_PENDING)
 			continue;
 		if (wait->replay_since == 0)
 			wait->replay_since = now;
@@ -357,9 +357,9 @@ wait_for_grants(LockCall *call)
 		bool		behind;
 
 		zklock_link_look(&call->link);
-		wait = look_around(call, &until);
+		wait = poll_contenders(call, &until);
 		call->replaying = NULL;
-		if (wait == NULL && !covered_hold(call))
+		if (wait == NULL && !check_already_held(call))
 			continue;
 		now = zk_now();
 		if (wait == NULL)
@@ -377,7 +377,7 @@ wait_for_grants(LockCall *call)
 			zklock_link_report(&call->link, zklock_wait_failure(call), wait->lock->path);
 		if (now >= call->lock_deadline)
 			zklock_wait_timed_out(call, wait);
-		patience = zklock_link_patience(&call->link);
+		patience = zklock_link_timeout(&call->link);
 		if (now >= patience)
 			zklock_link_report(&call->link, zklock_wait_failure(call), wait->lock->path);
 		if (behind && call->replaying == NULL)
@@ -388,7 +388,7 @@ wait_for_grants(LockCall *call)
 		else if (call->replaying != NULL)
 			zklock_wait_end();
 		zklock_session_wait_for(call->link.down_since != 0 ?
-								ZK_EVENT_CONNECT : ZK_EVENT_LOCK,
+								WAIT_FOR_CONNECT : WAIT_FOR_LOCK,
 								Min(until, patience), zklock_wait_purpose(call),
 								wait->lock->path);
 	}
@@ -401,7 +401,7 @@ wait_for_grants(LockCall *call)
 static void
 withdraw(LockCall *call)
 {
-	ZkTime		deadline = zk_now() + ZKLOCK_CLEANUP_PATIENCE;
+	ZkTime		deadline = zk_now() + ZKLOCK_CLEANUP_TIMEOUT;
 
 	for (int i = 0; i < call->wait_count; i++)
 		zk_contender_release(zklock_client, call->waits[i].id);
@@ -500,7 +500,7 @@ set_deadlines(LockCall *call, ZkTime timeout)
  * semaphore with as many permits.  Throws 55000.
  */
 static void
-check_kind(const LockCall *call, const ZkLock *lock)
+check_kind(const LockCall *call, const Lock *lock)
 {
 	const char *detail = "This backend has it as a lock.";
 
@@ -519,29 +519,29 @@ check_kind(const LockCall *call, const ZkLock *lock)
  * check_kind() and still_held().
  */
 static void
-sort_out(LockCall *call, const ZkLockName *names, int count, ZkScope scope)
+sort_out(LockCall *call, const LockName *names, int count, LockScope scope)
 {
 	call->waits = palloc0(count * sizeof(LockWait));
-	call->awaited = palloc(count * sizeof(ZkAwaited));
-	call->covered = palloc(count * sizeof(ZkLock *));
+	call->awaited = palloc(count * sizeof(Awaited));
+	call->covered = palloc(count * sizeof(Lock *));
 	for (int i = 0; i < count; i++)
 	{
-		ZkLock	   *lock = zklock_lock_find(&names[i]);
+		Lock	   *lock = zklock_lock_find(&names[i]);
 
 		if (lock != NULL)
 		{
 			check_kind(call, lock);
 			zklock_lock_check_job(lock);
 		}
-		if (lock != NULL && zklock_lock_judge(lock) != ZK_LEASE_LOST &&
+		if (lock != NULL && zklock_lock_judge(lock) != HOLD_LOST &&
 			zklock_lock_covers(lock, call->mode) && still_held(call, lock))
 		{
-			call->covered[call->covered_count++] = lock;
+			call->covered[call->already_held_count++] = lock;
 			continue;
 		}
 		if (lock != NULL && lock->lost &&
-			(zklock_lock_binds(lock) || scope == ZK_SCOPE_TRANSACTION ||
-			 (zklock_commit_guard != ZK_GUARD_OFF && zklock_verdict_worked())))
+			(zklock_lock_binds(lock) || scope == SCOPE_TRANSACTION ||
+			 (zklock_commit_guard != GUARD_OFF && zklock_verdict_worked())))
 			zklock_report_lost(lock);
 		call->waits[call->wait_count++].name = &names[i];
 	}
@@ -553,7 +553,7 @@ sort_out(LockCall *call, const ZkLockName *names, int count, ZkScope scope)
  * zklock_lock_make_room().
  */
 static bool
-acquire_missing(LockCall *call, ZkScope scope)
+acquire_missing(LockCall *call, LockScope scope)
 {
 	bool		granted;
 
@@ -582,8 +582,8 @@ acquire_missing(LockCall *call, ZkScope scope)
  * zklock_acquire().
  */
 static bool
-acquire(LockCall *call, const ZkLockName *names, int count, ZkTime timeout,
-		ZkScope scope)
+acquire(LockCall *call, const LockName *names, int count, ZkTime timeout,
+		LockScope scope)
 {
 	call->handover = zklock_handover && call->mode != ZK_PERMIT;
 	set_deadlines(call, timeout);
@@ -591,13 +591,13 @@ acquire(LockCall *call, const ZkLockName *names, int count, ZkTime timeout,
 	sort_out(call, names, count, scope);
 
 	/* of what is lost from here on nothing is acquired anew */
-	for (int i = 0; i < call->covered_count; i++)
+	for (int i = 0; i < call->already_held_count; i++)
 		zklock_lock_make_room(call->covered[i], scope, call->mode);
 	if (call->wait_count == 0)
 		check_held(call);
 	else if (!acquire_missing(call, scope))
 		return false;
-	for (int i = 0; i < call->covered_count; i++)
+	for (int i = 0; i < call->already_held_count; i++)
 		zklock_lock_count(call->covered[i], scope, call->mode);
 	for (int i = 0; i < call->wait_count; i++)
 		zklock_lock_count(call->waits[i].lock, scope, call->mode);
@@ -608,8 +608,8 @@ acquire(LockCall *call, const ZkLockName *names, int count, ZkTime timeout,
  * The same, counted: as one attempt, however many locks it is for, and one outcome.
  */
 static bool
-acquire_counted(LockCall *call, const ZkLockName *names, int count,
-				ZkTime timeout, ZkScope scope)
+acquire_counted(LockCall *call, const LockName *names, int count,
+				ZkTime timeout, LockScope scope)
 {
 	bool		granted;
 
@@ -627,7 +627,7 @@ acquire_counted(LockCall *call, const ZkLockName *names, int count,
 	if (granted)
 		zklock_stats_granted();
 	else
-		zklock_stats_end(ZK_STAT_TIMEOUTS);
+		zklock_stats_end(STAT_TIMEOUTS);
 	return granted;
 }
 
@@ -648,8 +648,8 @@ acquire_counted(LockCall *call, const ZkLockName *names, int count,
  * acquire_missing().
  */
 bool
-zklock_acquire(const ZkLockName *names, int count, ZkTime timeout,
-			   ZkMode mode, ZkScope scope)
+zklock_acquire(const LockName *names, int count, ZkTime timeout,
+			   ZkMode mode, LockScope scope)
 {
 	LockCall	call = {.mode = mode};
 
@@ -663,8 +663,8 @@ zklock_acquire(const ZkLockName *names, int count, ZkTime timeout,
  * zklock_acquire().
  */
 bool
-zklock_acquire_permit(const ZkLockName *name, int permits, ZkTime timeout,
-					  ZkScope scope)
+zklock_acquire_permit(const LockName *name, int permits, ZkTime timeout,
+					  LockScope scope)
 {
 	LockCall	call = {.mode = ZK_PERMIT,.permits = permits};
 
@@ -678,7 +678,7 @@ zklock_acquire_permit(const ZkLockName *name, int permits, ZkTime timeout,
  * so is what it throws.
  */
 bool
-zklock_acquire_job(const ZkLockName *name, const char *owner,
+zklock_acquire_job(const LockName *name, const char *owner,
 				   ZkTime max_hold, ZkTime timeout)
 {
 	LockCall	call = {
@@ -688,7 +688,7 @@ zklock_acquire_job(const ZkLockName *name, const char *owner,
 		.max_hold = max_hold
 	};
 
-	return acquire_counted(&call, name, 1, timeout, ZK_SCOPE_SESSION);
+	return acquire_counted(&call, name, 1, timeout, SCOPE_SESSION);
 }
 
 /*
@@ -697,9 +697,9 @@ zklock_acquire_job(const ZkLockName *name, const char *owner,
  * the lock is not held, ZKL01 if it was lost.
  */
 int64
-zklock_token(const ZkLockName *name, bool prove)
+zklock_token(const LockName *name, bool prove)
 {
-	ZkLock	   *lock = zklock_lock_find(name);
+	Lock	   *lock = zklock_lock_find(name);
 	ZkTime		asked = 0;
 
 	if (lock == NULL)
@@ -708,7 +708,7 @@ zklock_token(const ZkLockName *name, bool prove)
 				 errmsg("lock \"%s\" is not held", name->path),
 				 errdetail("This backend has not acquired it, or has released it.")));
 	if (zklock_lock_assure(lock, ZKLOCK_FOREVER,
-						   prove ? &asked : NULL) == ZK_LEASE_LOST)
+						   prove ? &asked : NULL) == HOLD_LOST)
 		zklock_report_lost(lock);
 	return zklock_lock_token(lock);
 }

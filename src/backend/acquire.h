@@ -17,13 +17,13 @@
 #include "zklock.h"
 
 extern int	zklock_lock_delay;
-extern void zklock_name_lock(const char *path, ZkLockName *name);
-extern bool zklock_acquire(const ZkLockName *names, int count, ZkTime timeout,
-						   ZkMode mode, ZkScope scope);
-extern bool zklock_acquire_permit(const ZkLockName *name, int permits,
-								  ZkTime timeout, ZkScope scope);
-extern bool zklock_acquire_job(const ZkLockName *name, const char *owner,
+extern void zklock_name_lock(const char *path, LockName *name);
+extern bool zklock_acquire(const LockName *names, int count, ZkTime timeout,
+						   ZkMode mode, LockScope scope);
+extern bool zklock_acquire_permit(const LockName *name, int permits,
+								  ZkTime timeout, LockScope scope);
+extern bool zklock_acquire_job(const LockName *name, const char *owner,
 							   ZkTime max_hold, ZkTime timeout);
-extern int64 zklock_token(const ZkLockName *name, bool prove);
+extern int64 zklock_token(const LockName *name, bool prove);
 
 #endif							/* ZKLOCK_ACQUIRE_H */

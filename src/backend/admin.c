@@ -26,25 +26,25 @@
 #define RESERVED_CHILD	".zklock"
 
 /* What such a call does, for messages. */
-typedef struct Errand
+typedef struct QueryTexts
 {
 	const char *doing;			/* as in "while reading the queue of lock" */
 	const char *failed;			/* as in "could not read the queue of lock" */
-} Errand;
+} QueryTexts;
 
-static const Errand reading = {
+static const QueryTexts reading = {
 	"while reading the queue of lock", "could not read the queue of lock"
 };
-static const Errand consulting = {
+static const QueryTexts consulting = {
 	"while reading the record of lock", "could not read the record of lock"
 };
-static const Errand surveying = {
+static const QueryTexts surveying = {
 	"while reading the locks below", "could not read the locks below"
 };
-static const Errand revoking = {
+static const QueryTexts revoking = {
 	"while revoking a contender of lock", "could not revoke a contender of lock"
 };
-static const Errand breaking = {
+static const QueryTexts breaking = {
 	"while breaking a contender of lock", "could not break a contender of lock"
 };
 
@@ -55,7 +55,7 @@ static const Errand breaking = {
  * throw; then nobody waits any more.
  */
 static ZkQueueListing *
-await_answer(const Errand *errand, ZkLink *link, const char *path)
+await_answer(const QueryTexts *query, Link *link, const char *path)
 {
 	ZkQueueListing *volatile listing = NULL;
 	ZkQueueListing error;
@@ -67,12 +67,12 @@ await_answer(const Errand *errand, ZkLink *link, const char *path)
 			ZkTime		patience;
 
 			zklock_link_look(link);
-			patience = zklock_link_patience(link);
+			patience = zklock_link_timeout(link);
 			if (zk_now() >= patience)
-				zklock_link_report(link, errand->failed, path);
+				zklock_link_report(link, query->failed, path);
 			zklock_session_wait_for(link->down_since != 0 ?
-									ZK_EVENT_CONNECT : ZK_EVENT_READ,
-									patience, errand->doing, path);
+									WAIT_FOR_CONNECT : WAIT_FOR_READ,
+									patience, query->doing, path);
 		}
 	}
 	PG_CATCH();
@@ -86,7 +86,7 @@ await_answer(const Errand *errand, ZkLink *link, const char *path)
 		return listing;
 	error = *listing;
 	zk_queue_free(listing);
-	zklock_report_error(error.error, error.detail, errand->failed, path);
+	zklock_report_error(error.error, error.detail, query->failed, path);
 }
 
 /*
@@ -94,9 +94,9 @@ await_answer(const Errand *errand, ZkLink *link, const char *path)
  * zk_queue_free(), whatever happens.  Throws as await_answer().
  */
 ZkQueueListing *
-zklock_read_queue(const ZkLockName *name)
+zklock_read_queue(const LockName *name)
 {
-	ZkLink		link;
+	Link		link;
 
 	zklock_session_open(zklock_table_idle());
 	zklock_link_begin(&link);
@@ -109,10 +109,10 @@ zklock_read_queue(const ZkLockName *name)
  * await_answer().
  */
 void
-zklock_read_record(const ZkLockName *name, ZkRecord *record)
+zklock_read_record(const LockName *name, ZkRecord *record)
 {
 	ZkQueueListing *listing;
-	ZkLink		link;
+	Link		link;
 
 	zklock_session_open(zklock_table_idle());
 	zklock_link_begin(&link);
@@ -131,8 +131,8 @@ ZkQueueListing *
 zklock_read_tree(const char *path)
 {
 	bool		everything = path == NULL || strcmp(path, "/") == 0;
-	ZkLockName	name;
-	ZkLink		link;
+	LockName	name;
+	Link		link;
 
 	if (everything)
 	{
@@ -169,9 +169,9 @@ check_contender(const char *contender)
  * Refuse to break what this backend holds itself.  Throws 55000.
  */
 static void
-check_not_own(const ZkLockName *name, const char *contender)
+check_not_own(const LockName *name, const char *contender)
 {
-	ZkLock	   *lock = zklock_lock_find(name);
+	Lock	   *lock = zklock_lock_find(name);
 	ZkContenderStatus status;
 
 	for (int mode = 0; lock != NULL && mode < ZK_MODE_COUNT; mode++)
@@ -191,7 +191,7 @@ check_not_own(const ZkLockName *name, const char *contender)
  * Log that a contender was broken, or, if found is NULL, may have been.
  */
 static void
-log_break(const ZkLockName *name, const char *contender, const char *user,
+log_break(const LockName *name, const char *contender, const char *user,
 		  const ZkQueueListing *found)
 {
 	const ZkQueueMember *member = found != NULL ? found->members : NULL;
@@ -221,13 +221,13 @@ log_break(const ZkLockName *name, const char *contender, const char *user,
  * own, 42501 if an ACL forbids it, else as await_answer().
  */
 bool
-zklock_break(const ZkLockName *name, const char *contender, bool only_revoke)
+zklock_break(const LockName *name, const char *contender, bool only_revoke)
 {
 	char	   *utf8 = check_contender(contender);
 	const char *user = GetUserNameFromId(GetUserId(), false);
 	char	   *who;
 	ZkQueueListing *found;
-	ZkLink		link;
+	Link		link;
 	bool		any;
 
 	zklock_session_open(zklock_table_idle());
@@ -269,7 +269,7 @@ zklock_tell_revoked(void)
 	if (asked == told)
 		return;
 	told = asked;
-	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
 		 lock = zklock_lock_next(lock))
 		for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
 		{

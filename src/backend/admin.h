@@ -16,10 +16,10 @@
 
 #include "zklock.h"
 
-extern ZkQueueListing *zklock_read_queue(const ZkLockName *name);
+extern ZkQueueListing *zklock_read_queue(const LockName *name);
 extern ZkQueueListing *zklock_read_tree(const char *path);
-extern void zklock_read_record(const ZkLockName *name, ZkRecord *record);
-extern bool zklock_break(const ZkLockName *name, const char *contender,
+extern void zklock_read_record(const LockName *name, ZkRecord *record);
+extern bool zklock_break(const LockName *name, const char *contender,
 						 bool only_revoke);
 extern void zklock_tell_revoked(void);
 

@@ -52,7 +52,7 @@
 #define WALK_PERIOD	ZK_MS(150)
 #define WALK_PAUSE	4
 
-struct ZkDeadlockCheck
+struct DeadlockCheck
 {
 	MemoryContext context;		/* of all that is kept here */
 	ZkTime		next;			/* when to see again who waits for us */
@@ -65,7 +65,7 @@ struct ZkDeadlockCheck
 	bool		again;			/* walk once more */
 	bool		failed;			/* the last walk did */
 	bool		logged;			/* which the server log was told */
-	ZkWaitCycle *seen;			/* by the last walk; NULL if none */
+	WaitCycle  *seen;			/* by the last walk; NULL if none */
 	MemoryContext reading;		/* of that; NULL if there was none */
 };
 
@@ -103,33 +103,33 @@ local_fields(int pid, Datum *values, bool *nulls)
 	char	   *database = proc != NULL && OidIsValid(proc->databaseId) ?
 		get_database_name(proc->databaseId) : NULL;
 
-	memset(nulls, true, sizeof(bool) * ZK_OWNER_FIELDS);
-	values[ZK_OWNER_CLUSTER] = CStringGetTextDatum(cluster_name);
-	values[ZK_OWNER_HOST] = CStringGetTextDatum(zklock_host());
-	values[ZK_OWNER_PORT] = Int32GetDatum(PostPortNumber);
-	values[ZK_OWNER_PID] = Int32GetDatum(pid);
-	nulls[ZK_OWNER_CLUSTER] = nulls[ZK_OWNER_HOST] = false;
-	nulls[ZK_OWNER_PORT] = nulls[ZK_OWNER_PID] = false;
+	memset(nulls, true, sizeof(bool) * OWNER_FIELDS);
+	values[OWNER_CLUSTER] = CStringGetTextDatum(cluster_name);
+	values[OWNER_HOST] = CStringGetTextDatum(zklock_host());
+	values[OWNER_PORT] = Int32GetDatum(PostPortNumber);
+	values[OWNER_PID] = Int32GetDatum(pid);
+	nulls[OWNER_CLUSTER] = nulls[OWNER_HOST] = false;
+	nulls[OWNER_PORT] = nulls[OWNER_PID] = false;
 	if (database == NULL)
 		return;
-	values[ZK_OWNER_DATABASE] = CStringGetTextDatum(database);
-	nulls[ZK_OWNER_DATABASE] = false;
+	values[OWNER_DATABASE] = CStringGetTextDatum(database);
+	nulls[OWNER_DATABASE] = false;
 }
 
 /*
  * Append who somebody is, as far as it is known.
  */
 static void
-append_waiter(StringInfo buf, const ZkWaiter *waiter)
+append_waiter(StringInfo buf, const Waiter *waiter)
 {
-	Datum		values[ZK_OWNER_FIELDS] = {0};
-	bool		nulls[ZK_OWNER_FIELDS];
+	Datum		values[OWNER_FIELDS] = {0};
+	bool		nulls[OWNER_FIELDS];
 
 	if (waiter->owner != NULL)
 		zklock_owner_fields(waiter->owner, waiter->owner_length, values, nulls);
 	else
 		local_fields(waiter->pid, values, nulls);
-	if (nulls[ZK_OWNER_PID])
+	if (nulls[OWNER_PID])
 		appendStringInfo(buf, "process of ZooKeeper session 0x%llx",
 						 (unsigned long long) waiter->session_id);
 	else
@@ -140,7 +140,7 @@ append_waiter(StringInfo buf, const ZkWaiter *waiter)
  * Append one line of the DETAIL: who waits for what of whom.
  */
 static void
-append_step(StringInfo buf, const ZkWaitStep *step)
+append_step(StringInfo buf, const WaitStep *step)
 {
 	int			start;
 
@@ -170,10 +170,10 @@ append_step(StringInfo buf, const ZkWaitStep *step)
  * This backend is the victim of a deadlock.  Throws 40P01.
  */
 pg_noreturn static void
-report_cycle(const ZkWaitCycle *cycle)
+report_cycle(const WaitCycle *cycle)
 {
 	StringInfoData detail;
-	const ZkWaitStep *first = &cycle->steps[0];
+	const WaitStep *first = &cycle->steps[0];
 	bool		all = has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
 
 	initStringInfo(&detail);
@@ -202,7 +202,7 @@ report_cycle(const ZkWaitCycle *cycle)
  * NULL if a contender has no name yet, or if it would be too long.
  */
 static char *
-make_text(const ZkAwaited *awaited, int count)
+make_text(const Awaited *awaited, int count)
 {
 	StringInfoData buf;
 	bool		nameless = false;
@@ -226,7 +226,7 @@ make_text(const ZkAwaited *awaited, int count)
  * Have the wait published, if it is not so already.
  */
 static void
-publish(ZkDeadlockCheck *check, const ZkAwaited *awaited, int count)
+publish(DeadlockCheck *check, const Awaited *awaited, int count)
 {
 	char	   *text = make_text(awaited, count);
 	char	   *whole;
@@ -249,10 +249,10 @@ publish(ZkDeadlockCheck *check, const ZkAwaited *awaited, int count)
  * Throws 40P01.
  */
 static void
-take_listing(ZkDeadlockCheck *check, const ZkQueueListing *listing, int64 zxid)
+take_listing(DeadlockCheck *check, const ZkQueueListing *listing, int64 zxid)
 {
 	ZkSessionStatus status;
-	ZkWaitCycle *seen = check->seen;
+	WaitCycle  *seen = check->seen;
 	MemoryContext earlier = check->reading;
 
 	check->seen = NULL;
@@ -286,7 +286,7 @@ take_listing(ZkDeadlockCheck *check, const ZkQueueListing *listing, int64 zxid)
  * Throws 40P01.
  */
 static void
-walk(ZkDeadlockCheck *check)
+walk(DeadlockCheck *check)
 {
 	int64		zxid = zk_wait_zxid(zklock_client);
 	char	   *node;
@@ -331,7 +331,7 @@ walk(ZkDeadlockCheck *check)
  * no cycle unless somebody waits for it in PostgreSQL.
  */
 static void
-look_for_waiters(ZkDeadlockCheck *check, int count, ZkTime now)
+look_for_waiters(DeadlockCheck *check, int count, ZkTime now)
 {
 	bool		waited_for = zklock_waited_for_locally();
 	ZkTime		period = ZK_MS(DeadlockTimeout);
@@ -353,10 +353,10 @@ look_for_waiters(ZkDeadlockCheck *check, int count, ZkTime now)
  * zklock_deadlock_end() is due when the wait is over, whatever it ends with.
  */
 ZkTime
-zklock_deadlock_check(ZkDeadlockCheck **check, const ZkAwaited *awaited,
+zklock_deadlock_check(DeadlockCheck **check, const Awaited *awaited,
 					  int count, ZkTime now)
 {
-	ZkDeadlockCheck *this = *check;
+	DeadlockCheck *this = *check;
 	MemoryContext old_context;
 
 	if (this == NULL)
@@ -384,9 +384,9 @@ zklock_deadlock_check(ZkDeadlockCheck **check, const ZkAwaited *awaited,
  * The wait is over: have nothing left of it in ZooKeeper.  Cannot fail.
  */
 void
-zklock_deadlock_end(ZkDeadlockCheck **check)
+zklock_deadlock_end(DeadlockCheck **check)
 {
-	ZkDeadlockCheck *this = *check;
+	DeadlockCheck *this = *check;
 
 	if (this == NULL)
 		return;

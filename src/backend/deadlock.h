@@ -16,9 +16,9 @@
 
 #include "zklock.h"
 
-extern ZkTime zklock_deadlock_check(ZkDeadlockCheck **check,
-									const ZkAwaited *awaited, int count,
+extern ZkTime zklock_deadlock_check(DeadlockCheck **check,
+									const Awaited *awaited, int count,
 									ZkTime now);
-extern void zklock_deadlock_end(ZkDeadlockCheck **check);
+extern void zklock_deadlock_end(DeadlockCheck **check);
 
 #endif							/* ZKLOCK_DEADLOCK_H */

@@ -104,7 +104,7 @@ is_among(PGFunction function, const PGFunction *functions, int count)
  * What a call of a function does: WORK if it is none of this extension's, nor one
  * of PostgreSQL's that depends on its arguments and settings alone, which is NONE.
  */
-static ZkDeed
+static Deed
 deed_of_function(Oid function)
 {
 	HeapTuple	tuple;
@@ -113,30 +113,30 @@ deed_of_function(Oid function)
 
 	if (function < FirstNormalObjectId)
 		return func_volatile(function) == PROVOLATILE_VOLATILE ?
-			ZK_DEED_WORK : ZK_DEED_NONE;
+			DEED_WORK : DEED_NONE;
 	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
 	if (!HeapTupleIsValid(tuple))
-		return ZK_DEED_WORK;
+		return DEED_WORK;
 	in_c = ((Form_pg_proc) GETSTRUCT(tuple))->prolang == ClanguageId;
 	ReleaseSysCache(tuple);
 	if (!in_c)
-		return ZK_DEED_WORK;
+		return DEED_WORK;
 	fmgr_info(function, &info);
 	if (is_among(info.fn_addr, harmless_functions, lengthof(harmless_functions)))
-		return ZK_DEED_HARMLESS;
+		return DEED_HARMLESS;
 	if (is_among(info.fn_addr, locking_functions, lengthof(locking_functions)))
-		return ZK_DEED_LOCKING;
-	return ZK_DEED_WORK;
+		return DEED_LOCKING;
+	return DEED_WORK;
 }
 
 /* For check_functions_in_node(): take note of a function; true ends the search. */
 static bool
 note_function(Oid function, void *context)
 {
-	ZkDeed	   *deed = context;
+	Deed	   *deed = context;
 
 	*deed = Max(*deed, deed_of_function(function));
-	return *deed == ZK_DEED_WORK;
+	return *deed == DEED_WORK;
 }
 
 /* Take note of what an expression calls; true ends the search, as it is work. */
@@ -148,7 +148,7 @@ note_expression(Node *node, void *context)
 	if (IsA(node, SubPlan) || IsA(node, AlternativeSubPlan) ||
 		IsA(node, NextValueExpr))
 	{
-		*(ZkDeed *) context = ZK_DEED_WORK;
+		*(Deed *) context = DEED_WORK;
 		return true;
 	}
 	return check_functions_in_node(node, note_function, context) ||
@@ -157,7 +157,7 @@ note_expression(Node *node, void *context)
 
 /* Take note of what a plan does; true ends the search, as it is work. */
 static bool
-note_plan(Plan *plan, ZkDeed *deed)
+note_plan(Plan *plan, Deed *deed)
 {
 	Node	   *special[2] = {NULL, NULL};
 
@@ -180,7 +180,7 @@ note_plan(Plan *plan, ZkDeed *deed)
 		case T_Sort:
 			break;
 		default:
-			*deed = ZK_DEED_WORK;
+			*deed = DEED_WORK;
 			return true;
 	}
 	return note_expression(special[0], deed) ||
@@ -204,27 +204,27 @@ does_matter(void)
 /*
  * What the call of a function does that no statement makes.
  */
-ZkDeed
+Deed
 zklock_deed_of_call(Oid function)
 {
-	return does_matter()? deed_of_function(function) : ZK_DEED_WORK;
+	return does_matter()? deed_of_function(function) : DEED_WORK;
 }
 
 /*
  * What a query does.
  */
-ZkDeed
+Deed
 zklock_deed_of_plan(const PlannedStmt *plan)
 {
-	ZkDeed		deed = ZK_DEED_NONE;
+	Deed		deed = DEED_NONE;
 
 	if (!does_matter())
-		return ZK_DEED_WORK;
+		return DEED_WORK;
 	if (plan->commandType != CMD_SELECT || plan->hasModifyingCTE ||
 		plan->subplans != NIL || plan->rowMarks != NIL)
-		return ZK_DEED_WORK;
+		return DEED_WORK;
 	(void) note_plan(plan->planTree, &deed);
-	return deed == ZK_DEED_NONE ? ZK_DEED_WORK : deed;
+	return deed == DEED_NONE ? DEED_WORK : deed;
 }
 
 /* The option of that name; NULL if it is not given. */
@@ -381,54 +381,54 @@ commits_in_steps(Node *command)
 }
 
 /* What a command about transactions does; COMMIT PREPARED is not for this. */
-static ZkDeed
+static Deed
 deed_of_transaction(const TransactionStmt *command)
 {
 	switch (command->kind)
 	{
 		case TRANS_STMT_ROLLBACK_PREPARED:
-			return ZK_DEED_HARMLESS;
+			return DEED_HARMLESS;
 		case TRANS_STMT_COMMIT_PREPARED:
-			return ZK_DEED_WORK;
+			return DEED_WORK;
 		default:
-			return ZK_DEED_FRAME;
+			return DEED_FRAME;
 	}
 }
 
 /* What CALL does: the procedure may be one of ours. */
-static ZkDeed
+static Deed
 deed_of_call(const CallStmt *command)
 {
-	ZkDeed		deed = ZK_DEED_NONE;
+	Deed		deed = DEED_NONE;
 
 	(void) note_expression((Node *) command->funcexpr, &deed);
-	return deed == ZK_DEED_NONE ? ZK_DEED_WORK : deed;
+	return deed == DEED_NONE ? DEED_WORK : deed;
 }
 
 /* What EXECUTE does: that is for the query to say, if arguments are constants. */
-static ZkDeed
+static Deed
 deed_of_execute(const ExecuteStmt *command)
 {
 	ListCell   *cell;
 
 	foreach(cell, command->params)
 		if (!IsA(lfirst(cell), A_Const))
-		return ZK_DEED_WORK;
-	return ZK_DEED_FRAME;
+		return DEED_WORK;
+	return DEED_FRAME;
 }
 
 /*
  * What a utility command does; top_level says that it is what the client has sent.
  */
-ZkDeed
+Deed
 zklock_deed_of_utility(Node *command, bool top_level)
 {
 	bool		alone = top_level && !IsTransactionBlock();
 
 	if (alone && takes_effect_at_once(command))
-		return ZK_DEED_AT_ONCE;
+		return DEED_AT_ONCE;
 	if (alone && commits_in_steps(command))
-		return ZK_DEED_STEPS;
+		return DEED_STEPS;
 	switch (nodeTag(command))
 	{
 		case T_TransactionStmt:
@@ -439,20 +439,20 @@ zklock_deed_of_utility(Node *command, bool top_level)
 		case T_DeallocateStmt:
 		case T_ClosePortalStmt:
 		case T_UnlistenStmt:
-			return ZK_DEED_HARMLESS;
+			return DEED_HARMLESS;
 		case T_CopyStmt:
 			return castNode(CopyStmt, command)->filename != NULL &&
 				(castNode(CopyStmt, command)->is_program ||
 				 !castNode(CopyStmt, command)->is_from) ?
-				ZK_DEED_OUTSIDE : ZK_DEED_WORK;
+				DEED_OUTSIDE : DEED_WORK;
 		case T_DropSubscriptionStmt:
 			/* without a slot it may drop those of tables at the publisher */
-			return ZK_DEED_OUTSIDE;
+			return DEED_OUTSIDE;
 		case T_CallStmt:
 			return deed_of_call(castNode(CallStmt, command));
 		case T_ExecuteStmt:
 			return deed_of_execute(castNode(ExecuteStmt, command));
 		default:
-			return ZK_DEED_WORK;
+			return DEED_WORK;
 	}
 }

@@ -15,8 +15,8 @@
 
 #include "zklock.h"
 
-extern ZkDeed zklock_deed_of_call(Oid function);
-extern ZkDeed zklock_deed_of_plan(const PlannedStmt *plan);
-extern ZkDeed zklock_deed_of_utility(Node *command, bool top_level);
+extern Deed zklock_deed_of_call(Oid function);
+extern Deed zklock_deed_of_plan(const PlannedStmt *plan);
+extern Deed zklock_deed_of_utility(Node *command, bool top_level);
 
 #endif							/* ZKLOCK_DEED_H */

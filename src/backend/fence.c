@@ -40,7 +40,7 @@ PG_FUNCTION_INFO_V1(zk_lock_fence_trigger);
 #define FENCE_TABLE		"zk_lock_fences"
 
 /* Put up a token; no row comes of it if a higher one is there. */
-static ZkQuery raise_query = {
+static TableQuery raise_query = {
 	.text = "INSERT INTO %s AS fence (path, token, since) VALUES ($1, $2, $3)"
 	" ON CONFLICT (path) DO UPDATE SET token = EXCLUDED.token,"
 	" since = CASE WHEN fence.token OPERATOR(pg_catalog.=) EXCLUDED.token"
@@ -51,14 +51,14 @@ static ZkQuery raise_query = {
 	.result = SPI_OK_INSERT
 };
 
-static ZkQuery read_query = {
+static TableQuery read_query = {
 	.text = "SELECT token, since FROM %s WHERE path OPERATOR(pg_catalog.=) $1",
 	.params = 1,
 	.types = {TEXTOID},
 	.result = SPI_OK_SELECT
 };
 
-static ZkQuery remove_query = {
+static TableQuery remove_query = {
 	.text = "DELETE FROM %s WHERE path OPERATOR(pg_catalog.=) $1"
 	" RETURNING token, since",
 	.params = 1,
@@ -83,7 +83,7 @@ get_fence(TimestampTz *since)
  * ZKL01.
  */
 pg_noreturn static void
-report_fenced_off(const ZkLock *lock, Relation table, Datum *values)
+report_fenced_off(const Lock *lock, Relation table, Datum *values)
 {
 	TimestampTz since;
 	int64		token;
@@ -107,7 +107,7 @@ report_fenced_off(const ZkLock *lock, Relation table, Datum *values)
  * zklock_table_query().
  */
 static int64
-pass_fence(ZkLock *lock, Oid function)
+pass_fence(Lock *lock, Oid function)
 {
 	int64		token = zklock_lock_token(lock);
 	Datum		values[3];		/* path, token, since */
@@ -132,7 +132,7 @@ pass_fence(ZkLock *lock, Oid function)
  * 55000.
  */
 pg_noreturn static void
-report_not_exclusive(const ZkLockName *name, const ZkLock *lock,
+report_not_exclusive(const LockName *name, const Lock *lock,
 					 Relation written)
 {
 	ereport(ERROR,
@@ -156,14 +156,14 @@ report_not_exclusive(const ZkLockName *name, const ZkLock *lock,
  * any order, so there is none in which their transactions should commit.
  * Throws 55000 if it is not, see report_not_exclusive(), ZKL01 if it was lost.
  */
-static ZkLock *
-find_exclusive(const ZkLockName *name, Relation written)
+static Lock *
+find_exclusive(const LockName *name, Relation written)
 {
-	ZkLock	   *lock = zklock_lock_find(name);
+	Lock	   *lock = zklock_lock_find(name);
 
 	if (lock == NULL || !zklock_lock_used(lock, ZK_EXCLUSIVE))
 		report_not_exclusive(name, lock, written);
-	if (zklock_lock_assure(lock, ZKLOCK_FOREVER, NULL) == ZK_LEASE_LOST)
+	if (zklock_lock_assure(lock, ZKLOCK_FOREVER, NULL) == HOLD_LOST)
 		zklock_report_lost(lock);
 	return lock;
 }
@@ -176,7 +176,7 @@ find_exclusive(const ZkLockName *name, Relation written)
  * pass_fence().
  */
 int64
-zklock_fence(const ZkLockName *name, Oid function)
+zklock_fence(const LockName *name, Oid function)
 {
 	PreventCommandIfReadOnly("zk_lock_fence()");
 	return pass_fence(find_exclusive(name, NULL), function);
@@ -188,10 +188,10 @@ zklock_fence(const ZkLockName *name, Oid function)
  * none.  Throws 25006, and as zklock_table_query().
  */
 bool
-zklock_fence_reset(const ZkLockName *name, Oid function)
+zklock_fence_reset(const LockName *name, Oid function)
 {
 	Datum		path = CStringGetTextDatum(name->path);
-	ZkLock	   *lock = zklock_lock_find(name);
+	Lock	   *lock = zklock_lock_find(name);
 	Relation	table;
 	TimestampTz since;
 	bool		found;
@@ -253,7 +253,7 @@ Datum
 zk_lock_fence_trigger(PG_FUNCTION_ARGS)
 {
 	TriggerData *data = (TriggerData *) fcinfo->context;
-	ZkLockName	name;
+	LockName	name;
 
 	check_trigger(fcinfo);
 	zklock_drain_log();

@@ -16,7 +16,7 @@
 
 #include "zklock.h"
 
-extern int64 zklock_fence(const ZkLockName *name, Oid function);
-extern bool zklock_fence_reset(const ZkLockName *name, Oid function);
+extern int64 zklock_fence(const LockName *name, Oid function);
+extern bool zklock_fence_reset(const LockName *name, Oid function);
 
 #endif							/* ZKLOCK_FENCE_H */

@@ -63,8 +63,8 @@ PG_FUNCTION_INFO_V1(zk_session);
 PG_FUNCTION_INFO_V1(zk_session_close);
 
 /* Columns of the functions that return rows. */
-#define ZK_LOCK_QUEUE_COLS	(10 + ZK_OWNER_COLS)
-#define ZK_LOCK_TREE_COLS	(10 + ZK_OWNER_COLS)
+#define LOCK_QUEUE_COLS	(10 + OWNER_COLS)
+#define LOCK_TREE_COLS	(10 + OWNER_COLS)
 #define ZK_LOCKS_COLS		9
 #define ZK_SESSION_COLS		8
 
@@ -73,9 +73,9 @@ typedef void (*PutMember) (ReturnSetInfo *result, const ZkQueueMember *member,
 						   int position, TimestampTz now);
 
 static const char *const lease_names[] = {
-	[ZK_LEASE_RUNS] = "held",
-	[ZK_LEASE_LAPSED] = "unproved",
-	[ZK_LEASE_LOST] = "lost"
+	[HOLD_PROVED] = "held",
+	[HOLD_UNPROVED] = "unproved",
+	[HOLD_LOST] = "lost"
 };
 
 static const char *const session_state_names[] = {
@@ -107,7 +107,7 @@ begin_call(void)
  * thinks to hold a lock that was never asked for.  Throws 22004, 22023.
  */
 static void
-get_lock_name(FunctionCallInfo fcinfo, ZkLockName *name)
+get_lock_name(FunctionCallInfo fcinfo, LockName *name)
 {
 	begin_call();
 	if (PG_ARGISNULL(0))
@@ -155,9 +155,9 @@ get_timeout(FunctionCallInfo fcinfo, int argument)
 
 /* Acquire as arguments 0 to 2 say: path, timeout, shared. */
 static bool
-acquire(FunctionCallInfo fcinfo, ZkScope scope)
+acquire(FunctionCallInfo fcinfo, LockScope scope)
 {
-	ZkLockName	name;
+	LockName	name;
 	bool		shared = !PG_ARGISNULL(2) && PG_GETARG_BOOL(2);
 
 	get_lock_name(fcinfo, &name);
@@ -171,7 +171,7 @@ acquire(FunctionCallInfo fcinfo, ZkScope scope)
 Datum
 zk_lock_acquire(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(acquire(fcinfo, ZK_SCOPE_SESSION));
+	PG_RETURN_BOOL(acquire(fcinfo, SCOPE_SESSION));
 }
 
 /*
@@ -181,7 +181,7 @@ zk_lock_acquire(PG_FUNCTION_ARGS)
 Datum
 zk_lock_acquire_xact(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(acquire(fcinfo, ZK_SCOPE_TRANSACTION));
+	PG_RETURN_BOOL(acquire(fcinfo, SCOPE_TRANSACTION));
 }
 
 /*
@@ -189,7 +189,7 @@ zk_lock_acquire_xact(PG_FUNCTION_ARGS)
  * then.  Throws 54000 if they are too many for one call.
  */
 static int
-add_lock_name(ZkLockName *names, int count, const ZkLockName *name)
+add_lock_name(LockName *names, int count, const LockName *name)
 {
 	for (int i = 0; i < count; i++)
 		if (strcmp(names[i].node, name->node) == 0)
@@ -209,13 +209,13 @@ add_lock_name(ZkLockName *names, int count, const ZkLockName *name)
  * 22023, 54000.
  */
 static int
-get_lock_names(FunctionCallInfo fcinfo, ZkLockName **names)
+get_lock_names(FunctionCallInfo fcinfo, LockName **names)
 {
 	Datum	   *elements;
 	bool	   *nulls;
 	int			element_count;
 	int			count = 0;
-	ZkLockName	name;
+	LockName	name;
 
 	begin_call();
 	if (PG_ARGISNULL(0))
@@ -224,7 +224,7 @@ get_lock_names(FunctionCallInfo fcinfo, ZkLockName **names)
 				 errmsg("lock paths must not be null")));
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), TEXTOID, -1, false,
 					  TYPALIGN_INT, &elements, &nulls, &element_count);
-	*names = palloc(ZK_MAX_GROUP * sizeof(ZkLockName));
+	*names = palloc(ZK_MAX_GROUP * sizeof(LockName));
 	for (int i = 0; i < element_count; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -240,9 +240,9 @@ get_lock_names(FunctionCallInfo fcinfo, ZkLockName **names)
 
 /* Acquire as arguments 0 to 2 say: paths, timeout, shared. */
 static bool
-acquire_several(FunctionCallInfo fcinfo, ZkScope scope)
+acquire_several(FunctionCallInfo fcinfo, LockScope scope)
 {
-	ZkLockName *names;
+	LockName   *names;
 	int			count = get_lock_names(fcinfo, &names);
 	ZkTime		timeout = get_timeout(fcinfo, 1);
 	bool		shared = !PG_ARGISNULL(2) && PG_GETARG_BOOL(2);
@@ -259,7 +259,7 @@ acquire_several(FunctionCallInfo fcinfo, ZkScope scope)
 Datum
 zk_lock_acquire_several(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(acquire_several(fcinfo, ZK_SCOPE_SESSION));
+	PG_RETURN_BOOL(acquire_several(fcinfo, SCOPE_SESSION));
 }
 
 /*
@@ -269,7 +269,7 @@ zk_lock_acquire_several(PG_FUNCTION_ARGS)
 Datum
 zk_lock_acquire_several_xact(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(acquire_several(fcinfo, ZK_SCOPE_TRANSACTION));
+	PG_RETURN_BOOL(acquire_several(fcinfo, SCOPE_TRANSACTION));
 }
 
 /*
@@ -279,7 +279,7 @@ zk_lock_acquire_several_xact(PG_FUNCTION_ARGS)
  * zklock_snapshot_give_up().
  */
 static Datum
-wait_for_locks(FunctionCallInfo fcinfo, const ZkLockName *names, int count,
+wait_for_locks(FunctionCallInfo fcinfo, const LockName *names, int count,
 			   ZkTime timeout)
 {
 	bool		shared = !PG_ARGISNULL(2) && PG_GETARG_BOOL(2);
@@ -293,7 +293,7 @@ wait_for_locks(FunctionCallInfo fcinfo, const ZkLockName *names, int count,
 	acquired = BoolGetDatum(count == 0 ||
 							zklock_acquire(names, count, timeout,
 										   shared ? ZK_SHARED : ZK_EXCLUSIVE,
-										   ZK_SCOPE_SESSION));
+										   SCOPE_SESSION));
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), &acquired,
 											 &is_null));
 }
@@ -305,7 +305,7 @@ wait_for_locks(FunctionCallInfo fcinfo, const ZkLockName *names, int count,
 Datum
 zk_lock_wait(PG_FUNCTION_ARGS)
 {
-	ZkLockName	name;
+	LockName	name;
 
 	get_lock_name(fcinfo, &name);
 	return wait_for_locks(fcinfo, &name, 1, get_timeout(fcinfo, 1));
@@ -318,7 +318,7 @@ zk_lock_wait(PG_FUNCTION_ARGS)
 Datum
 zk_lock_wait_several(PG_FUNCTION_ARGS)
 {
-	ZkLockName *names;
+	LockName   *names;
 	int			count = get_lock_names(fcinfo, &names);
 
 	return wait_for_locks(fcinfo, names, count, get_timeout(fcinfo, 1));
@@ -330,7 +330,7 @@ zk_lock_wait_several(PG_FUNCTION_ARGS)
 Datum
 zk_lock_release(PG_FUNCTION_ARGS)
 {
-	ZkLockName	name;
+	LockName	name;
 	bool		either = PG_ARGISNULL(1);
 	bool		shared = !either && PG_GETARG_BOOL(1);
 
@@ -354,9 +354,9 @@ zk_lock_release_all(PG_FUNCTION_ARGS)
  * of permits is an error, as a null path is.  Throws 22004, 22023.
  */
 static bool
-acquire_permit(FunctionCallInfo fcinfo, ZkScope scope)
+acquire_permit(FunctionCallInfo fcinfo, LockScope scope)
 {
-	ZkLockName	name;
+	LockName	name;
 	int			permits;
 
 	get_lock_name(fcinfo, &name);
@@ -380,7 +380,7 @@ acquire_permit(FunctionCallInfo fcinfo, ZkScope scope)
 Datum
 zk_semaphore_acquire(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(acquire_permit(fcinfo, ZK_SCOPE_SESSION));
+	PG_RETURN_BOOL(acquire_permit(fcinfo, SCOPE_SESSION));
 }
 
 /*
@@ -390,7 +390,7 @@ zk_semaphore_acquire(PG_FUNCTION_ARGS)
 Datum
 zk_semaphore_acquire_xact(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(acquire_permit(fcinfo, ZK_SCOPE_TRANSACTION));
+	PG_RETURN_BOOL(acquire_permit(fcinfo, SCOPE_TRANSACTION));
 }
 
 /*
@@ -399,7 +399,7 @@ zk_semaphore_acquire_xact(PG_FUNCTION_ARGS)
 Datum
 zk_semaphore_release(PG_FUNCTION_ARGS)
 {
-	ZkLockName	name;
+	LockName	name;
 
 	get_lock_name(fcinfo, &name);
 	PG_RETURN_BOOL(zklock_release_permit(&name));
@@ -411,7 +411,7 @@ zk_semaphore_release(PG_FUNCTION_ARGS)
 Datum
 zk_lock_token(PG_FUNCTION_ARGS)
 {
-	ZkLockName	name;
+	LockName	name;
 
 	get_lock_name(fcinfo, &name);
 	PG_RETURN_INT64(zklock_token(&name, false));
@@ -423,7 +423,7 @@ zk_lock_token(PG_FUNCTION_ARGS)
 Datum
 zk_lock_verify(PG_FUNCTION_ARGS)
 {
-	ZkLockName	name;
+	LockName	name;
 
 	get_lock_name(fcinfo, &name);
 	PG_RETURN_INT64(zklock_token(&name, true));
@@ -435,7 +435,7 @@ zk_lock_verify(PG_FUNCTION_ARGS)
 Datum
 zk_lock_fence(PG_FUNCTION_ARGS)
 {
-	ZkLockName	name;
+	LockName	name;
 
 	get_lock_name(fcinfo, &name);
 	PG_RETURN_INT64(zklock_fence(&name, fcinfo->flinfo->fn_oid));
@@ -447,7 +447,7 @@ zk_lock_fence(PG_FUNCTION_ARGS)
 Datum
 zk_lock_fence_reset(PG_FUNCTION_ARGS)
 {
-	ZkLockName	name;
+	LockName	name;
 
 	get_lock_name(fcinfo, &name);
 	PG_RETURN_BOOL(zklock_fence_reset(&name, fcinfo->flinfo->fn_oid));
@@ -476,9 +476,9 @@ token_of(const ZkQueueMember *member, const Datum *values, const bool *nulls)
 {
 	int64		said;
 
-	if (member->mode != ZK_SHARED || nulls[ZK_OWNER_TOKEN])
+	if (member->mode != ZK_SHARED || nulls[OWNER_TOKEN])
 		return member->czxid;
-	said = DatumGetInt64(values[ZK_OWNER_TOKEN]);
+	said = DatumGetInt64(values[OWNER_TOKEN]);
 	return said < member->czxid ? said : member->czxid;
 }
 
@@ -492,8 +492,8 @@ put_owner(const ZkQueueMember *member, TimestampTz now, Datum *values,
 {
 	TimestampTz since = member->ctime_ms * 1000 -
 		(POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
-	Datum		said[ZK_OWNER_FIELDS];
-	bool		unsaid[ZK_OWNER_FIELDS];
+	Datum		said[OWNER_FIELDS];
+	bool		unsaid[OWNER_FIELDS];
 
 	zklock_owner_fields(member->data, member->data_len, said, unsaid);
 	nulls[0] = nulls[1] = nulls[2] = member->hidden;
@@ -504,8 +504,8 @@ put_owner(const ZkQueueMember *member, TimestampTz now, Datum *values,
 	nulls[3] = member->data_len == 0;
 	if (!nulls[3])
 		values[3] = foreign_text(member->data, member->data_len);
-	memcpy(values + 4, said, sizeof(Datum) * ZK_OWNER_COLS);
-	memcpy(nulls + 4, unsaid, sizeof(bool) * ZK_OWNER_COLS);
+	memcpy(values + 4, said, sizeof(Datum) * OWNER_COLS);
+	memcpy(nulls + 4, unsaid, sizeof(bool) * OWNER_COLS);
 }
 
 /* Add one contender as a row. */
@@ -513,8 +513,8 @@ static void
 put_queue_member(ReturnSetInfo *result, const ZkQueueMember *member,
 				 int position, TimestampTz now)
 {
-	Datum		values[ZK_LOCK_QUEUE_COLS] = {0};
-	bool		nulls[ZK_LOCK_QUEUE_COLS] = {false};
+	Datum		values[LOCK_QUEUE_COLS] = {0};
+	bool		nulls[LOCK_QUEUE_COLS] = {false};
 	int			i = 0;
 
 	values[i++] = Int32GetDatum(position);
@@ -533,8 +533,8 @@ static void
 put_tree_member(ReturnSetInfo *result, const ZkQueueMember *member,
 				int position, TimestampTz now)
 {
-	Datum		values[ZK_LOCK_TREE_COLS] = {0};
-	bool		nulls[ZK_LOCK_TREE_COLS] = {false};
+	Datum		values[LOCK_TREE_COLS] = {0};
+	bool		nulls[LOCK_TREE_COLS] = {false};
 	const char *path = member->node + strlen(zklock_root);
 	int			i = 0;
 
@@ -597,7 +597,7 @@ put_listing(ReturnSetInfo *result, ZkQueueListing *listing, PutMember put)
 Datum
 zk_lock_queue(PG_FUNCTION_ARGS)
 {
-	ZkLockName	name;
+	LockName	name;
 
 	get_lock_name(fcinfo, &name);
 	InitMaterializedSRF(fcinfo, 0);
@@ -638,7 +638,7 @@ zk_lock_tree(PG_FUNCTION_ARGS)
 static bool
 break_contender(FunctionCallInfo fcinfo, bool only_revoke)
 {
-	ZkLockName	name;
+	LockName	name;
 
 	get_lock_name(fcinfo, &name);
 	if (PG_ARGISNULL(1))
@@ -697,10 +697,10 @@ get_max_runtime(FunctionCallInfo fcinfo)
 
 /* Begin a run as arguments 0 to 3 say: path, fire time, timeout, max_runtime. */
 static bool
-begin_job(FunctionCallInfo fcinfo, ZkScope scope)
+begin_job(FunctionCallInfo fcinfo, LockScope scope)
 {
-	ZkLockName	name;
-	ZkJobCall	call = {.scope = scope,.function = fcinfo->flinfo->fn_oid};
+	LockName	name;
+	JobCall		call = {.scope = scope,.function = fcinfo->flinfo->fn_oid};
 
 	get_lock_name(fcinfo, &name);
 	call.fire_time = get_fire_time(fcinfo);
@@ -716,7 +716,7 @@ begin_job(FunctionCallInfo fcinfo, ZkScope scope)
 Datum
 zk_job_begin(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(begin_job(fcinfo, ZK_SCOPE_SESSION));
+	PG_RETURN_BOOL(begin_job(fcinfo, SCOPE_SESSION));
 }
 
 /*
@@ -726,7 +726,7 @@ zk_job_begin(PG_FUNCTION_ARGS)
 Datum
 zk_job_begin_xact(PG_FUNCTION_ARGS)
 {
-	bool		begun = begin_job(fcinfo, ZK_SCOPE_TRANSACTION);
+	bool		begun = begin_job(fcinfo, SCOPE_TRANSACTION);
 
 	if (begun && zklock_statement_alone())
 		ereport(WARNING,
@@ -742,7 +742,7 @@ zk_job_begin_xact(PG_FUNCTION_ARGS)
 Datum
 zk_job_end(PG_FUNCTION_ARGS)
 {
-	ZkLockName	name;
+	LockName	name;
 
 	get_lock_name(fcinfo, &name);
 	PG_RETURN_BOOL(zklock_job_end(&name, fcinfo->flinfo->fn_oid));
@@ -754,7 +754,7 @@ zk_job_end(PG_FUNCTION_ARGS)
 Datum
 zk_job_reset(PG_FUNCTION_ARGS)
 {
-	ZkLockName	name;
+	LockName	name;
 
 	get_lock_name(fcinfo, &name);
 	PG_RETURN_BOOL(zklock_job_reset(&name, get_fire_time(fcinfo),
@@ -767,9 +767,9 @@ zk_job_reset(PG_FUNCTION_ARGS)
 Datum
 zk_job_status(PG_FUNCTION_ARGS)
 {
-	Datum		values[ZK_JOB_COLS] = {0};
-	bool		nulls[ZK_JOB_COLS];
-	ZkLockName	name;
+	Datum		values[JOB_COLS] = {0};
+	bool		nulls[JOB_COLS];
+	LockName	name;
 	TupleDesc	desc;
 
 	get_lock_name(fcinfo, &name);
@@ -782,7 +782,7 @@ zk_job_status(PG_FUNCTION_ARGS)
 
 /* Add what is held of a lock in one mode as a row. */
 static void
-put_lock(ReturnSetInfo *result, const ZkLock *lock, ZkMode mode, ZkLease lease)
+put_lock(ReturnSetInfo *result, const Lock *lock, ZkMode mode, HoldState lease)
 {
 	Datum		values[ZK_LOCKS_COLS] = {0};
 	bool		nulls[ZK_LOCKS_COLS] = {false};
@@ -793,7 +793,7 @@ put_lock(ReturnSetInfo *result, const ZkLock *lock, ZkMode mode, ZkLease lease)
 	ZkContenderStatus status;
 	int			i = 0;
 
-	if (lease != ZK_LEASE_LOST)
+	if (lease != HOLD_LOST)
 	{
 		ZkMode		own = zklock_lock_stands_for(lock, mode);
 
@@ -827,10 +827,10 @@ zk_locks(PG_FUNCTION_ARGS)
 
 	begin_call();
 	InitMaterializedSRF(fcinfo, 0);
-	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
 		 lock = zklock_lock_next(lock))
 	{
-		ZkLease		lease = zklock_lock_judge(lock);
+		HoldState	lease = zklock_lock_judge(lock);
 
 		for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
 			if (zklock_lock_used(lock, mode))

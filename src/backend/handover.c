@@ -122,7 +122,7 @@ history_includes(TimeLineID timeline, const ZkPosition *position)
 /*
  * How far is this server, as to a position of its cluster?  *have says how far.
  */
-ZkReplay
+ReplayState
 zklock_handover_judge_position(const ZkPosition *wanted, ZkPosition *have)
 {
 	bool		recovery = RecoveryInProgress();
@@ -140,10 +140,10 @@ zklock_handover_judge_position(const ZkPosition *wanted, ZkPosition *have)
 	have->timeline = timeline;
 
 	if (timeline < wanted->timeline)
-		return recovery ? ZK_REPLAY_PENDING : ZK_REPLAY_NEVER;
+		return recovery ? REPLAY_PENDING : REPLAY_NEVER;
 	if (timeline > wanted->timeline && !history_includes(timeline, wanted))
-		return ZK_REPLAY_NEVER;
-	return replayed ? ZK_REPLAY_DONE : ZK_REPLAY_PENDING;
+		return REPLAY_NEVER;
+	return replayed ? REPLAY_DONE : REPLAY_PENDING;
 }
 
 /*
@@ -151,7 +151,7 @@ zklock_handover_judge_position(const ZkPosition *wanted, ZkPosition *have)
  * come so far, or never will, *wanted and *have say what is asked for and what is
  * there.
  */
-ZkReplay
+ReplayState
 zklock_handover_judge(const ZkRecord *record, ZkPosition *wanted,
 					  ZkPosition *have)
 {
@@ -159,7 +159,7 @@ zklock_handover_judge(const ZkRecord *record, ZkPosition *wanted,
 													GetSystemIdentifier());
 
 	if (position == NULL)
-		return ZK_REPLAY_DONE;
+		return REPLAY_DONE;
 	*wanted = *position;
 	return zklock_handover_judge_position(wanted, have);
 }

@@ -21,10 +21,10 @@ extern bool zklock_handover;
 extern void zklock_handover_note(ZkRecord *note);
 extern ZkPosition zklock_handover_commit(void);
 extern ZkPosition zklock_handover_here(void);
-extern ZkReplay zklock_handover_judge_position(const ZkPosition *wanted,
-											   ZkPosition *have);
-extern ZkReplay zklock_handover_judge(const ZkRecord *record,
-									  ZkPosition *wanted, ZkPosition *have);
+extern ReplayState zklock_handover_judge_position(const ZkPosition *wanted,
+												  ZkPosition *have);
+extern ReplayState zklock_handover_judge(const ZkRecord *record,
+										 ZkPosition *wanted, ZkPosition *have);
 extern ZkTime zklock_handover_look_at(ZkTime since, ZkTime now);
 extern char *zklock_handover_describe(const ZkPosition *wanted,
 									  const ZkPosition *have);

@@ -53,8 +53,8 @@ loss_sentence(const ZkContenderStatus *status)
  * one that shows it, which is that of mode.  Cannot fail; for the list see zklock_lock_settle().
  */
 static void
-mark_lost(ZkLock *lock, ZkMode mode, const ZkContenderStatus *status,
-		  const char *why, ZkReleaseList *list)
+mark_lost(Lock *lock, ZkMode mode, const ZkContenderStatus *status,
+		  const char *why, ReleaseList *list)
 {
 	/* a rollback gives up what was begun, though it was lost */
 	int			begun_nesting = lock->job.begun_nesting;
@@ -74,7 +74,7 @@ mark_lost(ZkLock *lock, ZkMode mode, const ZkContenderStatus *status,
 				sizeof(lock->loss.breaker));
 	lock->lost = true;
 	if (status->loss != ZK_NOT_LOST)
-		zklock_stats_count(ZK_STAT_LOST);
+		zklock_stats_count(STAT_LOST);
 	for (int i = 0; i < ZK_MODE_COUNT; i++)
 		zklock_lock_end_contender(lock, i, list);
 	lock->job.begun_nesting = begun_nesting;
@@ -84,21 +84,21 @@ mark_lost(ZkLock *lock, ZkMode mode, const ZkContenderStatus *status,
  * Judge whether a lock is held, without asking anybody.  If it is not, it is
  * lost from here on, whatever the ensemble may say later.
  */
-ZkLease
-zklock_lock_judge(ZkLock *lock)
+HoldState
+zklock_lock_judge(Lock *lock)
 {
 	ZkContenderStatus status;
-	ZkLease		worst = ZK_LEASE_RUNS;
+	HoldState	worst = HOLD_PROVED;
 
 	if (lock->lost)
-		return ZK_LEASE_LOST;
+		return HOLD_LOST;
 	for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
 	{
 		if (!zklock_lock_has_contender(lock, mode) ||
 			zk_contender_lease_runs(zklock_client, lock->contender[mode]))
 			continue;
 		worst = Max(worst, zklock_lease_judge(lock->contender[mode], &status));
-		if (worst == ZK_LEASE_LOST)
+		if (worst == HOLD_LOST)
 		{
 			mark_lost(lock, mode, &status, loss_sentence(&status), NULL);
 			break;
@@ -111,17 +111,17 @@ zklock_lock_judge(ZkLock *lock)
  * Judge whether a lock is held, and have it proved once if that cannot be
  * told.  If asked is not NULL it is proved in any case, by an operation that
  * was asked for at *asked, or is now if that is 0: so one serves many locks.
- * Waits at most until deadline, then returns ZK_LEASE_LAPSED, and never longer
+ * Waits at most until deadline, then returns HOLD_UNPROVED, and never longer
  * than the timeout of the ZooKeeper session.  Throws what interrupts throw.
  */
-ZkLease
-zklock_lock_assure(ZkLock *lock, ZkTime deadline, ZkTime *asked)
+HoldState
+zklock_lock_assure(Lock *lock, ZkTime deadline, ZkTime *asked)
 {
 	ZkContenderStatus status;
-	ZkLease		lease = zklock_lock_judge(lock);
+	HoldState	lease = zklock_lock_judge(lock);
 	ZkTime		now = 0;
 
-	if (lease == ZK_LEASE_LOST || (lease == ZK_LEASE_RUNS && asked == NULL))
+	if (lease == HOLD_LOST || (lease == HOLD_PROVED && asked == NULL))
 		return lease;
 	if (asked == NULL)
 		asked = &now;
@@ -133,12 +133,12 @@ zklock_lock_assure(ZkLock *lock, ZkTime deadline, ZkTime *asked)
 			continue;
 		lease = zklock_lease_prove(lock->contender[mode], *asked, deadline,
 								   lock->path, &status);
-		if (lease == ZK_LEASE_LOST)
+		if (lease == HOLD_LOST)
 			mark_lost(lock, mode, &status, loss_sentence(&status), NULL);
-		if (lease != ZK_LEASE_RUNS)
+		if (lease != HOLD_PROVED)
 			return lease;
 	}
-	return ZK_LEASE_RUNS;
+	return HOLD_PROVED;
 }
 
 /*
@@ -147,14 +147,14 @@ zklock_lock_assure(ZkLock *lock, ZkTime deadline, ZkTime *asked)
  * fail.
  */
 void
-zklock_lock_let_go(ZkLock *lock)
+zklock_lock_let_go(Lock *lock)
 {
-	ZkLease		lease = zklock_lock_judge(lock);
-	ZkLossNote	loss;
+	HoldState	lease = zklock_lock_judge(lock);
+	LossNote	loss;
 
-	if (lease == ZK_LEASE_LOST)
+	if (lease == HOLD_LOST)
 		zklock_verdict_doom(lock, &lock->loss);
-	else if (lease == ZK_LEASE_LAPSED)
+	else if (lease == HOLD_UNPROVED)
 	{
 		memset(&loss, 0, sizeof(loss));
 		loss.at = GetCurrentTimestamp();
@@ -170,7 +170,7 @@ zklock_lock_let_go(ZkLock *lock)
  * list see zklock_lock_settle().
  */
 bool
-zklock_lock_uncount(ZkLock *lock, ZkMode mode, ZkReleaseList *list)
+zklock_lock_uncount(Lock *lock, ZkMode mode, ReleaseList *list)
 {
 	if (lock->session_count[mode] == 0)
 		return false;
@@ -187,7 +187,7 @@ zklock_lock_uncount(ZkLock *lock, ZkMode mode, ZkReleaseList *list)
  * zklock_lock_settle().
  */
 void
-zklock_lock_uncount_all(ZkLock *lock, ZkReleaseList *list)
+zklock_lock_uncount_all(Lock *lock, ReleaseList *list)
 {
 	zklock_lock_touch(lock);
 	if (zklock_lock_session_used(lock))
@@ -203,7 +203,7 @@ zklock_lock_uncount_all(ZkLock *lock, ZkReleaseList *list)
  * end.  Cannot fail; for the list see zklock_lock_settle().
  */
 void
-zklock_lock_close(ZkLock *lock, ZkReleaseList *list)
+zklock_lock_close(Lock *lock, ReleaseList *list)
 {
 	ZkContenderStatus status;
 	ZkMode		mode = zklock_lock_main_mode(lock);
@@ -221,7 +221,7 @@ zklock_lock_close(ZkLock *lock, ZkReleaseList *list)
  * Report that a lock was lost.  Throws ZKL01.
  */
 void
-zklock_report_lost(const ZkLock *lock)
+zklock_report_lost(const Lock *lock)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_ZK_LOCK_LOST),

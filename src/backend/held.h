@@ -16,13 +16,13 @@
 
 #include "zklock.h"
 
-extern ZkLease zklock_lock_judge(ZkLock *lock);
-extern ZkLease zklock_lock_assure(ZkLock *lock, ZkTime deadline,
-								  ZkTime *asked);
-extern void zklock_lock_let_go(ZkLock *lock);
-extern bool zklock_lock_uncount(ZkLock *lock, ZkMode mode, ZkReleaseList *list);
-extern void zklock_lock_uncount_all(ZkLock *lock, ZkReleaseList *list);
-extern void zklock_lock_close(ZkLock *lock, ZkReleaseList *list);
-pg_noreturn extern void zklock_report_lost(const ZkLock *lock);
+extern HoldState zklock_lock_judge(Lock *lock);
+extern HoldState zklock_lock_assure(Lock *lock, ZkTime deadline,
+									ZkTime *asked);
+extern void zklock_lock_let_go(Lock *lock);
+extern bool zklock_lock_uncount(Lock *lock, ZkMode mode, ReleaseList *list);
+extern void zklock_lock_uncount_all(Lock *lock, ReleaseList *list);
+extern void zklock_lock_close(Lock *lock, ReleaseList *list);
+pg_noreturn extern void zklock_report_lost(const Lock *lock);
 
 #endif							/* ZKLOCK_HELD_H */

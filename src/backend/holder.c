@@ -11,7 +11,7 @@
  * known is never older than half of the wait, and to know it takes a few requests in
  * an hour, where a watch on the holder would have all waiters woken by each release.
  *
- * There is one errand of the lock client at a time, so several locks of a call are
+ * There is one query of the lock client at a time, so several locks of a call are
  * asked for one after the other.  Who looks for deadlocks waits for a turn as well.
  *
  * IDENTIFICATION
@@ -28,13 +28,13 @@
 #include "session.h"
 
 /* How long an answer is waited for; the lock itself may be granted any time. */
-#define ANSWER_PATIENCE		ZK_MS(1000)
+#define ANSWER_TIMEOUT		ZK_MS(1000)
 
 /* When to see whether another lock of the call has got its answer. */
 #define TURN				ZK_MS(10)
 
 /* For whom the head of a queue is being read; NULL if none is. */
-static ZkHolder *asking = NULL;
+static Holder *asking = NULL;
 
 /* Is it somebody else's turn? */
 static bool lent = false;
@@ -44,7 +44,7 @@ static bool lent = false;
  * stays, as long as the wait is for the same contender.
  */
 void
-zklock_holder_refresh(ZkHolder *holder, const ZkContenderStatus *status)
+zklock_holder_refresh(Holder *holder, const ZkContenderStatus *status)
 {
 	bool		same = strcmp(holder->blocker, status->blocker) == 0;
 
@@ -72,7 +72,7 @@ zklock_holder_refresh(ZkHolder *holder, const ZkContenderStatus *status)
  * holders it is enough if one does.
  */
 static void
-find_place(ZkHolder *holder, const ZkQueueListing *listing, const ZkLock *lock,
+find_place(Holder *holder, const ZkQueueListing *listing, const Lock *lock,
 		   const ZkContenderStatus *status)
 {
 	const ZkQueueMember *self = NULL;
@@ -97,7 +97,7 @@ find_place(ZkHolder *holder, const ZkQueueListing *listing, const ZkLock *lock,
  * Take over what was read of the queue, if anything was.
  */
 static void
-take_head(ZkHolder *holder, const ZkQueueListing *listing, const ZkLock *lock,
+take_head(Holder *holder, const ZkQueueListing *listing, const Lock *lock,
 		  const ZkContenderStatus *status)
 {
 	find_place(holder, listing, lock, status);
@@ -125,7 +125,7 @@ take_head(ZkHolder *holder, const ZkQueueListing *listing, const ZkLock *lock,
  * waited for.
  */
 static bool
-take_answer(ZkHolder *holder, const ZkLock *lock,
+take_answer(Holder *holder, const Lock *lock,
 			const ZkContenderStatus *status, ZkTime now)
 {
 	ZkQueueListing *listing = zk_queue_take(zklock_client);
@@ -145,7 +145,7 @@ take_answer(ZkHolder *holder, const ZkLock *lock,
  * moved up to when to come back at the latest.  Throws nothing.
  */
 bool
-zklock_holder_learn(ZkHolder *holder, const ZkLock *lock,
+zklock_holder_learn(Holder *holder, const Lock *lock,
 					const ZkContenderStatus *status, ZkTime since, ZkTime *next)
 {
 	ZkTime		now = zk_now();
@@ -168,7 +168,7 @@ zklock_holder_learn(ZkHolder *holder, const ZkLock *lock,
 	else if (now >= holder->ask_at)
 	{
 		zk_head_request(zklock_client, lock->node);
-		holder->ask_at = now + ANSWER_PATIENCE;
+		holder->ask_at = now + ANSWER_TIMEOUT;
 		asking = holder;
 	}
 	*next = Min(*next, holder->ask_at);
@@ -177,10 +177,10 @@ zklock_holder_learn(ZkHolder *holder, const ZkLock *lock,
 
 /*
  * Whoever asks does not wait for the answer any more; NULL for whoever it is.  To be
- * called before the ZkHolder is gone.
+ * called before the Holder is gone.
  */
 void
-zklock_holder_forget(const ZkHolder *holder)
+zklock_holder_forget(const Holder *holder)
 {
 	if (asking == NULL || (holder != NULL && asking != holder))
 		return;
@@ -189,7 +189,7 @@ zklock_holder_forget(const ZkHolder *holder)
 }
 
 /*
- * May somebody else have an errand of the lock client run?  If so it is his turn
+ * May somebody else have a query of the lock client run?  If so it is his turn
  * until zklock_holder_resume().
  */
 bool

@@ -15,12 +15,12 @@
 
 #include "zklock.h"
 
-extern void zklock_holder_refresh(ZkHolder *holder,
+extern void zklock_holder_refresh(Holder *holder,
 								  const ZkContenderStatus *status);
-extern bool zklock_holder_learn(ZkHolder *holder, const ZkLock *lock,
+extern bool zklock_holder_learn(Holder *holder, const Lock *lock,
 								const ZkContenderStatus *status, ZkTime since,
 								ZkTime *next);
-extern void zklock_holder_forget(const ZkHolder *holder);
+extern void zklock_holder_forget(const Holder *holder);
 extern bool zklock_holder_pause(void);
 extern void zklock_holder_resume(void);
 

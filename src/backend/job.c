@@ -88,20 +88,20 @@ job_owner(TimestampTz fire_time)
  * be read.  Throws 55000.
  */
 static void
-check_not_held(const ZkLockName *name)
+check_not_held(const LockName *name)
 {
-	ZkLock	   *lock = zklock_lock_find(name);
+	Lock	   *lock = zklock_lock_find(name);
 
-	if (lock == NULL || zklock_lock_judge(lock) == ZK_LEASE_LOST)
+	if (lock == NULL || zklock_lock_judge(lock) == HOLD_LOST)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 lock->job.state != ZK_JOB_NONE ?
+			 lock->job.state != JOB_NONE ?
 			 errmsg("job \"%s\" has been begun by this backend already",
 					name->path) :
 			 errmsg("lock \"%s\" of the job is held by this backend already",
 					name->path),
-			 lock->job.state != ZK_JOB_NONE ?
+			 lock->job.state != JOB_NONE ?
 			 errdetail("The fire time of that run is %s.",
 					   timestamptz_to_str(lock->job.run.fire_time)) : 0));
 }
@@ -162,9 +162,9 @@ judge_missing_row(const ZkRun *mark)
 {
 	ZkPosition	wanted = run_position(mark);
 	ZkPosition	have;
-	ZkReplay	replay = zklock_handover_judge_position(&wanted, &have);
+	ReplayState replay = zklock_handover_judge_position(&wanted, &have);
 
-	if (replay == ZK_REPLAY_PENDING)
+	if (replay == REPLAY_PENDING)
 		return JOB_UNREPLAYED;
 	return have.timeline < wanted.timeline ? JOB_LEFT_BEHIND : JOB_LOST;
 }
@@ -188,7 +188,7 @@ needs_mark(const JobRow *row, const ZkRun *mark)
  * is filled in for JOB_UNMARKED.  Throws as zklock_job_row_find().
  */
 static JobVerdict
-judge_run(const ZkLockName *name, TimestampTz fire_time,
+judge_run(const LockName *name, TimestampTz fire_time,
 		  const ZkRecord *record, Oid function, JobRow *row)
 {
 	const ZkRun *mark = zklock_job_mark(record);
@@ -213,7 +213,7 @@ judge_run(const ZkLockName *name, TimestampTz fire_time,
  * Tell that the record speaks of a run of which this cluster has nothing.
  */
 static void
-warn_missing_row(const ZkLockName *name, const ZkRun *mark, JobVerdict verdict)
+warn_missing_row(const LockName *name, const ZkRun *mark, JobVerdict verdict)
 {
 	char	   *fire_time = pstrdup(timestamptz_to_str(mark->fire_time));
 	char	   *by = zklock_foreign_string(mark->ended_by,
@@ -248,7 +248,7 @@ set_run(ZkRun *run, TimestampTz fire_time, const char *runner)
  * here, so the WAL up to now has it.
  */
 static void
-leave_mark(ZkLock *lock, const JobRow *row)
+leave_mark(Lock *lock, const JobRow *row)
 {
 	ZkPosition	position = zklock_handover_here();
 
@@ -258,12 +258,12 @@ leave_mark(ZkLock *lock, const JobRow *row)
 	lock->job.run.lsn = position.lsn;
 	lock->job.run.ended_at = TIMESTAMP_IS_NOBEGIN(row->ended_at) ?
 		row->begun_at : row->ended_at;
-	lock->job.state = ZK_JOB_ENDED;
+	lock->job.state = JOB_ENDED;
 }
 
 /* The row of the run of a job that this backend has begun. */
 static JobRow
-run_row(const ZkLockName *name, const ZkLock *lock)
+run_row(const LockName *name, const Lock *lock)
 {
 	JobRow		row = {
 		.path = name->path,
@@ -283,7 +283,7 @@ run_row(const ZkLockName *name, const ZkLock *lock)
  * Throws ZKL01 if it was taken over, 25006, and as zklock_job_row_end().
  */
 static bool
-write_end(const ZkLockName *name, ZkLock *lock, TimestampTz ended_at,
+write_end(const LockName *name, Lock *lock, TimestampTz ended_at,
 		  Oid function)
 {
 	JobRow		row = run_row(name, lock);
@@ -316,10 +316,10 @@ write_end(const ZkLockName *name, ZkLock *lock, TimestampTz ended_at,
  * write_end() and zklock_job_row_begin().
  */
 static JobVerdict
-begin_run(const ZkLockName *name, const ZkJobCall *call, ZkLock *lock,
+begin_run(const LockName *name, const JobCall *call, Lock *lock,
 		  const ZkRecord *record)
 {
-	ZkJob	   *job = &lock->job;
+	Job		   *job = &lock->job;
 	JobVerdict	verdict;
 	JobRow		row;
 
@@ -334,9 +334,9 @@ begin_run(const ZkLockName *name, const ZkJobCall *call, ZkLock *lock,
 	set_run(&job->run, call->fire_time, zklock_job_runner());
 	job->begun_at = GetCurrentTimestamp();
 	row = run_row(name, lock);
-	if (call->scope == ZK_SCOPE_TRANSACTION)
+	if (call->scope == SCOPE_TRANSACTION)
 	{
-		zklock_lock_make_room(lock, ZK_SCOPE_TRANSACTION, ZK_EXCLUSIVE);
+		zklock_lock_make_room(lock, SCOPE_TRANSACTION, ZK_EXCLUSIVE);
 		return write_end(name, lock, DT_NOBEGIN, call->function) ?
 			JOB_DUE : JOB_DONE;
 	}
@@ -352,10 +352,10 @@ begin_run(const ZkLockName *name, const ZkJobCall *call, ZkLock *lock,
  * is up, or nothing is to be done.  Throws as zklock_acquire() and begin_run().
  */
 static JobVerdict
-try_begin(const ZkLockName *name, const ZkJobCall *call, ZkTime timeout,
+try_begin(const LockName *name, const JobCall *call, ZkTime timeout,
 		  ZkRecord *record)
 {
-	ZkLock	   *lock;
+	Lock	   *lock;
 	volatile JobVerdict verdict = JOB_DONE;
 
 	if (!zklock_acquire_job(name, job_owner(call->fire_time),
@@ -389,7 +389,7 @@ try_begin(const ZkLockName *name, const ZkJobCall *call, ZkTime timeout,
  * lock_timeout, and what interrupts throw.
  */
 static bool
-await_replay(const ZkLockName *name, const ZkRun *mark, ZkTime deadline)
+await_replay(const LockName *name, const ZkRun *mark, ZkTime deadline)
 {
 	ZkPosition	wanted = run_position(mark);
 	ZkPosition	have;
@@ -398,7 +398,7 @@ await_replay(const ZkLockName *name, const ZkRun *mark, ZkTime deadline)
 	ZkTime		lock_deadline = LockTimeout > 0 ?
 		since + ZK_MS(LockTimeout) : ZKLOCK_FOREVER;
 
-	while (zklock_handover_judge_position(&wanted, &have) == ZK_REPLAY_PENDING)
+	while (zklock_handover_judge_position(&wanted, &have) == REPLAY_PENDING)
 	{
 		if (now >= deadline)
 			return false;
@@ -408,7 +408,7 @@ await_replay(const ZkLockName *name, const ZkRun *mark, ZkTime deadline)
 					 errmsg("canceling statement due to lock timeout"),
 					 errdetail("%s", zklock_handover_describe(&wanted, &have)),
 					 errcontext("while beginning job \"%s\"", name->path)));
-		zklock_session_wait_for(ZK_EVENT_LOCK,
+		zklock_session_wait_for(WAIT_FOR_LOCK,
 								Min(Min(deadline, lock_deadline),
 									zklock_handover_look_at(since, now)),
 								"while beginning job", name->path);
@@ -428,7 +428,7 @@ await_replay(const ZkLockName *name, const ZkRun *mark, ZkTime deadline)
  * await_replay() and zklock_job_row_find().
  */
 bool
-zklock_job_begin(const ZkLockName *name, const ZkJobCall *call)
+zklock_job_begin(const LockName *name, const JobCall *call)
 {
 	ZkTime		now = zk_now();
 	ZkTime		deadline = call->timeout > ZKLOCK_FOREVER - now ?
@@ -459,7 +459,7 @@ zklock_job_begin(const ZkLockName *name, const ZkJobCall *call)
  * The lock of a job was lost while it ran.  Throws ZKL01.
  */
 pg_noreturn static void
-report_lost(const ZkLockName *name, const ZkLock *lock)
+report_lost(const LockName *name, const Lock *lock)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_ZK_LOCK_LOST),
@@ -474,21 +474,21 @@ report_lost(const ZkLockName *name, const ZkLock *lock)
  * was lost, which is forgotten with it; 55000 if there is no such job, or more
  * depends on its lock.
  */
-static ZkLock *
-find_job(const ZkLockName *name)
+static Lock *
+find_job(const LockName *name)
 {
-	ZkLock	   *lock = zklock_lock_find(name);
+	Lock	   *lock = zklock_lock_find(name);
 
-	if (lock != NULL && zklock_lock_judge(lock) == ZK_LEASE_LOST)
+	if (lock != NULL && zklock_lock_judge(lock) == HOLD_LOST)
 	{
 		/* the entry itself goes when the (sub)transaction aborts */
 		zklock_lock_uncount_all(lock, NULL);
 		report_lost(name, lock);
 	}
-	if (lock == NULL || lock->job.state != ZK_JOB_BEGUN)
+	if (lock == NULL || lock->job.state != JOB_BEGUN)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 lock != NULL && lock->job.state == ZK_JOB_ENDING ?
+				 lock != NULL && lock->job.state == JOB_ENDING ?
 				 errmsg("job \"%s\" ends with the transaction already",
 						name->path) :
 				 errmsg("job \"%s\" has not been begun by this backend",
@@ -510,9 +510,9 @@ find_job(const ZkLockName *name)
  * write_end().
  */
 bool
-zklock_job_end(const ZkLockName *name, Oid function)
+zklock_job_end(const LockName *name, Oid function)
 {
-	ZkLock	   *lock = find_job(name);
+	Lock	   *lock = find_job(name);
 
 	if (!write_end(name, lock, GetCurrentTimestamp(), function))
 		ereport(ERROR,
@@ -520,7 +520,7 @@ zklock_job_end(const ZkLockName *name, Oid function)
 				 errmsg("this run of job \"%s\" was ended by another backend",
 						name->path),
 				 errhint("Roll back the transaction.")));
-	lock->job.state = ZK_JOB_ENDING;
+	lock->job.state = JOB_ENDING;
 	lock->job.nesting = GetCurrentTransactionNestLevel();
 	zklock_lock_touch(lock);
 	return true;
@@ -533,14 +533,14 @@ zklock_job_end(const ZkLockName *name, Oid function)
  * what interrupts throw.
  */
 static bool
-await_record(const ZkLockName *name, ZkContenderId id, ZkTime deadline,
+await_record(const LockName *name, ZkContenderId id, ZkTime deadline,
 			 ZkContenderStatus *status)
 {
 	while (!zklock_has_ended(id, status))
 	{
 		if (zk_now() >= deadline)
 			return false;
-		zklock_session_wait_for(ZK_EVENT_RELEASE, deadline,
+		zklock_session_wait_for(WAIT_FOR_RELEASE, deadline,
 								"while resetting job", name->path);
 	}
 	return true;
@@ -553,10 +553,10 @@ await_record(const ZkLockName *name, ZkContenderId id, ZkTime deadline,
  * released even so, and the record may be written yet.
  */
 static void
-release_recorded(const ZkLockName *name, ZkLock *lock)
+release_recorded(const LockName *name, Lock *lock)
 {
 	ZkTime		deadline = zk_now() + ZK_MS(zklock_connect_timeout);
-	ZkReleaseList list = {.items = palloc(2 * sizeof(*list.items))};
+	ReleaseList list = {.items = palloc(2 * sizeof(*list.items))};
 	ZkContenderStatus status;
 	volatile bool ended = false;
 
@@ -591,7 +591,7 @@ release_recorded(const ZkLockName *name, ZkLock *lock)
  * zklock_job_rows_reset().
  */
 static bool
-reset_runs(const ZkLockName *name, ZkLock *lock, TimestampTz fire_time,
+reset_runs(const LockName *name, Lock *lock, TimestampTz fire_time,
 		   Oid function)
 {
 	ZkRecord	record;
@@ -618,9 +618,9 @@ reset_runs(const ZkLockName *name, ZkLock *lock, TimestampTz fire_time,
  * zklock_acquire(), reset_runs() and release_recorded().
  */
 bool
-zklock_job_reset(const ZkLockName *name, TimestampTz fire_time, Oid function)
+zklock_job_reset(const LockName *name, TimestampTz fire_time, Oid function)
 {
-	ZkLock	   *lock;
+	Lock	   *lock;
 	volatile bool found = false;
 
 	check_finite(fire_time);
@@ -651,7 +651,7 @@ zklock_job_reset(const ZkLockName *name, TimestampTz fire_time, Oid function)
 			(errmsg("user \"%s\" resets the runs of job \"%s\" that were due at %s or later",
 					GetUserNameFromId(GetUserId(), false), name->path,
 					timestamptz_to_str(fire_time))));
-	lock->job.state = ZK_JOB_RESET;
+	lock->job.state = JOB_RESET;
 	lock->job.run.fire_time = fire_time;
 	release_recorded(name, lock);
 	return true;
@@ -666,20 +666,20 @@ put_runner(const ZkQueueListing *queue, const ZkRun *last, Datum *values,
 		   bool *nulls)
 {
 	const ZkQueueMember *holder = queue->count > 0 ? queue->members : NULL;
-	Datum		owner[ZK_OWNER_FIELDS];
-	bool		missing[ZK_OWNER_FIELDS];
+	Datum		owner[OWNER_FIELDS];
+	bool		missing[OWNER_FIELDS];
 
 	if (holder == NULL || !holder->granted || holder->mode != ZK_EXCLUSIVE)
 		return;
 	zklock_owner_fields(holder->data, holder->data_len, owner, missing);
-	if (missing[ZK_OWNER_FIRE_TIME] ||
+	if (missing[OWNER_FIRE_TIME] ||
 		(last != NULL &&
-		 last->fire_time >= DatumGetTimestampTz(owner[ZK_OWNER_FIRE_TIME])))
+		 last->fire_time >= DatumGetTimestampTz(owner[OWNER_FIRE_TIME])))
 		return;
 	nulls[0] = false;
-	values[0] = owner[ZK_OWNER_FIRE_TIME];
-	memcpy(values + 1, owner, sizeof(Datum) * ZK_OWNER_COLS);
-	memcpy(nulls + 1, missing, sizeof(bool) * ZK_OWNER_COLS);
+	values[0] = owner[OWNER_FIRE_TIME];
+	memcpy(values + 1, owner, sizeof(Datum) * OWNER_COLS);
+	memcpy(nulls + 1, missing, sizeof(bool) * OWNER_COLS);
 }
 
 /*
@@ -688,7 +688,7 @@ put_runner(const ZkQueueListing *queue, const ZkRun *last, Datum *values,
  * false if there is none.  Throws as zklock_job_row_find().
  */
 static bool
-find_last_run(const ZkLockName *name, const ZkRecord *record, Oid function,
+find_last_run(const LockName *name, const ZkRecord *record, Oid function,
 			  ZkRun *last)
 {
 	const ZkRun *mark = zklock_job_mark(record);
@@ -722,13 +722,13 @@ find_last_run(const ZkLockName *name, const ZkRecord *record, Oid function,
 }
 
 /*
- * Fill in the ZK_JOB_COLS columns that show a job: fire time of the last run that
+ * Fill in the JOB_COLS columns that show a job: fire time of the last run that
  * was ended, when and by whom; fire time of the run under way, and who runs it.
  * What there is not is null.  function is the SQL function that was called.  Throws
  * as zklock_read_queue() and find_last_run().
  */
 void
-zklock_job_columns(const ZkLockName *name, Oid function, Datum *values,
+zklock_job_columns(const LockName *name, Oid function, Datum *values,
 				   bool *nulls)
 {
 	ZkQueueListing *volatile queue = zklock_read_queue(name);
@@ -737,7 +737,7 @@ zklock_job_columns(const ZkLockName *name, Oid function, Datum *values,
 	ZkRun		last;
 	char	   *by;
 
-	memset(nulls, true, sizeof(bool) * ZK_JOB_COLS);
+	memset(nulls, true, sizeof(bool) * JOB_COLS);
 	PG_TRY();
 	{
 		/* after the queue: what has ended in between does not run any more */

@@ -16,11 +16,11 @@
 
 #include "zklock.h"
 
-extern bool zklock_job_begin(const ZkLockName *name, const ZkJobCall *call);
-extern bool zklock_job_end(const ZkLockName *name, Oid function);
-extern bool zklock_job_reset(const ZkLockName *name, TimestampTz fire_time,
+extern bool zklock_job_begin(const LockName *name, const JobCall *call);
+extern bool zklock_job_end(const LockName *name, Oid function);
+extern bool zklock_job_reset(const LockName *name, TimestampTz fire_time,
 							 Oid function);
-extern void zklock_job_columns(const ZkLockName *name, Oid function,
+extern void zklock_job_columns(const LockName *name, Oid function,
 							   Datum *values, bool *nulls);
 
 #endif							/* ZKLOCK_JOB_H */

@@ -40,7 +40,7 @@
 #define UP_TO			" OPERATOR(pg_catalog.<=) "
 
 /* $1 path, $2 fire time, $3 and $4 fire time and token of a reset, or null. */
-static ZkQuery find_query = {
+static TableQuery find_query = {
 	.text = "SELECT fire_time, token, begun_at, ended_at,"
 	" role_name, cluster_name, host FROM %s"
 	" WHERE path" IS "$1 AND fire_time" SINCE "$2 AND outcome" IS "'done'"
@@ -61,7 +61,7 @@ static ZkQuery find_query = {
  * job: but a transaction that has lost it may be about to end its run, and is not
  * waited for.
  */
-static ZkQuery fail_query = {
+static TableQuery fail_query = {
 	.text = "WITH dead AS (SELECT fire_time, token, begun_at FROM %1$s"
 	" WHERE path" IS "$1 AND outcome" IS "'running' FOR UPDATE SKIP LOCKED)"
 	" UPDATE %1$s AS run SET outcome = 'failed', ended_at = $2 FROM dead"
@@ -79,7 +79,7 @@ static ZkQuery fail_query = {
 	"path" IS "$1 AND fire_time" SINCE "$2 AND token" UP_TO "$3" \
 	" AND outcome" IS "'done'"
 
-static ZkQuery reset_query = {
+static TableQuery reset_query = {
 	.text = "UPDATE %s SET outcome = 'reset' WHERE " WAS_RESET,
 	.params = 3,
 	.types = {TEXTOID, TIMESTAMPTZOID, INT8OID},
@@ -88,7 +88,7 @@ static ZkQuery reset_query = {
 };
 
 /* The same, but for rows that the transaction of a reset is about to write. */
-static ZkQuery reset_free_query = {
+static TableQuery reset_free_query = {
 	.text = "WITH void AS (SELECT fire_time, token, begun_at FROM %1$s WHERE "
 	WAS_RESET " FOR UPDATE SKIP LOCKED)"
 	" UPDATE %1$s AS run SET outcome = 'reset' FROM void"
@@ -105,7 +105,7 @@ static ZkQuery reset_free_query = {
 #define IS_RUN \
 	"path" IS "$1 AND fire_time" IS "$2 AND token" IS "$3 AND begun_at" IS "$4"
 
-static ZkQuery remove_query = {
+static TableQuery remove_query = {
 	.text = "DELETE FROM %s WHERE " IS_RUN " AND outcome" IS "'running'",
 	.params = 4,
 	.types = {TEXTOID, TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID},
@@ -114,7 +114,7 @@ static ZkQuery remove_query = {
 };
 
 /* The same; false if it was begun later, and that one has said that it failed. */
-static ZkQuery failed_query = {
+static TableQuery failed_query = {
 	.text = "SELECT true FROM %s WHERE " IS_RUN,
 	.params = 4,
 	.types = {TEXTOID, TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID},
@@ -122,7 +122,7 @@ static ZkQuery failed_query = {
 };
 
 /* The row: columns in their order. */
-static ZkQuery insert_query = {
+static TableQuery insert_query = {
 	.text = "INSERT INTO %s (path, fire_time, token, begun_at, ended_at, outcome,"
 	" role_name, cluster_name, host) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
 	" ON CONFLICT (path, fire_time) WHERE outcome" IS "'done' DO NOTHING",
@@ -267,7 +267,7 @@ insert_row(const JobRow *row, const char *outcome, Relation table)
  * token or a lower one, say that they were reset, by one of the queries for that.
  */
 static void
-reset_rows(ZkQuery *query, const char *path, TimestampTz fire_time, int64 token,
+reset_rows(TableQuery *query, const char *path, TimestampTz fire_time, int64 token,
 		   Relation table)
 {
 	Datum		values[3];

@@ -16,8 +16,8 @@
 /* A contender on its way to being granted. */
 typedef struct LockWait
 {
-	const ZkLockName *name;
-	ZkLock	   *lock;
+	const LockName *name;
+	Lock	   *lock;
 	ZkContenderId id;
 	bool		upgrade;		/* the same lock is held shared */
 	ZkTime		behind_since;	/* first seen behind another; 0 for not yet */
@@ -28,7 +28,7 @@ typedef struct LockWait
 	ZkPosition	wanted;			/* up to where, when last looked at */
 	ZkPosition	have;
 	ZkContenderStatus status;	/* as last looked at */
-	ZkHolder	holder;			/* of the lock, as far as known */
+	Holder		holder;			/* of the lock, as far as known */
 } LockWait;
 
 /* A call that acquires one lock or several. */
@@ -44,14 +44,14 @@ typedef struct LockCall
 	bool		try_once;		/* timeout 0: do not wait for others */
 	ZkTime		deadline;		/* of the caller's timeout */
 	ZkTime		lock_deadline;	/* of lock_timeout */
-	ZkLink		link;
+	Link		link;
 	int			vanished;		/* contenders deleted by strangers */
 	int			wait_count;		/* locks that are to be queued for */
 	LockWait   *waits;
-	ZkAwaited  *awaited;		/* the same, for who looks for deadlocks */
-	ZkDeadlockCheck *check;		/* NULL before there is reason to */
-	int			covered_count;	/* locks that are only to be counted */
-	ZkLock	  **covered;
+	Awaited    *awaited;		/* the same, for who looks for deadlocks */
+	DeadlockCheck *check;		/* NULL before there is reason to */
+	int			already_held_count; /* locks that are only to be counted */
+	Lock	  **covered;
 } LockCall;
 
 /* in wait_report.c */

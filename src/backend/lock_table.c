@@ -35,12 +35,12 @@
 
 /* Everything below lives in this context; NULL until the first lock. */
 static MemoryContext table_context = NULL;
-static HTAB *table = NULL;		/* of ZkLock by lock node */
+static HTAB *table = NULL;		/* of Lock by lock node */
 static dlist_head locks = DLIST_STATIC_INIT(locks); /* the same, in order */
 static int	lock_total = 0;
 
 /*
- * Those that the transaction may have something of, by falling ZkLock.nesting:
+ * Those that the transaction may have something of, by falling Lock.nesting:
  * what ends a subtransaction looks at no other.
  */
 static dlist_head touched = DLIST_STATIC_INIT(touched);
@@ -61,7 +61,7 @@ make_table(void)
 											  "zklock lock table",
 											  ALLOCSET_DEFAULT_SIZES);
 	control.keysize = ZK_NODE_PATH_SIZE;
-	control.entrysize = sizeof(ZkLock);
+	control.entrysize = sizeof(Lock);
 	control.hcxt = table_context;
 	table = hash_create("zklock locks", 16, &control,
 						HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
@@ -70,12 +70,12 @@ make_table(void)
 /*
  * The entry of a lock, or NULL if the backend has nothing to do with it.
  */
-ZkLock *
-zklock_lock_find(const ZkLockName *name)
+Lock *
+zklock_lock_find(const LockName *name)
 {
 	if (lock_total == 0)
 		return NULL;
-	return (ZkLock *) hash_search(table, name->node, HASH_FIND, NULL);
+	return (Lock *) hash_search(table, name->node, HASH_FIND, NULL);
 }
 
 /*
@@ -83,7 +83,7 @@ zklock_lock_find(const ZkLockName *name)
  * end of that level has to look at it.  Cannot fail.
  */
 void
-zklock_lock_touch(ZkLock *lock)
+zklock_lock_touch(Lock *lock)
 {
 	int			nesting = GetCurrentTransactionNestLevel();
 
@@ -100,19 +100,19 @@ zklock_lock_touch(ZkLock *lock)
  * to be forgotten should nothing come of it; after an error that is done when
  * the (sub)transaction aborts.  Throws 53200.
  */
-ZkLock *
-zklock_lock_make(const ZkLockName *name)
+Lock *
+zklock_lock_make(const LockName *name)
 {
-	ZkLock	   *lock = zklock_lock_find(name);
+	Lock	   *lock = zklock_lock_find(name);
 	char	   *path;
 
 	if (lock != NULL)
 		return lock;
 	make_table();
 	path = MemoryContextStrdup(table_context, name->path);
-	lock = (ZkLock *) hash_search(table, name->node, HASH_ENTER, NULL);
+	lock = (Lock *) hash_search(table, name->node, HASH_ENTER, NULL);
 	memset((char *) lock + ZK_NODE_PATH_SIZE, 0,
-		   sizeof(ZkLock) - ZK_NODE_PATH_SIZE);
+		   sizeof(Lock) - ZK_NODE_PATH_SIZE);
 	lock->path = path;
 	dlist_push_tail(&locks, &lock->link);
 	lock_total++;
@@ -124,7 +124,7 @@ zklock_lock_make(const ZkLockName *name)
  * Remove an entry if it counts nothing.  Cannot fail.
  */
 void
-zklock_lock_forget(ZkLock *lock)
+zklock_lock_forget(Lock *lock)
 {
 	for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
 		if (zklock_lock_used(lock, mode))
@@ -144,14 +144,14 @@ zklock_lock_forget(ZkLock *lock)
 /*
  * Walk through the entries: the first for NULL, then the next, NULL at last.
  */
-ZkLock *
-zklock_lock_next(ZkLock *lock)
+Lock *
+zklock_lock_next(Lock *lock)
 {
 	if (lock == NULL)
 		return dlist_is_empty(&locks) ? NULL :
-			dlist_head_element(ZkLock, link, &locks);
+			dlist_head_element(Lock, link, &locks);
 	return dlist_has_next(&locks, &lock->link) ?
-		dlist_container(ZkLock, link, dlist_next_node(&locks, &lock->link)) :
+		dlist_container(Lock, link, dlist_next_node(&locks, &lock->link)) :
 		NULL;
 }
 
@@ -169,7 +169,7 @@ zklock_lock_total(void)
 bool
 zklock_table_idle(void)
 {
-	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
 		 lock = zklock_lock_next(lock))
 		for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
 			if (lock->contender[mode] != 0)
@@ -192,21 +192,21 @@ zklock_mode_name(ZkMode mode)
 
 /* What an entry is, for messages. */
 const char *
-zklock_lock_noun(const ZkLock *lock)
+zklock_lock_noun(const Lock *lock)
 {
 	return lock->permits > 0 ? "semaphore" : "lock";
 }
 
 /* Was a lock acquired in this mode, in whatever scope, and not given back? */
 bool
-zklock_lock_used(const ZkLock *lock, ZkMode mode)
+zklock_lock_used(const Lock *lock, ZkMode mode)
 {
 	return lock->session_count[mode] > 0 || lock->transaction_count[mode] > 0;
 }
 
 /* Was a lock acquired in session scope, in whatever mode, and not given back? */
 bool
-zklock_lock_session_used(const ZkLock *lock)
+zklock_lock_session_used(const Lock *lock)
 {
 	for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
 		if (lock->session_count[mode] > 0)
@@ -216,7 +216,7 @@ zklock_lock_session_used(const ZkLock *lock)
 
 /* Is there a contender of its own for this mode? */
 bool
-zklock_lock_has_contender(const ZkLock *lock, ZkMode mode)
+zklock_lock_has_contender(const Lock *lock, ZkMode mode)
 {
 	return lock->contender[mode] != 0 && !(mode == ZK_SHARED && lock->reserved);
 }
@@ -225,7 +225,7 @@ zklock_lock_has_contender(const ZkLock *lock, ZkMode mode)
  * In which mode is the contender that stands for what is held in this one?
  */
 ZkMode
-zklock_lock_stands_for(const ZkLock *lock, ZkMode mode)
+zklock_lock_stands_for(const Lock *lock, ZkMode mode)
 {
 	return zklock_lock_has_contender(lock, mode) ? mode : ZK_EXCLUSIVE;
 }
@@ -234,7 +234,7 @@ zklock_lock_stands_for(const ZkLock *lock, ZkMode mode)
  * Does what is held grant this mode at once?
  */
 bool
-zklock_lock_covers(const ZkLock *lock, ZkMode mode)
+zklock_lock_covers(const Lock *lock, ZkMode mode)
 {
 	return zklock_lock_has_contender(lock, ZK_EXCLUSIVE) || zklock_lock_has_contender(lock, mode);
 }
@@ -246,7 +246,7 @@ zklock_lock_covers(const ZkLock *lock, ZkMode mode)
  * Throws 53200, 54000.
  */
 void
-zklock_lock_make_room(ZkLock *lock, ZkScope scope, ZkMode mode)
+zklock_lock_make_room(Lock *lock, LockScope scope, ZkMode mode)
 {
 	if (lock->session_count[mode] == INT_MAX ||
 		lock->transaction_count[mode] == INT_MAX)
@@ -256,17 +256,17 @@ zklock_lock_make_room(ZkLock *lock, ZkScope scope, ZkMode mode)
 						zklock_lock_noun(lock), lock->path)));
 
 	zklock_lock_touch(lock);
-	if (scope == ZK_SCOPE_TRANSACTION && lock->levels == NULL)
+	if (scope == SCOPE_TRANSACTION && lock->levels == NULL)
 	{
-		lock->levels = MemoryContextAlloc(table_context, 4 * sizeof(ZkLevel));
-		lock->level_room = 4;
+		lock->levels = MemoryContextAlloc(table_context, 4 * sizeof(LockLevel));
+		lock->level_capacity = 4;
 	}
-	else if (scope == ZK_SCOPE_TRANSACTION &&
-			 lock->level_count == lock->level_room)
+	else if (scope == SCOPE_TRANSACTION &&
+			 lock->level_count == lock->level_capacity)
 	{
 		lock->levels = repalloc(lock->levels,
-								2 * lock->level_room * sizeof(ZkLevel));
-		lock->level_room *= 2;
+								2 * lock->level_capacity * sizeof(LockLevel));
+		lock->level_capacity *= 2;
 	}
 
 	if (mode == ZK_SHARED && lock->contender[ZK_SHARED] == 0 &&
@@ -290,13 +290,13 @@ zklock_lock_make_room(ZkLock *lock, ZkScope scope, ZkMode mode)
  * fail.
  */
 void
-zklock_lock_count(ZkLock *lock, ZkScope scope, ZkMode mode)
+zklock_lock_count(Lock *lock, LockScope scope, ZkMode mode)
 {
 	int			nesting = GetCurrentTransactionNestLevel();
-	ZkLevel    *level;
+	LockLevel  *level;
 
 	zklock_verdict_work();
-	if (scope == ZK_SCOPE_SESSION)
+	if (scope == SCOPE_SESSION)
 	{
 		lock->session_count[mode]++;
 		return;
@@ -304,7 +304,7 @@ zklock_lock_count(ZkLock *lock, ZkScope scope, ZkMode mode)
 	if (lock->level_count == 0 ||
 		lock->levels[lock->level_count - 1].nesting != nesting)
 	{
-		Assert(lock->level_count < lock->level_room);
+		Assert(lock->level_count < lock->level_capacity);
 		level = &lock->levels[lock->level_count++];
 		memset(level, 0, sizeof(*level));
 		level->nesting = nesting;
@@ -319,7 +319,7 @@ zklock_lock_count(ZkLock *lock, ZkScope scope, ZkMode mode)
  * forgotten.  Cannot fail.
  */
 void
-zklock_lock_granted(ZkLock *lock, ZkMode mode, ZkContenderId id,
+zklock_lock_granted(Lock *lock, ZkMode mode, ZkContenderId id,
 					const char *contender_name)
 {
 	Assert(lock->contender[mode] == 0);
@@ -342,7 +342,7 @@ zklock_lock_granted(ZkLock *lock, ZkMode mode, ZkContenderId id,
  * one, if it has one.
  */
 ZkMode
-zklock_lock_main_mode(const ZkLock *lock)
+zklock_lock_main_mode(const Lock *lock)
 {
 	int			mode = ZK_EXCLUSIVE;
 
@@ -356,7 +356,7 @@ zklock_lock_main_mode(const ZkLock *lock)
  * one.
  */
 int64
-zklock_lock_token(const ZkLock *lock)
+zklock_lock_token(const Lock *lock)
 {
 	ZkContenderStatus status;
 
@@ -370,7 +370,7 @@ zklock_lock_token(const ZkLock *lock)
  * that back?
  */
 bool
-zklock_lock_fenced(const ZkLock *lock, int64 token)
+zklock_lock_fenced(const Lock *lock, int64 token)
 {
 	return lock->fence_nesting > 0 && lock->fence_token == token;
 }
@@ -380,7 +380,7 @@ zklock_lock_fenced(const ZkLock *lock, int64 token)
  * nesting level of now.
  */
 void
-zklock_lock_set_fenced(ZkLock *lock, int64 token)
+zklock_lock_set_fenced(Lock *lock, int64 token)
 {
 	lock->fence_token = token;
 	lock->fence_nesting = GetCurrentTransactionNestLevel();
@@ -391,7 +391,7 @@ zklock_lock_set_fenced(ZkLock *lock, int64 token)
  * Note that the lock's fence was removed: the transaction has to pass it again.
  */
 void
-zklock_lock_clear_fenced(ZkLock *lock)
+zklock_lock_clear_fenced(Lock *lock)
 {
 	lock->fence_nesting = 0;
 }
@@ -401,7 +401,7 @@ zklock_lock_clear_fenced(ZkLock *lock)
  * has to roll back if the lock was lost.
  */
 bool
-zklock_lock_binds(const ZkLock *lock)
+zklock_lock_binds(const Lock *lock)
 {
 	return lock->level_count > 0 || lock->fence_nesting > 0;
 }
@@ -411,10 +411,10 @@ zklock_lock_binds(const ZkLock *lock)
  * After a loss that is nothing.  Cannot fail.
  */
 static void
-leave_record(const ZkLock *lock, ZkMode mode)
+leave_record(const Lock *lock, ZkMode mode)
 {
-	bool		job = mode == ZK_EXCLUSIVE && (lock->job.state == ZK_JOB_ENDED ||
-											   lock->job.state == ZK_JOB_RESET);
+	bool		job = mode == ZK_EXCLUSIVE && (lock->job.state == JOB_ENDED ||
+											   lock->job.state == JOB_RESET);
 	ZkRecord	note;
 
 	if (lock->lost || !(lock->handover[mode] || job))
@@ -422,7 +422,7 @@ leave_record(const ZkLock *lock, ZkMode mode)
 	memset(&note, 0, sizeof(note));
 	if (lock->handover[mode])
 		zklock_handover_note(&note);
-	if (job && lock->job.state == ZK_JOB_ENDED)
+	if (job && lock->job.state == JOB_ENDED)
 	{
 		note.run_count = 1;
 		note.runs[0] = lock->job.run;
@@ -440,7 +440,7 @@ leave_record(const ZkLock *lock, ZkMode mode)
  * The contender of a mode has gone, with all that belongs to it.  Cannot fail.
  */
 static void
-forget_contender(ZkLock *lock, ZkMode mode)
+forget_contender(Lock *lock, ZkMode mode)
 {
 	lock->contender[mode] = 0;
 	lock->name[mode][0] = '\0';
@@ -449,7 +449,7 @@ forget_contender(ZkLock *lock, ZkMode mode)
 		lock->reserved = false;
 	else
 	{
-		lock->job.state = ZK_JOB_NONE;
+		lock->job.state = JOB_NONE;
 		lock->job.begun_nesting = 0;
 	}
 }
@@ -459,7 +459,7 @@ forget_contender(ZkLock *lock, ZkMode mode)
  * the list, or without.  Cannot fail.
  */
 void
-zklock_lock_end_contender(ZkLock *lock, ZkMode mode, ZkReleaseList *list)
+zklock_lock_end_contender(Lock *lock, ZkMode mode, ReleaseList *list)
 {
 	ZkContenderId id = lock->contender[mode];
 
@@ -485,7 +485,7 @@ zklock_lock_end_contender(ZkLock *lock, ZkMode mode, ZkReleaseList *list)
  * Cannot fail.
  */
 void
-zklock_lock_settle(ZkLock *lock, ZkReleaseList *list)
+zklock_lock_settle(Lock *lock, ReleaseList *list)
 {
 	if (!zklock_lock_used(lock, ZK_EXCLUSIVE) &&
 		lock->contender[ZK_EXCLUSIVE] != 0)
@@ -530,16 +530,16 @@ zklock_job_mark(const ZkRecord *record)
  * the run; zklock_lock_make_room() came before.  Cannot fail.
  */
 void
-zklock_lock_begin_job(ZkLock *lock, ZkScope scope)
+zklock_lock_begin_job(Lock *lock, LockScope scope)
 {
-	lock->job.state = ZK_JOB_BEGUN;
+	lock->job.state = JOB_BEGUN;
 	lock->job.begun_nesting = GetCurrentTransactionNestLevel();
 	zklock_lock_touch(lock);
-	if (scope != ZK_SCOPE_TRANSACTION)
+	if (scope != SCOPE_TRANSACTION)
 		return;
 	lock->session_count[ZK_EXCLUSIVE]--;
-	zklock_lock_count(lock, ZK_SCOPE_TRANSACTION, ZK_EXCLUSIVE);
-	lock->job.state = ZK_JOB_ENDING;
+	zklock_lock_count(lock, SCOPE_TRANSACTION, ZK_EXCLUSIVE);
+	lock->job.state = JOB_ENDING;
 	lock->job.nesting = lock->job.begun_nesting;
 }
 
@@ -548,9 +548,9 @@ zklock_lock_begin_job(ZkLock *lock, ZkScope scope)
  * its lock.  Throws 55006.
  */
 void
-zklock_lock_check_job(const ZkLock *lock)
+zklock_lock_check_job(const Lock *lock)
 {
-	if (lock->job.state == ZK_JOB_ENDING)
+	if (lock->job.state == JOB_ENDING)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("job \"%s\" ends with the transaction", lock->path),
@@ -562,15 +562,15 @@ zklock_lock_check_job(const ZkLock *lock)
  * and the lock is given back.  If it was to begin one, that has begun.  Cannot fail.
  */
 void
-zklock_lock_commit_job(ZkLock *lock)
+zklock_lock_commit_job(Lock *lock)
 {
 	ZkPosition	position;
 
 	lock->job.begun_nesting = 0;
-	if (lock->job.state != ZK_JOB_ENDING)
+	if (lock->job.state != JOB_ENDING)
 		return;
 	position = zklock_handover_commit();
-	lock->job.state = ZK_JOB_ENDED;
+	lock->job.state = JOB_ENDED;
 	lock->job.run.ended_at = GetCurrentTimestamp();
 	if (lock->job.run.database != 0)
 	{
@@ -586,13 +586,13 @@ zklock_lock_commit_job(ZkLock *lock)
  * only to be ended there, and is given up if it was begun there.  Cannot fail.
  */
 static void
-roll_back_job(ZkLock *lock, int nesting)
+roll_back_job(Lock *lock, int nesting)
 {
-	if (lock->job.state == ZK_JOB_ENDING && lock->job.nesting >= nesting)
-		lock->job.state = ZK_JOB_BEGUN;
+	if (lock->job.state == JOB_ENDING && lock->job.nesting >= nesting)
+		lock->job.state = JOB_BEGUN;
 	if (lock->job.begun_nesting < nesting)
 		return;
-	lock->job.state = ZK_JOB_NONE;
+	lock->job.state = JOB_NONE;
 	lock->job.begun_nesting = 0;
 	if (lock->session_count[ZK_EXCLUSIVE] > 0)
 		lock->session_count[ZK_EXCLUSIVE]--;
@@ -603,7 +603,7 @@ roll_back_job(ZkLock *lock, int nesting)
  * should it just exit.  Cannot fail.
  */
 void
-zklock_lock_renew_note(const ZkLock *lock)
+zklock_lock_renew_note(const Lock *lock)
 {
 	for (int mode = ZK_EXCLUSIVE; mode <= ZK_SHARED; mode++)
 		if (zklock_lock_has_contender(lock, mode))
@@ -615,12 +615,12 @@ zklock_lock_renew_note(const ZkLock *lock)
  * forget what was fenced there, or was to end a job.
  */
 static void
-drop_levels(ZkLock *lock, int nesting)
+drop_levels(Lock *lock, int nesting)
 {
 	while (lock->level_count > 0 &&
 		   lock->levels[lock->level_count - 1].nesting >= nesting)
 	{
-		ZkLevel    *level = &lock->levels[--lock->level_count];
+		LockLevel  *level = &lock->levels[--lock->level_count];
 
 		for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
 			lock->transaction_count[mode] -= level->count[mode];
@@ -635,7 +635,7 @@ drop_levels(ZkLock *lock, int nesting)
  * transaction has something of.
  */
 static void
-sink(ZkLock *lock)
+sink(Lock *lock)
 {
 	dlist_iter	iter;
 	int			nesting = lock->fence_nesting;
@@ -644,14 +644,14 @@ sink(ZkLock *lock)
 	if (lock->level_count > 0)
 		nesting = Max(nesting, lock->levels[lock->level_count - 1].nesting);
 	nesting = Max(nesting, lock->job.begun_nesting);
-	if (lock->job.state == ZK_JOB_ENDING)
+	if (lock->job.state == JOB_ENDING)
 		nesting = Max(nesting, lock->job.nesting);
 	lock->nesting = nesting;
 	if (nesting == 0)
 		return;
 	dlist_foreach(iter, &touched)
 	{
-		if (dlist_container(ZkLock, touched_link, iter.cur)->nesting > nesting)
+		if (dlist_container(Lock, touched_link, iter.cur)->nesting > nesting)
 			continue;
 		dlist_insert_before(iter.cur, &lock->touched_link);
 		return;
@@ -663,14 +663,14 @@ sink(ZkLock *lock)
  * The first lock that the transaction has something of at this nesting level or
  * deeper; NULL if there is none.
  */
-static ZkLock *
+static Lock *
 first_touched(int nesting)
 {
-	ZkLock	   *lock;
+	Lock	   *lock;
 
 	if (dlist_is_empty(&touched))
 		return NULL;
-	lock = dlist_head_element(ZkLock, touched_link, &touched);
+	lock = dlist_head_element(Lock, touched_link, &touched);
 	return lock->nesting >= nesting ? lock : NULL;
 }
 
@@ -678,14 +678,14 @@ first_touched(int nesting)
  * Walk through the locks that the transaction may have something of at this nesting
  * level or deeper: the first for NULL, then the next, NULL at last.
  */
-ZkLock *
-zklock_lock_next_touched(ZkLock *lock, int nesting)
+Lock *
+zklock_lock_next_touched(Lock *lock, int nesting)
 {
 	if (lock == NULL)
 		return first_touched(nesting);
 	if (!dlist_has_next(&touched, &lock->touched_link))
 		return NULL;
-	lock = dlist_container(ZkLock, touched_link,
+	lock = dlist_container(Lock, touched_link,
 						   dlist_next_node(&touched, &lock->touched_link));
 	return lock->nesting >= nesting ? lock : NULL;
 }
@@ -698,7 +698,7 @@ zklock_lock_next_touched(ZkLock *lock, int nesting)
 void
 zklock_locks_drop_levels(int nesting)
 {
-	ZkLock	   *lock;
+	Lock	   *lock;
 
 	while ((lock = first_touched(nesting)) != NULL)
 	{
@@ -714,9 +714,9 @@ zklock_locks_drop_levels(int nesting)
  * nesting level to the one above.
  */
 static void
-pass_level_up(ZkLock *lock, int nesting)
+pass_level_up(Lock *lock, int nesting)
 {
-	ZkLevel    *level;
+	LockLevel  *level;
 
 	if (lock->fence_nesting == nesting)
 		lock->fence_nesting = nesting - 1;
@@ -750,7 +750,7 @@ zklock_locks_pass_level_up(int nesting)
 
 	dlist_foreach(iter, &touched)
 	{
-		ZkLock	   *lock = dlist_container(ZkLock, touched_link, iter.cur);
+		Lock	   *lock = dlist_container(Lock, touched_link, iter.cur);
 
 		if (lock->nesting < nesting)
 			break;

@@ -40,7 +40,7 @@
 #include "xact.h"
 
 /* Setting; see zklock.c for what it means. */
-int			zklock_on_lock_loss = ZK_LOSS_CANCEL;
+int			zklock_on_lock_loss = LOSS_CANCEL;
 
 /* Statements that run, one inside the other. */
 static volatile sig_atomic_t statements = 0;
@@ -73,7 +73,7 @@ zklock_handle_loss(SIGNAL_ARGS)
 
 	(void) postgres_signal_arg;
 	if (zklock_client != NULL &&
-		((zklock_on_lock_loss == ZK_LOSS_CANCEL &&
+		((zklock_on_lock_loss == LOSS_CANCEL &&
 		  zk_client_lost_any(zklock_client)) ||
 		 zk_client_overtime(zklock_client)))
 	{
@@ -90,17 +90,17 @@ zklock_handle_loss(SIGNAL_ARGS)
  * The lock that the statement was cancelled for; NULL if there is none any more: it was
  * released since.  Cannot fail.
  */
-static ZkLock *
+static Lock *
 find_loss(void)
 {
-	ZkLock	   *found = NULL;
+	Lock	   *found = NULL;
 
-	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
 		 lock = zklock_lock_next(lock))
 	{
-		if (zklock_lock_judge(lock) != ZK_LEASE_LOST)
+		if (zklock_lock_judge(lock) != HOLD_LOST)
 			continue;
-		if (zklock_on_lock_loss == ZK_LOSS_CANCEL ||
+		if (zklock_on_lock_loss == LOSS_CANCEL ||
 			lock->loss.by == ZK_LOST_OVERTIME)
 			return lock;
 		if (found == NULL)
@@ -111,7 +111,7 @@ find_loss(void)
 
 /* For ereport: a job has run for longer than it may. */
 static int
-errmsg_overtime(const ZkLock *lock)
+errmsg_overtime(const Lock *lock)
 {
 	errmsg("canceling statement because job \"%s\" has run for too long",
 		   lock->path);
@@ -127,7 +127,7 @@ errmsg_overtime(const ZkLock *lock)
 static void
 explain_cancel(void *arg)
 {
-	const ZkLock *lock;
+	const Lock *lock;
 
 	(void) arg;
 	if (!cancelling || geterrcode() != ERRCODE_QUERY_CANCELED)
@@ -150,7 +150,7 @@ explain_cancel(void *arg)
 static void
 report_loss(void)
 {
-	const ZkLock *lock = find_loss();
+	const Lock *lock = find_loss();
 
 	if (lock == NULL)
 		return;
@@ -168,7 +168,7 @@ report_loss(void)
  * lock was lost since the client sent it, and it can be refused.
  */
 void
-zklock_statement_begin(ZkDeed deed)
+zklock_statement_begin(Deed deed)
 {
 	static ErrorContextCallback context = {.callback = explain_cancel};
 	TimestampTz noted;
@@ -213,7 +213,7 @@ zklock_statement_alone(void)
 void
 zklock_statement_end(void)
 {
-	ZkDeed		deed;
+	Deed		deed;
 
 	if (zklock_lock_total() > 0 || zklock_verdict_doomed())
 		zklock_xact_go_first(statements > 1 || ActivePortal != NULL);
@@ -228,7 +228,7 @@ zklock_statement_end(void)
 		return;
 	cancelling = false;
 	QueryCancelPending = false;
-	if (deed < ZK_DEED_STEPS)
+	if (deed < DEED_STEPS)
 		report_loss();
 }
 

@@ -47,12 +47,12 @@ typedef enum FieldType
 	FIELD_TIME
 } FieldType;
 
-/* The members of the object, as ZkOwnerField has them. */
+/* The members of the object, as OwnerField has them. */
 static const struct
 {
 	const char *key;
 	FieldType	type;
-}			fields[ZK_OWNER_FIELDS] = {
+}			fields[OWNER_FIELDS] = {
 	{"cluster", FIELD_TEXT},
 	{"host", FIELD_TEXT},
 	{"port", FIELD_PORT},
@@ -168,7 +168,7 @@ field_start(void *state, char *name, bool isnull)
 
 	(void) isnull;
 	parse->field = -1;
-	for (int i = 0; parse->lex->lex_level == 1 && i < ZK_OWNER_FIELDS; i++)
+	for (int i = 0; parse->lex->lex_level == 1 && i < OWNER_FIELDS; i++)
 		if (strcmp(name, fields[i].key) == 0)
 		{
 			parse->field = i;
@@ -255,7 +255,7 @@ escapes_foreign(const char *text)
 }
 
 /*
- * Fill in the ZK_OWNER_FIELDS members of some data, of so many bytes.  What it
+ * Fill in the OWNER_FIELDS members of some data, of so many bytes.  What it
  * does not say, or not as ours do, is null; all of it is if it is of another
  * program, or no JSON.  Allocates in the current memory context, and throws
  * nothing but for want of memory.
@@ -272,8 +272,8 @@ zklock_owner_fields(const char *data, int length, Datum *values, bool *nulls)
 	};
 	char	   *text;
 
-	memset(nulls, true, sizeof(bool) * ZK_OWNER_FIELDS);
-	memset(values, 0, sizeof(Datum) * ZK_OWNER_FIELDS);
+	memset(nulls, true, sizeof(bool) * OWNER_FIELDS);
+	memset(values, 0, sizeof(Datum) * OWNER_FIELDS);
 	if (length > MAX_OWNER_DATA || length < (int) strlen(ZK_OWNER_PREFIX) ||
 		memcmp(data, ZK_OWNER_PREFIX, strlen(ZK_OWNER_PREFIX)) != 0)
 		return;
@@ -284,21 +284,21 @@ zklock_owner_fields(const char *data, int length, Datum *values, bool *nulls)
 	parse.lex = json_lex_context(text, (int) strlen(text), GetDatabaseEncoding(),
 								 true);
 	if (pg_parse_json(parse.lex, &actions) != JSON_SUCCESS)
-		memset(nulls, true, sizeof(bool) * ZK_OWNER_FIELDS);
+		memset(nulls, true, sizeof(bool) * OWNER_FIELDS);
 }
 
 /*
- * The same for the ZK_OWNER_COLS columns that are shown, which are the first ones.
+ * The same for the OWNER_COLS columns that are shown, which are the first ones.
  */
 void
 zklock_owner_columns(const char *data, int length, Datum *values, bool *nulls)
 {
-	Datum		all_values[ZK_OWNER_FIELDS];
-	bool		all_nulls[ZK_OWNER_FIELDS];
+	Datum		all_values[OWNER_FIELDS];
+	bool		all_nulls[OWNER_FIELDS];
 
 	zklock_owner_fields(data, length, all_values, all_nulls);
-	memcpy(values, all_values, sizeof(Datum) * ZK_OWNER_COLS);
-	memcpy(nulls, all_nulls, sizeof(bool) * ZK_OWNER_COLS);
+	memcpy(values, all_values, sizeof(Datum) * OWNER_COLS);
+	memcpy(nulls, all_nulls, sizeof(bool) * OWNER_COLS);
 }
 
 /*
@@ -327,20 +327,20 @@ zklock_owner_append(StringInfo buf, const Datum *values, const bool *nulls)
 		int			field;
 		const char *format;
 	}			parts[] = {
-		{ZK_OWNER_DATABASE, "database \"%s\""},
-		{ZK_OWNER_USER, "user \"%s\""},
-		{ZK_OWNER_APPLICATION, "application \"%s\""}
+		{OWNER_DATABASE, "database \"%s\""},
+		{OWNER_USER, "user \"%s\""},
+		{OWNER_APPLICATION, "application \"%s\""}
 	};
 	const char *separator = " (";
 
-	appendStringInfo(buf, "process %d", DatumGetInt32(values[ZK_OWNER_PID]));
-	if (!nulls[ZK_OWNER_CLUSTER] &&
-		VARSIZE_ANY_EXHDR(DatumGetPointer(values[ZK_OWNER_CLUSTER])) > 0)
-		append_text(buf, " of cluster \"%s\"", values[ZK_OWNER_CLUSTER]);
-	if (!nulls[ZK_OWNER_HOST] && !nulls[ZK_OWNER_PORT])
+	appendStringInfo(buf, "process %d", DatumGetInt32(values[OWNER_PID]));
+	if (!nulls[OWNER_CLUSTER] &&
+		VARSIZE_ANY_EXHDR(DatumGetPointer(values[OWNER_CLUSTER])) > 0)
+		append_text(buf, " of cluster \"%s\"", values[OWNER_CLUSTER]);
+	if (!nulls[OWNER_HOST] && !nulls[OWNER_PORT])
 	{
-		append_text(buf, " (%s", values[ZK_OWNER_HOST]);
-		appendStringInfo(buf, ":%d", DatumGetInt32(values[ZK_OWNER_PORT]));
+		append_text(buf, " (%s", values[OWNER_HOST]);
+		appendStringInfo(buf, ":%d", DatumGetInt32(values[OWNER_PORT]));
 		separator = ", ";
 	}
 	for (int i = 0; i < (int) lengthof(parts); i++)
@@ -369,11 +369,11 @@ may_see(const Datum *values, const bool *nulls)
 
 	if (has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS))
 		return true;
-	if (nulls[ZK_OWNER_PID] || nulls[ZK_OWNER_INSTANCE] ||
-		strcmp(TextDatumGetCString(values[ZK_OWNER_INSTANCE]),
+	if (nulls[OWNER_PID] || nulls[OWNER_INSTANCE] ||
+		strcmp(TextDatumGetCString(values[OWNER_INSTANCE]),
 			   zklock_instance()) != 0)
 		return false;
-	proc = BackendPidGetProc(DatumGetInt32(values[ZK_OWNER_PID]));
+	proc = BackendPidGetProc(DatumGetInt32(values[OWNER_PID]));
 	return proc != NULL && OidIsValid(proc->roleId) &&
 		has_privs_of_role(GetUserId(), proc->roleId);
 }
@@ -387,8 +387,8 @@ may_see(const Datum *values, const bool *nulls)
 char *
 zklock_owner_describe(const char *data, int64 session_id, bool all)
 {
-	Datum		values[ZK_OWNER_FIELDS];
-	bool		nulls[ZK_OWNER_FIELDS];
+	Datum		values[OWNER_FIELDS];
+	bool		nulls[OWNER_FIELDS];
 	StringInfoData buf;
 
 	/* catalogs tell what may be seen, and convert */
@@ -398,7 +398,7 @@ zklock_owner_describe(const char *data, int64 session_id, bool all)
 	if (!all && !may_see(values, nulls))
 		return pstrdup("another session");
 	initStringInfo(&buf);
-	if (!nulls[ZK_OWNER_PID])
+	if (!nulls[OWNER_PID])
 		zklock_owner_append(&buf, values, nulls);
 	else if (session_id != 0)
 		appendStringInfo(&buf, "a client with ZooKeeper session 0x%llx",

@@ -24,10 +24,10 @@
 /*
  * Make a list with room for the contenders of so many locks.
  */
-static ZkReleaseList
+static ReleaseList
 make_release_list(int lock_count)
 {
-	ZkReleaseList list;
+	ReleaseList list;
 
 	list.count = 0;
 	list.items = palloc(Max(lock_count, 1) * 2 * sizeof(*list.items));
@@ -62,10 +62,10 @@ zklock_await_end(ZkContenderId id, const char *doing, const char *path,
 	{
 		zk_client_status(zklock_client, &session);
 		if (session.state != ZK_SESSION_CONNECTED)
-			*deadline = Min(*deadline, zk_now() + ZKLOCK_CLEANUP_PATIENCE);
+			*deadline = Min(*deadline, zk_now() + ZKLOCK_CLEANUP_TIMEOUT);
 		if (zk_now() >= *deadline)
 			return false;
-		zklock_session_wait_for(ZK_EVENT_RELEASE, *deadline, doing, path);
+		zklock_session_wait_for(WAIT_FOR_RELEASE, *deadline, doing, path);
 	}
 	return true;
 }
@@ -78,7 +78,7 @@ zklock_await_end(ZkContenderId id, const char *doing, const char *path,
  * are dead.
  */
 static void
-await_ends(ZkReleaseList *list)
+await_ends(ReleaseList *list)
 {
 	ZkTime		deadline = zk_now() + ZK_MS(zklock_connect_timeout);
 
@@ -86,7 +86,7 @@ await_ends(ZkReleaseList *list)
 	{
 		for (int i = 0; i < list->count; i++)
 		{
-			const ZkLock *lock = list->items[i].lock;
+			const Lock *lock = list->items[i].lock;
 			const char *doing = lock->permits > 0 ?
 				"while releasing semaphore" : "while releasing lock";
 			ZkContenderStatus status;
@@ -127,7 +127,7 @@ await_ends(ZkReleaseList *list)
  * Tell that a lock which the session gives back had been lost.
  */
 static void
-warn_lost(const ZkLock *lock)
+warn_lost(const Lock *lock)
 {
 	ereport(WARNING,
 			(errcode(ERRCODE_ZK_LOCK_LOST),
@@ -141,7 +141,7 @@ warn_lost(const ZkLock *lock)
  * say; lock is the entry of that path, or NULL.
  */
 static int
-errdetail_not_held(const ZkLock *lock, bool permit)
+errdetail_not_held(const Lock *lock, bool permit)
 {
 	if (lock == NULL)
 		return 0;
@@ -157,7 +157,7 @@ errdetail_not_held(const ZkLock *lock, bool permit)
  * Tell that a lock cannot be released because it was not acquired.
  */
 static void
-warn_not_held(const ZkLockName *name, const ZkLock *lock, bool exclusive,
+warn_not_held(const LockName *name, const Lock *lock, bool exclusive,
 			  bool shared)
 {
 	ereport(WARNING,
@@ -173,10 +173,10 @@ warn_not_held(const ZkLockName *name, const ZkLock *lock, bool exclusive,
  * released, was lost: tell so, forget it, and return true.
  */
 static bool
-release_lost(ZkLock *lock, bool permit)
+release_lost(Lock *lock, bool permit)
 {
 	if (lock == NULL || (lock->permits > 0) != permit ||
-		zklock_lock_judge(lock) != ZK_LEASE_LOST ||
+		zklock_lock_judge(lock) != HOLD_LOST ||
 		!zklock_lock_session_used(lock))
 		return false;
 	warn_lost(lock);
@@ -193,10 +193,10 @@ release_lost(ZkLock *lock, bool permit)
  * what interrupts throw, but the lock is released even so.
  */
 bool
-zklock_release(const ZkLockName *name, bool exclusive, bool shared)
+zklock_release(const LockName *name, bool exclusive, bool shared)
 {
-	ZkLock	   *lock = zklock_lock_find(name);
-	ZkReleaseList list = make_release_list(1);
+	Lock	   *lock = zklock_lock_find(name);
+	ReleaseList list = make_release_list(1);
 
 	if (release_lost(lock, false))
 		return false;
@@ -219,10 +219,10 @@ zklock_release(const ZkLockName *name, bool exclusive, bool shared)
  * zklock_release().
  */
 bool
-zklock_release_permit(const ZkLockName *name)
+zklock_release_permit(const LockName *name)
 {
-	ZkLock	   *lock = zklock_lock_find(name);
-	ZkReleaseList list = make_release_list(1);
+	Lock	   *lock = zklock_lock_find(name);
+	ReleaseList list = make_release_list(1);
 
 	if (release_lost(lock, true))
 		return false;
@@ -243,11 +243,11 @@ zklock_release_permit(const ZkLockName *name)
  * went.  Returns how many.  Throws what interrupts throw.
  */
 static int
-end_all(void (*end_lock) (ZkLock *lock, ZkReleaseList *list))
+end_all(void (*end_lock) (Lock *lock, ReleaseList *list))
 {
-	ZkReleaseList list = make_release_list(zklock_lock_total());
-	ZkLock	   *lock;
-	ZkLock	   *next;
+	ReleaseList list = make_release_list(zklock_lock_total());
+	Lock	   *lock;
+	Lock	   *next;
 
 	for (lock = zklock_lock_next(NULL); lock != NULL;
 		 lock = zklock_lock_next(lock))
@@ -265,9 +265,9 @@ end_all(void (*end_lock) (ZkLock *lock, ZkReleaseList *list))
 static void
 check_jobs(void)
 {
-	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
 		 lock = zklock_lock_next(lock))
-		if (zklock_lock_judge(lock) != ZK_LEASE_LOST)
+		if (zklock_lock_judge(lock) != HOLD_LOST)
 			zklock_lock_check_job(lock);
 }
 
@@ -280,10 +280,10 @@ int
 zklock_release_all(void)
 {
 	check_jobs();
-	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
 		 lock = zklock_lock_next(lock))
 		if (zklock_lock_session_used(lock) &&
-			zklock_lock_judge(lock) == ZK_LEASE_LOST)
+			zklock_lock_judge(lock) == HOLD_LOST)
 			warn_lost(lock);
 	return end_all(zklock_lock_uncount_all);
 }
@@ -295,8 +295,8 @@ zklock_release_all(void)
 void
 zklock_discard_all(void)
 {
-	ZkLock	   *lock;
-	ZkLock	   *next;
+	Lock	   *lock;
+	Lock	   *next;
 
 	for (lock = zklock_lock_next(NULL); lock != NULL; lock = next)
 	{

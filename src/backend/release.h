@@ -20,8 +20,8 @@ extern bool zklock_has_ended(ZkContenderId id, ZkContenderStatus *status);
 extern bool zklock_await_end(ZkContenderId id, const char *doing,
 							 const char *path, ZkTime *deadline,
 							 ZkContenderStatus *status);
-extern bool zklock_release(const ZkLockName *name, bool exclusive, bool shared);
-extern bool zklock_release_permit(const ZkLockName *name);
+extern bool zklock_release(const LockName *name, bool exclusive, bool shared);
+extern bool zklock_release_permit(const LockName *name);
 extern int	zklock_release_all(void);
 extern void zklock_discard_all(void);
 extern void zklock_close(void);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * session.c
- *	  The backend's side of the door: start the lock client, judge the lease,
+ *	  The backend's side of the client API: start the lock client, judge the lease,
  *	  translate errors, end it at exit.  Waiting for it is in session_wait.c.
  *
  * A backend has at most one lock client, started by the first call that needs
@@ -47,13 +47,13 @@
  * session; unclosed, it keeps others waiting until it expires.  The end of a job's run
  * has longer: see zk_client_stop_at_exit().
  */
-#define EXIT_PATIENCE_MS	500
+#define EXIT_TIMEOUT_MS	500
 
 /*
  * The same in a statement.  Such a wait cannot be cancelled, so it is shorter;
  * what is not done then is done by the client's threads afterwards.
  */
-#define STOP_PATIENCE_MS	20
+#define STOP_TIMEOUT_MS	20
 
 /*
  * The signal by which the client's threads interrupt this one when a lock is
@@ -262,8 +262,8 @@ stop_at_exit(int code, Datum arg)
 		return;
 	to_close = client != NULL && has_session(client);
 	zklock_client = NULL;
-	if (client == NULL || zk_client_stop_at_exit(client, EXIT_PATIENCE_MS))
-		zk_clients_await_close(EXIT_PATIENCE_MS);	/* those before it */
+	if (client == NULL || zk_client_stop_at_exit(client, EXIT_TIMEOUT_MS))
+		zk_clients_await_close(EXIT_TIMEOUT_MS);	/* those before it */
 	else if (to_close)
 		ereport(LOG,
 				(errmsg("could not close the ZooKeeper session in time"),
@@ -475,7 +475,7 @@ zklock_session_stop(void)
 	zklock_session_count();
 	zklock_client = NULL;
 	zklock_session_wait_over();
-	(void) zk_client_stop(client, STOP_PATIENCE_MS);
+	(void) zk_client_stop(client, STOP_TIMEOUT_MS);
 	release_descriptors();
 }
 
@@ -483,7 +483,7 @@ zklock_session_stop(void)
  * Begin to watch the connection for one call.
  */
 void
-zklock_link_begin(ZkLink *link)
+zklock_link_begin(Link *link)
 {
 	memset(link, 0, sizeof(*link));
 	zk_client_status(zklock_client, &link->status);
@@ -496,7 +496,7 @@ zklock_link_begin(ZkLink *link)
  * one that was up.
  */
 void
-zklock_link_look(ZkLink *link)
+zklock_link_look(Link *link)
 {
 	int64		connections;
 
@@ -525,7 +525,7 @@ zklock_link_look(ZkLink *link)
  * all if the reason is definite.
  */
 ZkTime
-zklock_link_patience(const ZkLink *link)
+zklock_link_timeout(const Link *link)
 {
 	int			patience = zklock_connect_timeout;
 
@@ -545,7 +545,7 @@ zklock_link_patience(const ZkLink *link)
  * asks for (28000, 53000, ...).
  */
 void
-zklock_link_report(const ZkLink *link, const char *what, const char *path)
+zklock_link_report(const Link *link, const char *what, const char *path)
 {
 	const ZkSessionStatus *status = &link->status;
 	const char *detail = status->detail;
@@ -594,7 +594,7 @@ zklock_report_error(ZkError error, const char *detail, const char *what,
  * the timeout must not trust what it knew before (S5).  Fills *status; when
  * lost, its loss and detail say why.
  */
-ZkLease
+HoldState
 zklock_lease_judge(ZkContenderId id, ZkContenderStatus *status)
 {
 	ZkTime		now;
@@ -606,15 +606,15 @@ zklock_lease_judge(ZkContenderId id, ZkContenderStatus *status)
 	if (status->state == ZK_HELD)
 	{
 		if (now < status->lease_end)
-			return ZK_LEASE_RUNS;
+			return HOLD_PROVED;
 		if (now < status->presumed_lost)
-			return ZK_LEASE_LAPSED;
+			return HOLD_UNPROVED;
 		status->state = ZK_LOST;
 		status->loss = ZK_LOST_LEASE;
 	}
 	else if (status->state != ZK_LOST)
 		status->loss = ZK_LOST_CONTENDER;
-	return ZK_LEASE_LOST;
+	return HOLD_LOST;
 }
 
 /*
@@ -633,24 +633,24 @@ zklock_lease_ask(void)
  * Wait until it is proved that a contender that was granted is still held, by
  * an operation of the ensemble that was sent after zklock_lease_ask() returned
  * "asked"; not beyond deadline, and never longer than until the lock (path, for
- * messages) must be presumed lost.  Returns ZK_LEASE_LAPSED if the deadline came
+ * messages) must be presumed lost.  Returns HOLD_UNPROVED if the deadline came
  * first.  Throws as zklock_session_wait().
  */
-ZkLease
+HoldState
 zklock_lease_prove(ZkContenderId id, ZkTime asked, ZkTime deadline,
 				   const char *path, ZkContenderStatus *status)
 {
-	ZkLease		lease;
+	HoldState	lease;
 
 	for (;;)
 	{
 		lease = zklock_lease_judge(id, status);
-		if (lease == ZK_LEASE_LOST ||
-			(lease == ZK_LEASE_RUNS && status->proved_at >= asked))
+		if (lease == HOLD_LOST ||
+			(lease == HOLD_PROVED && status->proved_at >= asked))
 			return lease;
 		if (zk_now() >= deadline)
-			return ZK_LEASE_LAPSED;
-		zklock_session_wait_for(ZK_EVENT_PROOF,
+			return HOLD_UNPROVED;
+		zklock_session_wait_for(WAIT_FOR_PROOF,
 								Min(deadline, status->presumed_lost),
 								"while proving possession of lock", path);
 	}

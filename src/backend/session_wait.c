@@ -55,14 +55,14 @@ wait_context(void *arg)
 
 /* How that shows in pg_stat_activity. */
 static uint32
-wait_event_info(ZkWaitEvent event)
+wait_event_info(WaitPurpose event)
 {
 	static const char *const names[] = {
-		[ZK_EVENT_CONNECT] = "ZooKeeperConnect",
-		[ZK_EVENT_LOCK] = "ZooKeeperLock",
-		[ZK_EVENT_RELEASE] = "ZooKeeperRelease",
-		[ZK_EVENT_PROOF] = "ZooKeeperProof",
-		[ZK_EVENT_READ] = "ZooKeeperRead"
+		[WAIT_FOR_CONNECT] = "ZooKeeperConnect",
+		[WAIT_FOR_LOCK] = "ZooKeeperLock",
+		[WAIT_FOR_RELEASE] = "ZooKeeperRelease",
+		[WAIT_FOR_PROOF] = "ZooKeeperProof",
+		[WAIT_FOR_READ] = "ZooKeeperRead"
 	};
 	static uint32 infos[lengthof(names)];
 
@@ -133,7 +133,7 @@ zklock_session_wait_over(void)
  * dies.
  */
 void
-zklock_session_wait_for(ZkWaitEvent event, ZkTime until, const char *doing,
+zklock_session_wait_for(WaitPurpose event, ZkTime until, const char *doing,
 						const char *path)
 {
 	WaitReason	reason = {doing, path};
@@ -170,7 +170,7 @@ zklock_session_wait_for(ZkWaitEvent event, ZkTime until, const char *doing,
 void
 zklock_session_wait(ZkTime until, const char *doing, const char *path)
 {
-	zklock_session_wait_for(ZK_EVENT_LOCK, until, doing, path);
+	zklock_session_wait_for(WAIT_FOR_LOCK, until, doing, path);
 }
 
 /*

@@ -66,7 +66,7 @@ begin_another_transaction(void)
 
 	pfree(zklock_owner_data()); /* its look-ups are made here */
 	(void) SPI_connect_ext(SPI_OPT_NONATOMIC);
-	zklock_commit_guard = ZK_GUARD_OFF;
+	zklock_commit_guard = GUARD_OFF;
 	PG_TRY();
 	{
 		SPI_commit();

@@ -34,8 +34,8 @@
 /* All that is counted. */
 typedef struct Counters
 {
-	pg_atomic_uint64 values[ZK_STAT_COUNT];
-	pg_atomic_uint64 waits[ZK_WAIT_BUCKETS];
+	pg_atomic_uint64 values[STAT_COUNT];
+	pg_atomic_uint64 waits[WAIT_BUCKETS];
 	pg_atomic_uint64 reset_at;	/* a TimestampTz */
 } Counters;
 
@@ -55,9 +55,9 @@ static ZkSessionStatus counted;
 static void
 initialize(Counters *new)
 {
-	for (int i = 0; i < ZK_STAT_COUNT; i++)
+	for (int i = 0; i < STAT_COUNT; i++)
 		pg_atomic_init_u64(&new->values[i], 0);
-	for (int i = 0; i < ZK_WAIT_BUCKETS; i++)
+	for (int i = 0; i < WAIT_BUCKETS; i++)
 		pg_atomic_init_u64(&new->waits[i], 0);
 	pg_atomic_init_u64(&new->reset_at, (uint64) GetCurrentTimestamp());
 }
@@ -103,7 +103,7 @@ zklock_stats_shared(void)
  * Count something once.  Cannot fail.
  */
 void
-zklock_stats_count(ZkStat stat)
+zklock_stats_count(StatCounter stat)
 {
 	pg_atomic_fetch_add_u64(&counters->values[stat], 1);
 }
@@ -126,11 +126,11 @@ count_wait(ZkTime waited)
 {
 	int			bucket = 0;
 
-	while (bucket < ZK_WAIT_BUCKETS - 1 &&
+	while (bucket < WAIT_BUCKETS - 1 &&
 		   waited >= zklock_stats_bucket_bound(bucket))
 		bucket++;
 	pg_atomic_fetch_add_u64(&counters->waits[bucket], 1);
-	pg_atomic_fetch_add_u64(&counters->values[ZK_STAT_WAIT_TIME], waited);
+	pg_atomic_fetch_add_u64(&counters->values[STAT_WAIT_TIME], waited);
 }
 
 /*
@@ -138,7 +138,7 @@ count_wait(ZkTime waited)
  * is none.  Cannot fail.
  */
 void
-zklock_stats_end(ZkStat outcome)
+zklock_stats_end(StatCounter outcome)
 {
 	if (!call.open)
 		return;
@@ -156,7 +156,7 @@ end_at_exit(int code, Datum arg)
 {
 	(void) code;
 	(void) arg;
-	zklock_stats_end(ZK_STAT_CANCELS);
+	zklock_stats_end(STAT_CANCELS);
 }
 
 /*
@@ -174,7 +174,7 @@ zklock_stats_begin(void)
 	}
 	call.open = true;
 	call.behind_since = 0;
-	zklock_stats_count(ZK_STAT_ATTEMPTS);
+	zklock_stats_count(STAT_ATTEMPTS);
 }
 
 /*
@@ -193,7 +193,7 @@ void
 zklock_stats_granted(void)
 {
 	zklock_stats_end(call.behind_since != 0 ?
-					 ZK_STAT_AFTER_WAIT : ZK_STAT_AT_ONCE);
+					 STAT_AFTER_WAIT : STAT_AT_ONCE);
 }
 
 /*
@@ -205,23 +205,23 @@ zklock_stats_failed(int sqlstate)
 	switch (sqlstate)
 	{
 		case ERRCODE_LOCK_NOT_AVAILABLE:
-			zklock_stats_end(ZK_STAT_TIMEOUTS);
+			zklock_stats_end(STAT_TIMEOUTS);
 			break;
 		case ERRCODE_T_R_DEADLOCK_DETECTED:
-			zklock_stats_end(ZK_STAT_DEADLOCKS);
+			zklock_stats_end(STAT_DEADLOCKS);
 			break;
 		case ERRCODE_QUERY_CANCELED:
 		case ERRCODE_ADMIN_SHUTDOWN:
-			zklock_stats_end(ZK_STAT_CANCELS);
+			zklock_stats_end(STAT_CANCELS);
 			break;
 		default:
-			zklock_stats_end(ZK_STAT_ERRORS);
+			zklock_stats_end(STAT_ERRORS);
 	}
 }
 
 /* Count how much one of the client's own counters has grown. */
 static void
-count_growth(ZkStat stat, int64 now, int64 before)
+count_growth(StatCounter stat, int64 now, int64 before)
 {
 	if (now != before)
 		pg_atomic_fetch_add_u64(&counters->values[stat], now - before);
@@ -239,9 +239,9 @@ zklock_stats_session(const ZkSessionStatus *status)
 		memset(&counted, 0, sizeof(counted));
 		return;
 	}
-	count_growth(ZK_STAT_SESSIONS, status->sessions, counted.sessions);
-	count_growth(ZK_STAT_RECONNECTS, status->reconnects, counted.reconnects);
-	count_growth(ZK_STAT_EXPIRIES, status->expiries, counted.expiries);
+	count_growth(STAT_SESSIONS, status->sessions, counted.sessions);
+	count_growth(STAT_RECONNECTS, status->reconnects, counted.reconnects);
+	count_growth(STAT_EXPIRIES, status->expiries, counted.expiries);
 	counted.sessions = status->sessions;
 	counted.reconnects = status->reconnects;
 	counted.expiries = status->expiries;
@@ -252,11 +252,11 @@ zklock_stats_session(const ZkSessionStatus *status)
  * another.
  */
 void
-zklock_stats_read(ZkStats *stats)
+zklock_stats_read(LockStats *stats)
 {
-	for (int i = 0; i < ZK_STAT_COUNT; i++)
+	for (int i = 0; i < STAT_COUNT; i++)
 		stats->values[i] = (int64) pg_atomic_read_u64(&counters->values[i]);
-	for (int i = 0; i < ZK_WAIT_BUCKETS; i++)
+	for (int i = 0; i < WAIT_BUCKETS; i++)
 		stats->waits[i] = (int64) pg_atomic_read_u64(&counters->waits[i]);
 	stats->reset_at = (TimestampTz) pg_atomic_read_u64(&counters->reset_at);
 }
@@ -268,15 +268,15 @@ zklock_stats_read(ZkStats *stats)
 void
 zklock_stats_reset(void)
 {
-	ZkStats		before;
+	LockStats	before;
 
 	zklock_stats_read(&before);
-	before.values[ZK_STAT_ATTEMPTS] = 0;
-	for (int i = ZK_STAT_FIRST_OUTCOME; i <= ZK_STAT_LAST_OUTCOME; i++)
-		before.values[ZK_STAT_ATTEMPTS] += before.values[i];
-	for (int i = 0; i < ZK_STAT_COUNT; i++)
+	before.values[STAT_ATTEMPTS] = 0;
+	for (int i = STAT_FIRST_OUTCOME; i <= STAT_LAST_OUTCOME; i++)
+		before.values[STAT_ATTEMPTS] += before.values[i];
+	for (int i = 0; i < STAT_COUNT; i++)
 		pg_atomic_fetch_sub_u64(&counters->values[i], before.values[i]);
-	for (int i = 0; i < ZK_WAIT_BUCKETS; i++)
+	for (int i = 0; i < WAIT_BUCKETS; i++)
 		pg_atomic_fetch_sub_u64(&counters->waits[i], before.waits[i]);
 	pg_atomic_write_u64(&counters->reset_at, (uint64) GetCurrentTimestamp());
 }

@@ -59,7 +59,7 @@ zklock_table_close(Relation table)
  * to be another one; to know that, the table has to be locked by now.
  */
 static void
-prepare_query(ZkQuery *query, Relation table)
+prepare_query(TableQuery *query, Relation table)
 {
 	char	   *schema = get_namespace_name(RelationGetNamespace(table));
 	SPIPlanPtr	plan;
@@ -90,7 +90,7 @@ prepare_query(ZkQuery *query, Relation table)
  * such a snapshot are not made.
  */
 static int
-execute_now(const ZkQuery *query, Datum *values, const char *nulls)
+execute_now(const TableQuery *query, Datum *values, const char *nulls)
 {
 	bool		serializable = IsolationIsSerializable();
 	int			nesting = NewGUCNestLevel();
@@ -113,7 +113,7 @@ execute_now(const ZkQuery *query, Datum *values, const char *nulls)
  * now.  Returns what SPI does.
  */
 static int
-execute_query(const ZkQuery *query, Datum *values, const char *nulls)
+execute_query(const TableQuery *query, Datum *values, const char *nulls)
 {
 	if (query->result == SPI_OK_SELECT || query->latest)
 		return execute_now(query, values, nulls);
@@ -128,7 +128,7 @@ execute_query(const ZkQuery *query, Datum *values, const char *nulls)
  * restores it.
  */
 uint64
-zklock_table_query(ZkQuery *query, Relation table, Datum *values,
+zklock_table_query(TableQuery *query, Relation table, Datum *values,
 				   const char *nulls)
 {
 	Oid			user;

@@ -18,7 +18,7 @@
 #define ZK_QUERY_PARAMS	10
 
 /* A query on a table, with its plan once that was made. */
-typedef struct ZkQuery
+typedef struct TableQuery
 {
 	const char *text;			/* %s stands for the table */
 	int			params;
@@ -28,11 +28,11 @@ typedef struct ZkQuery
 								 * transaction's isolation level is */
 	SPIPlanPtr	plan;
 	Oid			table;			/* which the plan is for */
-} ZkQuery;
+} TableQuery;
 
 extern Relation zklock_table_open(const char *name, Oid function, bool write);
 extern void zklock_table_close(Relation table);
-extern uint64 zklock_table_query(ZkQuery *query, Relation table, Datum *values,
+extern uint64 zklock_table_query(TableQuery *query, Relation table, Datum *values,
 								 const char *nulls);
 extern Datum zklock_table_value(int column, bool *isnull);
 

@@ -38,7 +38,7 @@ typedef enum Conduct
 static Conduct conduct = CONDUCT_UNKNOWN;
 
 /* What the outermost statement does, or an EXECUTE's in its place. */
-static ZkDeed statement = ZK_DEED_NONE;
+static Deed statement = DEED_NONE;
 
 /*
  * For the handler of the loss signal: the statement that runs is not to be
@@ -54,7 +54,7 @@ static struct
 {
 	bool		semaphore;
 	char		path[2 * ZK_NODE_PATH_SIZE];
-	ZkLossNote	loss;
+	LossNote	loss;
 }			doom;
 
 /* Has the transaction written, or done anything else that may rest on a lock? */
@@ -102,33 +102,33 @@ zklock_verdict_work(void)
 bool
 zklock_verdict_open(void)
 {
-	return statement <= ZK_DEED_FRAME;
+	return statement <= DEED_FRAME;
 }
 
 /* Does a statement run? */
 bool
 zklock_verdict_in_statement(void)
 {
-	return statement != ZK_DEED_NONE;
+	return statement != DEED_NONE;
 }
 
 /*
  * A statement begins.  Within another one, that one's deed counts.
  */
 void
-zklock_verdict_begin(ZkDeed deed)
+zklock_verdict_begin(Deed deed)
 {
 	if (!zklock_verdict_open())
 		return;
 	statement = deed;
-	zklock_shielded = deed <= ZK_DEED_HARMLESS;
-	if (deed == ZK_DEED_FRAME)
+	zklock_shielded = deed <= DEED_HARMLESS;
+	if (deed == DEED_FRAME)
 		return;
 	if (conduct == CONDUCT_EFFECTIVE)
 		conduct = CONDUCT_WORK;
-	if (deed >= ZK_DEED_WORK || TransactionIdIsValid(GetTopTransactionIdIfAny()))
+	if (deed >= DEED_WORK || TransactionIdIsValid(GetTopTransactionIdIfAny()))
 		zklock_verdict_work();
-	else if (deed == ZK_DEED_HARMLESS && conduct == CONDUCT_UNKNOWN)
+	else if (deed == DEED_HARMLESS && conduct == CONDUCT_UNKNOWN)
 		conduct = CONDUCT_HARMLESS;
 }
 
@@ -137,9 +137,9 @@ zklock_verdict_begin(ZkDeed deed)
  * As its end is not seen, a call that acquires is work from its beginning on.
  */
 void
-zklock_verdict_call(ZkDeed deed)
+zklock_verdict_call(Deed deed)
 {
-	if (statement != ZK_DEED_NONE)
+	if (statement != DEED_NONE)
 		return;
 	zklock_verdict_begin(deed);
 	(void) zklock_verdict_end();
@@ -150,23 +150,23 @@ zklock_verdict_call(ZkDeed deed)
  * nor cancelled if it does that at once.
  */
 void
-zklock_verdict_take_effect(ZkDeed deed)
+zklock_verdict_take_effect(Deed deed)
 {
 	conduct = CONDUCT_EFFECTIVE;
-	zklock_shielded = deed == ZK_DEED_AT_ONCE;
+	zklock_shielded = deed == DEED_AT_ONCE;
 }
 
 /*
  * The outermost statement has ended.  Returns what it did.
  */
-ZkDeed
+Deed
 zklock_verdict_end(void)
 {
-	ZkDeed		deed = statement;
+	Deed		deed = statement;
 
-	if (deed == ZK_DEED_LOCKING)
+	if (deed == DEED_LOCKING)
 		zklock_verdict_work();
-	statement = ZK_DEED_NONE;
+	statement = DEED_NONE;
 	zklock_shielded = false;
 	return deed;
 }
@@ -176,7 +176,7 @@ zklock_verdict_end(void)
  * have relied on it, the transaction is doomed.
  */
 void
-zklock_verdict_doom(const ZkLock *lock, const ZkLossNote *loss)
+zklock_verdict_doom(const Lock *lock, const LossNote *loss)
 {
 	if (conduct == CONDUCT_DOOMED || conduct == CONDUCT_EFFECTIVE ||
 		!zklock_verdict_worked())
@@ -194,16 +194,16 @@ zklock_verdict_doom(const ZkLock *lock, const ZkLossNote *loss)
 void
 zklock_verdict_reset(void)
 {
-	if (conduct == CONDUCT_EFFECTIVE && statement != ZK_DEED_NONE)
+	if (conduct == CONDUCT_EFFECTIVE && statement != DEED_NONE)
 		return;
-	conduct = statement >= ZK_DEED_WORK ? CONDUCT_WORK : CONDUCT_UNKNOWN;
+	conduct = statement >= DEED_WORK ? CONDUCT_WORK : CONDUCT_UNKNOWN;
 }
 
 /*
  * How a lock was lost: as far as the current user may see, or all of it.  Palloc'd.
  */
 static char *
-describe_loss(const ZkLossNote *loss, bool all)
+describe_loss(const LossNote *loss, bool all)
 {
 	const char *why = loss->breaker[0] == '\0' ? loss->why :
 		zklock_broken_sentence(loss->breaker, all);
@@ -220,7 +220,7 @@ describe_loss(const ZkLossNote *loss, bool all)
  * For ereport: the DETAIL about the loss of a lock.
  */
 int
-zklock_errdetail_loss(const ZkLossNote *loss)
+zklock_errdetail_loss(const LossNote *loss)
 {
 	errdetail("%s", describe_loss(loss, false));
 	return errdetail_log("%s", describe_loss(loss, true));

@@ -24,13 +24,13 @@ extern bool zklock_verdict_effective(void);
 extern void zklock_verdict_work(void);
 extern bool zklock_verdict_open(void);
 extern bool zklock_verdict_in_statement(void);
-extern void zklock_verdict_begin(ZkDeed deed);
-extern void zklock_verdict_call(ZkDeed deed);
-extern void zklock_verdict_take_effect(ZkDeed deed);
-extern ZkDeed zklock_verdict_end(void);
-extern void zklock_verdict_doom(const ZkLock *lock, const ZkLossNote *loss);
+extern void zklock_verdict_begin(Deed deed);
+extern void zklock_verdict_call(Deed deed);
+extern void zklock_verdict_take_effect(Deed deed);
+extern Deed zklock_verdict_end(void);
+extern void zklock_verdict_doom(const Lock *lock, const LossNote *loss);
 extern void zklock_verdict_reset(void);
-extern int	zklock_errdetail_loss(const ZkLossNote *loss);
+extern int	zklock_errdetail_loss(const LossNote *loss);
 pg_noreturn extern void zklock_report_doom(void);
 
 #endif							/* ZKLOCK_VERDICT_H */

@@ -34,11 +34,11 @@ PG_FUNCTION_INFO_V1(zk_stat);
 PG_FUNCTION_INFO_V1(zk_stat_reset);
 
 /* Columns of the functions that return rows. */
-#define ZK_LOCK_WAITS_COLS	19
-#define ZK_STAT_COLS		16
+#define LOCK_WAITS_COLS	19
+#define STAT_COLS		16
 
 /* Of a contender's owner all is shown but since when it has asked. */
-#define ZK_HOLDER_COLS		(ZK_OWNER_COLS - 1)
+#define ZK_HOLDER_COLS		(OWNER_COLS - 1)
 
 /*
  * Refuse to show what is known only if the library was preloaded.  Throws 55000.
@@ -74,10 +74,10 @@ put_text(const char *text, Datum *value, bool *null)
  * on.  What these say of themselves is for administrators, as in zk_lock_queue().
  */
 static void
-put_others(const ZkWait *wait, bool administrator, Datum *values, bool *nulls)
+put_others(const Wait *wait, bool administrator, Datum *values, bool *nulls)
 {
-	Datum		owner[ZK_OWNER_COLS];
-	bool		unknown[ZK_OWNER_COLS];
+	Datum		owner[OWNER_COLS];
+	bool		unknown[OWNER_COLS];
 
 	put_text(wait->blocker, &values[0], &nulls[0]);
 	put_text(wait->holder, &values[2], &nulls[2]);
@@ -96,10 +96,10 @@ put_others(const ZkWait *wait, bool administrator, Datum *values, bool *nulls)
  * pg_stat_activity; for what, those whom that shows its details.
  */
 static void
-put_wait(ReturnSetInfo *result, int pid, const ZkWait *wait, bool administrator)
+put_wait(ReturnSetInfo *result, int pid, const Wait *wait, bool administrator)
 {
-	Datum		values[ZK_LOCK_WAITS_COLS] = {0};
-	bool		nulls[ZK_LOCK_WAITS_COLS];
+	Datum		values[LOCK_WAITS_COLS] = {0};
+	bool		nulls[LOCK_WAITS_COLS];
 	int			i = 0;
 
 	memset(nulls, true, sizeof(nulls));
@@ -134,7 +134,7 @@ zk_lock_waits(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	for (int i = 0; i < zklock_waiting_places(); i++)
 	{
-		ZkWait		wait;
+		Wait		wait;
 		int			pid = zklock_waiting_read(i, &wait);
 
 		if (pid != 0)
@@ -168,24 +168,24 @@ zk_blocking_pids(PG_FUNCTION_ARGS)
 static Datum
 wait_bounds(void)
 {
-	Datum		bounds[ZK_WAIT_BUCKETS - 1];
+	Datum		bounds[WAIT_BUCKETS - 1];
 
-	for (int i = 0; i < ZK_WAIT_BUCKETS - 1; i++)
+	for (int i = 0; i < WAIT_BUCKETS - 1; i++)
 		bounds[i] = Float8GetDatum(zklock_stats_bucket_bound(i) / 1000.0);
-	return PointerGetDatum(construct_array(bounds, ZK_WAIT_BUCKETS - 1,
+	return PointerGetDatum(construct_array(bounds, WAIT_BUCKETS - 1,
 										   FLOAT8OID, sizeof(float8),
 										   FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 }
 
 /* And how many are in each. */
 static Datum
-wait_counts(const ZkStats *stats)
+wait_counts(const LockStats *stats)
 {
-	Datum		counts[ZK_WAIT_BUCKETS];
+	Datum		counts[WAIT_BUCKETS];
 
-	for (int i = 0; i < ZK_WAIT_BUCKETS; i++)
+	for (int i = 0; i < WAIT_BUCKETS; i++)
 		counts[i] = Int64GetDatum(stats->waits[i]);
-	return PointerGetDatum(construct_array(counts, ZK_WAIT_BUCKETS, INT8OID,
+	return PointerGetDatum(construct_array(counts, WAIT_BUCKETS, INT8OID,
 										   sizeof(int64), FLOAT8PASSBYVAL,
 										   TYPALIGN_DOUBLE));
 }
@@ -196,10 +196,10 @@ wait_counts(const ZkStats *stats)
 Datum
 zk_stat(PG_FUNCTION_ARGS)
 {
-	Datum		values[ZK_STAT_COLS] = {0};
-	bool		nulls[ZK_STAT_COLS] = {false};
+	Datum		values[STAT_COLS] = {0};
+	bool		nulls[STAT_COLS] = {false};
 	bool		shared = zklock_stats_shared();
-	ZkStats		stats;
+	LockStats	stats;
 	TupleDesc	desc;
 	int			i = 0;
 
@@ -209,9 +209,9 @@ zk_stat(PG_FUNCTION_ARGS)
 	zklock_session_count();
 	zklock_stats_read(&stats);
 	values[i++] = CStringGetTextDatum(shared ? "cluster" : "backend");
-	for (int stat = 0; stat < ZK_STAT_WAIT_TIME; stat++)
+	for (int stat = 0; stat < STAT_WAIT_TIME; stat++)
 		values[i++] = Int64GetDatum(stats.values[stat]);
-	values[i++] = Float8GetDatum(stats.values[ZK_STAT_WAIT_TIME] / 1000.0);
+	values[i++] = Float8GetDatum(stats.values[STAT_WAIT_TIME] / 1000.0);
 	values[i++] = wait_bounds();
 	values[i++] = wait_counts(&stats);
 	values[i++] = TimestampTzGetDatum(stats.reset_at);

@@ -36,7 +36,7 @@
 /* One who waits, or is waited for. */
 typedef struct Vertex
 {
-	ZkWaiter	waiter;
+	Waiter		waiter;
 	int			wait;			/* what it publishes: member of the listing; or -1 */
 } Vertex;
 
@@ -58,10 +58,10 @@ typedef struct Graph
 	ZkQueueEntry *entries;		/* by member: the contender's name */
 	int		   *owners;			/* by member: the wait that it belongs to; or -1 */
 	int			vertex_count;
-	int			vertex_room;
+	int			vertex_capacity;
 	Vertex	   *vertices;
 	int			edge_count;
-	int			edge_room;
+	int			edge_capacity;
 	ZkWaitEdge *edges;			/* sorted by "from" */
 	Fact	   *facts;			/* of each edge */
 } Graph;
@@ -96,28 +96,28 @@ static int
 local_pid(const char *data, int length)
 {
 	const char *instance = zklock_instance();
-	Datum		values[ZK_OWNER_FIELDS];
-	bool		nulls[ZK_OWNER_FIELDS];
+	Datum		values[OWNER_FIELDS];
+	bool		nulls[OWNER_FIELDS];
 
 	if (data == NULL ||
 		memmem(data, length, instance, strlen(instance)) == NULL)
 		return 0;
 	zklock_owner_fields(data, length, values, nulls);
-	if (nulls[ZK_OWNER_PID] || nulls[ZK_OWNER_INSTANCE] ||
-		strcmp(TextDatumGetCString(values[ZK_OWNER_INSTANCE]), instance) != 0)
+	if (nulls[OWNER_PID] || nulls[OWNER_INSTANCE] ||
+		strcmp(TextDatumGetCString(values[OWNER_INSTANCE]), instance) != 0)
 		return 0;
-	return DatumGetInt32(values[ZK_OWNER_PID]);
+	return DatumGetInt32(values[OWNER_PID]);
 }
 
 /* Add a vertex; returns its number. */
 static int
-add_vertex(Graph *graph, const ZkWaiter *waiter, int wait)
+add_vertex(Graph *graph, const Waiter *waiter, int wait)
 {
-	if (graph->vertex_count == graph->vertex_room)
+	if (graph->vertex_count == graph->vertex_capacity)
 	{
-		graph->vertex_room *= 2;
+		graph->vertex_capacity *= 2;
 		graph->vertices = repalloc(graph->vertices,
-								   graph->vertex_room * sizeof(Vertex));
+								   graph->vertex_capacity * sizeof(Vertex));
 	}
 	graph->vertices[graph->vertex_count].waiter = *waiter;
 	graph->vertices[graph->vertex_count].wait = wait;
@@ -129,7 +129,7 @@ static int
 vertex_of_wait(Graph *graph, int wait)
 {
 	const ZkQueueMember *member = &graph->listing->members[wait];
-	ZkWaiter	waiter = {0};
+	Waiter		waiter = {0};
 
 	for (int i = 0; i < graph->vertex_count; i++)
 		if (graph->vertices[i].wait == wait)
@@ -149,7 +149,7 @@ vertex_of_wait(Graph *graph, int wait)
 static int
 vertex_of_process(Graph *graph, int pid, const ZkQueueMember *contender)
 {
-	ZkWaiter	waiter = {.pid = pid};
+	Waiter		waiter = {.pid = pid};
 
 	for (int i = 0; i < graph->vertex_count; i++)
 		if (graph->vertices[i].waiter.pid == pid)
@@ -200,12 +200,12 @@ add_edge(Graph *graph, int from, int to, bool local, const Fact *fact)
 
 	if (graph->edge_count == MAX_EDGES)
 		return;
-	if (graph->edge_count == graph->edge_room)
+	if (graph->edge_count == graph->edge_capacity)
 	{
-		graph->edge_room *= 2;
+		graph->edge_capacity *= 2;
 		graph->edges = repalloc(graph->edges,
-								graph->edge_room * sizeof(ZkWaitEdge));
-		graph->facts = repalloc(graph->facts, graph->edge_room * sizeof(Fact));
+								graph->edge_capacity * sizeof(ZkWaitEdge));
+		graph->facts = repalloc(graph->facts, graph->edge_capacity * sizeof(Fact));
 	}
 	graph->facts[graph->edge_count] = *fact;
 	edge = &graph->edges[graph->edge_count++];
@@ -338,10 +338,10 @@ init_graph(Graph *graph, const ZkQueueListing *listing)
 	graph->listing = listing;
 	graph->entries = palloc0((listing->count + 1) * sizeof(ZkQueueEntry));
 	graph->owners = palloc((listing->count + 1) * sizeof(int));
-	graph->vertex_room = graph->edge_room = 64;
-	graph->vertices = palloc(graph->vertex_room * sizeof(Vertex));
-	graph->edges = palloc(graph->edge_room * sizeof(ZkWaitEdge));
-	graph->facts = palloc(graph->edge_room * sizeof(Fact));
+	graph->vertex_capacity = graph->edge_capacity = 64;
+	graph->vertices = palloc(graph->vertex_capacity * sizeof(Vertex));
+	graph->edges = palloc(graph->edge_capacity * sizeof(ZkWaitEdge));
+	graph->facts = palloc(graph->edge_capacity * sizeof(Fact));
 	for (int i = 0; i < listing->count; i++)
 	{
 		graph->owners[i] = -1;
@@ -366,10 +366,10 @@ init_graph(Graph *graph, const ZkQueueListing *listing)
 }
 
 /* A copy of a waiter that does not need the listing any more. */
-static ZkWaiter
-copy_waiter(const ZkWaiter *waiter)
+static Waiter
+copy_waiter(const Waiter *waiter)
 {
-	ZkWaiter	copy = *waiter;
+	Waiter		copy = *waiter;
 
 	if (waiter->owner != NULL)
 		copy.owner = pnstrdup(waiter->owner, waiter->owner_length);
@@ -377,19 +377,19 @@ copy_waiter(const ZkWaiter *waiter)
 }
 
 /* Write down a cycle, from its edges. */
-static ZkWaitCycle *
+static WaitCycle *
 make_cycle(const Graph *graph, const int *edges, int count)
 {
-	ZkWaitCycle *cycle = palloc(sizeof(ZkWaitCycle));
+	WaitCycle  *cycle = palloc(sizeof(WaitCycle));
 	const ZkQueueMember *members = graph->listing->members;
 
 	cycle->count = count;
-	cycle->steps = palloc0(count * sizeof(ZkWaitStep));
+	cycle->steps = palloc0(count * sizeof(WaitStep));
 	for (int i = 0; i < count; i++)
 	{
 		const ZkWaitEdge *edge = &graph->edges[edges[i]];
 		const Fact *fact = &graph->facts[edges[i]];
-		ZkWaitStep *step = &cycle->steps[i];
+		WaitStep   *step = &cycle->steps[i];
 
 		step->waiter = copy_waiter(&graph->vertices[edge->from].waiter);
 		step->blocker = copy_waiter(&graph->vertices[edge->to].waiter);
@@ -414,7 +414,7 @@ make_cycle(const Graph *graph, const int *edges, int count)
  * palloc'd, and needs the listing no more.  NULL if there is none; or if what
  * this backend has published is not in the listing.  Throws 53200.
  */
-ZkWaitCycle *
+WaitCycle *
 zklock_find_cycle(const ZkQueueListing *listing, int64 session_id, int64 zxid)
 {
 	Graph		graph;
@@ -452,7 +452,7 @@ zklock_find_cycle(const ZkQueueListing *listing, int64 session_id, int64 zxid)
 
 /* Is it the same waiter, who has been waiting without a break? */
 static bool
-same_waiter(const ZkWaiter *a, const ZkWaiter *b)
+same_waiter(const Waiter *a, const Waiter *b)
 {
 	return a->session_id == b->session_id && a->mzxid == b->mzxid &&
 		a->pid == b->pid;
@@ -462,14 +462,14 @@ same_waiter(const ZkWaiter *a, const ZkWaiter *b)
  * Do two readings show the same cycle, with no fact of it any other?
  */
 bool
-zklock_same_cycle(const ZkWaitCycle *a, const ZkWaitCycle *b)
+zklock_same_cycle(const WaitCycle *a, const WaitCycle *b)
 {
 	if (a->count != b->count)
 		return false;
 	for (int i = 0; i < a->count; i++)
 	{
-		const ZkWaitStep *x = &a->steps[i];
-		const ZkWaitStep *y = &b->steps[i];
+		const WaitStep *x = &a->steps[i];
+		const WaitStep *y = &b->steps[i];
 
 		if (x->local != y->local || !same_waiter(&x->waiter, &y->waiter) ||
 			!same_waiter(&x->blocker, &y->blocker))

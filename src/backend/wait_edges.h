@@ -14,22 +14,22 @@
 #include "zklock.h"
 
 /* Somebody in a cycle: a backend with a ZooKeeper session, or one without. */
-typedef struct ZkWaiter
+typedef struct Waiter
 {
 	int64		session_id;		/* 0 if only the process is known */
 	int64		mzxid;			/* since when its wait is published; 0 if not */
 	int			pid;			/* of a process of this instance, else 0 */
 	char	   *owner;			/* what it says about itself; NULL if nothing */
 	int			owner_length;
-} ZkWaiter;
+} Waiter;
 
 /*
  * One waits for the next: a fact that can be read a second time.
  */
-typedef struct ZkWaitStep
+typedef struct WaitStep
 {
-	ZkWaiter	waiter;
-	ZkWaiter	blocker;
+	Waiter		waiter;
+	Waiter		blocker;
 	bool		local;			/* within PostgreSQL */
 
 	/* if not local */
@@ -43,17 +43,17 @@ typedef struct ZkWaitStep
 	LOCKTAG		tag;
 	LOCKMODE	lock_mode;
 	TimestampTz since;
-} ZkWaitStep;
+} WaitStep;
 
-typedef struct ZkWaitCycle
+typedef struct WaitCycle
 {
 	int			count;
-	ZkWaitStep *steps;			/* from this backend back to it */
-} ZkWaitCycle;
+	WaitStep   *steps;			/* from this backend back to it */
+} WaitCycle;
 
 extern bool zklock_waited_for_locally(void);
-extern ZkWaitCycle *zklock_find_cycle(const ZkQueueListing *listing,
-									  int64 session_id, int64 zxid);
-extern bool zklock_same_cycle(const ZkWaitCycle *a, const ZkWaitCycle *b);
+extern WaitCycle *zklock_find_cycle(const ZkQueueListing *listing,
+									int64 session_id, int64 zxid);
+extern bool zklock_same_cycle(const WaitCycle *a, const WaitCycle *b);
 
 #endif							/* ZKLOCK_WAIT_EDGES_H */

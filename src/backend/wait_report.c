@@ -77,7 +77,7 @@ static char *
 describe_others(const LockCall *call, const LockWait *wait, bool all)
 {
 	const ZkContenderStatus *status = &wait->status;
-	const ZkHolder *holder = &wait->holder;
+	const Holder *holder = &wait->holder;
 	int			ahead = ahead_of(wait);
 	StringInfoData buf;
 
@@ -208,7 +208,7 @@ void
 zklock_wait_show(const LockCall *call, const LockWait *wait)
 {
 	const ZkContenderStatus *status = &wait->status;
-	ZkWait		seen;
+	Wait		seen;
 
 	zklock_stats_behind();
 	if (wait->status.delayed)

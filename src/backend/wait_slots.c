@@ -38,7 +38,7 @@ typedef struct Place
 	int			pid;			/* 0 if it has said nothing */
 	int64		session;		/* its last ZooKeeper session with a contender */
 	bool		waits;
-	ZkWait		wait;			/* valid if so */
+	Wait		wait;			/* valid if so */
 } Place;
 
 typedef struct Places
@@ -54,7 +54,7 @@ static LWLock *places_lock = NULL;
 /* What this backend has in its place. */
 static int64 shown_session = 0;
 static bool shown_waiting = false;
-static ZkWait shown;
+static Wait shown;
 
 static size_t
 places_size(int count)
@@ -149,7 +149,7 @@ zklock_waiting_session(int64 session)
  * This backend waits for a lock, and knows that of it; since when is filled in here.
  */
 void
-zklock_waiting_show(ZkWait *wait)
+zklock_waiting_show(Wait *wait)
 {
 	Place	   *place;
 
@@ -184,7 +184,7 @@ zklock_waiting_end(void)
  * Read a place: the process that waits there, and for what; 0 if none does.
  */
 int
-zklock_waiting_read(int index, ZkWait *wait)
+zklock_waiting_read(int index, Wait *wait)
 {
 	const Place *place = &places->items[index];
 	int			pid = 0;

@@ -19,9 +19,9 @@ extern void zklock_waiting_request_shmem(void);
 extern void zklock_waiting_attach(void);
 extern int	zklock_waiting_places(void);
 extern void zklock_waiting_session(int64 session);
-extern void zklock_waiting_show(ZkWait *wait);
+extern void zklock_waiting_show(Wait *wait);
 extern void zklock_waiting_end(void);
-extern int	zklock_waiting_read(int index, ZkWait *wait);
+extern int	zklock_waiting_read(int index, Wait *wait);
 extern int	zklock_waiting_blockers(int pid, int *pids);
 
 #endif							/* ZKLOCK_WAIT_SLOTS_H */

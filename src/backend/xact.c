@@ -29,7 +29,7 @@
 #include "xact.h"
 
 /* Setting; see zklock.c for what it means. */
-int			zklock_commit_guard = ZK_GUARD_SESSION;
+int			zklock_commit_guard = GUARD_SESSION;
 
 /*
  * The guard has let a commit pass, which is not over.  For the handler of the
@@ -82,11 +82,11 @@ judge(void)
 
 	if (zklock_verdict_doomed())
 		zklock_report_doom();
-	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
 		 lock = zklock_lock_next(lock))
 		if (zklock_lock_assure(lock, ZKLOCK_FOREVER,
-							   zklock_commit_guard == ZK_GUARD_QUORUM ?
-							   &asked : NULL) == ZK_LEASE_LOST)
+							   zklock_commit_guard == GUARD_QUORUM ?
+							   &asked : NULL) == HOLD_LOST)
 			zklock_report_lost(lock);
 }
 
@@ -98,9 +98,9 @@ static void
 warn_of_losses(void)
 {
 	HOLD_INTERRUPTS();
-	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
 		 lock = zklock_lock_next(lock))
-		if (zklock_lock_judge(lock) == ZK_LEASE_LOST)
+		if (zklock_lock_judge(lock) == HOLD_LOST)
 			ereport(WARNING,
 					(errcode(ERRCODE_ZK_LOCK_LOST),
 					 errmsg("%s \"%s\" was lost while the command ran",
@@ -117,7 +117,7 @@ static void
 guard_commit(void)
 {
 	keep_locks(zklock_lock_total() > 0);
-	if (zklock_commit_guard != ZK_GUARD_OFF)
+	if (zklock_commit_guard != GUARD_OFF)
 	{
 		if (!zklock_verdict_effective() && !zklock_verdict_harmless())
 			judge();
@@ -133,11 +133,11 @@ guard_commit(void)
  * not come again.  Throws as judge().
  */
 void
-zklock_guard_command(ZkDeed deed)
+zklock_guard_command(Deed deed)
 {
-	if (zklock_commit_guard != ZK_GUARD_OFF)
+	if (zklock_commit_guard != GUARD_OFF)
 		judge();
-	if (deed >= ZK_DEED_STEPS)
+	if (deed >= DEED_STEPS)
 		zklock_verdict_take_effect(deed);
 }
 
@@ -147,18 +147,18 @@ zklock_guard_command(ZkDeed deed)
  * ZKL01 then.  Asks nobody.
  */
 void
-zklock_guard_transaction(const ZkLockName *names, int count)
+zklock_guard_transaction(const LockName *names, int count)
 {
-	if (zklock_commit_guard == ZK_GUARD_OFF)
+	if (zklock_commit_guard == GUARD_OFF)
 		return;
 	if (zklock_verdict_doomed())
 		zklock_report_doom();
-	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
 		 lock = zklock_lock_next(lock))
 	{
 		bool		named = false;
 
-		if (zklock_lock_judge(lock) != ZK_LEASE_LOST)
+		if (zklock_lock_judge(lock) != HOLD_LOST)
 			continue;
 		for (int i = 0; i < count; i++)
 			named |= strcmp(lock->node, names[i].node) == 0;
@@ -174,7 +174,7 @@ zklock_guard_transaction(const ZkLockName *names, int count)
 static void
 refuse_prepare(void)
 {
-	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
 		 lock = zklock_lock_next(lock))
 		if (lock->level_count > 0)
 			ereport(ERROR,
@@ -183,7 +183,7 @@ refuse_prepare(void)
 					 errdetail("%s \"%s\" was acquired in transaction scope.",
 							   lock->permits > 0 ? "Semaphore" : "Lock",
 							   lock->path)));
-		else if (lock->job.state == ZK_JOB_ENDING)
+		else if (lock->job.state == JOB_ENDING)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("cannot PREPARE a transaction that ends a job"),
@@ -202,7 +202,7 @@ refuse_prepare(void)
 static void
 end_jobs(void)
 {
-	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
 		 lock = zklock_lock_next(lock))
 		zklock_lock_commit_job(lock);
 }
@@ -214,7 +214,7 @@ end_jobs(void)
 static void
 renew_notes(void)
 {
-	for (ZkLock *lock = zklock_lock_next(NULL); lock != NULL;
+	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
 		 lock = zklock_lock_next(lock))
 		zklock_lock_renew_note(lock);
 }
@@ -237,7 +237,7 @@ renew_notes(void)
  * When the process exits it does nothing: the ZooKeeper session is closed
  * next.  And it must not: a background worker with the default handler of
  * SIGTERM gets here from within that handler, which may have interrupted us
- * while we held the door's mutex.
+ * while we held the mailbox's mutex.
  */
 static void
 xact_callback(XactEvent event, void *arg)
@@ -279,7 +279,7 @@ xact_callback(XactEvent event, void *arg)
 static void
 let_go(int nesting)
 {
-	for (ZkLock *lock = zklock_lock_next_touched(NULL, nesting); lock != NULL;
+	for (Lock *lock = zklock_lock_next_touched(NULL, nesting); lock != NULL;
 		 lock = zklock_lock_next_touched(lock, nesting))
 		if (lock->job.begun_nesting >= nesting ||
 			(lock->level_count > 0 &&

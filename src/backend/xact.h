@@ -20,7 +20,7 @@ extern volatile sig_atomic_t zklock_committing;
 
 extern void zklock_xact_watch(void);
 extern void zklock_xact_go_first(bool safe);
-extern void zklock_guard_transaction(const ZkLockName *names, int count);
-extern void zklock_guard_command(ZkDeed deed);
+extern void zklock_guard_transaction(const LockName *names, int count);
+extern void zklock_guard_command(Deed deed);
 
 #endif							/* ZKLOCK_XACT_H */

@@ -57,15 +57,15 @@
 PG_MODULE_MAGIC_EXT(.name = "zklock", .version = "1.0");
 
 static const struct config_enum_entry commit_guard_options[] = {
-	{"off", ZK_GUARD_OFF, false},
-	{"session", ZK_GUARD_SESSION, false},
-	{"quorum", ZK_GUARD_QUORUM, false},
+	{"off", GUARD_OFF, false},
+	{"session", GUARD_SESSION, false},
+	{"quorum", GUARD_QUORUM, false},
 	{NULL, 0, false}
 };
 
 static const struct config_enum_entry on_lock_loss_options[] = {
-	{"cancel", ZK_LOSS_CANCEL, false},
-	{"report", ZK_LOSS_REPORT, false},
+	{"cancel", LOSS_CANCEL, false},
+	{"report", LOSS_REPORT, false},
 	{NULL, 0, false}
 };
 
@@ -126,7 +126,7 @@ zklock_ExecutorRun(QueryDesc *query, ScanDirection direction,
 				   uint64 count EXECUTE_ONCE_PARAMETER)
 {
 	MemoryContext context = CurrentMemoryContext;
-	ZkDeed		deed;
+	Deed		deed;
 
 	if (zklock_preconnect_due)
 		zklock_preconnect_begin();
@@ -155,7 +155,7 @@ static void
 zklock_ExecutorFinish(QueryDesc *query)
 {
 	MemoryContext context = CurrentMemoryContext;
-	ZkDeed		deed = zklock_deed_of_plan(query->plannedstmt);
+	Deed		deed = zklock_deed_of_plan(query->plannedstmt);
 
 	PG_TRY();
 	{
@@ -190,7 +190,7 @@ zklock_ProcessUtility(PlannedStmt *pstmt, const char *query,
 	bool		discard_all = IsA(pstmt->utilityStmt, DiscardStmt) &&
 		castNode(DiscardStmt, pstmt->utilityStmt)->target == DISCARD_ALL;
 	MemoryContext memory_context = CurrentMemoryContext;
-	ZkDeed		deed;
+	Deed		deed;
 
 	zklock_access_screen(pstmt->utilityStmt);
 	if (zklock_preconnect_due)
@@ -200,7 +200,7 @@ zklock_ProcessUtility(PlannedStmt *pstmt, const char *query,
 	PG_TRY();
 	{
 		zklock_statement_begin(deed);
-		if (deed >= ZK_DEED_OUTSIDE)
+		if (deed >= DEED_OUTSIDE)
 			zklock_guard_command(deed);
 		if (previous_ProcessUtility != NULL)
 			previous_ProcessUtility(pstmt, query, read_only_tree, context,
@@ -297,7 +297,7 @@ _PG_init(void)
 							 "Decides about a commit when a lock may have been lost.",
 							 "\"session\" wants proof, no older than the lease, that every lock is held; \"quorum\" wants it anew from the ensemble; \"off\" never refuses.",
 							 &zklock_commit_guard,
-							 ZK_GUARD_SESSION,
+							 GUARD_SESSION,
 							 commit_guard_options,
 							 PGC_USERSET,
 							 0,
@@ -334,7 +334,7 @@ _PG_init(void)
 							 "What becomes of the statement that runs when a lock is lost.",
 							 "\"cancel\" ends it, \"report\" lets it go on until the commit.",
 							 &zklock_on_lock_loss,
-							 ZK_LOSS_CANCEL,
+							 LOSS_CANCEL,
 							 on_lock_loss_options,
 							 PGC_USERSET,
 							 0,

@@ -3,7 +3,7 @@
  * zklock.h
  *	  What the files of the backend side share.
  *
- * Calls go down only, from zklock.c and funcs.c to the door (zkclient.h); src/README
+ * Calls go down only, from zklock.c and funcs.c to the client API (zkclient.h); src/README
  * has the order of the files.  All of it runs on the backend's own thread.
  *
  * IDENTIFICATION
@@ -30,112 +30,112 @@
  * What the data of a contender says about its owner; the columns that show that,
  * in this order, are the first ones.
  */
-typedef enum ZkOwnerField
+typedef enum OwnerField
 {
-	ZK_OWNER_CLUSTER,
-	ZK_OWNER_HOST,
-	ZK_OWNER_PORT,
-	ZK_OWNER_DATABASE,
-	ZK_OWNER_PID,
-	ZK_OWNER_USER,
-	ZK_OWNER_APPLICATION,
-	ZK_OWNER_START,
-	ZK_OWNER_INSTANCE,			/* see zklock_instance() */
-	ZK_OWNER_FIRE_TIME,			/* of the job it runs */
-	ZK_OWNER_TOKEN				/* of what was exclusive before */
-} ZkOwnerField;
+	OWNER_CLUSTER,
+	OWNER_HOST,
+	OWNER_PORT,
+	OWNER_DATABASE,
+	OWNER_PID,
+	OWNER_USER,
+	OWNER_APPLICATION,
+	OWNER_START,
+	OWNER_INSTANCE,				/* see zklock_instance() */
+	OWNER_FIRE_TIME,			/* of the job it runs */
+	OWNER_TOKEN					/* of what was exclusive before */
+} OwnerField;
 
-#define ZK_OWNER_COLS			8
-#define ZK_OWNER_FIELDS			11
+#define OWNER_COLS			8
+#define OWNER_FIELDS			11
 
 /* Columns of a job: its last run, the fire time of this one, and who runs it. */
-#define ZK_JOB_COLS				(4 + ZK_OWNER_COLS)
+#define JOB_COLS				(4 + OWNER_COLS)
 
 /*
  * How long a call whose time is up, or that has no connection, waits for its
  * contender to be gone.  It is deleted in any case; the caller should just not
  * see it any more.
  */
-#define ZKLOCK_CLEANUP_PATIENCE	ZK_MS(20)
+#define ZKLOCK_CLEANUP_TIMEOUT	ZK_MS(20)
 
 /* A point in time that never comes. */
 #define ZKLOCK_FOREVER			((ZkTime) PG_INT64_MAX)
 
-typedef enum ZkScope
+typedef enum LockScope
 {
-	ZK_SCOPE_SESSION,			/* until released or the backend exits */
-	ZK_SCOPE_TRANSACTION		/* until commit or rollback */
-} ZkScope;
+	SCOPE_SESSION,				/* until released or the backend exits */
+	SCOPE_TRANSACTION			/* until commit or rollback */
+} LockScope;
 
 /* Can it be proved that a lock is held? */
-typedef enum ZkLease
+typedef enum HoldState
 {
-	ZK_LEASE_RUNS,				/* the last proof is recent enough */
-	ZK_LEASE_LAPSED,			/* it is not; a new one may yet succeed */
-	ZK_LEASE_LOST
-} ZkLease;
+	HOLD_PROVED,				/* the last proof is recent enough */
+	HOLD_UNPROVED,				/* it is not; a new one may yet succeed */
+	HOLD_LOST
+} HoldState;
 
 /* What is asked for before a commit while locks are held. */
-typedef enum ZkCommitGuard
+typedef enum CommitGuard
 {
-	ZK_GUARD_OFF,
-	ZK_GUARD_SESSION,			/* a lease that is running */
-	ZK_GUARD_QUORUM				/* the ensemble's word, in any case */
-} ZkCommitGuard;
+	GUARD_OFF,
+	GUARD_SESSION,				/* a lease that is running */
+	GUARD_QUORUM				/* the ensemble's word, in any case */
+} CommitGuard;
 
 /* What becomes of the statement that runs when a lock is lost. */
-typedef enum ZkLossAction
+typedef enum LossAction
 {
-	ZK_LOSS_CANCEL,
-	ZK_LOSS_REPORT
-} ZkLossAction;
+	LOSS_CANCEL,
+	LOSS_REPORT
+} LossAction;
 
 /* What a backend waits for, as pg_stat_activity names it from PostgreSQL 17 on. */
-typedef enum ZkWaitEvent
+typedef enum WaitPurpose
 {
-	ZK_EVENT_CONNECT,			/* a connection to the ensemble */
-	ZK_EVENT_LOCK,				/* a lock to be granted */
-	ZK_EVENT_RELEASE,			/* a contender to be gone */
-	ZK_EVENT_PROOF,				/* a proof that locks are held */
-	ZK_EVENT_READ				/* an answer about the contenders of others */
-} ZkWaitEvent;
+	WAIT_FOR_CONNECT,			/* a connection to the ensemble */
+	WAIT_FOR_LOCK,				/* a lock to be granted */
+	WAIT_FOR_RELEASE,			/* a contender to be gone */
+	WAIT_FOR_PROOF,				/* a proof that locks are held */
+	WAIT_FOR_READ				/* an answer about the contenders of others */
+} WaitPurpose;
 
 /* What stats.c counts. */
-typedef enum ZkStat
+typedef enum StatCounter
 {
-	ZK_STAT_ATTEMPTS,			/* acquire calls */
-	ZK_STAT_AT_ONCE,			/* granted without waiting for anybody */
-	ZK_STAT_AFTER_WAIT,			/* granted after waiting for somebody */
-	ZK_STAT_TIMEOUTS,			/* somebody else held a lock when time was up */
-	ZK_STAT_CANCELS,			/* ended by a cancel, or with the backend */
-	ZK_STAT_DEADLOCKS,
-	ZK_STAT_ERRORS,				/* ended by any other error */
-	ZK_STAT_LOST,				/* locks that turned out to be lost */
-	ZK_STAT_SESSIONS,			/* ZooKeeper sessions begun */
-	ZK_STAT_RECONNECTS,			/* connections lost and regained */
-	ZK_STAT_EXPIRIES,			/* ZooKeeper sessions that have expired */
-	ZK_STAT_WAIT_TIME			/* microseconds spent waiting for somebody */
-} ZkStat;
+	STAT_ATTEMPTS,				/* acquire calls */
+	STAT_AT_ONCE,				/* granted without waiting for anybody */
+	STAT_AFTER_WAIT,			/* granted after waiting for somebody */
+	STAT_TIMEOUTS,				/* somebody else held a lock when time was up */
+	STAT_CANCELS,				/* ended by a cancel, or with the backend */
+	STAT_DEADLOCKS,
+	STAT_ERRORS,				/* ended by any other error */
+	STAT_LOST,					/* locks that turned out to be lost */
+	STAT_SESSIONS,				/* ZooKeeper sessions begun */
+	STAT_RECONNECTS,			/* connections lost and regained */
+	STAT_EXPIRIES,				/* ZooKeeper sessions that have expired */
+	STAT_WAIT_TIME				/* microseconds spent waiting for somebody */
+} StatCounter;
 
-#define ZK_STAT_COUNT			(ZK_STAT_WAIT_TIME + 1)
-#define ZK_STAT_FIRST_OUTCOME	ZK_STAT_AT_ONCE
-#define ZK_STAT_LAST_OUTCOME	ZK_STAT_ERRORS
+#define STAT_COUNT			(STAT_WAIT_TIME + 1)
+#define STAT_FIRST_OUTCOME	STAT_AT_ONCE
+#define STAT_LAST_OUTCOME	STAT_ERRORS
 
 /*
  * Waits are counted by their length: up to 1, 4, 16, ... ms, and those longer than
  * the last bound, which is 4^9 ms (four minutes).
  */
-#define ZK_WAIT_BUCKETS			11
+#define WAIT_BUCKETS			11
 
-typedef struct ZkStats
+typedef struct LockStats
 {
-	int64		values[ZK_STAT_COUNT];
-	int64		waits[ZK_WAIT_BUCKETS];
+	int64		values[STAT_COUNT];
+	int64		waits[WAIT_BUCKETS];
 	TimestampTz reset_at;
-} ZkStats;
+} LockStats;
 
 /* What a backend that waits for somebody else knows of it, for others to see. */
-typedef struct ZkWait
+typedef struct Wait
 {
 	Oid			role;			/* who was authenticated */
 	char		path[ZK_NODE_PATH_SIZE];	/* the lock, in UTF-8 */
@@ -151,10 +151,10 @@ typedef struct ZkWait
 	int64		holder_session; /* 0 while unknown */
 	TimestampTz seen_at;		/* when the queue was read last */
 	char		holder_owner[ZK_OWNER_SIZE];
-} ZkWait;
+} Wait;
 
 /* Who holds a lock that is waited for, see holder.c. */
-typedef struct ZkHolder
+typedef struct Holder
 {
 	char		blocker[ZK_NAME_SIZE];	/* the wait is for, when this was asked */
 	ZkTime		ask_at;			/* when to read the queue again, or to give up
@@ -165,67 +165,67 @@ typedef struct ZkHolder
 	char		name[ZK_NAME_SIZE]; /* the holder's contender; maybe empty */
 	int64		session;		/* its ZooKeeper session; 0 while unknown */
 	char		owner[ZK_OWNER_SIZE];	/* its data, anybody's */
-} ZkHolder;
+} Holder;
 
 /* How far is a server, as to what the record of a lock asks for? */
-typedef enum ZkReplay
+typedef enum ReplayState
 {
-	ZK_REPLAY_DONE,
-	ZK_REPLAY_PENDING,
-	ZK_REPLAY_NEVER				/* it is not in the history of this server */
-} ZkReplay;
+	REPLAY_DONE,
+	REPLAY_PENDING,
+	REPLAY_NEVER				/* it is not in the history of this server */
+} ReplayState;
 
 /* How far a job is that was begun under a lock. */
-typedef enum ZkJobState
+typedef enum JobState
 {
-	ZK_JOB_NONE,
-	ZK_JOB_BEGUN,
-	ZK_JOB_ENDING,				/* when the transaction commits */
-	ZK_JOB_ENDED,				/* to be recorded with the release */
-	ZK_JOB_RESET				/* likewise, that runs are not done */
-} ZkJobState;
+	JOB_NONE,
+	JOB_BEGUN,
+	JOB_ENDING,					/* when the transaction commits */
+	JOB_ENDED,					/* to be recorded with the release */
+	JOB_RESET					/* likewise, that runs are not done */
+} JobState;
 
 /* A job; see job.c. */
-typedef struct ZkJob
+typedef struct Job
 {
-	ZkJobState	state;
+	JobState	state;
 	int			begun_nesting;	/* level of this transaction at which it was begun;
 								 * 0 if an earlier one has begun it */
 	int			nesting;		/* ENDING: level at which that was asked for */
 	TimestampTz begun_at;
 	ZkRun		run;			/* what the record will have */
-} ZkJob;
+} Job;
 
 /* What a run of a job is to be. */
-typedef struct ZkJobCall
+typedef struct JobCall
 {
 	TimestampTz fire_time;
 	ZkTime		timeout;		/* of the call, see zklock_acquire() */
 	ZkTime		max_runtime;	/* of the run, in microseconds; 0 for none */
-	ZkScope		scope;			/* in TRANSACTION the commit ends the run */
+	LockScope	scope;			/* in TRANSACTION the commit ends the run */
 	Oid			function;		/* the SQL function that was called */
-} ZkJobCall;
+} JobCall;
 
 /*
  * What a statement does, as far as a commit is concerned: what begins within one that
  * is beyond FRAME is a part of that.
  */
-typedef enum ZkDeed
+typedef enum Deed
 {
-	ZK_DEED_NONE,				/* no statement runs */
-	ZK_DEED_FRAME,				/* begins or ends a transaction or a part of one,
-								 * or executes what was prepared */
-	ZK_DEED_HARMLESS,			/* releases, looks at locks, or sets something: is
-								 * never refused */
-	ZK_DEED_LOCKING,			/* calls functions of this extension only */
-	ZK_DEED_WORK,				/* anything else */
-	ZK_DEED_OUTSIDE,			/* shows outside of the database at once */
-	ZK_DEED_STEPS,				/* commits several times */
-	ZK_DEED_AT_ONCE				/* takes effect before it commits */
-} ZkDeed;
+	DEED_NONE,					/* no statement runs */
+	DEED_FRAME,					/* begins or ends a transaction or a part of one,
+									 * or executes what was prepared */
+	DEED_HARMLESS,				/* releases, looks at locks, or sets something: is
+									 * never refused */
+	DEED_LOCKING,				/* calls functions of this extension only */
+	DEED_WORK,					/* anything else */
+	DEED_OUTSIDE,				/* shows outside of the database at once */
+	DEED_STEPS,					/* commits several times */
+	DEED_AT_ONCE				/* takes effect before it commits */
+} Deed;
 
 /* How a lock was lost. */
-typedef struct ZkLossNote
+typedef struct LossNote
 {
 	TimestampTz at;
 	int64		token;
@@ -234,21 +234,21 @@ typedef struct ZkLossNote
 	char		why[ZK_DETAIL_SIZE];	/* a sentence */
 	char		breaker[ZK_OWNER_SIZE]; /* who has broken it, in its own words;
 										 * empty if that is not known */
-} ZkLossNote;
+} LossNote;
 
 /* A lock as the caller names it, and the lock node that stands for it. */
-typedef struct ZkLockName
+typedef struct LockName
 {
 	const char *path;			/* in the server encoding */
 	char		node[ZK_NODE_PATH_SIZE];	/* with the root, in UTF-8 */
-} ZkLockName;
+} LockName;
 
 /* Transaction-scope acquisitions made at one nesting level. */
-typedef struct ZkLevel
+typedef struct LockLevel
 {
 	int			nesting;
 	int			count[ZK_MODE_COUNT];	/* by ZkMode */
-} ZkLevel;
+} LockLevel;
 
 /*
  * What this backend holds of one lock; see lock_table.c for the rules.
@@ -259,7 +259,7 @@ typedef struct ZkLevel
  * semaphore there is nothing but what is in mode ZK_PERMIT, of a lock everything
  * else.
  */
-typedef struct ZkLock
+typedef struct Lock
 {
 	char		node[ZK_NODE_PATH_SIZE];	/* hash key */
 	dlist_node	link;			/* in order of creation */
@@ -282,51 +282,51 @@ typedef struct ZkLock
 	int			session_count[ZK_MODE_COUNT];
 	int			transaction_count[ZK_MODE_COUNT];	/* sum over levels */
 	int			level_count;	/* levels in use, by rising nesting */
-	int			level_room;
-	ZkLevel    *levels;
+	int			level_capacity;
+	LockLevel  *levels;
 
 	bool		handover[2];	/* its release leaves how far the WAL went */
-	ZkJob		job;			/* of the exclusive contender */
+	Job			job;			/* of the exclusive contender */
 
 	int64		fence_token;	/* last taken past the fence, and at which */
 	int			fence_nesting;	/* level of this transaction; 0 for at none */
 
 	bool		lost;
-	ZkLossNote	loss;			/* valid only when lost */
-} ZkLock;
+	LossNote	loss;			/* valid only when lost */
+} Lock;
 
 /* Contenders being released by a call that waits for it. */
-typedef struct ZkReleaseList
+typedef struct ReleaseList
 {
 	int			count;
 	struct
 	{
 		ZkContenderId id;
-		ZkLock	   *lock;		/* stays in the table until forgotten */
+		Lock	   *lock;		/* stays in the table until forgotten */
 	}		   *items;
-} ZkReleaseList;
+} ReleaseList;
 
 /*
  * What one call has seen of the connection.  It decides how long the call
  * puts up with having none.
  */
-typedef struct ZkLink
+typedef struct Link
 {
 	ZkSessionStatus status;		/* as last looked at */
 	bool		was_up;			/* connected at some time during this call */
 	ZkTime		down_since;		/* start of this outage, as far as this call
 								 * saw it; 0 when connected */
 	int64		connections;	/* ever made, as last looked at */
-} ZkLink;
+} Link;
 
 /* A contender of a call that waits. */
-typedef struct ZkAwaited
+typedef struct Awaited
 {
 	const char *node;
 	const char *name;			/* of the contender; empty while unknown */
-} ZkAwaited;
+} Awaited;
 
 /* What a call that waits knows of deadlocks; see deadlock.c. */
-typedef struct ZkDeadlockCheck ZkDeadlockCheck;
+typedef struct DeadlockCheck DeadlockCheck;
 
 #endif							/* ZKLOCK_H */

@@ -282,7 +282,7 @@ on_auth(int rc, const void *context)
 	if (rc != ZOK)
 		return;
 	atomic_store(&client->identity.answered, true);
-	zk_door_wake_helper(&client->door);
+	zk_mailbox_wake_helper(&client->mailbox);
 }
 
 static void

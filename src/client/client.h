@@ -10,11 +10,11 @@
  * where the library is linked statically (see threads.c), and else one more that
  * libzookeeper adds.  All but the backend thread are "client threads".
  *
- * Locks.  door.lock guards the mailbox (struct Door): any thread, short
+ * Locks.  mailbox.lock guards the mailbox (struct Mailbox): any thread, short
  * copies only, no library call and no other lock inside.  engine_lock guards
  * all else in struct ZkClient: client threads only, so that no library call
  * made under it can hold up the backend.  socket_lock is socket.c's.  Order:
- * engine_lock, then socket_lock, then the library's own locks or door.lock.
+ * engine_lock, then socket_lock, then the library's own locks or mailbox.lock.
  * zookeeper_init2() and zookeeper_close() are called without engine_lock, as
  * they wait for threads that may want it.
  *
@@ -111,7 +111,7 @@ typedef enum RequestKind
 	REQ_DELETE,					/* the contender */
 	REQ_DOWNGRADE,				/* exclusive to shared, a multi */
 	REQ_RENEW,					/* a multi of checks */
-	REQ_BEAT,					/* a sync, to be heard by the leader */
+	REQ_HEARTBEAT,				/* a sync, to be heard by the leader */
 	REQ_INQUIRY,				/* an ACL, to learn why something was refused */
 	REQ_READ_SYNC,				/* what comes before a read for zk_lock_queue */
 	REQ_READ_LIST,				/* the queue, for zk_lock_queue */
@@ -130,7 +130,7 @@ typedef struct Request
 	RequestKind kind;
 	int			which;			/* slot, or index into a listing */
 	ZkTime		sent_at;
-	ZkTime		told;			/* ZkHeard.told at that moment */
+	ZkTime		leader_heard_at;	/* ZkLeaderContact.leader_heard_at at that moment */
 } Request;
 
 /*
@@ -181,7 +181,7 @@ typedef struct Marking
 	size_t		root_len;		/* bytes of the lock node's path that are the root */
 	size_t		parent_len;		/* bytes of the path of the znode to create; or 0 */
 	MarkState	own;
-	bool		widowed;		/* the contender is gone, its mark may not be */
+	bool		orphaned_mark;	/* the contender is gone, its mark may not be */
 	int			ops;			/* about its mark, in the multi-op on its way */
 	int			create_at;		/* the one that makes it; or 0 */
 	bool		due;			/* granted but for the marks */
@@ -197,7 +197,7 @@ typedef struct Marking
 
 /*
  * A contender as the engine knows it.  The slot number is its index in
- * ZkClient.contenders and in Door.slots.  engine_lock.
+ * ZkClient.contenders and in Mailbox.slots.  engine_lock.
  *
  * "state" is where the protocol stands.  Once "end" is set (ZK_LOST or
  * ZK_FAILED, both final) the backend sees that, while behind it the znode is
@@ -221,8 +221,8 @@ typedef struct Contender
 	bool		unbroken;		/* it is watched without a break since it was
 								 * created: that it is deleted says that nothing
 								 * has taken its place */
-	bool		last_lookout;	/* last_ahead, once the lookout is deleted */
-	bool		relist;			/* the lookout is gone: list while waiting */
+	bool		last_second_watch;	/* last_ahead, once the second_watch is deleted */
+	bool		relist;			/* the second_watch is gone: list while waiting */
 	bool		proving;		/* granted, but the lease must be proved first */
 	bool		next_in_line;	/* only holders are ahead: keep the lease */
 	bool		no_wait;		/* the backend wants to hear of a wait at once */
@@ -259,15 +259,15 @@ typedef struct Contender
 	ZkContenderState end;		/* ZK_LOST, ZK_FAILED, or ZK_NONE */
 	ZkError		error;
 	ZkLoss		loss;
-	const char *node;			/* DoorSlot.node */
+	const char *node;			/* MailboxSlot.node */
 	char	   *owner;			/* malloc'd data of the znode */
 	int			owner_len;
 	char		base[ZK_NAME_SIZE]; /* its name up to the number */
 	char		name[ZK_NAME_SIZE]; /* its name; empty while unknown */
 	char		detail[ZK_DETAIL_SIZE];
 	char	   *watched;		/* malloc'd path of the one waited for */
-	char	   *lookout;		/* malloc'd path of the one before that, while it is
-								 * watched as well; or NULL */
+	char	   *second_watch;	/* malloc'd path of the one before that, while it is
+							 * watched as well; or NULL */
 	char	   *to_watch;		/* malloc'd names of others to watch, each with a
 								 * NUL, an empty one at the end; or NULL */
 	int			watches_asked;	/* bytes of them that were asked for */
@@ -293,7 +293,7 @@ typedef struct Contender
 								 * executed, which it may be yet; or 0 */
 	ZkTime		watch_at;		/* not before then is its own znode watched */
 	Refusal		refusal;		/* to be explained; then it fails */
-	RecordRoom *room;			/* DoorSlot.room; NULL without a record */
+	RecordBuffer *record;		/* MailboxSlot.record; NULL without a record */
 	Marking		marking;
 	zoo_op_result_t results[ZK_OWN_OPS];	/* of a multi-op of its own; written by
 											 * the library */
@@ -370,7 +370,7 @@ typedef struct TreeRead
 {
 	TreeItem   *items;			/* the first is the znode at the top */
 	int			count;
-	int			room;
+	int			capacity;
 	int			next;			/* items before it are asked for, or answered */
 	int			pending;		/* answers to come */
 	size_t		bytes;			/* that all this takes */
@@ -432,7 +432,7 @@ typedef struct Breaking
 
 struct ZkClient
 {
-	Door		door;
+	Mailbox		mailbox;
 
 	/* set at start, constant */
 	pthread_t	helper;
@@ -476,18 +476,18 @@ struct ZkClient
 	int			given_up;		/* attempts given up since there was a connection */
 	int			silences;		/* connections given up since an answer of the leader */
 	ZkTime		looked_at;		/* when the helper looked for silence last */
-	ZkTime		patient_until;	/* nothing is given up before then */
-	ZkTime		impatience;		/* random; how much later this connection is */
+	ZkTime		no_timeout_until;	/* nothing is given up before then */
+	ZkTime		timeout_jitter; /* random; how much later this connection is */
 	ZkTime		round_trip;		/* what the leader's answers take, at worst */
 	bool		stale;			/* proofs over this connection will come too late */
 	ZkTime		prove_since;	/* proofs older than this will not do */
 	uint64_t	random;			/* for zk_jitter() */
-	ZkHeard		heard;			/* what the leader has heard of the session */
-	bool		beating;		/* a sync for that is on its way */
-	ZkTime		beat_sent_at;	/* when the last one was sent */
-	ZkTime		beat_at;		/* and answered, or there was a connection: what was
-								 * asked before may be asked again */
-	ZkTime		beat_due;		/* when to send the next one */
+	ZkLeaderContact leader_contact; /* what the leader has heard of the session */
+	bool		heartbeat_pending;	/* a sync for that is on its way */
+	ZkTime		heartbeat_sent_at;	/* when the last one was sent */
+	ZkTime		heartbeat_at;	/* and answered, or there was a connection: what was
+							 * asked before may be asked again */
+	ZkTime		heartbeat_due;	/* when to send the next one */
 	size_t		watch_bytes;	/* of the paths watched through the handle, those
 								 * of watches that have fired included */
 	bool		starved;		/* somebody waits for a free request */
@@ -502,13 +502,13 @@ struct ZkClient
 	Request		requests[ZK_MAX_IN_FLIGHT];
 	Renewal		renewals[ZK_RENEWALS];
 	GroupCreate group;
-	Errand		errand;			/* what the next three are for */
+	Query		query;			/* what the next three are for */
 	QueueRead	read;
 	Breaking	breaking;
 	TreeRead	tree;
 	Publication publication;
 	uint16_t	used;			/* contenders in use lie below */
-	Contender  *contenders;		/* door.engine_array.items */
+	Contender  *contenders;		/* mailbox.engine_array.items */
 };
 
 /* The timeout of the ZooKeeper session.  engine_lock. */
@@ -532,7 +532,7 @@ zk_mark_to_go(const Contender *contender)
 static inline ZkProof
 zk_request_proof(const Request *request)
 {
-	ZkProof		proof = {request->sent_at, request->told};
+	ZkProof		proof = {request->sent_at, request->leader_heard_at};
 
 	return proof;
 }

@@ -80,7 +80,7 @@ publish_session(ZkClient *client, ZkSessionState state)
 	}
 	else
 		status->server[0] = '\0';
-	zk_door_publish_session(&client->door, status);
+	zk_mailbox_publish_session(&client->mailbox, status);
 }
 
 /* The state that a client without a connection is in. */
@@ -117,7 +117,7 @@ handle_useless(ZkClient *client, ZkError error, const char *detail)
 {
 	client->dead = true;
 	connect_failed(client, error, detail);
-	zk_door_wake_helper(&client->door);
+	zk_mailbox_wake_helper(&client->mailbox);
 }
 
 /*
@@ -129,10 +129,10 @@ session_over(ZkClient *client, bool expired)
 	client->connected = false;
 	client->client_id.client_id = 0;
 	client->disconnected_at = 0;
-	client->heard.told = 0;
+	client->leader_contact.leader_heard_at = 0;
 	zk_requests_forget(client);
 	zk_leases_handle_closed(client);
-	zk_errand_restart(client);
+	zk_query_restart(client);
 	zk_publish_session_over(client);
 	zk_contenders_session_over(client, expired);
 }
@@ -174,7 +174,7 @@ session_connected(ZkClient *client, zhandle_t *zh)
 	client->client_id = *id;
 	client->timeout_ms = timeout_ms;
 	begun = zk_socket_connecting_since(client->disconnected_at);
-	zk_patience_connected(client, begun);
+	zk_server_timeout_connected(client, begun);
 	zk_leases_connected(client, begun, timeout_before);
 	client->disconnected_at = 0;
 	if (resumed)
@@ -188,9 +188,9 @@ session_connected(ZkClient *client, zhandle_t *zh)
 
 	zk_contenders_connected(client);
 	zk_publish_advance(client);
-	zk_errand_advance(client);
+	zk_query_advance(client);
 	zk_lease_renew(client);
-	zk_door_wake_helper(&client->door);
+	zk_mailbox_wake_helper(&client->mailbox);
 }
 
 /*
@@ -232,9 +232,9 @@ session_suspended(ZkClient *client)
 		client->disconnected_at = zk_now();
 	zk_contenders_disconnected(client);
 	zk_publish_interrupted(client);
-	zk_errand_restart(client);
+	zk_query_restart(client);
 	publish_session(client, unconnected_state(client));
-	zk_door_wake_helper(&client->door);
+	zk_mailbox_wake_helper(&client->mailbox);
 }
 
 static void
@@ -246,7 +246,7 @@ session_expired(ZkClient *client)
 	client->status.expiries++;
 	session_over(client, true);
 	publish_session(client, unconnected_state(client));
-	zk_door_wake_helper(&client->door);
+	zk_mailbox_wake_helper(&client->mailbox);
 }
 
 /*
@@ -315,7 +315,7 @@ handle_ended(void)
 	ZkClient   *client = zk_client_owner();
 
 	if (client != NULL)
-		zk_door_wake_helper(&client->door);
+		zk_mailbox_wake_helper(&client->mailbox);
 }
 
 /*-------------------------------------------------------------------------
@@ -343,7 +343,7 @@ give_up_handle(ZkClient *client)
 	zk_leases_handle_closed(client);
 	zk_contenders_handle_closed(client);
 	zk_publish_interrupted(client);
-	zk_errand_restart(client);
+	zk_query_restart(client);
 	return zh;
 }
 
@@ -510,7 +510,7 @@ must_close(ZkClient *client)
 	 */
 	if (zk_leases_run(client))
 		return false;
-	resolve_after = timeout / 2 + client->impatience / 2;
+	resolve_after = timeout / 2 + client->timeout_jitter / 2;
 	return client->watch_bytes > MAX_WATCH_BYTES ||
 		(gone_for >= resolve_after &&
 		 client->opened_at < client->disconnected_at + resolve_after);

@@ -179,7 +179,7 @@ zk_contender_publish(ZkClient *client, int slot, bool wake)
 	}
 	if (c->loss == ZK_LOST_BROKEN || c->error == ZK_ERR_BROKEN)
 		strcpy(status.blocker_owner, c->blocker_owner);
-	zk_door_publish(&client->door, slot, &status, wake);
+	zk_mailbox_publish(&client->mailbox, slot, &status, wake);
 }
 
 /*
@@ -237,7 +237,7 @@ zk_contender_forget(Contender *c)
 	c->maybe_exists = false;
 	c->name[0] = '\0';
 	c->marking.own = MARK_ABSENT;
-	c->marking.widowed = false;
+	c->marking.orphaned_mark = false;
 }
 
 /*
@@ -245,11 +245,11 @@ zk_contender_forget(Contender *c)
  * when that one is gone will do.
  */
 void
-zk_contender_drop_lookout(Contender *c)
+zk_contender_drop_second_watch(Contender *c)
 {
-	free(c->lookout);
-	c->lookout = NULL;
-	c->last_lookout = c->relist = false;
+	free(c->second_watch);
+	c->second_watch = NULL;
+	c->last_second_watch = c->relist = false;
 }
 
 void
@@ -259,7 +259,7 @@ zk_contender_unwatch(Contender *c)
 	free(c->to_watch);
 	c->watched = c->to_watch = NULL;
 	c->unbroken = false;
-	zk_contender_drop_lookout(c);
+	zk_contender_drop_second_watch(c);
 }
 
 /*
@@ -327,14 +327,14 @@ slot_of(const ZkClient *client, const char *node, const char *name)
 static void
 reap_orphan(ZkClient *client, const Contender *behind, const char *name)
 {
-	int			slot = zk_door_take_slot(&client->door, behind->node);
+	int			slot = zk_mailbox_take_slot(&client->mailbox, behind->node);
 	Contender  *reaper;
 
 	if (slot < 0)
 		return;
 	zk_log(true, "deleting contender \"%.80s\" of lock node \"%.80s\", which is of this ZooKeeper session and nobody's",
 		   name, behind->node);
-	reaper = zk_contender_use(client, slot, client->door.slots[slot].node,
+	reaper = zk_contender_use(client, slot, client->mailbox.slots[slot].node,
 							  behind->mode);
 	snprintf(reaper->base, sizeof(reaper->base), "%s", name);
 	snprintf(reaper->name, sizeof(reaper->name), "%s", name);
@@ -388,7 +388,7 @@ void
 zk_contender_retry(ZkClient *client, Contender *c)
 {
 	c->retry_at = zk_now() + RETRY_DELAY + zk_jitter(&client->random, RETRY_JITTER);
-	zk_door_wake_helper(&client->door);
+	zk_mailbox_wake_helper(&client->mailbox);
 }
 
 /* Take a slot into use, for a contender that is wanted. */
@@ -418,8 +418,8 @@ zk_contender_use(ZkClient *client, int slot, const char *node, ZkMode mode)
 void
 zk_contender_pass_record(Contender *to, Contender *from)
 {
-	to->room = from->room;
-	from->room = NULL;
+	to->record = from->record;
+	from->record = NULL;
 }
 
 /*
@@ -433,7 +433,7 @@ zk_contender_give_up_partner(ZkClient *client, Contender *c)
 {
 	if (c->partner == ZK_NO_SLOT)
 		return;
-	if (c->room != NULL && c->end == ZK_NONE)
+	if (c->record != NULL && c->end == ZK_NONE)
 		zk_contender_pass_record(&client->contenders[c->partner], c);
 	if (c->end == ZK_LOST)		/* its mark stays */
 		client->contenders[c->partner].marking.own = MARK_ABSENT;
@@ -646,7 +646,7 @@ zk_contender_grant(ZkClient *client, int slot)
 	ZkTime		now = zk_now();
 
 	zk_contender_unwatch(c);
-	if (c->room != NULL && !c->record_known)
+	if (c->record != NULL && !c->record_known)
 	{
 		c->state = ZK_QUEUED;
 		c->reading = true;
@@ -664,8 +664,8 @@ zk_contender_grant(ZkClient *client, int slot)
 	{
 		c->state = ZK_QUEUED;
 		c->proving = true;
-		zk_patience_proof_late(client, c->proved_at);
-		zk_door_wake_helper(&client->door);
+		zk_server_timeout_proof_late(client, c->proved_at);
+		zk_mailbox_wake_helper(&client->mailbox);
 		return;
 	}
 	c->proving = false;
@@ -733,12 +733,12 @@ zk_contender_proved(ZkClient *client, int slot, ZkProof proof)
 void
 zk_contender_reap_elsewhere(ZkClient *client, const Contender *c)
 {
-	int			slot = zk_door_take_slot(&client->door, c->node);
+	int			slot = zk_mailbox_take_slot(&client->mailbox, c->node);
 	Contender  *reaper;
 
 	if (slot < 0)
 		return;
-	reaper = zk_contender_use(client, slot, client->door.slots[slot].node,
+	reaper = zk_contender_use(client, slot, client->mailbox.slots[slot].node,
 							  c->mode);
 	memcpy(reaper->base, c->base, sizeof(reaper->base));
 	memcpy(reaper->name, c->name, sizeof(reaper->name));

@@ -28,7 +28,7 @@ extern void zk_contender_retry(ZkClient *client, Contender *c);
 extern void zk_contender_publish(ZkClient *client, int slot, bool wake);
 extern void zk_contender_new_name(ZkClient *client, Contender *c);
 extern void zk_contender_forget(Contender *c);
-extern void zk_contender_drop_lookout(Contender *c);
+extern void zk_contender_drop_second_watch(Contender *c);
 extern void zk_contender_unwatch(Contender *c);
 extern void zk_contender_watch_own_in(Contender *c, ZkTime delay);
 extern void zk_contender_placed(Contender *c, const ZkQueueEntry *entries,

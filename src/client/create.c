@@ -287,7 +287,7 @@ on_stat(int rc, const struct Stat *stat, const void *context)
 	if (rc == ZOK)
 	{
 		/* what was committed to find it (zk_send_find) came before this was sent */
-		ZkProof		proof = {c->proved_at, request.told};
+		ZkProof		proof = {c->proved_at, request.leader_heard_at};
 
 		zk_create_adopt(client, request.which, c->name, stat, proof);
 	}

@@ -49,16 +49,16 @@ typedef bool (*ContenderTest) (ZkClient *client, const Contender *c);
 static void
 begin(ZkClient *client)
 {
-	Errand		none = {.serial = client->errand.serial};
+	Query		none = {.serial = client->query.serial};
 
 	client->leaving = true;
-	zk_errand_begin(client, &none);
+	zk_query_begin(client, &none);
 	for (int i = 0; i < client->used; i++)
 	{
 		const Contender *c = &client->contenders[i];
 
 		if (c->in_use && !c->abandoned && c->successor == ZK_NO_SLOT &&
-			zk_record_farewell(client, c))
+			zk_record_flush(client, c))
 			zk_contender_end(client, i, true);
 	}
 }
@@ -89,7 +89,7 @@ under_way(ZkClient *client)
 		return false;
 	if (!client->connected)
 		return zk_session_beginning(client);
-	return any_leaving(client, zk_record_farewell) ||
+	return any_leaving(client, zk_record_flush) ||
 		(client->free_requests < ZK_MAX_IN_FLIGHT && !zk_socket_hears_out());
 }
 
@@ -102,7 +102,7 @@ under_way(ZkClient *client)
  * engine_lock.
  */
 bool
-zk_farewell_goes_on(ZkClient *client, const DoorNews *news)
+zk_flush_goes_on(ZkClient *client, const MailboxNews *news)
 {
 	ZkTime		now = zk_now();
 
@@ -123,7 +123,7 @@ zk_farewell_goes_on(ZkClient *client, const DoorNews *news)
  * When is the helper to look again that would do so then?
  */
 ZkTime
-zk_farewell_timer(const ZkClient *client, ZkTime next)
+zk_flush_timer(const ZkClient *client, ZkTime next)
 {
 	ZkTime		soon = zk_now() + POLL;
 

@@ -15,7 +15,7 @@
 
 #include "client.h"
 
-extern bool zk_farewell_goes_on(ZkClient *client, const DoorNews *news);
-extern ZkTime zk_farewell_timer(const ZkClient *client, ZkTime next);
+extern bool zk_flush_goes_on(ZkClient *client, const MailboxNews *news);
+extern ZkTime zk_flush_timer(const ZkClient *client, ZkTime next);
 
 #endif							/* ZKLOCK_FLUSH_AT_EXIT_H */

@@ -38,7 +38,7 @@
 #include "server_timeout.h"
 
 /* What is left to be done before the session is closed may take so long. */
-#define FAREWELL_TIME				ZK_MS(250)
+#define FLUSH_TIME				ZK_MS(250)
 
 /*-------------------------------------------------------------------------
  * The helper thread
@@ -51,7 +51,7 @@
  * that there is one way to end it.  engine_lock.
  */
 static void
-carry_out(ZkClient *client, const DoorOrder *order)
+apply_order(ZkClient *client, const MailboxOrder *order)
 {
 	if (!client->contenders[order->slot].in_use)
 	{
@@ -72,31 +72,31 @@ carry_out(ZkClient *client, const DoorOrder *order)
  * Do what the mailbox and the timers ask for.
  */
 static void
-take_news(ZkClient *client, DoorNews *news)
+run_once(ZkClient *client, MailboxNews *news)
 {
-	DoorOrder	order;
+	MailboxOrder order;
 
 	pthread_mutex_lock(&client->engine_lock);
 	zk_connection_settle(client);
 	zk_connection_look(client);
-	while (zk_door_next_order(&client->door, &order))
-		carry_out(client, &order);
+	while (zk_mailbox_next_order(&client->mailbox, &order))
+		apply_order(client, &order);
 	zk_connect_begin(client, news->connect_by);
 	if (news->renew)
 		client->prove_since = zk_now();
 	if (news->wait.serial != client->publication.wanted.serial)
 		zk_publish_begin(client, &news->wait);
-	if (news->errand.serial != client->errand.serial)
+	if (news->query.serial != client->query.serial)
 	{
-		zk_errand_begin(client, &news->errand);
+		zk_query_begin(client, &news->query);
 		client->next_open = 0;
 	}
 	zk_lease_check(client);
 	zk_lease_renew(client);
-	zk_lease_beat(client);
-	zk_errand_advance(client);
+	zk_lease_heartbeat(client);
+	zk_query_advance(client);
 	zk_publish_advance(client);
-	zk_patience_check(client);
+	zk_server_timeout_check(client);
 	zk_contenders_touch_all(client);
 	zk_engine_leave(client);
 }
@@ -110,7 +110,7 @@ resume(ZkClient *client)
 	zk_lease_renew(client);
 	zk_contenders_touch_all(client);
 	zk_publish_advance(client);
-	zk_errand_advance(client);
+	zk_query_advance(client);
 }
 
 static ZkTime
@@ -134,17 +134,17 @@ next_timer(ZkClient *client)
 
 	pthread_mutex_lock(&client->engine_lock);
 	tick = zk_timeout(client) / 8;
-	next = earlier(zk_lease_next_timer(client), zk_lease_beat_due(client));
+	next = earlier(zk_lease_next_timer(client), zk_lease_heartbeat_due(client));
 	next = earlier(next, zk_own_watch_due(client));
-	next = earlier(next, zk_errand_due(client));
+	next = earlier(next, zk_query_due(client));
 	next = earlier(next, zk_publish_due(client));
-	next = earlier(next, zk_patience_due(client));
+	next = earlier(next, zk_server_timeout_due(client));
 	if (client->zh == NULL && zk_ensemble_needed(client, &wanted) &&
 		client->next_open < next)
 		next = client->next_open;
 	if (client->zh != NULL && next > now + tick)
 		next = now + tick;
-	next = zk_farewell_timer(client, next);
+	next = zk_flush_timer(client, next);
 	pthread_mutex_unlock(&client->engine_lock);
 
 	/* forever is not representable as a deadline on another clock */
@@ -169,10 +169,10 @@ free_config(ZkClient *client)
 static void
 free_client(ZkClient *client)
 {
-	Errand		none = {0};
+	Query		none = {0};
 
-	zk_guard_forget_event_fd(client->door.event_fd);
-	zk_errand_begin(client, &none);
+	zk_guard_forget_event_fd(client->mailbox.event_fd);
+	zk_query_begin(client, &none);
 	zk_wait_clear(&client->publication.wanted);
 	for (int i = 0; i < client->used; i++)
 	{
@@ -181,7 +181,7 @@ free_client(ZkClient *client)
 		zk_marks_forget(&client->contenders[i]);
 		zk_refusal_forget(&client->contenders[i].refusal);
 	}
-	zk_door_destroy(&client->door);
+	zk_mailbox_destroy(&client->mailbox);
 	pthread_mutex_destroy(&client->engine_lock);
 	free_config(client);
 }
@@ -193,15 +193,15 @@ free_client(ZkClient *client)
 static void
 finish(ZkClient *client)
 {
-	Door	   *door = &client->door;
+	Mailbox    *mailbox = &client->mailbox;
 	bool		orphaned;
 
-	pthread_mutex_lock(&door->lock);
-	door->finished = true;
-	orphaned = door->orphaned;
-	pthread_mutex_unlock(&door->lock);
+	pthread_mutex_lock(&mailbox->lock);
+	mailbox->finished = true;
+	orphaned = mailbox->orphaned;
+	pthread_mutex_unlock(&mailbox->lock);
 	if (!orphaned)
-		zk_door_wake_backend(door);
+		zk_mailbox_wake_backend(mailbox);
 	else if (!atomic_load(&zk_poisoned))
 	{
 		pthread_detach(client->helper);
@@ -213,19 +213,19 @@ static void *
 helper_main(void *arg)
 {
 	ZkClient   *client = arg;
-	DoorNews	news;
+	MailboxNews news;
 
 	for (;;)
 	{
-		zk_door_wait(&client->door, next_timer(client), &news);
+		zk_mailbox_wait(&client->mailbox, next_timer(client), &news);
 		if (atomic_load(&zk_poisoned))
 			break;
-		take_news(client, &news);
-		if (news.stop && !zk_farewell_goes_on(client, &news))
+		run_once(client, &news);
+		if (news.stop && !zk_flush_goes_on(client, &news))
 			break;
 		zk_connection_manage(client);
 	}
-	zk_errand_clear(&news.errand);
+	zk_query_clear(&news.query);
 	zk_wait_clear(&news.wait);
 	if (client->zh != NULL && !atomic_load(&zk_poisoned))
 		zk_connection_end(client);
@@ -308,14 +308,14 @@ zk_client_start(const ZkConfig *config, ZkError *error, char *detail)
 		*error = ZK_ERR_NO_MEMORY;
 		return NULL;
 	}
-	if (!zk_door_init(&client->door, sizeof(Contender), error, detail))
+	if (!zk_mailbox_init(&client->mailbox, sizeof(Contender), error, detail))
 	{
 		free_config(client);
 		return NULL;
 	}
-	client->contenders = client->door.engine_array.items;
+	client->contenders = client->mailbox.engine_array.items;
 	pthread_mutex_init(&client->engine_lock, NULL);
-	zk_guard_backend(client->door.event_fd, config->loss_signal);
+	zk_guard_backend(client->mailbox.event_fd, config->loss_signal);
 	rc = start_helper(client);
 	if (rc != 0)
 	{
@@ -335,9 +335,9 @@ zk_client_start(const ZkConfig *config, ZkError *error, char *detail)
 static bool
 wait_finished(ZkClient *client, int timeout_ms, ZkTime runs_by)
 {
-	Door	   *door = &client->door;
+	Mailbox    *mailbox = &client->mailbox;
 	ZkTime		deadline = zk_now() + ZK_MS(timeout_ms);
-	struct pollfd pfd = {.fd = door->event_fd,.events = POLLIN};
+	struct pollfd pfd = {.fd = mailbox->event_fd,.events = POLLIN};
 
 	for (;;)
 	{
@@ -346,14 +346,14 @@ wait_finished(ZkClient *client, int timeout_ms, ZkTime runs_by)
 		bool		finished;
 
 		zk_client_clear_event(client);
-		pthread_mutex_lock(&door->lock);
-		finished = door->finished;
-		if (now < runs_by && zk_door_has_run(door))
+		pthread_mutex_lock(&mailbox->lock);
+		finished = mailbox->finished;
+		if (now < runs_by && zk_mailbox_has_run(mailbox))
 			deadline = now + ZK_MS(timeout_ms);
 		left = deadline - now;
 		if (!finished && left <= 0)
-			door->orphaned = true;
-		pthread_mutex_unlock(&door->lock);
+			mailbox->orphaned = true;
+		pthread_mutex_unlock(&mailbox->lock);
 		if (finished || left <= 0)
 			return finished;
 		poll(&pfd, 1, (int) (left / 1000) + 1);
@@ -363,7 +363,7 @@ wait_finished(ZkClient *client, int timeout_ms, ZkTime runs_by)
 bool
 zk_client_interrupted(const ZkClient *client)
 {
-	return client->door.backend_inside != 0;
+	return client->mailbox.backend_inside != 0;
 }
 
 /*
@@ -372,19 +372,19 @@ zk_client_interrupted(const ZkClient *client)
 static bool
 stop(ZkClient *client, int timeout_ms, bool exiting)
 {
-	Door	   *door = &client->door;
+	Mailbox    *mailbox = &client->mailbox;
 	ZkTime		now = zk_now();
 	ZkTime		runs_by = now + ZK_MS(client->session_timeout_ms);
 
 	if (zk_client_interrupted(client))
 		return false;
-	pthread_mutex_lock(&door->lock);
-	door->stop = true;
-	door->stop_by = now + FAREWELL_TIME;
-	door->runs_by = runs_by;
-	door->wake = true;
-	pthread_cond_signal(&door->wake_helper);
-	pthread_mutex_unlock(&door->lock);
+	pthread_mutex_lock(&mailbox->lock);
+	mailbox->stop = true;
+	mailbox->stop_by = now + FLUSH_TIME;
+	mailbox->runs_by = runs_by;
+	mailbox->wake = true;
+	pthread_cond_signal(&mailbox->wake_helper);
+	pthread_mutex_unlock(&mailbox->lock);
 
 	if (!wait_finished(client, timeout_ms, exiting ? runs_by : now))
 		return false;

@@ -5,7 +5,7 @@
  *
  * Clients that began together, or that one server has left alone, would go on in
  * step for ever: renew at the same time, give up a server that hangs at the same time,
- * and all be at the next one's door at once.
+ * and all come to the next one at once.
  *
  * IDENTIFICATION
  *	  src/client/jitter.c

@@ -63,7 +63,7 @@ ZkTime
 zk_lease_end(ZkProof proof, ZkTime timeout)
 {
 	ZkTime		end = proof.sent_at + timeout * 2 / 3;
-	ZkTime		horizon = proof.told + timeout * 11 / 12;
+	ZkTime		horizon = proof.leader_heard_at + timeout * 11 / 12;
 
 	return end < horizon ? end : horizon;
 }
@@ -73,11 +73,11 @@ zk_lease_end(ZkProof proof, ZkTime timeout)
  * after that time.  What was answered over another connection is no link.
  */
 void
-zk_heard_connected(ZkHeard *heard, ZkTime since)
+zk_leader_contact_connected(ZkLeaderContact *contact, ZkTime since)
 {
-	if (since > heard->told)
-		heard->told = since;
-	heard->count = 0;
+	if (since > contact->leader_heard_at)
+		contact->leader_heard_at = since;
+	contact->count = 0;
 }
 
 /*
@@ -85,22 +85,22 @@ zk_heard_connected(ZkHeard *heard, ZkTime since)
  * the oldest one goes, of which the leader has been told.
  */
 static void
-add_link(ZkHeard *heard, ZkLink link, ZkTime timeout)
+add_link(ZkLeaderContact *contact, ZkLink link, ZkTime timeout)
 {
-	if (heard->count > 0)
+	if (contact->count > 0)
 	{
-		const ZkLink *last = &heard->links[heard->count - 1];
+		const ZkLink *last = &contact->links[contact->count - 1];
 
 		if (link.sent_at < last->sent_at ||
 			link.answered_at < last->answered_at + timeout / 2 / ZK_LINKS_MAX)
 			return;
 	}
-	if (heard->count == ZK_LINKS_MAX)
+	if (contact->count == ZK_LINKS_MAX)
 	{
-		heard->count--;
-		memmove(heard->links, heard->links + 1, sizeof(ZkLink) * heard->count);
+		contact->count--;
+		memmove(contact->links, contact->links + 1, sizeof(ZkLink) * contact->count);
 	}
-	heard->links[heard->count++] = link;
+	contact->links[contact->count++] = link;
 }
 
 /*
@@ -108,19 +108,19 @@ add_link(ZkHeard *heard, ZkLink link, ZkTime timeout)
  * that was sent, it is told before it gets what is sent from now on.
  */
 void
-zk_heard_answered(ZkHeard *heard, ZkTime sent_at, ZkTime answered_at, ZkTime timeout)
+zk_leader_contact_answered(ZkLeaderContact *contact, ZkTime sent_at, ZkTime answered_at, ZkTime timeout)
 {
 	int			ripe = 0;
 	ZkLink		link;
 
-	while (ripe < heard->count &&
-		   heard->links[ripe].answered_at <= sent_at - timeout / 4)
+	while (ripe < contact->count &&
+		   contact->links[ripe].answered_at <= sent_at - timeout / 4)
 		ripe++;
-	if (ripe > 0 && heard->links[ripe - 1].sent_at > heard->told)
-		heard->told = heard->links[ripe - 1].sent_at;
-	heard->count -= ripe;
-	memmove(heard->links, heard->links + ripe, sizeof(ZkLink) * heard->count);
+	if (ripe > 0 && contact->links[ripe - 1].sent_at > contact->leader_heard_at)
+		contact->leader_heard_at = contact->links[ripe - 1].sent_at;
+	contact->count -= ripe;
+	memmove(contact->links, contact->links + ripe, sizeof(ZkLink) * contact->count);
 	link.sent_at = sent_at;
 	link.answered_at = answered_at;
-	add_link(heard, link, timeout);
+	add_link(contact, link, timeout);
 }

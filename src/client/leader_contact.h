@@ -24,12 +24,12 @@ typedef struct ZkLink
 	ZkTime		answered_at;
 } ZkLink;
 
-typedef struct ZkHeard
+typedef struct ZkLeaderContact
 {
-	ZkTime		told;			/* the leader has heard of the session since */
+	ZkTime		leader_heard_at;	/* the leader has heard of the session since */
 	int			count;
 	ZkLink		links[ZK_LINKS_MAX];	/* in order */
-} ZkHeard;
+} ZkLeaderContact;
 
 /*
  * An operation of the session that was committed: when it was sent, and since when
@@ -38,12 +38,12 @@ typedef struct ZkHeard
 typedef struct ZkProof
 {
 	ZkTime		sent_at;
-	ZkTime		told;
+	ZkTime		leader_heard_at;
 } ZkProof;
 
 extern ZkTime zk_lease_end(ZkProof proof, ZkTime timeout);
-extern void zk_heard_connected(ZkHeard *heard, ZkTime since);
-extern void zk_heard_answered(ZkHeard *heard, ZkTime sent_at, ZkTime answered_at,
-							  ZkTime timeout);
+extern void zk_leader_contact_connected(ZkLeaderContact *contact, ZkTime since);
+extern void zk_leader_contact_answered(ZkLeaderContact *contact, ZkTime sent_at, ZkTime answered_at,
+									   ZkTime timeout);
 
 #endif							/* ZKLOCK_LEADER_CONTACT_H */

@@ -54,7 +54,7 @@ keep_lease(const ZkClient *client, const Contender *c)
 		c->partner != ZK_NO_SLOT || c->successor != ZK_NO_SLOT)
 		return false;
 	return c->state == ZK_HELD || c->proving ||
-		(c->state == ZK_QUEUED && (c->marking.due || zk_patience_slow(client))) ||
+		(c->state == ZK_QUEUED && (c->marking.due || zk_server_timeout_slow(client))) ||
 		(c->state == ZK_WATCHING && c->next_in_line);
 }
 
@@ -69,15 +69,15 @@ renewal_due(const ZkClient *client, const Contender *c)
 	ZkTime		timeout = zk_timeout(client);
 	ZkTime		asked = c->asked_at > c->proved_at ? c->asked_at : c->proved_at;
 	ZkTime		due = c->lease_end - timeout / 4;
-	ZkProof		proof = {.told = client->heard.told};
+	ZkProof		proof = {.leader_heard_at = client->leader_contact.leader_heard_at};
 
 	/* do not ask again what was just asked */
 	if (asked < client->prove_since)
 		return 0;
-	proof.sent_at = client->beat_at;
-	if (asked < client->beat_at &&
+	proof.sent_at = client->heartbeat_at;
+	if (asked < client->heartbeat_at &&
 		zk_lease_end(proof, timeout) >= c->lease_end + timeout / 8)
-		return client->beat_at;
+		return client->heartbeat_at;
 	if (c->asked_at > c->proved_at)
 		return c->asked_at + timeout / 4;
 	if (due < asked + timeout / 16)
@@ -251,9 +251,9 @@ zk_lease_renew(ZkClient *client)
 
 /* Send the next sync that much later, or somewhat after that. */
 static void
-beat_in(ZkClient *client, ZkTime delay)
+heartbeat_in(ZkClient *client, ZkTime delay)
 {
-	client->beat_due = zk_now() + delay +
+	client->heartbeat_due = zk_now() + delay +
 		zk_jitter(&client->random, zk_timeout(client) / 64);
 }
 
@@ -262,7 +262,7 @@ beat_in(ZkClient *client, ZkTime delay)
  * does not forward it), leases are renewed all the same, as well as can be.
  */
 static void
-on_beat(int rc, const char *path, const void *context)
+on_heartbeat(int rc, const char *path, const void *context)
 {
 	Request		request;
 	ZkClient   *client = zk_request_end(context, &request);
@@ -271,12 +271,12 @@ on_beat(int rc, const char *path, const void *context)
 	(void) path;
 	if (client == NULL)
 		return;
-	client->beating = false;
+	client->heartbeat_pending = false;
 	(void) zk_identity_wanted(&client->identity, rc);
 	if (succeeded)
 		zk_leader_answered(client, request.sent_at);
-	client->beat_at = zk_now();
-	beat_in(client, zk_timeout(client) / (succeeded ? 4 : 16));
+	client->heartbeat_at = zk_now();
+	heartbeat_in(client, zk_timeout(client) / (succeeded ? 4 : 16));
 	zk_lease_renew(client);
 	zk_engine_leave(client);
 }
@@ -287,9 +287,9 @@ on_beat(int rc, const char *path, const void *context)
  * counts, and the proof behind the next has a lease of nearly two thirds.
  */
 ZkTime
-zk_lease_beat_due(const ZkClient *client)
+zk_lease_heartbeat_due(const ZkClient *client)
 {
-	return client->connected && !client->beating ? client->beat_due : INT64_MAX;
+	return client->connected && !client->heartbeat_pending ? client->heartbeat_due : INT64_MAX;
 }
 
 /*
@@ -297,21 +297,21 @@ zk_lease_beat_due(const ZkClient *client)
  * be done now.
  */
 void
-zk_lease_beat(ZkClient *client)
+zk_lease_heartbeat(ZkClient *client)
 {
 	ZkTime		now = zk_now();
 	void	   *context;
 
-	if (atomic_load(&zk_poisoned) || now < zk_lease_beat_due(client) ||
+	if (atomic_load(&zk_poisoned) || now < zk_lease_heartbeat_due(client) ||
 		!zk_requests_available(client, 1))
 		return;
-	client->beat_sent_at = now;
-	context = zk_request_begin(client, REQ_BEAT, 0);
-	client->beating = zoo_async(client->handle, "/", on_beat, context) == ZOK;
-	if (client->beating)
+	client->heartbeat_sent_at = now;
+	context = zk_request_begin(client, REQ_HEARTBEAT, 0);
+	client->heartbeat_pending = zoo_async(client->handle, "/", on_heartbeat, context) == ZOK;
+	if (client->heartbeat_pending)
 		return;
 	zk_request_undo(client, context);
-	beat_in(client, zk_timeout(client) / 16);
+	heartbeat_in(client, zk_timeout(client) / 16);
 }
 
 /*
@@ -322,16 +322,16 @@ zk_lease_beat(ZkClient *client)
 void
 zk_leases_connected(ZkClient *client, ZkTime since, ZkTime timeout_before)
 {
-	zk_heard_connected(&client->heard, since);
+	zk_leader_contact_connected(&client->leader_contact, since);
 	for (int i = 0; i < client->used; i++)
 	{
 		client->contenders[i].asked_at = 0;
 		if (client->contenders[i].in_use && zk_timeout(client) < timeout_before)
-			zk_contender_cut_lease(client, i, client->heard.told);
+			zk_contender_cut_lease(client, i, client->leader_contact.leader_heard_at);
 	}
-	client->beating = false;
-	client->beat_at = zk_now();
-	beat_in(client, zk_timeout(client) / 4);
+	client->heartbeat_pending = false;
+	client->heartbeat_at = zk_now();
+	heartbeat_in(client, zk_timeout(client) / 4);
 }
 
 /*
@@ -340,7 +340,7 @@ zk_leases_connected(ZkClient *client, ZkTime since, ZkTime timeout_before)
 void
 zk_leases_handle_closed(ZkClient *client)
 {
-	client->beating = false;
+	client->heartbeat_pending = false;
 	for (int i = 0; i < ZK_RENEWALS; i++)
 		client->renewals[i].pending = false;
 }
@@ -372,7 +372,7 @@ asked_in_vain(const ZkClient *client, const Contender *c)
 {
 	return c->partner != ZK_NO_SLOT ||
 		(c->asked_at > c->proved_at && c->asked_at < c->lease_end) ||
-		(client->beating && client->beat_sent_at < c->lease_end);
+		(client->heartbeat_pending && client->heartbeat_sent_at < c->lease_end);
 }
 
 /*
@@ -402,8 +402,8 @@ end_hold(ZkClient *client, int slot)
 {
 	static const char why[] = "It was held for as long as was allowed.";
 
-	client->contenders[slot].overdue = !zk_door_end_hold(&client->door, slot,
-														 why);
+	client->contenders[slot].overdue = !zk_mailbox_end_hold(&client->mailbox, slot,
+															why);
 	if (!client->contenders[slot].overdue)
 		zk_contender_lose(client, slot, ZK_LOST_OVERTIME, why);
 }

@@ -17,8 +17,8 @@
 
 extern void zk_lease_renew(ZkClient *client);
 extern void zk_lease_check(ZkClient *client);
-extern void zk_lease_beat(ZkClient *client);
-extern ZkTime zk_lease_beat_due(const ZkClient *client);
+extern void zk_lease_heartbeat(ZkClient *client);
+extern ZkTime zk_lease_heartbeat_due(const ZkClient *client);
 extern void zk_leases_connected(ZkClient *client, ZkTime since, ZkTime timeout_before);
 extern void zk_leases_handle_closed(ZkClient *client);
 extern bool zk_leases_run(const ZkClient *client);

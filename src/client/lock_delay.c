@@ -307,9 +307,9 @@ go_on(Contender *c, const char *path, int rc)
 {
 	Marking    *m = &c->marking;
 
-	if (rc == ZOK && c->room != NULL && c->room->version < 0 &&
+	if (rc == ZOK && c->record != NULL && c->record->version < 0 &&
 		m->parent_len == zk_record_above(path, strlen(path)))
-		c->room->version = 0;
+		c->record->version = 0;
 	if (!zk_record_next_above(path, m->root_len, &m->parent_len,
 							  rc != ZNONODE))
 		m->parent_len = 0;
@@ -498,7 +498,7 @@ show_delay(ZkClient *client, int slot)
 		return;
 	c->marking.shown = c->marking.until;
 	zk_contender_publish(client, slot, true);
-	zk_door_wake_helper(&client->door);
+	zk_mailbox_wake_helper(&client->mailbox);
 }
 
 /* Does the contender have to wait, before it can be judged again? */

@@ -4,7 +4,7 @@
  *	  The mailbox between the backend thread and the client threads.
  *
  * Orders go in, states come out, and nothing else: no function here calls
- * libzookeeper, waits, or takes a lock other than the door's.  The backend
+ * libzookeeper, waits, or takes a lock other than the mailbox's.  The backend
  * gives an order by writing it into the slot of the contender and putting the
  * slot into a list, so giving one allocates nothing and cannot fail; that is
  * what lets a lock be released after commit.  The helper empties the list, the
@@ -40,34 +40,34 @@
  * the engine keeps for each slot.  False with an error, and the reason in detail.
  */
 bool
-zk_door_init(Door *door, size_t engine_size, ZkError *error, char *detail)
+zk_mailbox_init(Mailbox *mailbox, size_t engine_size, ZkError *error, char *detail)
 {
 	pthread_condattr_t attr;
 
 	*error = ZK_ERR_NO_MEMORY;
-	if (!zk_array_reserve(&door->slot_array, sizeof(DoorSlot),
+	if (!zk_array_reserve(&mailbox->slot_array, sizeof(MailboxSlot),
 						  ZK_MAX_CONTENDERS) ||
-		!zk_array_reserve(&door->engine_array, engine_size, ZK_MAX_CONTENDERS))
+		!zk_array_reserve(&mailbox->engine_array, engine_size, ZK_MAX_CONTENDERS))
 	{
-		zk_array_free(&door->slot_array);
+		zk_array_free(&mailbox->slot_array);
 		return false;
 	}
-	door->slots = door->slot_array.items;
+	mailbox->slots = mailbox->slot_array.items;
 	*error = ZK_ERR_NO_DESCRIPTOR;
-	door->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (door->event_fd < 0)
+	mailbox->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (mailbox->event_fd < 0)
 	{
 		snprintf(detail, ZK_DETAIL_SIZE, "eventfd: %m.");
-		zk_array_free(&door->slot_array);
-		zk_array_free(&door->engine_array);
+		zk_array_free(&mailbox->slot_array);
+		zk_array_free(&mailbox->engine_array);
 		return false;
 	}
-	pthread_mutex_init(&door->lock, NULL);
+	pthread_mutex_init(&mailbox->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&door->wake_helper, &attr);
+	pthread_cond_init(&mailbox->wake_helper, &attr);
 	pthread_condattr_destroy(&attr);
-	door->first_order = door->last_order = door->first_free = ZK_NO_SLOT;
+	mailbox->first_order = mailbox->last_order = mailbox->first_free = ZK_NO_SLOT;
 	return true;
 }
 
@@ -75,35 +75,35 @@ zk_door_init(Door *door, size_t engine_size, ZkError *error, char *detail)
  * Free what the mailbox owns, but not itself.  No other thread may be left.
  */
 void
-zk_door_destroy(Door *door)
+zk_mailbox_destroy(Mailbox *mailbox)
 {
-	for (int i = 0; i < door->used; i++)
+	for (int i = 0; i < mailbox->used; i++)
 	{
-		free(door->slots[i].node);
-		free(door->slots[i].owner);
-		free(door->slots[i].room);
+		free(mailbox->slots[i].node);
+		free(mailbox->slots[i].owner);
+		free(mailbox->slots[i].record);
 	}
-	zk_errand_clear(&door->errand);
-	zk_wait_clear(&door->wait);
-	zk_queue_free(door->listing);
-	zk_array_free(&door->slot_array);
-	zk_array_free(&door->engine_array);
-	pthread_cond_destroy(&door->wake_helper);
-	pthread_mutex_destroy(&door->lock);
-	close(door->event_fd);
+	zk_query_clear(&mailbox->query);
+	zk_wait_clear(&mailbox->wait);
+	zk_queue_free(mailbox->listing);
+	zk_array_free(&mailbox->slot_array);
+	zk_array_free(&mailbox->engine_array);
+	pthread_cond_destroy(&mailbox->wake_helper);
+	pthread_mutex_destroy(&mailbox->lock);
+	close(mailbox->event_fd);
 }
 
 /*
  * The slot of an id, or NULL if the contender is no more.  The lock is held.
  */
-DoorSlot *
-zk_door_find(Door *door, ZkContenderId id)
+MailboxSlot *
+zk_mailbox_find(Mailbox *mailbox, ZkContenderId id)
 {
-	DoorSlot   *slot;
+	MailboxSlot *slot;
 
-	if (id == 0 || SLOT_OF(id) >= door->used)
+	if (id == 0 || SLOT_OF(id) >= mailbox->used)
 		return NULL;
-	slot = &door->slots[SLOT_OF(id)];
+	slot = &mailbox->slots[SLOT_OF(id)];
 	if (!slot->in_use || slot->dead || slot->generation != GENERATION_OF(id))
 		return NULL;
 	return slot;
@@ -114,7 +114,7 @@ zk_door_find(Door *door, ZkContenderId id)
  * be released, nothing but how it ends.  The lock is held.
  */
 static ZkContenderState
-shown_state(const DoorSlot *slot, ZkContenderState state)
+shown_state(const MailboxSlot *slot, ZkContenderState state)
 {
 	if (slot->order != ZK_ORDER_RELEASE || state == ZK_FAILED ||
 		state == ZK_LOST || state == ZK_GONE)
@@ -127,7 +127,7 @@ shown_state(const DoorSlot *slot, ZkContenderState state)
  * whether it was none before.  The lock is held.
  */
 static bool
-count_loss(Door *door, DoorSlot *slot)
+count_loss(Mailbox *mailbox, MailboxSlot *slot)
 {
 	bool		before = slot->counted;
 	bool		overtime = slot->overtime;
@@ -135,15 +135,15 @@ count_loss(Door *door, DoorSlot *slot)
 	slot->counted = slot->relied_on && !slot->dead &&
 		slot->order != ZK_ORDER_RELEASE && slot->status.state == ZK_LOST;
 	slot->overtime = slot->counted && slot->status.loss == ZK_LOST_OVERTIME;
-	atomic_fetch_add(&door->losses, slot->counted - before);
-	atomic_fetch_add(&door->overtimes, slot->overtime - overtime);
+	atomic_fetch_add(&mailbox->losses, slot->counted - before);
+	atomic_fetch_add(&mailbox->overtimes, slot->overtime - overtime);
 	return slot->counted && !before;
 }
 
 static ZkContenderId
-slot_id(Door *door, DoorSlot *slot)
+slot_id(Mailbox *mailbox, MailboxSlot *slot)
 {
-	return MAKE_ID(slot - door->slots, slot->generation);
+	return MAKE_ID(slot - mailbox->slots, slot->generation);
 }
 
 /*
@@ -151,29 +151,29 @@ slot_id(Door *door, DoorSlot *slot)
  * itself: the latest one counts.  The lock is held.
  */
 static void
-leave_order(Door *door, DoorSlot *slot, ZkOrder order)
+leave_order(Mailbox *mailbox, MailboxSlot *slot, ZkOrder order)
 {
-	uint16_t	index = (uint16_t) (slot - door->slots);
+	uint16_t	index = (uint16_t) (slot - mailbox->slots);
 
 	slot->order = order;
 	if (!slot->ordered)
 	{
 		slot->ordered = true;
 		slot->next = ZK_NO_SLOT;
-		if (door->first_order == ZK_NO_SLOT)
-			door->first_order = index;
+		if (mailbox->first_order == ZK_NO_SLOT)
+			mailbox->first_order = index;
 		else
-			door->slots[door->last_order].next = index;
-		door->last_order = index;
+			mailbox->slots[mailbox->last_order].next = index;
+		mailbox->last_order = index;
 	}
 }
 
 /* Give an order, likewise, to be carried out at once. */
 static void
-give_order(Door *door, DoorSlot *slot, ZkOrder order)
+give_order(Mailbox *mailbox, MailboxSlot *slot, ZkOrder order)
 {
-	leave_order(door, slot, order);
-	wake_helper(door);
+	leave_order(mailbox, slot, order);
+	wake_helper(mailbox);
 }
 
 /*
@@ -181,11 +181,11 @@ give_order(Door *door, DoorSlot *slot, ZkOrder order)
  * for certain, and there is room for as many others.
  */
 static bool
-can_wait(const Door *door, const DoorSlot *slot)
+can_wait(const Mailbox *mailbox, const MailboxSlot *slot)
 {
 	return slot->status.state == ZK_GONE &&
-		door->contenders <= ZK_MAX_CONTENDERS / 2 &&
-		door->path_bytes <= ZK_MAX_PATH_BYTES / 2;
+		mailbox->contenders <= ZK_MAX_CONTENDERS / 2 &&
+		mailbox->path_bytes <= ZK_MAX_PATH_BYTES / 2;
 }
 
 /*
@@ -193,17 +193,17 @@ can_wait(const Door *door, const DoorSlot *slot)
  * to that.  The lock is held.
  */
 static void
-forget_error(Door *door)
+forget_error(Mailbox *mailbox)
 {
-	door->session.error = ZK_OK;
-	door->session.definite = false;
-	door->session.detail[0] = '\0';
+	mailbox->session.error = ZK_OK;
+	mailbox->session.definite = false;
+	mailbox->session.detail[0] = '\0';
 }
 
 int
 zk_client_event_fd(const ZkClient *client)
 {
-	return client->door.event_fd;
+	return client->mailbox.event_fd;
 }
 
 void
@@ -211,7 +211,7 @@ zk_client_clear_event(ZkClient *client)
 {
 	uint64_t	count;
 
-	while (read(client->door.event_fd, &count, sizeof(count)) < 0 &&
+	while (read(client->mailbox.event_fd, &count, sizeof(count)) < 0 &&
 		   errno == EINTR)
 		;
 }
@@ -219,11 +219,11 @@ zk_client_clear_event(ZkClient *client)
 void
 zk_client_status(ZkClient *client, ZkSessionStatus *status)
 {
-	Door	   *door = &client->door;
+	Mailbox    *mailbox = &client->mailbox;
 
-	door_enter(door);
-	*status = door->session;
-	door_leave(door);
+	mailbox_enter(mailbox);
+	*status = mailbox->session;
+	mailbox_leave(mailbox);
 	if (atomic_load(&zk_poisoned))
 	{
 		status->state = ZK_SESSION_CLOSED;
@@ -241,24 +241,24 @@ zk_client_status(ZkClient *client, ZkSessionStatus *status)
 void
 zk_client_renew(ZkClient *client)
 {
-	Door	   *door = &client->door;
+	Mailbox    *mailbox = &client->mailbox;
 
-	door_enter(door);
-	door->renew = true;
-	wake_helper(door);
-	door_leave(door);
+	mailbox_enter(mailbox);
+	mailbox->renew = true;
+	wake_helper(mailbox);
+	mailbox_leave(mailbox);
 }
 
 void
 zk_client_connect(ZkClient *client, int timeout_ms)
 {
-	Door	   *door = &client->door;
+	Mailbox    *mailbox = &client->mailbox;
 
-	door_enter(door);
-	door->connect_by = zk_now() + ZK_MS(timeout_ms);
-	forget_error(door);
-	wake_helper(door);
-	door_leave(door);
+	mailbox_enter(mailbox);
+	mailbox->connect_by = zk_now() + ZK_MS(timeout_ms);
+	forget_error(mailbox);
+	wake_helper(mailbox);
+	mailbox_leave(mailbox);
 }
 
 bool
@@ -274,7 +274,7 @@ zk_contenders_request(ZkClient *client, const ZkContenderWish *wish, int count,
 					  const char *const *nodes, ZkContenderId *ids,
 					  ZkError *error)
 {
-	Door	   *door = &client->door;
+	Mailbox    *mailbox = &client->mailbox;
 	uint16_t	slots[ZK_MAX_GROUP];
 	bool		asked;
 
@@ -284,44 +284,44 @@ zk_contenders_request(ZkClient *client, const ZkContenderWish *wish, int count,
 	*error = ZK_ERR_LIMIT;
 	if (count > ZK_MAX_GROUP)
 		return false;
-	door_enter(door);
-	asked = zk_slots_allocate(door, wish, count, nodes, slots, error);
+	mailbox_enter(mailbox);
+	asked = zk_slots_allocate(mailbox, wish, count, nodes, slots, error);
 	for (int i = 0; asked && i < count; i++)
 	{
-		DoorSlot   *slot = &door->slots[slots[i]];
+		MailboxSlot *slot = &mailbox->slots[slots[i]];
 
 		if (count > 1)
 			slot->next_member = slots[(i + 1) % count];
 		slot->status.state = ZK_WANTED;
-		give_order(door, slot, ZK_ORDER_REQUEST);
-		ids[i] = slot_id(door, slot);
+		give_order(mailbox, slot, ZK_ORDER_REQUEST);
+		ids[i] = slot_id(mailbox, slot);
 	}
 	if (asked)
-		forget_error(door);
-	door_leave(door);
+		forget_error(mailbox);
+	mailbox_leave(mailbox);
 	return asked;
 }
 
 ZkContenderId
 zk_contender_reserve(ZkClient *client, ZkContenderId exclusive, ZkError *error)
 {
-	Door	   *door = &client->door;
+	Mailbox    *mailbox = &client->mailbox;
 	ZkContenderId id = 0;
-	DoorSlot   *held;
-	DoorSlot   *slot = NULL;
+	MailboxSlot *held;
+	MailboxSlot *slot = NULL;
 
-	door_enter(door);
-	held = zk_door_find(door, exclusive);
+	mailbox_enter(mailbox);
+	held = zk_mailbox_find(mailbox, exclusive);
 	*error = ZK_ERR_OTHER;
 	if (held != NULL)
-		slot = zk_slot_allocate(door, held->node, error);
+		slot = zk_slot_allocate(mailbox, held->node, error);
 	if (slot != NULL)
 	{
 		slot->mode = ZK_SHARED;
 		slot->status.state = ZK_RESERVED;
-		id = slot_id(door, slot);
+		id = slot_id(mailbox, slot);
 	}
-	door_leave(door);
+	mailbox_leave(mailbox);
 	return id;
 }
 
@@ -329,82 +329,82 @@ void
 zk_contender_downgrade(ZkClient *client, ZkContenderId exclusive,
 					   ZkContenderId shared)
 {
-	Door	   *door = &client->door;
-	DoorSlot   *from;
-	DoorSlot   *to;
+	Mailbox    *mailbox = &client->mailbox;
+	MailboxSlot *from;
+	MailboxSlot *to;
 
-	door_enter(door);
-	from = zk_door_find(door, exclusive);
-	to = zk_door_find(door, shared);
+	mailbox_enter(mailbox);
+	from = zk_mailbox_find(mailbox, exclusive);
+	to = zk_mailbox_find(mailbox, shared);
 	if (from != NULL && to != NULL)
 	{
 		to->status = from->status;
 		to->partner = (uint16_t) SLOT_OF(exclusive);
 		to->relied_on = from->relied_on;
-		to->room = from->room;	/* which is not freed before from is gone */
-		from->room = NULL;
+		to->record = from->record;	/* which is not freed before from is gone */
+		from->record = NULL;
 		from->dead = true;
-		count_loss(door, from);
-		count_loss(door, to);
-		give_order(door, to, ZK_ORDER_DOWNGRADE);
+		count_loss(mailbox, from);
+		count_loss(mailbox, to);
+		give_order(mailbox, to, ZK_ORDER_DOWNGRADE);
 	}
-	door_leave(door);
+	mailbox_leave(mailbox);
 }
 
 void
 zk_contender_release(ZkClient *client, ZkContenderId id)
 {
-	Door	   *door = &client->door;
-	DoorSlot   *slot;
+	Mailbox    *mailbox = &client->mailbox;
+	MailboxSlot *slot;
 
-	door_enter(door);
-	slot = zk_door_find(door, id);
+	mailbox_enter(mailbox);
+	slot = zk_mailbox_find(mailbox, id);
 	if (slot != NULL)
 	{
-		give_order(door, slot, ZK_ORDER_RELEASE);
+		give_order(mailbox, slot, ZK_ORDER_RELEASE);
 		slot->status.state = shown_state(slot, slot->status.state);
-		count_loss(door, slot);
+		count_loss(mailbox, slot);
 	}
-	door_leave(door);
+	mailbox_leave(mailbox);
 }
 
 void
 zk_contender_abandon(ZkClient *client, ZkContenderId id)
 {
-	Door	   *door = &client->door;
-	DoorSlot   *slot;
+	Mailbox    *mailbox = &client->mailbox;
+	MailboxSlot *slot;
 
-	door_enter(door);
-	slot = zk_door_find(door, id);
+	mailbox_enter(mailbox);
+	slot = zk_mailbox_find(mailbox, id);
 	if (slot != NULL)
 	{
 		slot->dead = true;
-		count_loss(door, slot);
+		count_loss(mailbox, slot);
 		if (slot->status.state == ZK_RESERVED)
-			zk_slot_free(door, slot);	/* the helper has never seen it */
-		else if (can_wait(door, slot))
-			leave_order(door, slot, ZK_ORDER_ABANDON);
+			zk_slot_free(mailbox, slot);	/* the helper has never seen it */
+		else if (can_wait(mailbox, slot))
+			leave_order(mailbox, slot, ZK_ORDER_ABANDON);
 		else
-			give_order(door, slot, ZK_ORDER_ABANDON);
+			give_order(mailbox, slot, ZK_ORDER_ABANDON);
 	}
-	door_leave(door);
+	mailbox_leave(mailbox);
 }
 
 void
 zk_contender_rely_on(ZkClient *client, ZkContenderId id)
 {
-	Door	   *door = &client->door;
-	DoorSlot   *slot;
+	Mailbox    *mailbox = &client->mailbox;
+	MailboxSlot *slot;
 	bool		lost = false;
 
-	door_enter(door);
-	slot = zk_door_find(door, id);
+	mailbox_enter(mailbox);
+	slot = zk_mailbox_find(mailbox, id);
 	if (slot != NULL)
 	{
 		slot->relied_on = true;
-		lost = count_loss(door, slot);
+		lost = count_loss(mailbox, slot);
 	}
-	door_leave(door);
+	mailbox_leave(mailbox);
 	if (lost)
 		zk_signal_loss();
 }
@@ -412,50 +412,50 @@ zk_contender_rely_on(ZkClient *client, ZkContenderId id)
 bool
 zk_client_lost_any(const ZkClient *client)
 {
-	return atomic_load(&client->door.losses) > 0 || atomic_load(&zk_poisoned);
+	return atomic_load(&client->mailbox.losses) > 0 || atomic_load(&zk_poisoned);
 }
 
 bool
 zk_client_overtime(const ZkClient *client)
 {
-	return atomic_load(&client->door.overtimes) > 0;
+	return atomic_load(&client->mailbox.overtimes) > 0;
 }
 
 void
 zk_client_commit(ZkClient *client, bool under_way)
 {
-	Door	   *door = &client->door;
+	Mailbox    *mailbox = &client->mailbox;
 
-	door_enter(door);
-	door->committing = under_way;
-	if (!under_way && door->overdue)
+	mailbox_enter(mailbox);
+	mailbox->committing = under_way;
+	if (!under_way && mailbox->overdue)
 	{
-		door->overdue = false;
-		wake_helper(door);
+		mailbox->overdue = false;
+		wake_helper(mailbox);
 	}
-	door_leave(door);
+	mailbox_leave(mailbox);
 }
 
 int
 zk_client_revocations(const ZkClient *client)
 {
-	return atomic_load(&client->door.revocations);
+	return atomic_load(&client->mailbox.revocations);
 }
 
 void
 zk_contender_status(ZkClient *client, ZkContenderId id,
 					ZkContenderStatus *status)
 {
-	Door	   *door = &client->door;
-	DoorSlot   *slot;
+	Mailbox    *mailbox = &client->mailbox;
+	MailboxSlot *slot;
 
-	door_enter(door);
-	slot = zk_door_find(door, id);
+	mailbox_enter(mailbox);
+	slot = zk_mailbox_find(mailbox, id);
 	if (slot != NULL)
 		*status = slot->status;
 	else
 		memset(status, 0, sizeof(*status));
-	door_leave(door);
+	mailbox_leave(mailbox);
 
 	if (!atomic_load(&zk_poisoned))
 		return;
@@ -475,26 +475,26 @@ zk_contender_status(ZkClient *client, ZkContenderId id,
 bool
 zk_contender_lease_runs(ZkClient *client, ZkContenderId id)
 {
-	Door	   *door = &client->door;
-	DoorSlot   *slot;
+	Mailbox    *mailbox = &client->mailbox;
+	MailboxSlot *slot;
 	bool		runs;
 
-	door_enter(door);
-	slot = zk_door_find(door, id);
+	mailbox_enter(mailbox);
+	slot = zk_mailbox_find(mailbox, id);
 	runs = slot != NULL && slot->status.state == ZK_HELD &&
 		zk_now() < slot->status.lease_end;
-	door_leave(door);
+	mailbox_leave(mailbox);
 	return runs && !atomic_load(&zk_poisoned);
 }
 
-/* Free what an errand consists of, but not the number that it has. */
+/* Free what a query consists of, but not the number that it has. */
 void
-zk_errand_clear(Errand *errand)
+zk_query_clear(Query *query)
 {
-	free(errand->node);
-	free(errand->name);
-	free(errand->note);
-	errand->node = errand->name = errand->note = NULL;
+	free(query->node);
+	free(query->name);
+	free(query->note);
+	query->node = query->name = query->note = NULL;
 }
 
 /* Free the strings of a wait, but not the number that it has. */
@@ -507,105 +507,105 @@ zk_wait_clear(WaitText *wait)
 }
 
 /*
- * Give an errand, which is taken over, in place of the last one; an empty one
+ * Give a query, which is taken over, in place of the last one; an empty one
  * just ends that.
  */
 void
-zk_door_give_errand(Door *door, const Errand *errand)
+zk_mailbox_give_query(Mailbox *mailbox, const Query *query)
 {
-	Errand		old;
+	Query		old;
 	ZkQueueListing *old_listing;
 
-	door_enter(door);
-	old = door->errand;
-	old_listing = door->listing;
-	door->errand = *errand;
-	door->errand.serial = old.serial + 1;
-	if (door->errand.serial == 0)
-		door->errand.serial = 1;
-	door->listing = NULL;
-	if (errand->node != NULL)
-		forget_error(door);
-	wake_helper(door);
-	door_leave(door);
-	zk_errand_clear(&old);
+	mailbox_enter(mailbox);
+	old = mailbox->query;
+	old_listing = mailbox->listing;
+	mailbox->query = *query;
+	mailbox->query.serial = old.serial + 1;
+	if (mailbox->query.serial == 0)
+		mailbox->query.serial = 1;
+	mailbox->listing = NULL;
+	if (query->node != NULL)
+		forget_error(mailbox);
+	wake_helper(mailbox);
+	mailbox_leave(mailbox);
+	zk_query_clear(&old);
 	zk_queue_free(old_listing);
 }
 
 void
 zk_queue_request(ZkClient *client, const char *node)
 {
-	Errand		errand = {.kind = ERRAND_READ,.node = strdup(node)};
+	Query		query = {.kind = QUERY_READ,.node = strdup(node)};
 
-	zk_door_give_errand(&client->door, &errand);
+	zk_mailbox_give_query(&client->mailbox, &query);
 }
 
 void
 zk_head_request(ZkClient *client, const char *node)
 {
-	Errand		errand = {.kind = ERRAND_HEAD,.node = strdup(node)};
+	Query		query = {.kind = QUERY_HEAD,.node = strdup(node)};
 
-	zk_door_give_errand(&client->door, &errand);
+	zk_mailbox_give_query(&client->mailbox, &query);
 }
 
 void
 zk_tree_request(ZkClient *client, const char *node, const char *except)
 {
-	Errand		errand = {.kind = ERRAND_TREE,.node = strdup(node)};
+	Query		query = {.kind = QUERY_TREE,.node = strdup(node)};
 
-	if (except != NULL && errand.node != NULL)
+	if (except != NULL && query.node != NULL)
 	{
-		errand.name = strdup(except);
-		if (errand.name == NULL)
-			zk_errand_clear(&errand);
+		query.name = strdup(except);
+		if (query.name == NULL)
+			zk_query_clear(&query);
 	}
-	zk_door_give_errand(&client->door, &errand);
+	zk_mailbox_give_query(&client->mailbox, &query);
 }
 
 void
 zk_waits_request(ZkClient *client, const char *parent)
 {
-	Errand		errand = {.kind = ERRAND_WAITS,.node = strdup(parent)};
+	Query		query = {.kind = QUERY_WAITS,.node = strdup(parent)};
 
-	zk_door_give_errand(&client->door, &errand);
+	zk_mailbox_give_query(&client->mailbox, &query);
 }
 
 void
 zk_queue_break(ZkClient *client, const char *node, const char *name,
 			   const char *who, bool only_revoke)
 {
-	Errand		errand = {.kind = only_revoke ? ERRAND_REVOKE : ERRAND_BREAK};
+	Query		query = {.kind = only_revoke ? QUERY_REVOKE : QUERY_BREAK};
 	size_t		size = sizeof(ZK_BREAK_PREFIX) + strlen(who) + 1;
 
-	errand.node = strdup(node);
-	errand.name = strdup(name);
-	errand.note = malloc(size);
-	if (errand.node == NULL || errand.name == NULL || errand.note == NULL)
-		zk_errand_clear(&errand);
+	query.node = strdup(node);
+	query.name = strdup(name);
+	query.note = malloc(size);
+	if (query.node == NULL || query.name == NULL || query.note == NULL)
+		zk_query_clear(&query);
 	else
-		snprintf(errand.note, size, ZK_BREAK_PREFIX "%s}", who);
-	zk_door_give_errand(&client->door, &errand);
+		snprintf(query.note, size, ZK_BREAK_PREFIX "%s}", who);
+	zk_mailbox_give_query(&client->mailbox, &query);
 }
 
 ZkQueueListing *
 zk_queue_take(ZkClient *client)
 {
-	Door	   *door = &client->door;
+	Mailbox    *mailbox = &client->mailbox;
 	ZkQueueListing *listing;
 
-	door_enter(door);
-	listing = door->listing;
-	door->listing = NULL;
-	door_leave(door);
+	mailbox_enter(mailbox);
+	listing = mailbox->listing;
+	mailbox->listing = NULL;
+	mailbox_leave(mailbox);
 	return listing;
 }
 
 void
 zk_queue_cancel(ZkClient *client)
 {
-	Errand		none = {0};
+	Query		none = {0};
 
-	zk_door_give_errand(&client->door, &none);
+	zk_mailbox_give_query(&client->mailbox, &none);
 }
 
 void
@@ -633,11 +633,11 @@ zk_queue_free(ZkQueueListing *listing)
  * lock.
  */
 void
-zk_door_wake_backend(Door *door)
+zk_mailbox_wake_backend(Mailbox *mailbox)
 {
 	uint64_t	one = 1;
 
-	while (write(door->event_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+	while (write(mailbox->event_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
 }
 
@@ -645,22 +645,22 @@ zk_door_wake_backend(Door *door)
  * Publish the state of a contender.  Client threads.
  */
 void
-zk_door_publish(Door *door, int index, const ZkContenderStatus *status,
-				bool wake)
+zk_mailbox_publish(Mailbox *mailbox, int index, const ZkContenderStatus *status,
+				   bool wake)
 {
-	DoorSlot   *slot = &door->slots[index];
+	MailboxSlot *slot = &mailbox->slots[index];
 	bool		lost;
 
-	pthread_mutex_lock(&door->lock);
+	pthread_mutex_lock(&mailbox->lock);
 	if (status->revoked && status->state == ZK_HELD && !slot->dead &&
 		!(slot->status.revoked && slot->status.state == ZK_HELD))
-		atomic_fetch_add(&door->revocations, 1);
+		atomic_fetch_add(&mailbox->revocations, 1);
 	slot->status = *status;
 	slot->status.state = shown_state(slot, status->state);
-	lost = count_loss(door, slot);
-	pthread_mutex_unlock(&door->lock);
+	lost = count_loss(mailbox, slot);
+	pthread_mutex_unlock(&mailbox->lock);
 	if (wake)
-		zk_door_wake_backend(door);
+		zk_mailbox_wake_backend(mailbox);
 	if (lost)
 		zk_signal_loss();
 }
@@ -673,23 +673,23 @@ zk_door_publish(Door *door, int index, const ZkContenderStatus *status,
  * Client threads.
  */
 bool
-zk_door_end_hold(Door *door, int index, const char *why)
+zk_mailbox_end_hold(Mailbox *mailbox, int index, const char *why)
 {
-	DoorSlot   *slot = &door->slots[index];
+	MailboxSlot *slot = &mailbox->slots[index];
 	bool		ended;
 
-	pthread_mutex_lock(&door->lock);
-	ended = !door->committing &&
+	pthread_mutex_lock(&mailbox->lock);
+	ended = !mailbox->committing &&
 		!(slot->ordered && slot->order == ZK_ORDER_RELEASE);
-	if (door->committing)
-		door->overdue = true;
+	if (mailbox->committing)
+		mailbox->overdue = true;
 	if (ended && slot->status.state == ZK_HELD)
 	{
 		slot->status.state = ZK_LOST;
 		slot->status.loss = ZK_LOST_OVERTIME;
 		snprintf(slot->status.detail, sizeof(slot->status.detail), "%s", why);
 	}
-	pthread_mutex_unlock(&door->lock);
+	pthread_mutex_unlock(&mailbox->lock);
 	return ended;
 }
 
@@ -697,12 +697,12 @@ zk_door_end_hold(Door *door, int index, const char *why)
  * Publish the state of the session and wake the backend.  Client threads.
  */
 void
-zk_door_publish_session(Door *door, const ZkSessionStatus *session)
+zk_mailbox_publish_session(Mailbox *mailbox, const ZkSessionStatus *session)
 {
-	pthread_mutex_lock(&door->lock);
-	door->session = *session;
-	pthread_mutex_unlock(&door->lock);
-	zk_door_wake_backend(door);
+	pthread_mutex_lock(&mailbox->lock);
+	mailbox->session = *session;
+	pthread_mutex_unlock(&mailbox->lock);
+	zk_mailbox_wake_backend(mailbox);
 }
 
 /*
@@ -710,11 +710,11 @@ zk_door_publish_session(Door *door, const ZkSessionStatus *session)
  * threads.
  */
 void
-zk_door_free_slot(Door *door, int index)
+zk_mailbox_free_slot(Mailbox *mailbox, int index)
 {
-	pthread_mutex_lock(&door->lock);
-	zk_slot_free(door, &door->slots[index]);
-	pthread_mutex_unlock(&door->lock);
+	pthread_mutex_lock(&mailbox->lock);
+	zk_slot_free(mailbox, &mailbox->slots[index]);
+	pthread_mutex_unlock(&mailbox->lock);
 }
 
 /*
@@ -722,20 +722,20 @@ zk_door_free_slot(Door *door, int index)
  * knows nothing of it.  Returns -1 if there is no room.  Client threads.
  */
 int
-zk_door_take_slot(Door *door, const char *node)
+zk_mailbox_take_slot(Mailbox *mailbox, const char *node)
 {
-	DoorSlot   *slot;
+	MailboxSlot *slot;
 	ZkError		error;
 	int			index = -1;
 
-	pthread_mutex_lock(&door->lock);
-	slot = zk_slot_allocate(door, node, &error);
+	pthread_mutex_lock(&mailbox->lock);
+	slot = zk_slot_allocate(mailbox, node, &error);
 	if (slot != NULL)
 	{
 		slot->dead = true;
-		index = (int) (slot - door->slots);
+		index = (int) (slot - mailbox->slots);
 	}
-	pthread_mutex_unlock(&door->lock);
+	pthread_mutex_unlock(&mailbox->lock);
 	return index;
 }
 
@@ -744,7 +744,7 @@ zk_door_take_slot(Door *door, const char *node)
  * Then take what concerns no single contender.  Helper thread.
  */
 void
-zk_door_wait(Door *door, ZkTime until, DoorNews *news)
+zk_mailbox_wait(Mailbox *mailbox, ZkTime until, MailboxNews *news)
 {
 	struct timespec deadline;
 	ZkTime		span = until - zk_now();
@@ -761,53 +761,53 @@ zk_door_wait(Door *door, ZkTime until, DoorNews *news)
 		deadline.tv_sec++;
 	}
 
-	pthread_mutex_lock(&door->lock);
-	while (!door->wake)
-		if (pthread_cond_timedwait(&door->wake_helper, &door->lock,
+	pthread_mutex_lock(&mailbox->lock);
+	while (!mailbox->wake)
+		if (pthread_cond_timedwait(&mailbox->wake_helper, &mailbox->lock,
 								   &deadline) == ETIMEDOUT)
 			break;
-	door->wake = false;
-	news->stop = door->stop;
-	news->stop_by = door->stop_by;
-	news->runs_by = door->runs_by;
-	news->connect_by = door->connect_by;
-	news->renew = door->renew;
-	news->errand = door->errand;
-	news->wait = door->wait;
-	door->renew = false;
-	door->errand.node = door->errand.name = door->errand.note = NULL;
-	door->wait.parent = door->wait.text = NULL;
-	pthread_mutex_unlock(&door->lock);
+	mailbox->wake = false;
+	news->stop = mailbox->stop;
+	news->stop_by = mailbox->stop_by;
+	news->runs_by = mailbox->runs_by;
+	news->connect_by = mailbox->connect_by;
+	news->renew = mailbox->renew;
+	news->query = mailbox->query;
+	news->wait = mailbox->wait;
+	mailbox->renew = false;
+	mailbox->query.node = mailbox->query.name = mailbox->query.note = NULL;
+	mailbox->wait.parent = mailbox->wait.text = NULL;
+	pthread_mutex_unlock(&mailbox->lock);
 }
 
 /*
  * Wake the helper from another client thread.
  */
 void
-zk_door_wake_helper(Door *door)
+zk_mailbox_wake_helper(Mailbox *mailbox)
 {
 	bool		awake;
 
-	pthread_mutex_lock(&door->lock);
-	awake = door->wake;
-	door->wake = true;
-	pthread_mutex_unlock(&door->lock);
+	pthread_mutex_lock(&mailbox->lock);
+	awake = mailbox->wake;
+	mailbox->wake = true;
+	pthread_mutex_unlock(&mailbox->lock);
 	if (!awake)
-		pthread_cond_signal(&door->wake_helper);
+		pthread_cond_signal(&mailbox->wake_helper);
 }
 
 /*
- * Is there a contender that has the end of a run to write before it goes?  door.lock.
+ * Is there a contender that has the end of a run to write before it goes?  mailbox.lock.
  */
 bool
-zk_door_has_run(const Door *door)
+zk_mailbox_has_run(const Mailbox *mailbox)
 {
-	for (int i = 0; i < door->used; i++)
+	for (int i = 0; i < mailbox->used; i++)
 	{
-		const RecordRoom *room = door->slots[i].room;
+		const RecordBuffer *record = mailbox->slots[i].record;
 
-		if (door->slots[i].in_use && room != NULL && room->noted &&
-			room->note.run_count > 0)
+		if (mailbox->slots[i].in_use && record != NULL && record->noted &&
+			record->note.run_count > 0)
 			return true;
 	}
 	return false;
@@ -818,17 +818,17 @@ zk_door_has_run(const Door *door)
  * the caller.  Helper thread.
  */
 bool
-zk_door_next_order(Door *door, DoorOrder *order)
+zk_mailbox_next_order(Mailbox *mailbox, MailboxOrder *order)
 {
 	bool		found;
 
-	pthread_mutex_lock(&door->lock);
-	found = door->first_order != ZK_NO_SLOT;
+	pthread_mutex_lock(&mailbox->lock);
+	found = mailbox->first_order != ZK_NO_SLOT;
 	if (found)
 	{
-		DoorSlot   *slot = &door->slots[door->first_order];
+		MailboxSlot *slot = &mailbox->slots[mailbox->first_order];
 
-		order->slot = door->first_order;
+		order->slot = mailbox->first_order;
 		order->order = slot->order;
 		order->partner = slot->partner;
 		order->next_member = slot->next_member;
@@ -837,7 +837,7 @@ zk_door_next_order(Door *door, DoorOrder *order)
 		order->node = slot->node;
 		order->owner = slot->owner;
 		order->owner_len = slot->owner_len;
-		order->room = slot->room;
+		order->record = slot->record;
 		order->lock_delay = slot->lock_delay;
 		order->max_hold = slot->max_hold;
 		order->no_wait = slot->no_wait;
@@ -845,9 +845,9 @@ zk_door_next_order(Door *door, DoorOrder *order)
 		order->status = slot->status;
 		slot->owner = NULL;
 		slot->ordered = false;
-		door->first_order = slot->next;
+		mailbox->first_order = slot->next;
 	}
-	pthread_mutex_unlock(&door->lock);
+	pthread_mutex_unlock(&mailbox->lock);
 	return found;
 }
 
@@ -856,17 +856,17 @@ zk_door_next_order(Door *door, DoorOrder *order)
  * then free it.  Client threads.
  */
 void
-zk_door_publish_listing(Door *door, uint32_t serial, ZkQueueListing *listing)
+zk_mailbox_publish_listing(Mailbox *mailbox, uint32_t serial, ZkQueueListing *listing)
 {
 	ZkQueueListing *unwanted = listing;
 
-	pthread_mutex_lock(&door->lock);
-	if (door->errand.serial == serial)
+	pthread_mutex_lock(&mailbox->lock);
+	if (mailbox->query.serial == serial)
 	{
-		unwanted = door->listing;
-		door->listing = listing;
+		unwanted = mailbox->listing;
+		mailbox->listing = listing;
 	}
-	pthread_mutex_unlock(&door->lock);
+	pthread_mutex_unlock(&mailbox->lock);
 	zk_queue_free(unwanted);
-	zk_door_wake_backend(door);
+	zk_mailbox_wake_backend(mailbox);
 }

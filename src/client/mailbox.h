@@ -52,12 +52,12 @@ typedef enum RecordStep
  * What a contender with a record needs for it: made when it is asked for, so that
  * nothing has to be when it is released.
  */
-typedef struct RecordRoom
+typedef struct RecordBuffer
 {
 	/* constant */
 	size_t		root_len;		/* bytes of the lock node's path that are the root */
 
-	/* door.lock */
+	/* mailbox.lock */
 	bool		known;			/* found is what the grant came with */
 	bool		noted;			/* the backend has noted something */
 	ZkRecord	found;
@@ -72,18 +72,18 @@ typedef struct RecordRoom
 	ZkRecord	base;			/* what was read then */
 	ZkRecord	written;		/* what the multi-op on its way writes */
 	size_t		parent_len;		/* bytes of the path of the znode to create */
-} RecordRoom;
+} RecordBuffer;
 
-/* One contender as it lies in the mailbox.  All under door.lock. */
-typedef struct DoorSlot
+/* One contender as it lies in the mailbox.  All under mailbox.lock. */
+typedef struct MailboxSlot
 {
 	uint32_t	generation;		/* bumped when the slot is freed */
 	bool		in_use;
 	bool		dead;			/* abandoned: the backend's id is void */
 	bool		ordered;		/* in the list of orders */
 	bool		relied_on;		/* the backend took it for granted */
-	bool		counted;		/* is one of Door.losses */
-	bool		overtime;		/* and of Door.overtimes */
+	bool		counted;		/* is one of Mailbox.losses */
+	bool		overtime;		/* and of Mailbox.overtimes */
 	uint16_t	next;			/* next in the list of orders, or free list */
 	uint16_t	partner;		/* DOWNGRADE: slot of the exclusive one */
 	uint16_t	next_member;	/* REQUEST: next in the ring of its group */
@@ -95,37 +95,37 @@ typedef struct DoorSlot
 	char	   *owner;			/* likewise; NULL once taken.  With room for
 								 * ZK_TOKEN_MEMBER */
 	int			owner_len;
-	RecordRoom *room;			/* likewise malloc'd and freed; NULL without a
-								 * record */
+	RecordBuffer *record;		/* likewise malloc'd and freed; NULL without a
+							 * record */
 	ZkTime		lock_delay;		/* 0 for none */
 	ZkTime		max_hold;		/* likewise */
 	bool		no_wait;
 	size_t		root_len;		/* bytes of node that are the root, if there is */
 	ZkContenderStatus status;	/* client writes, backend reads */
-} DoorSlot;
+} MailboxSlot;
 
 /* What the backend wants to know of, or of, the contenders of others. */
-typedef enum ErrandKind
+typedef enum QueryKind
 {
-	ERRAND_READ,				/* the queue of a lock node */
-	ERRAND_HEAD,				/* the same, but only who is first */
-	ERRAND_TREE,				/* the locks at and below a znode */
-	ERRAND_RECORD,				/* the record of a lock; node is its path */
-	ERRAND_WAITS,				/* published waits, and the queues they are in */
-	ERRAND_REVOKE,				/* leave word for a contender's owner */
-	ERRAND_BREAK				/* break a contender */
-} ErrandKind;
+	QUERY_READ,					/* the queue of a lock node */
+	QUERY_HEAD,					/* the same, but only who is first */
+	QUERY_TREE,					/* the locks at and below a znode */
+	QUERY_RECORD,				/* the record of a lock; node is its path */
+	QUERY_WAITS,				/* published waits, and the queues they are in */
+	QUERY_REVOKE,				/* leave word for a contender's owner */
+	QUERY_BREAK					/* break a contender */
+} QueryKind;
 
-/* An errand; the strings are malloc'd.  There is none if node is NULL. */
-typedef struct Errand
+/* A query; the strings are malloc'd.  There is none if node is NULL. */
+typedef struct Query
 {
-	ErrandKind	kind;
+	QueryKind	kind;
 	uint32_t	serial;
 	char	   *node;
 	char	   *name;			/* of the contender; NULL for READ and HEAD; for
 								 * TREE the child of node to leave out, or NULL */
 	char	   *note;			/* what to write into it; likewise */
-} Errand;
+} Query;
 
 /*
  * A wait to be published; the strings are malloc'd.  There is none if text is
@@ -143,7 +143,7 @@ typedef struct WaitText
  * The mailbox.  Everything is under lock but the descriptor, which is set
  * once, and the atomics.
  */
-typedef struct Door
+typedef struct Mailbox
 {
 	pthread_mutex_t lock;
 	pthread_cond_t wake_helper; /* on CLOCK_MONOTONIC */
@@ -177,7 +177,7 @@ typedef struct Door
 	ZkTime		connect_by;		/* try for a connection until then, needed or not */
 	bool		orphaned;		/* zk_client_stop() did not wait for the end */
 	bool		finished;		/* the helper is done, but for its return */
-	Errand		errand;			/* its strings are NULL once taken */
+	Query		query;			/* its strings are NULL once taken */
 	WaitText	wait;			/* likewise */
 
 	/* answers for the backend */
@@ -186,10 +186,10 @@ typedef struct Door
 	ZkSessionStatus session;
 
 	/* what is kept for each slot: here, and by the engine */
-	DoorSlot   *slots;			/* slot_array.items */
+	MailboxSlot *slots;			/* slot_array.items */
 	ZkArray		slot_array;
 	ZkArray		engine_array;
-} Door;
+} Mailbox;
 
 /*
  * Enter and leave, on the backend thread.  backend_inside tells an exit
@@ -197,10 +197,10 @@ typedef struct Door
  * runs exit callbacks from the handler) that the mutex will never come free.
  */
 static inline void
-door_enter(Door *door)
+mailbox_enter(Mailbox *mailbox)
 {
-	door->backend_inside = 1;
-	pthread_mutex_lock(&door->lock);
+	mailbox->backend_inside = 1;
+	pthread_mutex_lock(&mailbox->lock);
 }
 
 /*
@@ -208,30 +208,30 @@ door_enter(Door *door)
  * wait for that.  (It cannot end meanwhile: only this thread has it stop.)
  */
 static inline void
-door_leave(Door *door)
+mailbox_leave(Mailbox *mailbox)
 {
-	bool		signal = door->signal;
+	bool		signal = mailbox->signal;
 
-	door->signal = false;
-	pthread_mutex_unlock(&door->lock);
+	mailbox->signal = false;
+	pthread_mutex_unlock(&mailbox->lock);
 	if (signal)
-		pthread_cond_signal(&door->wake_helper);
-	door->backend_inside = 0;
+		pthread_cond_signal(&mailbox->wake_helper);
+	mailbox->backend_inside = 0;
 }
 
 /*
- * There is something new for the helper, which is told so in door_leave(), unless
+ * There is something new for the helper, which is told so in mailbox_leave(), unless
  * somebody has told it already.  The lock is held.
  */
 static inline void
-wake_helper(Door *door)
+wake_helper(Mailbox *mailbox)
 {
-	door->signal |= !door->wake;
-	door->wake = true;
+	mailbox->signal |= !mailbox->wake;
+	mailbox->wake = true;
 }
 
 /* An order as the helper takes it; owner is malloc'd and now the taker's. */
-typedef struct DoorOrder
+typedef struct MailboxOrder
 {
 	int			slot;
 	ZkOrder		order;
@@ -242,55 +242,55 @@ typedef struct DoorOrder
 	const char *node;
 	char	   *owner;
 	int			owner_len;
-	RecordRoom *room;
+	RecordBuffer *record;
 	ZkTime		lock_delay;
 	ZkTime		max_hold;
 	bool		no_wait;
 	size_t		root_len;
 	ZkContenderStatus status;
-} DoorOrder;
+} MailboxOrder;
 
-/* What else is new; the errand's strings are the taker's. */
-typedef struct DoorNews
+/* What else is new; the query's strings are the taker's. */
+typedef struct MailboxNews
 {
 	bool		stop;
 	ZkTime		stop_by;
 	ZkTime		runs_by;
 	ZkTime		connect_by;
 	bool		renew;
-	Errand		errand;
+	Query		query;
 	WaitText	wait;
-} DoorNews;
+} MailboxNews;
 
 /* in mailbox.c: the mailbox, seen from the client threads */
-extern bool zk_door_init(Door *door, size_t engine_size, ZkError *error,
-						 char *detail);
-extern void zk_door_destroy(Door *door);
-extern void zk_door_wake_backend(Door *door);
-extern bool zk_door_end_hold(Door *door, int index, const char *why);
-extern void zk_door_publish(Door *door, int index,
-							const ZkContenderStatus *status, bool wake);
-extern void zk_door_publish_session(Door *door, const ZkSessionStatus *session);
-extern void zk_door_free_slot(Door *door, int index);
-extern int	zk_door_take_slot(Door *door, const char *node);
-extern void zk_door_wait(Door *door, ZkTime until, DoorNews *news);
-extern void zk_door_wake_helper(Door *door);
-extern bool zk_door_has_run(const Door *door);
-extern bool zk_door_next_order(Door *door, DoorOrder *order);
-extern void zk_door_publish_listing(Door *door, uint32_t serial,
-									ZkQueueListing *listing);
-extern void zk_errand_clear(Errand *errand);
+extern bool zk_mailbox_init(Mailbox *mailbox, size_t engine_size, ZkError *error,
+							char *detail);
+extern void zk_mailbox_destroy(Mailbox *mailbox);
+extern void zk_mailbox_wake_backend(Mailbox *mailbox);
+extern bool zk_mailbox_end_hold(Mailbox *mailbox, int index, const char *why);
+extern void zk_mailbox_publish(Mailbox *mailbox, int index,
+							   const ZkContenderStatus *status, bool wake);
+extern void zk_mailbox_publish_session(Mailbox *mailbox, const ZkSessionStatus *session);
+extern void zk_mailbox_free_slot(Mailbox *mailbox, int index);
+extern int	zk_mailbox_take_slot(Mailbox *mailbox, const char *node);
+extern void zk_mailbox_wait(Mailbox *mailbox, ZkTime until, MailboxNews *news);
+extern void zk_mailbox_wake_helper(Mailbox *mailbox);
+extern bool zk_mailbox_has_run(const Mailbox *mailbox);
+extern bool zk_mailbox_next_order(Mailbox *mailbox, MailboxOrder *order);
+extern void zk_mailbox_publish_listing(Mailbox *mailbox, uint32_t serial,
+									   ZkQueueListing *listing);
+extern void zk_query_clear(Query *query);
 extern void zk_wait_clear(WaitText *wait);
 
 /* in slot.c: its slots */
-extern DoorSlot *zk_slot_allocate(Door *door, const char *node, ZkError *error);
-extern void zk_slot_free(Door *door, DoorSlot *slot);
-extern bool zk_slots_allocate(Door *door, const ZkContenderWish *wish,
+extern MailboxSlot *zk_slot_allocate(Mailbox *mailbox, const char *node, ZkError *error);
+extern void zk_slot_free(Mailbox *mailbox, MailboxSlot *slot);
+extern bool zk_slots_allocate(Mailbox *mailbox, const ZkContenderWish *wish,
 							  int count, const char *const *nodes,
 							  uint16_t *slots, ZkError *error);
 
 /* in mailbox.c, too: seen from the backend thread */
-extern DoorSlot *zk_door_find(Door *door, ZkContenderId id);
-extern void zk_door_give_errand(Door *door, const Errand *errand);
+extern MailboxSlot *zk_mailbox_find(Mailbox *mailbox, ZkContenderId id);
+extern void zk_mailbox_give_query(Mailbox *mailbox, const Query *query);
 
 #endif							/* ZKLOCK_MAILBOX_H */

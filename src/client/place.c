@@ -110,12 +110,12 @@ on_watch(int rc, const char *value, int value_len, const struct Stat *stat,
 }
 
 /*
- * The answer to the get that set the watch on the lookout.  If that could not be
+ * The answer to the get that set the watch on the second_watch.  If that could not be
  * done, but not because it is gone, then the contender waits without one.
  */
 static void
-on_lookout(int rc, const char *value, int value_len, const struct Stat *stat,
-		   const void *context)
+on_second_watch(int rc, const char *value, int value_len, const struct Stat *stat,
+				const void *context)
 {
 	Request		request;
 	ZkClient   *client;
@@ -125,11 +125,11 @@ on_lookout(int rc, const char *value, int value_len, const struct Stat *stat,
 	(void) value_len;
 	if (c == NULL)
 		return;
-	if (c->lookout != NULL && rc == ZOK)
-		c->last_lookout &= stat->version == 0;
-	else if (c->lookout != NULL)
+	if (c->second_watch != NULL && rc == ZOK)
+		c->last_second_watch &= stat->version == 0;
+	else if (c->second_watch != NULL)
 	{
-		zk_contender_drop_lookout(c);
+		zk_contender_drop_second_watch(c);
 		c->relist = rc == ZNONODE;
 	}
 	zk_contender_leave(client, request.which);
@@ -175,18 +175,18 @@ send_watch(ZkClient *client, int slot, const ZkQueueEntry *entry)
  * only one ahead before it goes.  Who has to know the marks lists anyhow.
  */
 static void
-send_lookout(ZkClient *client, int slot, const ZkQueueEntry *entries,
-			 const ZkVerdict *verdict)
+send_second_watch(ZkClient *client, int slot, const ZkQueueEntry *entries,
+				  const ZkVerdict *verdict)
 {
 	Contender  *c = &client->contenders[slot];
 
-	if (verdict->lookout < 0 || c->marking.delay > 0 ||
+	if (verdict->second_watch < 0 || c->marking.delay > 0 ||
 		!zk_requests_available(client, ZK_READ_RESERVE))
 		return;
-	c->lookout = entry_path(c, &entries[verdict->lookout]);
-	c->last_lookout = verdict->last_lookout;
-	if (c->lookout != NULL && !zk_send_watch(client, slot, c->lookout, watcher, on_lookout))
-		zk_contender_drop_lookout(c);
+	c->second_watch = entry_path(c, &entries[verdict->second_watch]);
+	c->last_second_watch = verdict->last_second_watch;
+	if (c->second_watch != NULL && !zk_send_watch(client, slot, c->second_watch, watcher, on_second_watch))
+		zk_contender_drop_second_watch(c);
 }
 
 /*
@@ -204,7 +204,7 @@ come_next(ZkClient *client, int slot)
 	c->next_in_line = true;
 	zk_contender_watch_own_in(c, ZK_WATCH_DELAY);
 	if (zk_now() - c->proved_at > zk_timeout(client) / 8)
-		zk_door_wake_helper(&client->door);
+		zk_mailbox_wake_helper(&client->mailbox);
 }
 
 /*
@@ -222,7 +222,7 @@ wait_for(ZkClient *client, int slot, const ZkQueueEntry *entries,
 	bool		kept = c->state == ZK_WATCHING && c->unbroken &&
 		strcmp(strrchr(c->watched, '/') + 1, nearest->name) == 0;
 
-	zk_contender_drop_lookout(c);
+	zk_contender_drop_second_watch(c);
 	if (!kept)
 		zk_contender_unwatch(c);
 	zk_contender_placed(c, entries, verdict);
@@ -231,14 +231,14 @@ wait_for(ZkClient *client, int slot, const ZkQueueEntry *entries,
 				 entries[verdict->deadlock].name);
 	if (!kept && !send_watch(client, slot, nearest))
 		return;
-	send_lookout(client, slot, entries, verdict);
+	send_second_watch(client, slot, entries, verdict);
 	if (only_holders_ahead(entries, verdict->watch, c->mode))
 		come_next(client, slot);
 	else
 	{
 		c->next_in_line = false;
 		zk_contender_watch_own_in(c,
-								  c->last_lookout ? ZK_WATCH_DELAY : ZK_FAR_WATCH_DELAY);
+								  c->last_second_watch ? ZK_WATCH_DELAY : ZK_FAR_WATCH_DELAY);
 	}
 
 	/* else who is ahead is known already, or will be told in a moment */
@@ -339,16 +339,16 @@ evaluate(ZkClient *client, int slot, const struct String_vector *list)
 }
 
 /*
- * The lookout is gone, or was changed.  If it was the only other one ahead then
+ * The second_watch is gone, or was changed.  If it was the only other one ahead then
  * the watched one is the last, else a list will tell.
  */
 static void
-lookout_gone(ZkClient *client, int slot, bool deleted)
+second_watch_gone(ZkClient *client, int slot, bool deleted)
 {
 	Contender  *c = &client->contenders[slot];
-	bool		last = deleted && c->last_lookout;
+	bool		last = deleted && c->last_second_watch;
 
-	zk_contender_drop_lookout(c);
+	zk_contender_drop_second_watch(c);
 	if (last)
 	{
 		c->last_ahead = true;
@@ -407,8 +407,8 @@ watcher(zhandle_t *zh, int type, int state, const char *path, void *context)
 			;					/* of a wait that is over */
 		else if (c->watched != NULL && strcmp(c->watched, path) == 0)
 			watched_gone(client, slot, deleted);
-		else if (c->lookout != NULL && strcmp(c->lookout, path) == 0)
-			lookout_gone(client, slot, deleted);
+		else if (c->second_watch != NULL && strcmp(c->second_watch, path) == 0)
+			second_watch_gone(client, slot, deleted);
 	}
 	zk_engine_leave(client);
 }
@@ -423,7 +423,7 @@ void
 zk_place_disconnected(Contender *c)
 {
 	c->last_ahead = c->unbroken = false;
-	zk_contender_drop_lookout(c);
+	zk_contender_drop_second_watch(c);
 }
 
 /*
@@ -474,7 +474,7 @@ on_list(int rc, const struct String_vector *list, const void *context)
 }
 
 /*
- * The lookout is gone: list the queue while the contender goes on waiting, to find
+ * The second_watch is gone: list the queue while the contender goes on waiting, to find
  * out whether the watched one is the last one ahead.
  */
 void
@@ -496,7 +496,7 @@ zk_place_send_list(ZkClient *client, int slot)
 	c->reading = c->record_known = false;
 	c->marking.due = c->marking.looked = false;
 	zk_send_children(client, slot, REQ_LIST, on_list);
-	if (c->room != NULL && zk_requests_available(client, 1))
+	if (c->record != NULL && zk_requests_available(client, 1))
 		zk_send_record(client, slot);
 	if (c->marking.delay > 0 && zk_requests_available(client, 1))
 		zk_send_marks(client, slot);

@@ -74,7 +74,7 @@ gone(ZkClient *client, int slot)
 	c->owner = NULL;
 	zk_refusal_forget(&c->refusal);
 	c->in_use = false;
-	zk_door_free_slot(&client->door, slot);
+	zk_mailbox_free_slot(&client->mailbox, slot);
 }
 
 /*
@@ -82,7 +82,7 @@ gone(ZkClient *client, int slot)
  * the rest.
  */
 void
-zk_contender_begin(ZkClient *client, const DoorOrder *order)
+zk_contender_begin(ZkClient *client, const MailboxOrder *order)
 {
 	Contender  *c = zk_contender_use(client, order->slot, order->node,
 									 order->mode);
@@ -90,7 +90,7 @@ zk_contender_begin(ZkClient *client, const DoorOrder *order)
 	c->permits = order->permits;
 	c->owner = order->owner;
 	c->owner_len = order->owner_len;
-	c->room = order->room;
+	c->record = order->record;
 	c->no_wait = order->no_wait;
 	c->marking.delay = order->lock_delay;
 	c->max_hold = order->max_hold;
@@ -119,7 +119,7 @@ add_token(Contender *c)
  * The backend wants a held exclusive lock turned into a shared one: likewise.
  */
 void
-zk_contender_begin_downgrade(ZkClient *client, const DoorOrder *order)
+zk_contender_begin_downgrade(ZkClient *client, const MailboxOrder *order)
 {
 	Contender  *c = zk_contender_use(client, order->slot, order->node,
 									 ZK_SHARED);
@@ -169,7 +169,7 @@ zk_contender_advance(ZkClient *client, int slot)
 	if (!client->connected || atomic_load(&zk_poisoned) ||
 		c->retry_at != 0 || !zk_requests_available(client, 3))
 		return;
-	if (client->leaving && !(c->unwanted && zk_record_farewell(client, c)))
+	if (client->leaving && !(c->unwanted && zk_record_flush(client, c)))
 		return;					/* it goes with the session */
 
 	if (c->unwanted)
@@ -276,7 +276,7 @@ zk_contender_needs_ensemble(const Contender *c)
 bool
 zk_ensemble_needed(const ZkClient *client, bool *wanted)
 {
-	bool		needed = client->errand.node != NULL;
+	bool		needed = client->query.node != NULL;
 
 	*wanted = needed;
 	needed |= zk_publish_needs_ensemble(client) || zk_connect_wanted(client);

@@ -14,7 +14,7 @@
  *
  * Waits can do without: what is refused is logged and not tried again.
  *
- * All functions up to the door run on client threads under engine_lock, which the
+ * All functions up to the client API run on client threads under engine_lock, which the
  * completions take themselves.
  *
  * IDENTIFICATION
@@ -43,13 +43,13 @@
  * zxid), or not any more (0): let the backend know.
  */
 static void
-tell_backend(Door *door, uint32_t serial, int64_t zxid)
+tell_backend(Mailbox *mailbox, uint32_t serial, int64_t zxid)
 {
-	pthread_mutex_lock(&door->lock);
-	if (door->wait.serial == serial)
-		door->wait_zxid = zxid;
-	pthread_mutex_unlock(&door->lock);
-	zk_door_wake_backend(door);
+	pthread_mutex_lock(&mailbox->lock);
+	if (mailbox->wait.serial == serial)
+		mailbox->wait_zxid = zxid;
+	pthread_mutex_unlock(&mailbox->lock);
+	zk_mailbox_wake_backend(mailbox);
 }
 
 /*
@@ -69,15 +69,15 @@ answered(const void *context, ZkClient **client)
 }
 
 /*
- * The completion ends: do what comes next.  An errand may have waited for it, which
+ * The completion ends: do what comes next.  A query may have waited for it, which
  * the helper goes on with.
  */
 static void
 leave(ZkClient *client)
 {
 	zk_publish_advance(client);
-	if (client->errand.node != NULL)
-		zk_door_wake_helper(&client->door);
+	if (client->query.node != NULL)
+		zk_mailbox_wake_helper(&client->mailbox);
 	zk_engine_leave(client);
 }
 
@@ -92,7 +92,7 @@ published(ZkClient *client, int64_t zxid)
 	publication->znode = WAIT_THERE;
 	publication->attempts = 0;
 	publication->current = publication->sent == publication->wanted.serial;
-	tell_backend(&client->door, publication->sent, zxid);
+	tell_backend(&client->mailbox, publication->sent, zxid);
 }
 
 /* The server has no time for us now: try again, which the helper sees to. */
@@ -100,7 +100,7 @@ static void
 retry_later(ZkClient *client)
 {
 	client->publication.retry_at = zk_now() + THROTTLE_DELAY;
-	zk_door_wake_helper(&client->door);
+	zk_mailbox_wake_helper(&client->mailbox);
 }
 
 /*
@@ -187,7 +187,7 @@ on_delete(int rc, const void *context)
 		publication->stuck = client->close_wanted = true;
 		zk_log(true, "could not delete znode \"%.150s\", which stays as long as the ZooKeeper session: %s",
 			   publication->path, zk_answer_text(rc));
-		zk_door_wake_helper(&client->door);
+		zk_mailbox_wake_helper(&client->mailbox);
 	}
 	leave(client);
 }
@@ -324,7 +324,7 @@ zk_publish_interrupted(ZkClient *client)
 	zk_requests_forget_publish(client);
 	publication->pending = publication->current = false;
 	publication->retry_at = 0;
-	tell_backend(&client->door, publication->wanted.serial, 0);
+	tell_backend(&client->mailbox, publication->wanted.serial, 0);
 }
 
 /*
@@ -371,7 +371,7 @@ zk_publish_due(const ZkClient *client)
 }
 
 /*-------------------------------------------------------------------------
- * The door: backend thread.
+ * The client API: backend thread.
  *-------------------------------------------------------------------------
  */
 
@@ -380,19 +380,19 @@ zk_publish_due(const ZkClient *client)
  * empty one just ends that.
  */
 static void
-give_wait(Door *door, const WaitText *wait)
+give_wait(Mailbox *mailbox, const WaitText *wait)
 {
 	WaitText	old;
 
-	door_enter(door);
-	old = door->wait;
-	door->wait = *wait;
-	door->wait.serial = old.serial + 1;
-	if (door->wait.serial == 0)
-		door->wait.serial = 1;
-	door->wait_zxid = 0;
-	wake_helper(door);
-	door_leave(door);
+	mailbox_enter(mailbox);
+	old = mailbox->wait;
+	mailbox->wait = *wait;
+	mailbox->wait.serial = old.serial + 1;
+	if (mailbox->wait.serial == 0)
+		mailbox->wait.serial = 1;
+	mailbox->wait_zxid = 0;
+	wake_helper(mailbox);
+	mailbox_leave(mailbox);
 	zk_wait_clear(&old);
 }
 
@@ -409,7 +409,7 @@ zk_wait_publish(ZkClient *client, const char *parent, const char *text,
 		memcpy(wait.text, text, len);
 		wait.len = (int) len;
 	}
-	give_wait(&client->door, &wait);
+	give_wait(&client->mailbox, &wait);
 }
 
 void
@@ -417,17 +417,17 @@ zk_wait_withdraw(ZkClient *client)
 {
 	WaitText	none = {0};
 
-	give_wait(&client->door, &none);
+	give_wait(&client->mailbox, &none);
 }
 
 int64_t
 zk_wait_zxid(ZkClient *client)
 {
-	Door	   *door = &client->door;
+	Mailbox    *mailbox = &client->mailbox;
 	int64_t		zxid;
 
-	door_enter(door);
-	zxid = door->wait_zxid;
-	door_leave(door);
+	mailbox_enter(mailbox);
+	zxid = mailbox->wait_zxid;
+	mailbox_leave(mailbox);
 	return zxid;
 }

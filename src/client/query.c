@@ -4,7 +4,7 @@
  *	  What the backend wants of the contenders of others: to see them, to ask
  *	  for a lock back, to break one.
  *
- * There is one errand at a time; the next one takes its place.  Reading a queue
+ * There is one query at a time; the next one takes its place.  Reading a queue
  * is in read_queue.c, reading a tree of them in read_tree.c, published waits in read_waits.c.  The others go like this:
  *
  * LOOK		get the contender, to see whose it is
@@ -40,7 +40,7 @@
 #include "request.h"
 
 /* How long the owner of a contender has to give it up. */
-#define OWNER_PATIENCE	ZK_MS(1000)
+#define OWNER_TIMEOUT	ZK_MS(1000)
 
 /* Requests that must be free for a step. */
 #define BREAK_RESERVE	2
@@ -65,7 +65,7 @@ answered(const void *context, ZkClient **client)
 static void
 leave(ZkClient *client)
 {
-	zk_errand_advance(client);
+	zk_query_advance(client);
 	zk_engine_leave(client);
 }
 
@@ -85,7 +85,7 @@ gone(ZkClient *client)
 		zk_queue_free(found);
 		found = calloc(1, sizeof(ZkQueueListing));
 	}
-	zk_errand_done(client, found);
+	zk_query_done(client, found);
 }
 
 /* What was found is the answer. */
@@ -107,17 +107,17 @@ refused(ZkClient *client, int rc, const char *what)
 
 	if (zk_identity_wanted(&client->identity, rc))
 	{
-		zk_errand_failed(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
+		zk_query_failed(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
 		return;
 	}
 	if (zk_is_connection_error(rc))
 		return;
 	snprintf(detail, sizeof(detail), "Could not %s contender \"%.80s\": %s.",
-			 what, client->errand.name,
+			 what, client->query.name,
 			 rc == ZNOAUTH ? "an ACL forbids it" : zk_answer_text(rc));
-	zk_errand_failed(client, rc != ZNOAUTH ? zk_answer_error(rc) :
-					 client->identity.credential != NULL ? ZK_ERR_REFUSED :
-					 ZK_ERR_FORBIDDEN, detail);
+	zk_query_failed(client, rc != ZNOAUTH ? zk_answer_error(rc) :
+					client->identity.credential != NULL ? ZK_ERR_REFUSED :
+					ZK_ERR_FORBIDDEN, detail);
 }
 
 /*
@@ -166,10 +166,10 @@ on_look(int rc, const char *value, int value_len, const struct Stat *stat,
 		gone(client);
 	else if (rc != ZOK && rc != ZNOAUTH)
 		refused(client, rc, "read");
-	else if (!keep_found(breaking, client->errand.name, value, value_len,
+	else if (!keep_found(breaking, client->query.name, value, value_len,
 						 rc == ZOK ? stat : NULL))
-		zk_errand_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
-	else if (client->errand.kind == ERRAND_REVOKE ||
+		zk_query_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
+	else if (client->query.kind == QUERY_REVOKE ||
 			 of_zklock(&breaking->found->members[0]))
 		breaking->step = BREAK_MARK;
 	else
@@ -188,7 +188,7 @@ on_mark(int rc, const struct Stat *stat, const void *context)
 		return;
 	if (rc == ZNONODE)
 		gone(client);
-	else if (client->errand.kind == ERRAND_REVOKE)
+	else if (client->query.kind == QUERY_REVOKE)
 	{
 		if (rc == ZOK)
 			done(client);
@@ -198,7 +198,7 @@ on_mark(int rc, const struct Stat *stat, const void *context)
 	else if (rc == ZOK)
 	{
 		breaking->step = BREAK_WATCH;
-		breaking->patience = zk_now() + OWNER_PATIENCE;
+		breaking->patience = zk_now() + OWNER_TIMEOUT;
 	}
 	else if (!zk_is_connection_error(rc))
 		breaking->step = BREAK_DELETE;	/* which asks for another permission */
@@ -221,11 +221,11 @@ break_watcher(zhandle_t *zh, int type, int state, const char *path,
 		return;
 	client = zk_client_enter();
 	if ((uintptr_t) zoo_get_context(zh) == client->epoch &&
-		client->errand.node != NULL && client->errand.kind == ERRAND_BREAK &&
+		client->query.node != NULL && client->query.kind == QUERY_BREAK &&
 		client->breaking.step == BREAK_AWAIT)
 	{
 		client->breaking.step = BREAK_WATCH;
-		zk_errand_advance(client);
+		zk_query_advance(client);
 	}
 	zk_engine_leave(client);
 }
@@ -247,7 +247,7 @@ on_watch(int rc, const char *value, int value_len, const struct Stat *stat,
 	else if (rc == ZOK)
 	{
 		breaking->step = BREAK_AWAIT;
-		zk_door_wake_helper(&client->door);
+		zk_mailbox_wake_helper(&client->mailbox);
 	}
 	else if (!zk_is_connection_error(rc))
 		breaking->step = BREAK_DELETE;
@@ -274,9 +274,9 @@ on_delete(int rc, const void *context)
 static int
 send_step(ZkClient *client, const char *path, void *context)
 {
-	const Errand *errand = &client->errand;
-	const char *note = errand->kind == ERRAND_REVOKE ?
-		ZK_REVOCATION : errand->note;
+	const Query *query = &client->query;
+	const char *note = query->kind == QUERY_REVOKE ?
+		ZK_REVOCATION : query->note;
 
 	switch (client->breaking.step)
 	{
@@ -306,7 +306,7 @@ break_advance(ZkClient *client)
 	char		path[ZK_NODE_PATH_SIZE * 2];
 	void	   *context;
 
-	if (client->errand.node == NULL || breaking->pending ||
+	if (client->query.node == NULL || breaking->pending ||
 		!client->connected || atomic_load(&zk_poisoned) ||
 		!zk_requests_available(client, BREAK_RESERVE))
 		return;
@@ -316,8 +316,8 @@ break_advance(ZkClient *client)
 			return;
 		breaking->step = BREAK_DELETE;
 	}
-	snprintf(path, sizeof(path), "%s/%s", client->errand.node,
-			 client->errand.name);
+	snprintf(path, sizeof(path), "%s/%s", client->query.node,
+			 client->query.name);
 	context = zk_request_begin(client, REQ_BREAK, 0);
 	if (send_step(client, path, context) != ZOK)
 	{
@@ -330,19 +330,19 @@ break_advance(ZkClient *client)
 }
 
 /*
- * Do what comes next for the errand, if there is one and it can be done now.
+ * Do what comes next for the query, if there is one and it can be done now.
  */
 void
-zk_errand_advance(ZkClient *client)
+zk_query_advance(ZkClient *client)
 {
-	if (client->errand.kind == ERRAND_READ ||
-		client->errand.kind == ERRAND_HEAD)
+	if (client->query.kind == QUERY_READ ||
+		client->query.kind == QUERY_HEAD)
 		zk_read_advance(client);
-	else if (client->errand.kind == ERRAND_TREE)
+	else if (client->query.kind == QUERY_TREE)
 		zk_tree_advance(client);
-	else if (client->errand.kind == ERRAND_RECORD)
-		zk_record_errand_advance(client);
-	else if (client->errand.kind == ERRAND_WAITS)
+	else if (client->query.kind == QUERY_RECORD)
+		zk_record_query_advance(client);
+	else if (client->query.kind == QUERY_WAITS)
 		zk_waits_advance(client);
 	else
 		break_advance(client);
@@ -355,13 +355,13 @@ zk_errand_advance(ZkClient *client)
  * one connection, as one server sees them.
  */
 void
-zk_errand_restart(ZkClient *client)
+zk_query_restart(ZkClient *client)
 {
 	Breaking   *breaking = &client->breaking;
 
-	zk_requests_forget_errand(client);
+	zk_requests_forget_query(client);
 	zk_read_restart(client);
-	if (client->errand.kind == ERRAND_WAITS)
+	if (client->query.kind == QUERY_WAITS)
 		zk_tree_forget(client);
 	else
 		zk_tree_restart(client);
@@ -370,26 +370,26 @@ zk_errand_restart(ZkClient *client)
 }
 
 /*
- * Begin an errand, which is taken over, in place of the one before.
+ * Begin a query, which is taken over, in place of the one before.
  */
 void
-zk_errand_begin(ZkClient *client, Errand *errand)
+zk_query_begin(ZkClient *client, Query *query)
 {
-	zk_errand_restart(client);
+	zk_query_restart(client);
 	zk_tree_forget(client);
 	zk_queue_free(client->breaking.found);
 	memset(&client->breaking, 0, sizeof(client->breaking));
-	zk_errand_clear(&client->errand);
-	client->errand = *errand;
-	memset(errand, 0, sizeof(*errand));
-	zk_errand_advance(client);
+	zk_query_clear(&client->query);
+	client->query = *query;
+	memset(query, 0, sizeof(*query));
+	zk_query_advance(client);
 }
 
 /* When is there something to be done that no answer will cause? */
 ZkTime
-zk_errand_due(const ZkClient *client)
+zk_query_due(const ZkClient *client)
 {
-	if (client->errand.node == NULL || !client->connected ||
+	if (client->query.node == NULL || !client->connected ||
 		client->breaking.pending || client->breaking.step != BREAK_AWAIT)
 		return INT64_MAX;
 	return client->breaking.patience;

@@ -16,9 +16,9 @@
 
 #include "client.h"
 
-extern void zk_errand_begin(ZkClient *client, Errand *errand);
-extern void zk_errand_advance(ZkClient *client);
-extern void zk_errand_restart(ZkClient *client);
-extern ZkTime zk_errand_due(const ZkClient *client);
+extern void zk_query_begin(ZkClient *client, Query *query);
+extern void zk_query_advance(ZkClient *client);
+extern void zk_query_restart(ZkClient *client);
+extern ZkTime zk_query_due(const ZkClient *client);
 
 #endif							/* ZKLOCK_QUERY_H */

@@ -39,22 +39,22 @@ zk_read_restart(ZkClient *client)
 }
 
 /*
- * The errand is run: hand over what it was for.
+ * The query is run: hand over what it was for.
  */
 void
-zk_errand_done(ZkClient *client, ZkQueueListing *listing)
+zk_query_done(ZkClient *client, ZkQueueListing *listing)
 {
-	zk_door_publish_listing(&client->door, client->errand.serial, listing);
-	zk_requests_forget_errand(client);
-	zk_errand_clear(&client->errand);
+	zk_mailbox_publish_listing(&client->mailbox, client->query.serial, listing);
+	zk_requests_forget_query(client);
+	zk_query_clear(&client->query);
 	zk_read_restart(client);
 }
 
 /*
- * The errand has failed: say why.
+ * The query has failed: say why.
  */
 void
-zk_errand_failed(ZkClient *client, ZkError error, const char *detail)
+zk_query_failed(ZkClient *client, ZkError error, const char *detail)
 {
 	ZkQueueListing *listing = calloc(1, sizeof(ZkQueueListing));
 
@@ -63,20 +63,20 @@ zk_errand_failed(ZkClient *client, ZkError error, const char *detail)
 		listing->error = error;
 		snprintf(listing->detail, sizeof(listing->detail), "%s", detail);
 	}
-	zk_errand_done(client, listing);
+	zk_query_done(client, listing);
 }
 
 /*
  * Have the server catch up with its leader before it answers what is sent next for the
- * errand.  The completion begins with zk_sync_refused().  There is room for a request.
+ * query.  The completion begins with zk_sync_refused().  There is room for a request.
  * False if it cannot be sent now.
  */
 bool
-zk_errand_sync(ZkClient *client, string_completion_t completion)
+zk_query_sync(ZkClient *client, string_completion_t completion)
 {
 	void	   *context = zk_request_begin(client, REQ_READ_SYNC, 0);
 
-	if (zoo_async(client->handle, client->errand.node, completion, context) == ZOK)
+	if (zoo_async(client->handle, client->query.node, completion, context) == ZOK)
 		return true;
 	zk_request_undo(client, context);
 	return false;
@@ -98,12 +98,12 @@ zk_sync_refused(int rc, const void *context)
 		return NULL;
 	if (rc == ZTHROTTLEDOP)
 	{
-		zk_requests_forget_errand(client);
+		zk_requests_forget_query(client);
 		return client;
 	}
 	if (!zk_identity_wanted(&client->identity, rc) && rc != ZOK &&
 		!zk_is_connection_error(rc))
-		zk_errand_failed(client, zk_answer_error(rc), zk_answer_text(rc));
+		zk_query_failed(client, zk_answer_error(rc), zk_answer_text(rc));
 	zk_engine_leave(client);
 	return NULL;
 }
@@ -121,10 +121,10 @@ read_complete(ZkClient *client)
 	bool	   *granted;
 	int			count = 0;
 
-	if (client->errand.kind == ERRAND_HEAD)
+	if (client->query.kind == QUERY_HEAD)
 	{
 		read->listing = NULL;
-		zk_errand_done(client, listing);
+		zk_query_done(client, listing);
 		return;
 	}
 	for (int i = 0; i < listing->count; i++)
@@ -155,7 +155,7 @@ read_complete(ZkClient *client)
 	free(owners);
 
 	read->listing = NULL;
-	zk_errand_done(client, listing);
+	zk_query_done(client, listing);
 }
 
 /* The names of this client's contenders of a lock node.  False if out of memory. */
@@ -190,7 +190,7 @@ make_listing(const ZkClient *client, const struct String_vector *children)
 	if (listing != NULL)
 		listing->members = calloc(room, sizeof(ZkQueueMember));
 	good = entries != NULL && listing != NULL && listing->members != NULL &&
-		find_own(client, client->errand.node, &own);
+		find_own(client, client->query.node, &own);
 	if (good)
 	{
 		listing->count = zk_queue_sort((const char *const *) children->data,
@@ -275,7 +275,7 @@ send_data_stat(ZkClient *client, int which)
 	void	   *context = zk_request_begin(client, REQ_READ_DATA, which);
 	char		path[ZK_NODE_PATH_SIZE * 2];
 
-	snprintf(path, sizeof(path), "%s/%s", client->errand.node,
+	snprintf(path, sizeof(path), "%s/%s", client->query.node,
 			 read->listing->members[which].name);
 	if (zoo_aexists(client->handle, path, 0, on_data_stat, context) == ZOK)
 		read->pending++;
@@ -300,7 +300,7 @@ on_data(int rc, const char *value, int value_len, const struct Stat *stat,
 	if (rc == ZTHROTTLEDOP)
 	{
 		/* not executed: read all of it again */
-		zk_requests_forget_errand(client);
+		zk_requests_forget_query(client);
 		zk_read_restart(client);
 	}
 	else if (rc == ZOK)
@@ -323,7 +323,7 @@ read_refused(ZkClient *client, ZkError error)
 	if (error == ZK_OK)
 		return;
 	zk_refusal_describe(&client->read.refusal, error, detail);
-	zk_errand_failed(client, error, detail);
+	zk_query_failed(client, error, detail);
 }
 
 static void
@@ -352,7 +352,7 @@ choose_data(ZkClient *client)
 	QueueRead  *read = &client->read;
 
 	read->end = read->listing->count;
-	if (client->errand.kind != ERRAND_HEAD)
+	if (client->query.kind != QUERY_HEAD)
 		return;
 	while (read->next < read->end && read->listing->members[read->next].own)
 		read->next++;
@@ -376,21 +376,21 @@ on_read_list(int rc, const struct String_vector *children, const void *context)
 											rc == ZOK ? children : &none);
 		client->read.listed = true;
 		if (client->read.listing == NULL)
-			zk_errand_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
+			zk_query_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
 		else
 			choose_data(client);
 	}
 	else if (rc == ZNOAUTH)
 	{
 		zk_refusal_note(client, &client->read.refusal, ZOO_PERM_READ,
-						"list the children of", client->errand.node,
-						strlen(client->errand.node));
+						"list the children of", client->query.node,
+						strlen(client->query.node));
 		read_refused(client, zk_refusal_plain(&client->read.refusal));
 	}
 	else if (zk_identity_wanted(&client->identity, rc))
-		zk_errand_failed(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
+		zk_query_failed(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
 	else if (!zk_is_connection_error(rc) && rc != ZTHROTTLEDOP)
-		zk_errand_failed(client, zk_answer_error(rc), zk_answer_text(rc));
+		zk_query_failed(client, zk_answer_error(rc), zk_answer_text(rc));
 	zk_read_advance(client);
 	zk_engine_leave(client);
 }
@@ -406,7 +406,7 @@ send_data(ZkClient *client)
 	void	   *context;
 
 	context = zk_request_begin(client, REQ_READ_DATA, read->next);
-	snprintf(path, sizeof(path), "%s/%s", client->errand.node,
+	snprintf(path, sizeof(path), "%s/%s", client->query.node,
 			 read->listing->members[read->next].name);
 	if (zoo_aget(client->handle, path, 0, on_data, context) != ZOK)
 	{
@@ -443,8 +443,8 @@ send_list(ZkClient *client)
 	int			rc;
 
 	/* a server may be behind, and who breaks a contender looks here first */
-	if (!refused && client->errand.kind == ERRAND_READ &&
-		!zk_errand_sync(client, on_read_sync))
+	if (!refused && client->query.kind == QUERY_READ &&
+		!zk_query_sync(client, on_read_sync))
 		return;
 	context = zk_request_begin(client, refused ? REQ_READ_INQUIRY : REQ_READ_LIST, 0);
 	if (refused)
@@ -452,7 +452,7 @@ send_list(ZkClient *client)
 						  zk_refusal_next(client, &read->refusal), on_read_acl,
 						  context);
 	else
-		rc = zoo_aget_children(client->handle, client->errand.node, 0, on_read_list,
+		rc = zoo_aget_children(client->handle, client->query.node, 0, on_read_list,
 							   context);
 	if (rc == ZOK)
 		read->pending++;
@@ -468,7 +468,7 @@ zk_read_advance(ZkClient *client)
 {
 	QueueRead  *read = &client->read;
 
-	if (client->errand.node == NULL || !client->connected ||
+	if (client->query.node == NULL || !client->connected ||
 		atomic_load(&zk_poisoned))
 		return;
 	if (!read->listed)

@@ -19,10 +19,10 @@ extern void zk_read_advance(ZkClient *client);
 extern void zk_read_restart(ZkClient *client);
 extern void zk_member_fill(ZkQueueMember *member, const char *value,
 						   int value_len, const struct Stat *stat);
-extern bool zk_errand_sync(ZkClient *client, string_completion_t completion);
+extern bool zk_query_sync(ZkClient *client, string_completion_t completion);
 extern ZkClient *zk_sync_refused(int rc, const void *context);
-extern void zk_errand_done(ZkClient *client, ZkQueueListing *listing);
-extern void zk_errand_failed(ZkClient *client, ZkError error,
-							 const char *detail);
+extern void zk_query_done(ZkClient *client, ZkQueueListing *listing);
+extern void zk_query_failed(ZkClient *client, ZkError error,
+							const char *detail);
 
 #endif							/* ZKLOCK_READ_QUEUE_H */

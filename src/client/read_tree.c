@@ -45,7 +45,7 @@
 #include "request.h"
 
 /* Items there is room for at first. */
-#define FIRST_ROOM		256
+#define FIRST_CAPACITY		256
 
 /* Connections lost in a row, with nothing answered, before the walk is given up. */
 #define MAX_FAILURES	5
@@ -72,7 +72,7 @@ void
 zk_tree_failed(ZkClient *client, ZkError error, const char *detail)
 {
 	zk_tree_forget(client);
-	zk_errand_failed(client, error, detail);
+	zk_query_failed(client, error, detail);
 }
 
 /*
@@ -83,7 +83,7 @@ bool
 zk_tree_reserve(ZkClient *client, size_t bytes)
 {
 	char		detail[ZK_DETAIL_SIZE];
-	size_t		limit = client->errand.kind == ERRAND_WAITS ?
+	size_t		limit = client->query.kind == QUERY_WAITS ?
 		ZK_WAITS_MAX_BYTES : ZK_TREE_MAX_BYTES;
 
 	client->tree.bytes += bytes;
@@ -105,8 +105,8 @@ zk_tree_make_room(ZkClient *client, int more)
 {
 	TreeRead   *tree = &client->tree;
 	char		detail[ZK_DETAIL_SIZE];
-	int			room = tree->room > 0 ? tree->room : FIRST_ROOM;
-	int			limit = client->errand.kind == ERRAND_WAITS ?
+	int			capacity = tree->capacity > 0 ? tree->capacity : FIRST_CAPACITY;
+	int			limit = client->query.kind == QUERY_WAITS ?
 		ZK_WAITS_MAX_ZNODES : ZK_TREE_MAX_ZNODES;
 	TreeItem   *items;
 
@@ -117,18 +117,18 @@ zk_tree_make_room(ZkClient *client, int more)
 		zk_tree_failed(client, ZK_ERR_TREE, detail);
 		return false;
 	}
-	while (room < tree->count + more)
-		room *= 2;
-	if (room == tree->room)
+	while (capacity < tree->count + more)
+		capacity *= 2;
+	if (capacity == tree->capacity)
 		return true;
-	items = realloc(tree->items, sizeof(TreeItem) * (size_t) room);
+	items = realloc(tree->items, sizeof(TreeItem) * (size_t) capacity);
 	if (items == NULL)
 	{
 		zk_tree_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
 		return false;
 	}
 	tree->items = items;
-	tree->room = room;
+	tree->capacity = capacity;
 	return true;
 }
 
@@ -200,7 +200,7 @@ zk_tree_add_contenders(ZkClient *client, int lock, const struct String_vector *c
 static bool
 add_znodes(ZkClient *client, int parent, const struct String_vector *children)
 {
-	const char *reserved = parent == 0 ? client->errand.name : NULL;
+	const char *reserved = parent == 0 ? client->query.name : NULL;
 	bool		good = true;
 
 	for (int i = 0; good && i < children->count; i++)
@@ -515,7 +515,7 @@ complete(ZkClient *client)
 		listing->forbidden = tree->forbidden;
 		memcpy(listing->detail, tree->detail, sizeof(listing->detail));
 		zk_tree_forget(client);
-		zk_errand_done(client, listing);
+		zk_query_done(client, listing);
 	}
 	free(entries);
 	free(owners);
@@ -581,7 +581,7 @@ zk_tree_ready(ZkClient *client)
 {
 	TreeRead   *tree = &client->tree;
 
-	if (client->errand.node == NULL || !client->connected ||
+	if (client->query.node == NULL || !client->connected ||
 		atomic_load(&zk_poisoned))
 		return false;
 	if (tree->failures >= MAX_FAILURES)
@@ -591,7 +591,7 @@ zk_tree_ready(ZkClient *client)
 	}
 	return tree->count > 0 ||
 		(zk_tree_make_room(client, 1) &&
-		 zk_tree_add(client, strdup(client->errand.node), NULL, -1));
+		 zk_tree_add(client, strdup(client->query.node), NULL, -1));
 }
 
 /*
@@ -621,7 +621,7 @@ zk_tree_advance(ZkClient *client)
 	if (!zk_tree_ready(client))
 		return;
 	if (!tree->synced && zk_requests_available(client, ZK_READ_RESERVE))
-		tree->synced = zk_errand_sync(client, on_sync);
+		tree->synced = zk_query_sync(client, on_sync);
 	if (!tree->synced)
 		return;
 	while (zk_tree_all_answered(client, ask))

@@ -239,7 +239,7 @@ complete(ZkClient *client)
 			listing->waits = listing->count;
 	}
 	zk_tree_forget(client);
-	zk_errand_done(client, listing);
+	zk_query_done(client, listing);
 }
 
 /*

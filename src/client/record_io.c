@@ -13,7 +13,7 @@
  * the lock without the record.
  *
  * The znode and those above it are persistent, and made when they are missing.  Only
- * contenders that were asked for with a record have to do with it (RecordRoom).
+ * contenders that were asked for with a record have to do with it (RecordBuffer).
  *
  * All functions but the last ones run on client threads under engine_lock, which the
  * completions take through zk_contender_answered().
@@ -46,19 +46,19 @@
 static void
 record_path(const Contender *c, char *path)
 {
-	zk_record_path(c->node, c->room->root_len, path);
+	zk_record_path(c->node, c->record->root_len, path);
 }
 
 /*
  * Hand the record that a grant comes with to the backend.
  */
 static void
-publish_record(Door *door, RecordRoom *room)
+publish_record(Mailbox *mailbox, RecordBuffer *record)
 {
-	pthread_mutex_lock(&door->lock);
-	room->found = room->base;
-	room->known = true;
-	pthread_mutex_unlock(&door->lock);
+	pthread_mutex_lock(&mailbox->lock);
+	record->found = record->base;
+	record->known = true;
+	pthread_mutex_unlock(&mailbox->lock);
 }
 
 /*
@@ -68,14 +68,14 @@ publish_record(Door *door, RecordRoom *room)
 static bool
 take_note(ZkClient *client, const Contender *c, ZkRecord *note)
 {
-	const RecordRoom *room = c->room;
+	const RecordBuffer *record = c->record;
 	bool		noted;
 
-	pthread_mutex_lock(&client->door.lock);
-	noted = room->noted;
+	pthread_mutex_lock(&client->mailbox.lock);
+	noted = record->noted;
 	if (noted)
-		*note = room->note;
-	pthread_mutex_unlock(&client->door.lock);
+		*note = record->note;
+	pthread_mutex_unlock(&client->mailbox.lock);
 	if (!noted)
 		return false;
 	note->token = c->token;
@@ -90,7 +90,7 @@ take_note(ZkClient *client, const Contender *c, ZkRecord *note)
 static bool
 take_due_note(ZkClient *client, const Contender *c, ZkRecord *note)
 {
-	return c->room != NULL && !c->room->given_up && c->state == ZK_HELD &&
+	return c->record != NULL && !c->record->given_up && c->state == ZK_HELD &&
 		c->end == ZK_NONE && take_note(client, c, note);
 }
 
@@ -125,7 +125,7 @@ zk_record_run_due(ZkClient *client, const Contender *c)
 bool
 zk_record_end_pending(ZkClient *client, const Contender *c)
 {
-	if (c->room == NULL)
+	if (c->record == NULL)
 		return false;
 	for (int i = 0; i < client->used; i++)
 	{
@@ -145,7 +145,7 @@ zk_record_end_pending(ZkClient *client, const Contender *c)
 void
 zk_record_ended(ZkClient *client, const Contender *gone)
 {
-	if (gone->room == NULL)
+	if (gone->record == NULL)
 		return;
 	for (int i = 0; i < client->used; i++)
 	{
@@ -167,7 +167,7 @@ give_up(Contender *c, int rc)
 	char		path[ZK_RECORD_PATH_SIZE];
 
 	record_path(c, path);
-	c->room->given_up = true;
+	c->record->given_up = true;
 	c->error = rc == ZNOAUTH ? ZK_ERR_FORBIDDEN : zk_answer_error(rc);
 	snprintf(c->detail, sizeof(c->detail),
 			 "Could not write to znode \"%.150s\": %s.", path,
@@ -186,7 +186,7 @@ verified(ZkClient *client, Contender *c)
 	ZkRecord	note;
 
 	c->recorded = take_note(client, c, &note) &&
-		zk_record_shows(&c->room->base, &note);
+		zk_record_shows(&c->record->base, &note);
 	zk_contender_forget(c);
 }
 
@@ -198,15 +198,15 @@ was_read(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
 
-	if (c->room->step == RECORD_VERIFY)
+	if (c->record->step == RECORD_VERIFY)
 		verified(client, c);
-	else if (c->room->step == RECORD_READ)
-		c->room->step = RECORD_WRITE;
+	else if (c->record->step == RECORD_READ)
+		c->record->step = RECORD_WRITE;
 	if (!c->reading || c->unwanted)
 		return;
 	c->reading = false;
 	c->record_known = true;
-	publish_record(&client->door, c->room);
+	publish_record(&client->mailbox, c->record);
 	zk_contender_grant(client, slot);
 }
 
@@ -223,7 +223,7 @@ not_read(ZkClient *client, int slot, int rc)
 	record_path(c, path);
 	if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
 		zk_contender_retry(client, c);
-	else if (c->room->step == RECORD_VERIFY)
+	else if (c->record->step == RECORD_VERIFY)
 		zk_contender_forget(c);
 	else if (c->state == ZK_HELD)
 		give_up(c, rc);
@@ -250,8 +250,8 @@ on_record(int rc, const char *value, int value_len, const struct Stat *stat,
 		return;
 	if (rc == ZOK || rc == ZNONODE)
 	{
-		zk_record_parse(rc == ZOK ? value : NULL, value_len, &c->room->base);
-		c->room->version = rc == ZOK ? stat->version : -1;
+		zk_record_parse(rc == ZOK ? value : NULL, value_len, &c->record->base);
+		c->record->version = rc == ZOK ? stat->version : -1;
 		was_read(client, request.which);
 	}
 	else
@@ -282,12 +282,12 @@ zk_send_record(ZkClient *client, int slot)
 static void
 go_on(Contender *c, bool there)
 {
-	RecordRoom *room = c->room;
+	RecordBuffer *record = c->record;
 	char		path[ZK_RECORD_PATH_SIZE];
 
 	record_path(c, path);
-	if (!zk_record_next_above(path, room->root_len, &room->parent_len, there))
-		room->step = RECORD_WRITE;
+	if (!zk_record_next_above(path, record->root_len, &record->parent_len, there))
+		record->step = RECORD_WRITE;
 }
 
 static void
@@ -332,7 +332,7 @@ send_parent(ZkClient *client, int slot)
 	char		path[ZK_RECORD_PATH_SIZE];
 
 	record_path(c, path);
-	zk_record_send_above(client, slot, path, c->room->parent_len, on_parent);
+	zk_record_send_above(client, slot, path, c->record->parent_len, on_parent);
 }
 
 /*
@@ -342,7 +342,7 @@ send_parent(ZkClient *client, int slot)
 bool
 zk_record_ready(ZkClient *client, int slot)
 {
-	RecordStep	step = client->contenders[slot].room->step;
+	RecordStep	step = client->contenders[slot].record->step;
 
 	if (step == RECORD_PARENT)
 		send_parent(client, slot);
@@ -359,17 +359,17 @@ void
 zk_record_op(ZkClient *client, Contender *c, zoo_op_t *op, char *path,
 			 char *text)
 {
-	RecordRoom *room = c->room;
+	RecordBuffer *record = c->record;
 	ZkRecord	note;
 	int			len;
 
-	room->written = room->base;
+	record->written = record->base;
 	if (take_note(client, c, &note))
-		zk_record_merge(&room->written, &note);
-	len = zk_record_format(&room->written, text);
+		zk_record_merge(&record->written, &note);
+	len = zk_record_format(&record->written, text);
 	record_path(c, path);
-	if (room->version >= 0)
-		zoo_set_op_init(op, path, text, len, room->version, NULL);
+	if (record->version >= 0)
+		zoo_set_op_init(op, path, text, len, record->version, NULL);
 	else
 		zoo_create_op_init(op, path, text, len, &client->identity.acl,
 						   ZOO_PERSISTENT, NULL, 0);
@@ -382,8 +382,8 @@ void
 zk_record_written(Contender *c)
 {
 	c->recorded = true;
-	c->room->base = c->room->written;
-	c->room->version++;
+	c->record->base = c->record->written;
+	c->record->version++;
 }
 
 /*
@@ -393,27 +393,27 @@ void
 zk_record_conflict(ZkClient *client, int slot, int err)
 {
 	Contender  *c = &client->contenders[slot];
-	RecordRoom *room = c->room;
+	RecordBuffer *record = c->record;
 	char		path[ZK_RECORD_PATH_SIZE];
 
 	if (err == ZTHROTTLEDOP)
 		zk_contender_retry(client, c);
-	else if (++room->attempts > MAX_ATTEMPTS ||
+	else if (++record->attempts > MAX_ATTEMPTS ||
 			 (err != ZBADVERSION && err != ZNODEEXISTS && err != ZNONODE))
 		give_up(c, err);
 	else if (err != ZNONODE)
-		room->step = RECORD_READ;
-	else if (room->version >= 0)
+		record->step = RECORD_READ;
+	else if (record->version >= 0)
 	{
 		/* somebody has deleted it: it begins anew */
-		room->version = -1;
-		memset(&room->base, 0, sizeof(room->base));
+		record->version = -1;
+		memset(&record->base, 0, sizeof(record->base));
 	}
 	else
 	{
 		record_path(c, path);
-		room->parent_len = zk_record_above(path, strlen(path));
-		room->step = RECORD_PARENT;
+		record->parent_len = zk_record_above(path, strlen(path));
+		record->step = RECORD_PARENT;
 	}
 }
 
@@ -424,8 +424,8 @@ zk_record_conflict(ZkClient *client, int slot, int err)
 void
 zk_record_verify(Contender *c)
 {
-	if (c->room->uncertain)
-		c->room->step = RECORD_VERIFY;
+	if (c->record->uncertain)
+		c->record->step = RECORD_VERIFY;
 	else
 		zk_contender_forget(c);
 }
@@ -436,7 +436,7 @@ zk_record_verify(Contender *c)
  * is to take?
  */
 bool
-zk_record_farewell(ZkClient *client, const Contender *c)
+zk_record_flush(ZkClient *client, const Contender *c)
 {
 	return zk_record_due(client, c) || zk_mark_to_go(c) ||
 		(c->partner != ZK_NO_SLOT && c->end == ZK_NONE &&
@@ -444,8 +444,8 @@ zk_record_farewell(ZkClient *client, const Contender *c)
 }
 
 static void
-on_errand(int rc, const char *value, int value_len, const struct Stat *stat,
-		  const void *context)
+on_query(int rc, const char *value, int value_len, const struct Stat *stat,
+		 const void *context)
 {
 	Request		request;
 	ZkClient   *client = zk_request_end(context, &request);
@@ -457,30 +457,30 @@ on_errand(int rc, const char *value, int value_len, const struct Stat *stat,
 		return;
 	client->read.pending--;
 	if (zk_identity_wanted(&client->identity, rc))
-		zk_errand_failed(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
+		zk_query_failed(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
 	else if (rc == ZOK || rc == ZNONODE)
 	{
 		listing = calloc(1, sizeof(ZkQueueListing));
 		if (listing != NULL)
 			zk_record_parse(rc == ZOK ? value : NULL, value_len,
 							&listing->record);
-		zk_errand_done(client, listing);
+		zk_query_done(client, listing);
 	}
 	else if (rc == ZTHROTTLEDOP)
-		zk_record_errand_advance(client);
+		zk_record_query_advance(client);
 	else if (!zk_is_connection_error(rc))
 	{
 		snprintf(detail, sizeof(detail), "Could not read znode \"%.150s\": %s.",
-				 client->errand.node, zk_answer_text(rc));
-		zk_errand_failed(client, rc != ZNOAUTH ? zk_answer_error(rc) :
-						 client->identity.credential != NULL ? ZK_ERR_REFUSED :
-						 ZK_ERR_FORBIDDEN, detail);
+				 client->query.node, zk_answer_text(rc));
+		zk_query_failed(client, rc != ZNOAUTH ? zk_answer_error(rc) :
+						client->identity.credential != NULL ? ZK_ERR_REFUSED :
+						ZK_ERR_FORBIDDEN, detail);
 	}
 	zk_engine_leave(client);
 }
 
 static void
-on_errand_sync(int rc, const char *path, const void *context)
+on_query_sync(int rc, const char *path, const void *context)
 {
 	ZkClient   *client = zk_sync_refused(rc, context);
 
@@ -488,7 +488,7 @@ on_errand_sync(int rc, const char *path, const void *context)
 	if (client == NULL)
 		return;
 	zk_read_restart(client);
-	zk_record_errand_advance(client);
+	zk_record_query_advance(client);
 	zk_engine_leave(client);
 }
 
@@ -496,17 +496,17 @@ on_errand_sync(int rc, const char *path, const void *context)
  * Read a record for the backend, if that can be done now.
  */
 void
-zk_record_errand_advance(ZkClient *client)
+zk_record_query_advance(ZkClient *client)
 {
 	void	   *context;
 
-	if (client->errand.node == NULL || client->read.pending > 0 ||
+	if (client->query.node == NULL || client->read.pending > 0 ||
 		!client->connected || atomic_load(&zk_poisoned) ||
 		!zk_requests_available(client, READ_RESERVE) ||
-		!zk_errand_sync(client, on_errand_sync))
+		!zk_query_sync(client, on_query_sync))
 		return;
 	context = zk_request_begin(client, REQ_READ_DATA, 0);
-	if (zoo_aget(client->handle, client->errand.node, 0, on_errand,
+	if (zoo_aget(client->handle, client->query.node, 0, on_query,
 				 context) == ZOK)
 		client->read.pending++;
 	else
@@ -521,43 +521,43 @@ zk_record_errand_advance(ZkClient *client)
 bool
 zk_contender_record(ZkClient *client, ZkContenderId id, ZkRecord *record)
 {
-	Door	   *door = &client->door;
-	DoorSlot   *slot;
+	Mailbox    *mailbox = &client->mailbox;
+	MailboxSlot *slot;
 	bool		known;
 
 	memset(record, 0, sizeof(*record));
-	door_enter(door);
-	slot = zk_door_find(door, id);
-	known = slot != NULL && slot->room != NULL && slot->room->known;
+	mailbox_enter(mailbox);
+	slot = zk_mailbox_find(mailbox, id);
+	known = slot != NULL && slot->record != NULL && slot->record->known;
 	if (known)
-		*record = slot->room->found;
-	door_leave(door);
+		*record = slot->record->found;
+	mailbox_leave(mailbox);
 	return known;
 }
 
 void
 zk_contender_note(ZkClient *client, ZkContenderId id, const ZkRecord *note)
 {
-	Door	   *door = &client->door;
-	DoorSlot   *slot;
+	Mailbox    *mailbox = &client->mailbox;
+	MailboxSlot *slot;
 
-	door_enter(door);
-	slot = zk_door_find(door, id);
-	if (slot != NULL && slot->room != NULL)
+	mailbox_enter(mailbox);
+	slot = zk_mailbox_find(mailbox, id);
+	if (slot != NULL && slot->record != NULL)
 	{
-		slot->room->note = *note;
-		slot->room->noted = true;
+		slot->record->note = *note;
+		slot->record->noted = true;
 	}
-	door_leave(door);
+	mailbox_leave(mailbox);
 }
 
 void
 zk_record_request(ZkClient *client, const char *node, const char *root)
 {
 	char		path[ZK_RECORD_PATH_SIZE];
-	Errand		errand = {.kind = ERRAND_RECORD};
+	Query		query = {.kind = QUERY_RECORD};
 
 	zk_record_path(node, strlen(root), path);
-	errand.node = strdup(path);
-	zk_door_give_errand(&client->door, &errand);
+	query.node = strdup(path);
+	zk_mailbox_give_query(&client->mailbox, &query);
 }

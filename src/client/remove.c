@@ -53,7 +53,7 @@ static void
 already_gone(Contender *c)
 {
 	if (zk_mark_to_go(c))
-		c->marking.widowed = true;
+		c->marking.orphaned_mark = true;
 	else if (c->recording)
 		zk_record_verify(c);
 	else
@@ -65,7 +65,7 @@ already_gone(Contender *c)
  * record.
  */
 static void
-on_farewell(int rc, const void *context)
+on_flush(int rc, const void *context)
 {
 	Request		request;
 	ZkClient   *client;
@@ -82,7 +82,7 @@ on_farewell(int rc, const void *context)
 	else if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
 	{
 		if (c->recording)
-			c->room->uncertain |= rc != ZTHROTTLEDOP;
+			c->record->uncertain |= rc != ZTHROTTLEDOP;
 		zk_contender_retry(client, c);
 	}
 	else if (c->results[0].err == ZNONODE)
@@ -103,7 +103,7 @@ on_farewell(int rc, const void *context)
  * granted the lock next finds all that done.
  */
 static void
-send_farewell(ZkClient *client, int slot)
+send_flush(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
 	zoo_op_t	ops[3];
@@ -128,7 +128,7 @@ send_farewell(ZkClient *client, int slot)
 		zk_record_op(client, c, &ops[count++], record_path, record);
 	memset(c->results, 0, sizeof(c->results));
 	context = zk_request_begin(client, REQ_DELETE, slot);
-	rc = zoo_amulti(client->handle, count, ops, c->results, on_farewell, context);
+	rc = zoo_amulti(client->handle, count, ops, c->results, on_flush, context);
 	zk_contender_sent(client, slot, context, rc);
 }
 
@@ -144,7 +144,7 @@ zk_send_delete(ZkClient *client, int slot)
 	char		path[ZK_CONTENDER_PATH_SIZE];
 	int			rc;
 
-	if (c->marking.widowed && zk_mark_to_go(c))
+	if (c->marking.orphaned_mark && zk_mark_to_go(c))
 	{
 		zk_send_mark_delete(client, slot);
 		return;
@@ -154,7 +154,7 @@ zk_send_delete(ZkClient *client, int slot)
 		return;
 	if (c->recording || zk_mark_to_go(c))
 	{
-		send_farewell(client, slot);
+		send_flush(client, slot);
 		return;
 	}
 	zk_contender_path(c, c->name, path);
@@ -207,7 +207,7 @@ downgrade_done(ZkClient *client, Contender *c)
 	client->contenders[partner].owner_len = 0;
 	zk_contender_forget(&client->contenders[partner]);
 	zk_contender_end(client, partner, true);
-	zk_door_wake_helper(&client->door); /* its lease can be renewed now */
+	zk_mailbox_wake_helper(&client->mailbox);	/* its lease can be renewed now */
 }
 
 /*

@@ -142,7 +142,7 @@ zk_request_begin(ZkClient *client, RequestKind kind, int which)
 	request->kind = kind;
 	request->which = which;
 	request->sent_at = zk_now();
-	request->told = client->heard.told;
+	request->leader_heard_at = client->leader_contact.leader_heard_at;
 	client->free_requests--;
 	return (void *) (uintptr_t) zk_context_make(index, request->serial);
 }
@@ -187,7 +187,7 @@ zk_request_end(const void *context, Request *request)
 		found->kind = REQ_FREE;
 		client->free_requests++;
 		if (client->leaving)
-			zk_door_wake_helper(&client->door); /* it waits for just this */
+			zk_mailbox_wake_helper(&client->mailbox);	/* it waits for just this */
 	}
 	if (request->kind != REQ_FORGOTTEN)
 		return client;
@@ -252,12 +252,12 @@ zk_requests_forget(ZkClient *client)
 }
 
 /*
- * The answers to what was asked for an errand are wanted no more.  They will come
+ * The answers to what was asked for a query are wanted no more.  They will come
  * nevertheless, and until then these requests count as those that are on their way.
  * engine_lock.
  */
 void
-zk_requests_forget_errand(ZkClient *client)
+zk_requests_forget_query(ZkClient *client)
 {
 	for (int i = 0; i < ZK_MAX_IN_FLIGHT; i++)
 	{

@@ -27,7 +27,7 @@ extern void zk_request_undo(ZkClient *client, void *context);
 extern ZkClient *zk_request_end(const void *context, Request *request);
 extern ZkTime zk_requests_unanswered_since(const ZkClient *client);
 extern void zk_requests_forget(ZkClient *client);
-extern void zk_requests_forget_errand(ZkClient *client);
+extern void zk_requests_forget_query(ZkClient *client);
 extern void zk_requests_forget_publish(ZkClient *client);
 extern bool zk_multi_possible(const ZkClient *client);
 extern bool zk_is_connection_error(int rc);

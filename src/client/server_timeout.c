@@ -9,7 +9,7 @@
  * less patient: the connection is broken, and the library goes on to the next
  * server while the leases run.
  *
- * That is of use if the others are fine.  If they are all merely slow, impatience
+ * That is of use if the others are fine.  If they are all merely slow, timeout_jitter
  * would keep anything from ever being answered.  So each attempt that came to nothing
  * makes the next one more patient, and who is known to take long is given longer.  Much
  * of the time is random, or all clients of a server that hangs would fall upon the next
@@ -58,7 +58,7 @@ handshake_due(const ZkClient *client, ZkTime begun)
 		patience = MIN_HANDSHAKE;
 	if (patience < client->round_trip * 5 / 4)
 		patience = client->round_trip * 5 / 4;
-	return begun + (patience << client->given_up) + client->impatience / 2;
+	return begun + (patience << client->given_up) + client->timeout_jitter / 2;
 }
 
 /*
@@ -81,7 +81,7 @@ silence_due(const ZkClient *client, ZkTime since)
 	patience <<= client->silences;
 	if (patience > timeout / 2)
 		patience = timeout / 2;
-	return since + patience + client->impatience;
+	return since + patience + client->timeout_jitter;
 }
 
 /*
@@ -109,7 +109,7 @@ connection_due(const ZkClient *client, ZkTime begun)
  * process was stopped, the answer may be there and just not have been read.
  */
 ZkTime
-zk_patience_due(const ZkClient *client)
+zk_server_timeout_due(const ZkClient *client)
 {
 	ZkTime		begun = zk_socket_connecting_since(client->gave_up);
 	ZkTime		due;
@@ -118,7 +118,7 @@ zk_patience_due(const ZkClient *client)
 		return INT64_MAX;
 	due = client->connected ? connection_due(client, begun) :
 		handshake_due(client, begun);
-	return due > client->patient_until ? due : client->patient_until;
+	return due > client->no_timeout_until ? due : client->no_timeout_until;
 }
 
 /*
@@ -130,7 +130,7 @@ zk_leader_answered(ZkClient *client, ZkTime sent_at)
 {
 	ZkTime		took = zk_now() - sent_at;
 
-	zk_heard_answered(&client->heard, sent_at, zk_now(), zk_timeout(client));
+	zk_leader_contact_answered(&client->leader_contact, sent_at, zk_now(), zk_timeout(client));
 	client->round_trip = took > client->round_trip ? took :
 		(client->round_trip + took) / 2;
 	client->silences = 0;
@@ -140,7 +140,7 @@ zk_leader_answered(ZkClient *client, ZkTime sent_at)
  * There is a connection, that was begun then.
  */
 void
-zk_patience_connected(ZkClient *client, ZkTime begun)
+zk_server_timeout_connected(ZkClient *client, ZkTime begun)
 {
 	ZkTime		took = zk_now() - begun;
 
@@ -148,7 +148,7 @@ zk_patience_connected(ZkClient *client, ZkTime begun)
 		client->round_trip = took;
 	client->given_up = 0;
 	client->stale = false;
-	client->impatience = zk_jitter(&client->random, zk_timeout(client) / 8);
+	client->timeout_jitter = zk_jitter(&client->random, zk_timeout(client) / 8);
 }
 
 /*
@@ -157,7 +157,7 @@ zk_patience_connected(ZkClient *client, ZkTime begun)
  * round trips and a quarter of the timeout (leader_contact.c).
  */
 bool
-zk_patience_slow(const ZkClient *client)
+zk_server_timeout_slow(const ZkClient *client)
 {
 	return client->round_trip > zk_timeout(client) / 6;
 }
@@ -169,9 +169,9 @@ zk_patience_slow(const ZkClient *client)
  * good for long enough.
  */
 void
-zk_patience_proof_late(ZkClient *client, ZkTime sent_at)
+zk_server_timeout_proof_late(ZkClient *client, ZkTime sent_at)
 {
-	if (zk_now() < sent_at + zk_timeout(client) * 2 / 3 && zk_patience_slow(client))
+	if (zk_now() < sent_at + zk_timeout(client) * 2 / 3 && zk_server_timeout_slow(client))
 		client->stale = true;
 }
 
@@ -180,7 +180,7 @@ zk_patience_proof_late(ZkClient *client, ZkTime sent_at)
  * the timeout at least, if it is not stopped with its process.  Helper thread.
  */
 void
-zk_patience_check(ZkClient *client)
+zk_server_timeout_check(ZkClient *client)
 {
 	ZkTime		now = zk_now();
 	ZkTime		tick = zk_timeout(client) / 8;
@@ -188,9 +188,9 @@ zk_patience_check(ZkClient *client)
 	ZkTime		since = zk_requests_unanswered_since(client);
 
 	if (now - client->looked_at > tick * 3 / 2)
-		client->patient_until = now + tick / 2;
+		client->no_timeout_until = now + tick / 2;
 	client->looked_at = now;
-	if (now < zk_patience_due(client))
+	if (now < zk_server_timeout_due(client))
 		return;
 	client->gave_up = begun;
 	if (!zk_socket_break_connection(begun))
@@ -256,7 +256,7 @@ zk_session_beginning(ZkClient *client)
 /*
  * There is no connection, and nothing is asked for any more, as after a cancel.  Is a
  * session that is just beginning waited for even so, for the same reason?  For a moment;
- * and as long as zk_farewell_goes_on() says if the client is to end.
+ * and as long as zk_flush_goes_on() says if the client is to end.
  */
 bool
 zk_session_awaited(ZkClient *client, ZkTime now)

@@ -15,12 +15,12 @@
 
 #include "client.h"
 
-extern ZkTime zk_patience_due(const ZkClient *client);
+extern ZkTime zk_server_timeout_due(const ZkClient *client);
 extern void zk_leader_answered(ZkClient *client, ZkTime sent_at);
-extern void zk_patience_connected(ZkClient *client, ZkTime begun);
-extern bool zk_patience_slow(const ZkClient *client);
-extern void zk_patience_proof_late(ZkClient *client, ZkTime sent_at);
-extern void zk_patience_check(ZkClient *client);
+extern void zk_server_timeout_connected(ZkClient *client, ZkTime begun);
+extern bool zk_server_timeout_slow(const ZkClient *client);
+extern void zk_server_timeout_proof_late(ZkClient *client, ZkTime sent_at);
+extern void zk_server_timeout_check(ZkClient *client);
 extern void zk_connect_begin(ZkClient *client, ZkTime until);
 extern bool zk_connect_wanted(const ZkClient *client);
 extern bool zk_session_beginning(ZkClient *client);

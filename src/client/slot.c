@@ -8,7 +8,7 @@
  * is gone for certain and nobody looks at it.  Its number is that of the engine's
  * Contender, too.
  *
- * All functions may be called by any thread that holds the door's lock.
+ * All functions may be called by any thread that holds the mailbox's lock.
  *
  * IDENTIFICATION
  *	  src/client/slot.c
@@ -24,36 +24,36 @@
  * Allocate a slot for a contender of a lock node.  Returns NULL, with *error set,
  * if there is no room or no memory.
  */
-DoorSlot *
-zk_slot_allocate(Door *door, const char *node, ZkError *error)
+MailboxSlot *
+zk_slot_allocate(Mailbox *mailbox, const char *node, ZkError *error)
 {
-	DoorSlot   *slot;
+	MailboxSlot *slot;
 	int			bytes = (int) strlen(node) + ZK_NAME_SIZE;
 	int			index;
 
 	*error = ZK_ERR_LIMIT;
-	if (door->path_bytes + bytes > ZK_MAX_PATH_BYTES)
+	if (mailbox->path_bytes + bytes > ZK_MAX_PATH_BYTES)
 		return NULL;
-	if (door->first_free != ZK_NO_SLOT)
-		index = door->first_free;
-	else if (door->used < ZK_MAX_CONTENDERS)
-		index = door->used;
+	if (mailbox->first_free != ZK_NO_SLOT)
+		index = mailbox->first_free;
+	else if (mailbox->used < ZK_MAX_CONTENDERS)
+		index = mailbox->used;
 	else
 		return NULL;
 
 	*error = ZK_ERR_NO_MEMORY;
-	if (!zk_array_provide(&door->slot_array, index + 1) ||
-		!zk_array_provide(&door->engine_array, index + 1))
+	if (!zk_array_provide(&mailbox->slot_array, index + 1) ||
+		!zk_array_provide(&mailbox->engine_array, index + 1))
 		return NULL;
-	slot = &door->slots[index];
+	slot = &mailbox->slots[index];
 	slot->node = strdup(node);
 	if (slot->node == NULL)
 		return NULL;
 
-	if (index == door->used)
-		door->used++;
+	if (index == mailbox->used)
+		mailbox->used++;
 	else
-		door->first_free = slot->next;
+		mailbox->first_free = slot->next;
 	if (slot->generation == 0)
 		slot->generation = 1;
 	slot->in_use = true;
@@ -64,13 +64,13 @@ zk_slot_allocate(Door *door, const char *node, ZkError *error)
 	slot->permits = 0;
 	slot->owner = NULL;
 	slot->owner_len = 0;
-	slot->room = NULL;
+	slot->record = NULL;
 	slot->lock_delay = 0;
 	slot->max_hold = 0;
 	slot->no_wait = false;
 	memset(&slot->status, 0, sizeof(slot->status));
-	door->path_bytes += bytes;
-	door->contenders++;
+	mailbox->path_bytes += bytes;
+	mailbox->contenders++;
 	*error = ZK_OK;
 	return slot;
 }
@@ -79,19 +79,19 @@ zk_slot_allocate(Door *door, const char *node, ZkError *error)
  * Free a slot, and all that it owns.
  */
 void
-zk_slot_free(Door *door, DoorSlot *slot)
+zk_slot_free(Mailbox *mailbox, MailboxSlot *slot)
 {
-	door->path_bytes -= (int) strlen(slot->node) + ZK_NAME_SIZE;
-	door->contenders--;
+	mailbox->path_bytes -= (int) strlen(slot->node) + ZK_NAME_SIZE;
+	mailbox->contenders--;
 	free(slot->node);
 	free(slot->owner);
-	free(slot->room);
+	free(slot->record);
 	slot->node = slot->owner = NULL;
-	slot->room = NULL;
+	slot->record = NULL;
 	slot->in_use = false;
 	slot->generation++;
-	slot->next = door->first_free;
-	door->first_free = (uint16_t) (slot - door->slots);
+	slot->next = mailbox->first_free;
+	mailbox->first_free = (uint16_t) (slot - mailbox->slots);
 }
 
 /*
@@ -99,7 +99,7 @@ zk_slot_free(Door *door, DoorSlot *slot)
  * data, with room for its token, and room for a record if it is to have one.  False if out of memory.
  */
 static bool
-slot_fill(DoorSlot *slot, const ZkContenderWish *wish)
+slot_fill(MailboxSlot *slot, const ZkContenderWish *wish)
 {
 	slot->mode = wish->mode;
 	slot->permits = wish->permits;
@@ -114,11 +114,11 @@ slot_fill(DoorSlot *slot, const ZkContenderWish *wish)
 	slot->root_len = wish->root != NULL ? strlen(wish->root) : 0;
 	if (!wish->record)
 		return true;
-	slot->room = calloc(1, sizeof(RecordRoom));
-	if (slot->room == NULL)
+	slot->record = calloc(1, sizeof(RecordBuffer));
+	if (slot->record == NULL)
 		return false;
-	slot->room->root_len = slot->root_len;
-	slot->room->version = -1;
+	slot->record->root_len = slot->root_len;
+	slot->record->version = -1;
 	return true;
 }
 
@@ -127,26 +127,26 @@ slot_fill(DoorSlot *slot, const ZkContenderWish *wish)
  * into slots; all or none: then *error says why.
  */
 bool
-zk_slots_allocate(Door *door, const ZkContenderWish *wish, int count,
+zk_slots_allocate(Mailbox *mailbox, const ZkContenderWish *wish, int count,
 				  const char *const *nodes, uint16_t *slots, ZkError *error)
 {
 	int			done = 0;
 
 	for (; done < count; done++)
 	{
-		DoorSlot   *slot = zk_slot_allocate(door, nodes[done], error);
+		MailboxSlot *slot = zk_slot_allocate(mailbox, nodes[done], error);
 
 		if (slot == NULL)
 			break;
-		slots[done] = (uint16_t) (slot - door->slots);
+		slots[done] = (uint16_t) (slot - mailbox->slots);
 		if (!slot_fill(slot, wish))
 		{
 			*error = ZK_ERR_NO_MEMORY;
-			zk_slot_free(door, slot);
+			zk_slot_free(mailbox, slot);
 			break;
 		}
 	}
 	for (int i = 0; done < count && i < done; i++)
-		zk_slot_free(door, &door->slots[slots[i]]);
+		zk_slot_free(mailbox, &mailbox->slots[slots[i]]);
 	return done == count;
 }

@@ -339,16 +339,16 @@ add_endpoint(ZkServers *servers, const char *address, const char *host)
 
 	if (is_known(servers, servers->count, address, host))
 		return true;
-	if (servers->count == servers->room)
+	if (servers->count == servers->capacity)
 	{
-		int			room = servers->room ? servers->room * 2 : 8;
+		int			capacity = servers->capacity ? servers->capacity * 2 : 8;
 		void	   *endpoints = realloc(servers->endpoints,
-										room * sizeof(ZkEndpoint));
+										capacity * sizeof(ZkEndpoint));
 
 		if (endpoints == NULL)
 			return false;
 		servers->endpoints = endpoints;
-		servers->room = room;
+		servers->capacity = capacity;
 	}
 	endpoint = &servers->endpoints[servers->count++];
 	strcpy(endpoint->address, address);

@@ -32,7 +32,7 @@ typedef struct ZkServers
 	char	   *addresses;		/* in the form that libzookeeper takes */
 	ZkEndpoint *endpoints;		/* an address has one for each host it is of */
 	int			count;
-	int			room;			/* in endpoints */
+	int			capacity;		/* in endpoints */
 } ZkServers;
 
 /*

@@ -453,7 +453,7 @@ look_ahead(const ZkQueueEntry *entries, int self, const char *const *own,
 			continue;
 
 		verdict->ahead++;
-		verdict->lookout = verdict->watch;
+		verdict->second_watch = verdict->watch;
 		verdict->watch = i;
 		if (own_shared_ahead && verdict->deadlock < 0 &&
 			entries[i].mode == ZK_EXCLUSIVE &&
@@ -504,9 +504,9 @@ may_be_replaced(const ZkQueueEntry *entries, int self, int other)
  * contender was deleted while it was watched without a break: the absence of
  * a contender, found later, does not say what happened to it before.
  *
- * lookout is for knowing that in time.  When the contender before the watched one
+ * second_watch is for knowing that in time.  When the contender before the watched one
  * goes, those ahead of it have gone as a rule, and a list read then, while the
- * watched one holds the lock, says last_ahead.  last_lookout says that not even
+ * watched one holds the lock, says last_ahead.  last_second_watch says that not even
  * that list is needed, for there is nobody else; by the same reasoning.
  *
  * deadlock names the first exclusive contender that stands between a shared
@@ -524,8 +524,8 @@ zk_queue_decide(const ZkQueueEntry *entries, int count, const char *self,
 	verdict->self = me;
 	verdict->ahead = 0;
 	verdict->first = -1;
-	verdict->last_ahead = verdict->last_lookout = false;
-	verdict->lookout = verdict->deadlock = -1;
+	verdict->last_ahead = verdict->last_second_watch = false;
+	verdict->second_watch = verdict->deadlock = -1;
 	verdict->first_waiter = verdict->announce = verdict->own_ahead = false;
 	if (me < 0)
 		return;
@@ -563,10 +563,10 @@ zk_queue_decide(const ZkQueueEntry *entries, int count, const char *self,
 	}
 	verdict->decision = ZK_DECIDE_WAIT;
 	if (may_be_replaced(entries, me, verdict->watch))
-		verdict->lookout = -1;
+		verdict->second_watch = -1;
 	else
 		verdict->last_ahead = verdict->ahead == 1;
-	verdict->last_lookout = verdict->lookout == 0 && verdict->watch == 1 &&
+	verdict->last_second_watch = verdict->second_watch == 0 && verdict->watch == 1 &&
 		verdict->deadlock < 0 && !may_be_replaced(entries, me, 0);
 }
 

@@ -57,10 +57,10 @@ typedef struct ZkVerdict
 	 * WAIT: index of the entry to look out for, the nearest conflicting one ahead
 	 * of that; -1 if there is none, or it is of no use to know when it goes
 	 */
-	int			lookout;
+	int			second_watch;
 
 	/* ... once that one is deleted, last_ahead holds */
-	bool		last_lookout;
+	bool		last_second_watch;
 
 	/* WAIT: index of an entry that makes an upgrade a deadlock; -1 if none */
 	int			deadlock;

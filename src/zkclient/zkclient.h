@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * zkclient.h
- *	  The door between the backend side and the lock client.
+ *	  The interface between the backend side and the lock client.
  *
  * The lock client is plain C with threads of its own; PostgreSQL knows
  * nothing of threads.  All that passes between the two is declared here, and
  * this file includes neither world's headers.  The functions below are for
  * the one thread that started the client (in a backend: the main thread).
  * None of them calls libzookeeper or waits for the network; each takes the
- * door's mutex for a short copy.  Only zk_client_stop() waits, for as long as
+ * mailbox's mutex for a short copy.  Only zk_client_stop() waits, for as long as
  * its caller allows.
  *
  * Words are those of src/README: a lock node is the parent znode of a queue,

@@ -103,7 +103,7 @@ closing_time(void)
 	ZkTime		time;
 
 	pthread_mutex_lock(&client->engine_lock);
-	time = client->disconnected_at + zk_timeout(client) / 2 + client->impatience / 2;
+	time = client->disconnected_at + zk_timeout(client) / 2 + client->timeout_jitter / 2;
 	pthread_mutex_unlock(&client->engine_lock);
 	return time;
 }

@@ -106,9 +106,9 @@ wait_no_contenders(void)
 	for (;;)
 	{
 		pthread_mutex_lock(&client->engine_lock);
-		pthread_mutex_lock(&client->door.lock);
-		left = client->door.contenders - count_doubted();
-		pthread_mutex_unlock(&client->door.lock);
+		pthread_mutex_lock(&client->mailbox.lock);
+		left = client->mailbox.contenders - count_doubted();
+		pthread_mutex_unlock(&client->mailbox.lock);
 		pthread_mutex_unlock(&client->engine_lock);
 		if (left == 0)
 			return true;

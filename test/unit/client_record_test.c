@@ -524,13 +524,13 @@ test_forbidden(void)
 }
 
 static void
-test_errand(void)
+test_query(void)
 {
 	char		node[128];
 	ZkQueueListing *listing;
 	ZkTime		deadline = zk_now() + DEADLINE;
 
-	make_node(node, "errand");
+	make_node(node, "query");
 	leave_record(node, 8);
 	lose_reply(ZOO_GETDATA_OP, false);
 	zk_record_request(client, node, root);
@@ -539,7 +539,7 @@ test_errand(void)
 	ok(listing != NULL && listing->error == ZK_OK &&
 	   listing->record.runs[0].fire_time == 8, "a record can be read without the lock");
 	zk_queue_free(listing);
-	node_path(node, "errand/none");
+	node_path(node, "query/none");
 	zk_record_request(client, node, root);
 	while ((listing = zk_queue_take(client)) == NULL && zk_now() < deadline)
 		wait_event();
@@ -686,7 +686,7 @@ main(void)
 	test_downgrade_faults();
 	test_overtime();
 	test_forbidden();
-	test_errand();
+	test_query();
 	test_cutting(PROXY_BEFORE_REPLY, 60);
 	test_cutting(PROXY_BEFORE_REQUEST, 60);
 	test_stop();

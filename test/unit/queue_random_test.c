@@ -10,7 +10,7 @@
  *
  * - no two clients ever hold what excludes each other, whether they got it
  *	 from a list or, by last_ahead, from an event alone (S9, S18, S19, S23, S24),
- *	 be that after a list or, by last_lookout, after another event;
+ *	 be that after a list or, by last_second_watch, after another event;
  * - the first of a queue is always granted, and once all events have arrived
  *	 everybody holds who may (S53, S54);
  * - clients that hold on until their upgrade succeeds never end up waiting for
@@ -50,18 +50,18 @@ typedef struct Contender
 	bool		abandoned;		/* by its client, and still to be deleted */
 	bool		event;			/* what it watches has changed... */
 	bool		deleted;		/* ...and the event says deleted */
-	bool		lookout_event;	/* likewise of what it looks out for... */
-	bool		lookout_deleted;
-	bool		lookout_first;	/* ...and that event came before the other */
+	bool		second_watch_event; /* likewise of what it looks out for... */
+	bool		second_watch_deleted;
+	bool		second_watch_first; /* ...and that event came before the other */
 	bool		last_ahead;
-	bool		last_lookout;
+	bool		last_second_watch;
 	int			client;
 	State		state;
 	ZkQueueEntry entry;			/* its name is that below */
 	char		base[ZK_NAME_SIZE];
 	char		name[ZK_NAME_SIZE];
 	char		watched[ZK_NAME_SIZE];
-	char		lookout[ZK_NAME_SIZE];	/* empty if there is none */
+	char		second_watch[ZK_NAME_SIZE]; /* empty if there is none */
 } Contender;
 
 static Contender contenders[CONTENDERS];
@@ -171,12 +171,12 @@ holds_shared(int client)
 static void
 look_out(Contender *c, const ZkQueueEntry *entries, const ZkVerdict *verdict)
 {
-	c->lookout[0] = '\0';
-	c->lookout_event = false;
-	c->last_lookout = verdict->last_lookout;
-	if (verdict->lookout >= 0 && random_below(4) > 0)
-		snprintf(c->lookout, sizeof(c->lookout), "%s",
-				 entries[verdict->lookout].name);
+	c->second_watch[0] = '\0';
+	c->second_watch_event = false;
+	c->last_second_watch = verdict->last_second_watch;
+	if (verdict->second_watch >= 0 && random_below(4) > 0)
+		snprintf(c->second_watch, sizeof(c->second_watch), "%s",
+				 entries[verdict->second_watch].name);
 }
 
 /*
@@ -223,18 +223,18 @@ is_pending(const Contender *c)
 {
 	return c->exists && !c->abandoned &&
 		(c->state == NEW || c->state == LISTED ||
-		 (c->state == WATCHING && (c->event || c->lookout_event)));
+		 (c->state == WATCHING && (c->event || c->second_watch_event)));
 }
 
 /*
- * The event of the lookout has arrived.
+ * The event of the second_watch has arrived.
  */
 static void
-lookout_gone(Contender *c)
+second_watch_gone(Contender *c)
 {
-	c->lookout_event = false;
-	c->lookout[0] = '\0';
-	if (c->lookout_deleted && c->last_lookout)
+	c->second_watch_event = false;
+	c->second_watch[0] = '\0';
+	if (c->second_watch_deleted && c->last_second_watch)
 	{
 		c->last_ahead = true;
 		lists_saved++;
@@ -259,12 +259,12 @@ advance(Contender *c)
 		else
 		{
 			c->state = WATCHING;
-			c->lookout_event = c->lookout[0] != '\0' && !find_child(c->lookout);
-			c->lookout_deleted = false;
+			c->second_watch_event = c->second_watch[0] != '\0' && !find_child(c->second_watch);
+			c->second_watch_deleted = false;
 		}
 	}
-	else if (c->lookout_event && (!c->event || c->lookout_first))
-		lookout_gone(c);
+	else if (c->second_watch_event && (!c->event || c->second_watch_first))
+		second_watch_gone(c);
 	else if (c->deleted && c->last_ahead)
 	{
 		c->state = HELD;
@@ -290,13 +290,13 @@ notify(Contender *waiter, const char *name, bool deleted_event)
 	{
 		waiter->event = true;
 		waiter->deleted = deleted_event;
-		waiter->lookout_first = waiter->lookout_event;
+		waiter->second_watch_first = waiter->second_watch_event;
 	}
-	else if (!waiter->lookout_event && strcmp(waiter->lookout, name) == 0)
+	else if (!waiter->second_watch_event && strcmp(waiter->second_watch, name) == 0)
 	{
-		waiter->lookout_event = true;
-		waiter->lookout_deleted = deleted_event;
-		waiter->lookout_first = !waiter->event;
+		waiter->second_watch_event = true;
+		waiter->second_watch_deleted = deleted_event;
+		waiter->second_watch_first = !waiter->event;
 	}
 }
 

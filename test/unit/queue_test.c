@@ -659,14 +659,14 @@ test_decide(void)
  * Whom to look out for, and whether a list is needed when that one goes.
  */
 static void
-test_lookout(void)
+test_second_watch(void)
 {
 	static const struct
 	{
 		const char *what;
 		const char *names[MAX_LIST];	/* in queue order, our own last */
 		const char *own[2];
-		const char *lookout;
+		const char *second_watch;
 		bool		last;
 	}			cases[] =
 	{
@@ -706,9 +706,9 @@ test_lookout(void)
 		zk_queue_decide(entries, count, cases[i].names[count - 1], cases[i].own,
 						count_names(cases[i].own), &verdict);
 		ok(verdict.decision == ZK_DECIDE_WAIT &&
-		   same_name(entry_name(entries, verdict.lookout), cases[i].lookout) &&
-		   verdict.last_lookout == cases[i].last,
-		   "lookout: %s", cases[i].what);
+		   same_name(entry_name(entries, verdict.second_watch), cases[i].second_watch) &&
+		   verdict.last_second_watch == cases[i].last,
+		   "second_watch: %s", cases[i].what);
 	}
 }
 
@@ -992,7 +992,7 @@ main(void)
 	test_take_place();
 	test_sort();
 	test_decide();
-	test_lookout();
+	test_second_watch();
 	test_granted();
 	test_count_granted();
 	test_blockers();

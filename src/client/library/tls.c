@@ -510,7 +510,7 @@ zk_tls_expect(ZkServers *servers)
 	expected = servers->endpoints;
 	expected_count = servers->count;
 	servers->endpoints = NULL;
-	servers->count = servers->room = 0;
+	servers->count = servers->capacity = 0;
 #else
 	(void) servers;
 #endif

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
- * heard_test.c
+ * leader_contact_test.c
  *	  What the leader is known to have heard, and how long a lease that allows (S236).
  *
  * IDENTIFICATION
- *	  test/unit/heard_test.c
+ *	  test/unit/leader_contact_test.c
  *
  *-------------------------------------------------------------------------
  */
@@ -35,47 +35,47 @@ test_lease(void)
 static void
 test_chain(void)
 {
-	ZkHeard		heard = {0};
+	ZkLeaderContact heard = {0};
 
-	zk_heard_connected(&heard, 100);
-	is_int(heard.told, 100, "the leader hears of a session with its connection");
-	zk_heard_answered(&heard, 200, 300, T);
-	is_int(heard.told, 100, "of one answer nothing follows");
-	zk_heard_answered(&heard, 300 + T / 4 - 1, 301 + T / 4, T);
-	is_int(heard.told, 100, "nor of another one, to what was sent too soon");
-	zk_heard_answered(&heard, 300 + T / 4, 302 + T / 4, T);
-	is_int(heard.told, 200, "of a later one follows that the leader has heard of the first");
-	zk_heard_answered(&heard, 301 + T / 2, 310 + T / 2, T);
-	is_int(heard.told, 300 + T / 4 - 1, "and so on");
-	zk_heard_connected(&heard, 50 + T / 2);
-	zk_heard_answered(&heard, 400 + T, 500 + T, T);
-	is_int(heard.told, 50 + T / 2, "what was answered over another connection is no link");
-	zk_heard_connected(&heard, 60);
-	is_int(heard.told, 50 + T / 2, "it never goes back");
+	zk_leader_contact_connected(&heard, 100);
+	is_int(heard.leader_heard_at, 100, "the leader hears of a session with its connection");
+	zk_leader_contact_answered(&heard, 200, 300, T);
+	is_int(heard.leader_heard_at, 100, "of one answer nothing follows");
+	zk_leader_contact_answered(&heard, 300 + T / 4 - 1, 301 + T / 4, T);
+	is_int(heard.leader_heard_at, 100, "nor of another one, to what was sent too soon");
+	zk_leader_contact_answered(&heard, 300 + T / 4, 302 + T / 4, T);
+	is_int(heard.leader_heard_at, 200, "of a later one follows that the leader has heard of the first");
+	zk_leader_contact_answered(&heard, 301 + T / 2, 310 + T / 2, T);
+	is_int(heard.leader_heard_at, 300 + T / 4 - 1, "and so on");
+	zk_leader_contact_connected(&heard, 50 + T / 2);
+	zk_leader_contact_answered(&heard, 400 + T, 500 + T, T);
+	is_int(heard.leader_heard_at, 50 + T / 2, "what was answered over another connection is no link");
+	zk_leader_contact_connected(&heard, 60);
+	is_int(heard.leader_heard_at, 50 + T / 2, "it never goes back");
 }
 
 /* With a beat as lease.c has it, and any round trip, leases are as README says. */
 static void
-test_beat(void)
+test_heartbeat(void)
 {
 	bool		right = true;
 
 	for (ZkTime round_trip = 0; round_trip < T / 10; round_trip += T / 500)
 	{
-		ZkHeard		heard = {0};
+		ZkLeaderContact heard = {0};
 		ZkTime		now = 0;
 
-		zk_heard_connected(&heard, 0);
+		zk_leader_contact_connected(&heard, 0);
 		for (int i = 0; i < 20; i++)
 		{
 			ZkTime		sent_at = now;
 
-			zk_heard_answered(&heard, sent_at, sent_at + round_trip, T);
+			zk_leader_contact_answered(&heard, sent_at, sent_at + round_trip, T);
 			now = sent_at + round_trip;
-			if (i > 1 && lease(now, heard.told) <
+			if (i > 1 && lease(now, heard.leader_heard_at) <
 				now + T * 11 / 12 - T / 4 - T / 64 - 2 * round_trip)
 				right = false;
-			zk_heard_answered(&heard, now, now + round_trip, T);
+			zk_leader_contact_answered(&heard, now, now + round_trip, T);
 			now += T / 4 + T / 64;
 		}
 	}
@@ -86,13 +86,13 @@ test_beat(void)
 static void
 test_many(void)
 {
-	ZkHeard		heard = {0};
+	ZkLeaderContact heard = {0};
 	bool		right = true;
 
 	for (ZkTime now = 0; now < 10 * T; now += ZK_MS(1))
 	{
-		zk_heard_answered(&heard, now, now, T);
-		right &= now < T || heard.told >= now - T / 4 - T / 64;
+		zk_leader_contact_answered(&heard, now, now, T);
+		right &= now < T || heard.leader_heard_at >= now - T / 4 - T / 64;
 	}
 	ok(right, "of many answers as much follows as of few");
 }
@@ -102,7 +102,7 @@ main(void)
 {
 	test_lease();
 	test_chain();
-	test_beat();
+	test_heartbeat();
 	test_many();
 	return done_testing();
 }
