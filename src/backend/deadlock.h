@@ -16,6 +16,16 @@
 
 #include "zklock.h"
 
+/* A contender of a call that waits. */
+typedef struct Awaited
+{
+	const char *node;
+	const char *name;			/* of the contender; empty while unknown */
+} Awaited;
+
+/* What a call that waits knows of deadlocks; see deadlock.c. */
+typedef struct DeadlockCheck DeadlockCheck;
+
 extern ZkTime zklock_deadlock_check(DeadlockCheck **check,
 									const Awaited *awaited, int count,
 									ZkTime now);

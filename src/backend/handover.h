@@ -16,6 +16,14 @@
 
 #include "zklock.h"
 
+/* How far is a server, as to what the record of a lock asks for? */
+typedef enum ReplayState
+{
+	REPLAY_DONE,
+	REPLAY_PENDING,
+	REPLAY_NEVER				/* it is not in the history of this server */
+} ReplayState;
+
 extern bool zklock_handover;
 
 extern void zklock_handover_note(ZkRecord *note);

@@ -15,6 +15,8 @@
 #define ZKLOCK_HELD_H
 
 #include "zklock.h"
+#include "lock_table.h"
+#include "session.h"
 
 extern HoldState zklock_lock_judge(Lock *lock);
 extern HoldState zklock_lock_assure(Lock *lock, ZkTime deadline,

@@ -25,6 +25,7 @@
 
 #include "zklock.h"
 #include "holder.h"
+#include "lock_table.h"
 #include "session.h"
 
 /* How long an answer is waited for; the lock itself may be granted any time. */

@@ -14,6 +14,21 @@
 #define ZKLOCK_HOLDER_H
 
 #include "zklock.h"
+#include "lock_table.h"
+
+/* Who holds a lock that is waited for, see holder.c. */
+typedef struct Holder
+{
+	char		blocker[ZK_NAME_SIZE];	/* the wait is for, when this was asked */
+	ZkTime		ask_at;			/* when to read the queue again, or to give up
+								 * reading it; 0 before the first time */
+	TimestampTz seen_at;		/* when it was read last */
+	int			position;		/* of the waiter in the queue, from 1 on */
+	int			ahead;			/* contenders that must go before it */
+	char		name[ZK_NAME_SIZE]; /* the holder's contender; maybe empty */
+	int64		session;		/* its ZooKeeper session; 0 while unknown */
+	char		owner[ZK_OWNER_SIZE];	/* its data, anybody's */
+} Holder;
 
 extern void zklock_holder_refresh(Holder *holder,
 								  const ZkContenderStatus *status);

@@ -16,6 +16,16 @@
 
 #include "zklock.h"
 
+/* What a run of a job is to be. */
+typedef struct JobCall
+{
+	TimestampTz fire_time;
+	ZkTime		timeout;		/* of the call, see zklock_acquire() */
+	ZkTime		max_runtime;	/* of the run, in microseconds; 0 for none */
+	LockScope	scope;			/* in TRANSACTION the commit ends the run */
+	Oid			function;		/* the SQL function that was called */
+} JobCall;
+
 extern bool zklock_job_begin(const LockName *name, const JobCall *call);
 extern bool zklock_job_end(const LockName *name, Oid function);
 extern bool zklock_job_reset(const LockName *name, TimestampTz fire_time,

@@ -12,6 +12,10 @@
 #define ZKLOCK_LOCK_CALL_H
 
 #include "zklock.h"
+#include "deadlock.h"
+#include "holder.h"
+#include "lock_table.h"
+#include "session.h"
 
 /* A contender on its way to being granted. */
 typedef struct LockWait

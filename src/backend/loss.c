@@ -32,6 +32,7 @@
 
 #include "zklock.h"
 #include "admin.h"
+#include "deed.h"
 #include "held.h"
 #include "lock_table.h"
 #include "loss.h"

@@ -13,7 +13,17 @@
 #ifndef ZKLOCK_LOSS_H
 #define ZKLOCK_LOSS_H
 
+#include <signal.h>
+
 #include "zklock.h"
+#include "deed.h"
+
+/* What becomes of the statement that runs when a lock is lost. */
+typedef enum LossAction
+{
+	LOSS_CANCEL,
+	LOSS_REPORT
+} LossAction;
 
 extern int	zklock_on_lock_loss;
 

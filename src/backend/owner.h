@@ -15,6 +15,31 @@
 
 #include "zklock.h"
 
+/*
+ * What the data of a contender says about its owner; the columns that show that,
+ * in this order, are the first ones.
+ */
+typedef enum OwnerField
+{
+	OWNER_CLUSTER,
+	OWNER_HOST,
+	OWNER_PORT,
+	OWNER_DATABASE,
+	OWNER_PID,
+	OWNER_USER,
+	OWNER_APPLICATION,
+	OWNER_START,
+	OWNER_INSTANCE,				/* see zklock_instance() */
+	OWNER_FIRE_TIME,			/* of the job it runs */
+	OWNER_TOKEN					/* of what was exclusive before */
+} OwnerField;
+
+#define OWNER_COLS			8
+#define OWNER_FIELDS			11
+
+/* Columns of a job: its last run, the fire time of this one, and who runs it. */
+#define JOB_COLS				(4 + OWNER_COLS)
+
 extern char *zklock_foreign_string(const char *data, int length);
 extern void zklock_owner_fields(const char *data, int length, Datum *values,
 								bool *nulls);

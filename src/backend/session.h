@@ -14,7 +14,50 @@
 #ifndef ZKLOCK_SESSION_H
 #define ZKLOCK_SESSION_H
 
+#include "libpq/pqsignal.h"
+
 #include "zklock.h"
+
+/*
+ * How long a call whose time is up, or that has no connection, waits for its
+ * contender to be gone.  It is deleted in any case; the caller should just not
+ * see it any more.
+ */
+#define ZKLOCK_CLEANUP_TIMEOUT	ZK_MS(20)
+
+/* A point in time that never comes. */
+#define ZKLOCK_FOREVER			((ZkTime) PG_INT64_MAX)
+
+/* Can it be proved that a lock is held? */
+typedef enum HoldState
+{
+	HOLD_PROVED,				/* the last proof is recent enough */
+	HOLD_UNPROVED,				/* it is not; a new one may yet succeed */
+	HOLD_LOST
+} HoldState;
+
+/* What a backend waits for, as pg_stat_activity names it from PostgreSQL 17 on. */
+typedef enum WaitPurpose
+{
+	WAIT_FOR_CONNECT,			/* a connection to the ensemble */
+	WAIT_FOR_LOCK,				/* a lock to be granted */
+	WAIT_FOR_RELEASE,			/* a contender to be gone */
+	WAIT_FOR_PROOF,				/* a proof that locks are held */
+	WAIT_FOR_READ				/* an answer about the contenders of others */
+} WaitPurpose;
+
+/*
+ * What one call has seen of the connection.  It decides how long the call
+ * puts up with having none.
+ */
+typedef struct Link
+{
+	ZkSessionStatus status;		/* as last looked at */
+	bool		was_up;			/* connected at some time during this call */
+	ZkTime		down_since;		/* start of this outage, as far as this call
+								 * saw it; 0 when connected */
+	int64		connections;	/* ever made, as last looked at */
+} Link;
 
 extern char *zklock_servers;
 extern int	zklock_session_timeout;

@@ -16,6 +16,40 @@
 
 #include "zklock.h"
 
+/* What stats.c counts. */
+typedef enum StatCounter
+{
+	STAT_ATTEMPTS,				/* acquire calls */
+	STAT_AT_ONCE,				/* granted without waiting for anybody */
+	STAT_AFTER_WAIT,			/* granted after waiting for somebody */
+	STAT_TIMEOUTS,				/* somebody else held a lock when time was up */
+	STAT_CANCELS,				/* ended by a cancel, or with the backend */
+	STAT_DEADLOCKS,
+	STAT_ERRORS,				/* ended by any other error */
+	STAT_LOST,					/* locks that turned out to be lost */
+	STAT_SESSIONS,				/* ZooKeeper sessions begun */
+	STAT_RECONNECTS,			/* connections lost and regained */
+	STAT_EXPIRIES,				/* ZooKeeper sessions that have expired */
+	STAT_WAIT_TIME				/* microseconds spent waiting for somebody */
+} StatCounter;
+
+#define STAT_COUNT			(STAT_WAIT_TIME + 1)
+#define STAT_FIRST_OUTCOME	STAT_AT_ONCE
+#define STAT_LAST_OUTCOME	STAT_ERRORS
+
+/*
+ * Waits are counted by their length: up to 1, 4, 16, ... ms, and those longer than
+ * the last bound, which is 4^9 ms (four minutes).
+ */
+#define WAIT_BUCKETS			11
+
+typedef struct LockStats
+{
+	int64		values[STAT_COUNT];
+	int64		waits[WAIT_BUCKETS];
+	TimestampTz reset_at;
+} LockStats;
+
 extern void zklock_stats_loaded(void);
 extern size_t zklock_stats_shmem_size(void);
 extern void zklock_stats_attach(void);

@@ -22,6 +22,8 @@
 #include "utils/timestamp.h"
 
 #include "zklock.h"
+#include "deed.h"
+#include "lock_table.h"
 #include "owner.h"
 #include "verdict.h"
 

@@ -14,6 +14,8 @@
 #define ZKLOCK_VERDICT_H
 
 #include "zklock.h"
+#include "deed.h"
+#include "lock_table.h"
 
 extern volatile sig_atomic_t zklock_shielded;
 

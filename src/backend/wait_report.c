@@ -22,6 +22,7 @@
 #include "holder.h"
 #include "lock_call.h"
 #include "owner.h"
+#include "session.h"
 #include "stats.h"
 #include "wait_slots.h"
 

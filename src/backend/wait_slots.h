@@ -15,6 +15,25 @@
 
 #include "zklock.h"
 
+/* What a backend that waits for somebody else knows of it, for others to see. */
+typedef struct Wait
+{
+	Oid			role;			/* who was authenticated */
+	char		path[ZK_NODE_PATH_SIZE];	/* the lock, in UTF-8 */
+	ZkMode		mode;
+	TimestampTz since;			/* when the call first had to wait */
+	int			position;		/* in the queue, from 1 on */
+	int			ahead;			/* contenders that must go first */
+	char		contender[ZK_NAME_SIZE];
+	char		blocker[ZK_NAME_SIZE];	/* the one watched */
+	int64		blocker_session;
+	char		blocker_owner[ZK_OWNER_SIZE];
+	char		holder[ZK_NAME_SIZE];	/* the first in the queue */
+	int64		holder_session; /* 0 while unknown */
+	TimestampTz seen_at;		/* when the queue was read last */
+	char		holder_owner[ZK_OWNER_SIZE];
+} Wait;
+
 extern void zklock_waiting_request_shmem(void);
 extern void zklock_waiting_attach(void);
 extern int	zklock_waiting_places(void);

@@ -22,6 +22,7 @@
 #include "utils/timestamp.h"
 
 #include "zklock.h"
+#include "deed.h"
 #include "held.h"
 #include "lock_table.h"
 #include "session.h"

@@ -13,7 +13,18 @@
 #ifndef ZKLOCK_XACT_H
 #define ZKLOCK_XACT_H
 
+#include <signal.h>
+
 #include "zklock.h"
+#include "deed.h"
+
+/* What is asked for before a commit while locks are held. */
+typedef enum CommitGuard
+{
+	GUARD_OFF,
+	GUARD_SESSION,				/* a lease that is running */
+	GUARD_QUORUM				/* the ensemble's word, in any case */
+} CommitGuard;
 
 extern int	zklock_commit_guard;
 extern volatile sig_atomic_t zklock_committing;
