@@ -38,6 +38,7 @@
 #include "verdict.h"
 #include "wait_slots.h"
 #include "xact.h"
+#include "zk_check.h"
 
 /* Bytes of an invalid path that a message shows. */
 #define SHOWN_PATH_BYTES	200

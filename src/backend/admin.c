@@ -21,6 +21,7 @@
 #include "lock_table.h"
 #include "owner.h"
 #include "session.h"
+#include "zk_check.h"
 
 /* The child of zklock.root that holds no locks; see zk_path_check(). */
 #define RESERVED_CHILD	".zklock"

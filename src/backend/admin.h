@@ -15,6 +15,8 @@
 #define ZKLOCK_ADMIN_H
 
 #include "zklock.h"
+#include "zk_inspect.h"
+#include "zk_record.h"
 
 extern ZkQueueListing *zklock_read_queue(const LockName *name);
 extern ZkQueueListing *zklock_read_tree(const char *path);

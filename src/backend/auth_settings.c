@@ -30,6 +30,7 @@
 #include "auth_settings.h"
 #include "secret_file.h"
 #include "tls_settings.h"
+#include "zk_check.h"
 
 #define SESSION_ONLY	"parameter \"zklock.auth\" can be set in a session only"
 #define USE_FILE_HINT	"Use \"zklock.auth_file\"."

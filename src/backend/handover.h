@@ -15,6 +15,7 @@
 #define ZKLOCK_HANDOVER_H
 
 #include "zklock.h"
+#include "zk_record.h"
 
 /* How far is a server, as to what the record of a lock asks for? */
 typedef enum ReplayState

@@ -27,6 +27,7 @@
 #include "holder.h"
 #include "lock_table.h"
 #include "session.h"
+#include "zk_inspect.h"
 
 /* How long an answer is waited for; the lock itself may be granted any time. */
 #define ANSWER_TIMEOUT		ZK_MS(1000)

@@ -15,6 +15,7 @@
 
 #include "zklock.h"
 #include "lock_table.h"
+#include "zk_lock.h"
 
 /* Who holds a lock that is waited for, see holder.c. */
 typedef struct Holder

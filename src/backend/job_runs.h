@@ -12,6 +12,7 @@
 #define ZKLOCK_JOB_RUNS_H
 
 #include "zklock.h"
+#include "zk_record.h"
 
 /* A run of a job, as the extension's table zk_job_runs has it. */
 typedef struct JobRow

@@ -16,6 +16,7 @@
 #include "lib/ilist.h"
 
 #include "zklock.h"
+#include "zk_record.h"
 
 /* How far a job is that was begun under a lock. */
 typedef enum JobState

@@ -15,6 +15,7 @@
 #define ZKLOCK_RELEASE_H
 
 #include "zklock.h"
+#include "zk_lock.h"
 
 extern bool zklock_has_ended(ZkContenderId id, ZkContenderStatus *status);
 extern bool zklock_await_end(ZkContenderId id, const char *doing,

@@ -17,6 +17,8 @@
 #include "libpq/pqsignal.h"
 
 #include "zklock.h"
+#include "zk_lock.h"
+#include "zk_session.h"
 
 /*
  * How long a call whose time is up, or that has no connection, waits for its

@@ -15,6 +15,7 @@
 #define ZKLOCK_STATS_H
 
 #include "zklock.h"
+#include "zk_session.h"
 
 /* What stats.c counts. */
 typedef enum StatCounter

@@ -20,6 +20,7 @@
 #include "zklock.h"
 #include "secret_file.h"
 #include "tls_settings.h"
+#include "zk_check.h"
 
 /* Bytes of a password or passphrase. */
 #define MAX_SECRET	1000

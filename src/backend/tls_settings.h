@@ -14,6 +14,7 @@
 #define ZKLOCK_TLS_SETTINGS_H
 
 #include "zklock.h"
+#include "zk_session.h"
 
 extern void zklock_secure_define(void);
 extern bool zklock_secure_identifies(void);

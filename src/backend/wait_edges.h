@@ -12,6 +12,7 @@
 #define ZKLOCK_WAIT_EDGES_H
 
 #include "zklock.h"
+#include "zk_inspect.h"
 
 /* Somebody in a cycle: a backend with a ZooKeeper session, or one without. */
 typedef struct Waiter

@@ -53,6 +53,7 @@
 #include "verdict.h"
 #include "wait_slots.h"
 #include "xact.h"
+#include "zk_check.h"
 
 PG_MODULE_MAGIC_EXT(.name = "zklock", .version = "1.0");
 

@@ -3,7 +3,7 @@
  * zklock.h
  *	  What the files of the backend side share.
  *
- * Calls go down only, from zklock.c and funcs.c to the client API (zkclient.h); src/README
+ * Calls go down only, from zklock.c and funcs.c to the client API (zkclient/); src/README
  * has the order of the files.  All of it runs on the backend's own thread.
  *
  * IDENTIFICATION
@@ -16,7 +16,7 @@
 
 #include "compat.h"
 #include "datatype/timestamp.h"
-#include "zkclient.h"
+#include "zk_types.h"
 
 /* A lock is lost; the class is outside the range reserved by the standard. */
 #define ERRCODE_ZK_LOCK_LOST	MAKE_SQLSTATE('Z', 'K', 'L', '0', '1')

@@ -31,6 +31,7 @@
 #include "client.h"
 #include "auth.h"
 #include "request.h"
+#include "zk_check.h"
 
 /* Longest credential and user's name, in bytes. */
 #define MAX_CREDENTIAL	1024

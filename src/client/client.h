@@ -3,7 +3,7 @@
  * client.h
  *	  The inside of the lock client: shared by its own files only.
  *
- * Threads.  The "backend thread" is the one that calls zkclient.h.  The
+ * Threads.  The "backend thread" calls what zkclient/ declares.  The
  * "helper thread" is ours; it alone opens and closes library handles, keeps
  * the timers and carries out orders.  libzookeeper adds an "I/O thread".  Every
  * completion and watcher runs on the "completion thread", which is the I/O thread

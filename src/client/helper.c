@@ -367,7 +367,7 @@ zk_client_interrupted(const ZkClient *client)
 }
 
 /*
- * End the client, and wait for that; see zkclient.h.
+ * End the client, and wait for that; see zk_session.h.
  */
 static bool
 stop(ZkClient *client, int timeout_ms, bool exiting)

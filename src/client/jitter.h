@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#include "zkclient.h"
+#include "zk_types.h"
 
 extern void zk_jitter_seed(uint64_t *state);
 extern ZkTime zk_jitter(uint64_t *state, ZkTime limit);

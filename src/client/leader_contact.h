@@ -12,7 +12,7 @@
 #ifndef ZKLOCK_LEADER_CONTACT_H
 #define ZKLOCK_LEADER_CONTACT_H
 
-#include "zkclient.h"
+#include "zk_types.h"
 
 /* Links that are remembered; they span half a timeout. */
 #define ZK_LINKS_MAX		64

@@ -36,6 +36,7 @@
 #include "refusal.h"
 #include "request.h"
 #include "server_timeout.h"
+#include "zk_check.h"
 
 /* Write the path of a mark into ZK_MARK_PATH_SIZE bytes. */
 static void

@@ -20,7 +20,11 @@
 
 #include "array.h"
 #include "record.h"
-#include "zkclient.h"
+#include "zk_inspect.h"
+#include "zk_lock.h"
+#include "zk_record.h"
+#include "zk_session.h"
+#include "zk_types.h"
 
 /*
  * How the data of a contender ends, in place of a brace, that has taken the place of

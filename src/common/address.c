@@ -26,6 +26,7 @@
 #include <sys/socket.h>
 
 #include "address.h"
+#include "zk_check.h"
 
 /* Most servers in a list. */
 #define SERVERS_MAX		32

@@ -11,7 +11,7 @@
 #ifndef ZKLOCK_ADDRESS_H
 #define ZKLOCK_ADDRESS_H
 
-#include "zkclient.h"
+#include "zk_types.h"
 
 /* Longest host, terminating NUL included. */
 #define ZK_HOST_SIZE	256

@@ -10,7 +10,7 @@
  */
 #include <time.h>
 
-#include "zkclient.h"
+#include "zk_types.h"
 
 /*
  * Now; see ZkTime.  Any thread.

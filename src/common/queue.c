@@ -21,6 +21,8 @@
 #include <string.h>
 
 #include "queue.h"
+#include "zk_check.h"
+#include "zk_lock.h"
 
 /*
  * A contender of ours with this number or a higher one is refused.  A server

@@ -11,7 +11,7 @@
 #ifndef ZKLOCK_QUEUE_H
 #define ZKLOCK_QUEUE_H
 
-#include "zkclient.h"
+#include "zk_types.h"
 
 /* Bytes of a request's identity in names: 36 of a uuid and the NUL. */
 #define ZK_UUID_SIZE	37

@@ -11,7 +11,8 @@
 #ifndef ZKLOCK_RECORD_H
 #define ZKLOCK_RECORD_H
 
-#include "zkclient.h"
+#include "zk_record.h"
+#include "zk_types.h"
 
 /* Where the records are, below the root. */
 #define ZK_RECORDS_NODE			"/.zklock/records"

@@ -20,6 +20,7 @@
 
 #include "queue.h"
 #include "waitgraph.h"
+#include "zk_check.h"
 
 /* A search for a way back to where it begins; see zk_cycle_find(). */
 typedef struct Search

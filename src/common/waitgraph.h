@@ -11,7 +11,7 @@
 #ifndef ZKLOCK_WAITGRAPH_H
 #define ZKLOCK_WAITGRAPH_H
 
-#include "zkclient.h"
+#include "zk_types.h"
 
 /* A lock that a published wait is for; both borrowed, not NUL-terminated. */
 typedef struct ZkWaitedFor

@@ -22,6 +22,7 @@
 #include "address.h"
 #include "random.h"
 #include "tap.h"
+#include "zk_check.h"
 
 #define lengthof(array) ((int) (sizeof(array) / sizeof((array)[0])))
 

@@ -17,6 +17,7 @@
 #include <zookeeper/proto.h>
 
 #include "client_proxied.h"
+#include "zk_check.h"
 
 /* Let anybody do only this with a znode. */
 static void

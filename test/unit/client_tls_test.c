@@ -22,7 +22,9 @@
 #include <unistd.h>
 
 #include "tap.h"
-#include "zkclient.h"
+#include "zk_check.h"
+#include "zk_session.h"
+#include "zk_types.h"
 
 /* How long to wait for anything that is to come. */
 #define DEADLINE	ZK_MS(60 * 1000)

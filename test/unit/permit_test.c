@@ -28,6 +28,8 @@
 #include "queue.h"
 #include "random.h"
 #include "tap.h"
+#include "zk_lock.h"
+#include "zk_check.h"
 
 #define lengthof(array) ((int) (sizeof(array) / sizeof((array)[0])))
 

@@ -19,6 +19,7 @@
 #include "queue.h"
 #include "random.h"
 #include "tap.h"
+#include "zk_check.h"
 
 #define lengthof(array) ((int) (sizeof(array) / sizeof((array)[0])))
 

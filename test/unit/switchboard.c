@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "switchboard.h"
-#include "zkclient.h"
+#include "zk_types.h"
 
 /* How often it looks whether something is to be different now. */
 #define LOOK_MS		2

@@ -26,6 +26,7 @@
 #include <zookeeper/zookeeper.h>
 
 #include "address.h"
+#include "zk_session.h"
 
 /* How servers are talked to.  Constant. */
 typedef struct ZkTransport

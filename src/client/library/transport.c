@@ -45,6 +45,7 @@
 #include <unistd.h>
 
 #include "inside.h"
+#include "zk_check.h"
 
 /*
  * The highest descriptor that the library can make a connection by way of TLS with, and
