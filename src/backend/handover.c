@@ -10,9 +10,31 @@
  * as they are, so that what was committed reaches its own cluster again by way of
  * others.
  *
- * What is said of a position is always said of a timeline, too.  After a failover
- * the new timeline has what the old one had up to some point; what was committed
- * past that is lost, and is not waited for.
+ * H1. The position that is left is the end of the last commit of the backend
+ * (XactLastCommitEnd), or what is flushed, if that is less.  It is the last
+ * commit, not that of the transaction which has the lock: at worst somebody
+ * waits for a commit that was made before.  A server in recovery has committed
+ * nothing and leaves nothing of its own.
+ *
+ * H2. A position is of a cluster (its system identifier) and of a timeline.  Of
+ * two the one on the higher timeline is later.  In a record there is one for
+ * each cluster, and whoever writes it keeps those of others.  (A copy of a
+ * cluster that goes its own way has the same identifier, and its timelines are
+ * not told from those of the same number; PostgreSQL cannot, either.  It should
+ * not use the same locks with hand-over.)
+ *
+ * H3. "Replayed" is: the server replays the timeline of the position, or one
+ * whose history has the position's timeline up to the position at least; and it
+ * has replayed so far.  A server on a lower timeline waits, as it may follow
+ * the failover yet.  If the timeline has left that of the position before, and
+ * so what was committed is lost, there is nothing to wait for.  A primary waits
+ * for nothing.
+ *
+ * H4. The wait is behind the grant: the contender is held meanwhile, its lease
+ * is kept, and nobody else gets the lock to see less.  For the caller it is a
+ * wait like that for the holder.  If the lock is lost meanwhile the contender
+ * queues anew.  PostgreSQL (15) wakes nobody when something is replayed, so it
+ * is looked for, every 2 ms at first and every 20 ms later.
  *
  * IDENTIFICATION
  *	  src/backend/handover.c

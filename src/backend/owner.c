@@ -9,6 +9,10 @@
  * looked for before: nesting so deep that the stack is too small for it, and an
  * escaped character that the encoding of the database does not have.
  *
+ * W6. What contenders say about their owners is shown to administrators and
+ * decides nothing but W3.  It is anybody's text: this file throws for none of
+ * it.
+ *
  * IDENTIFICATION
  *	  src/backend/owner.c
  *

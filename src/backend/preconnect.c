@@ -8,15 +8,41 @@
  * With zklock.preconnect the second one is begun as early as can be, and not waited
  * for, so that the first lock finds it there or on its way.
  *
- * That is begun once for each time that the setting is turned on: at the end of module
- * load, if that is while the backend starts (session_preload_libraries), else with the
- * next statement.  Either is in a transaction, as the catalogs are asked whether this
- * role may lock at all; a library that is loaded by the postmaster has no place before
- * the first statement where it could ask.  What is wrong is told to the server log:
- * nobody has asked for anything yet, and who does is told by that call.
+ * With session_preload_libraries that is at the end of module load; a library that
+ * is loaded by the postmaster has no place before the first statement where it could
+ * ask the catalogs.  What is wrong is told to the server log: nobody has asked for
+ * anything yet, and who does is told by that call.
  *
  * From then on the session is what it is after a lock was released: it stays until
  * zk_session_close(), or until the connection is lost and nobody needs another one.
+ *
+ * A client connects when something is asked for (zk_ensemble_needed(),
+ * protocol.c).  Here the backend asks for a session as such
+ * (zk_client_connect()), with a time limit, and goes on; the rest is the
+ * helper's business.
+ *
+ * B1. It is begun once for each time that the setting is turned on, and the
+ * flag that says so is all that statements look at otherwise.  The assign hook
+ * tells turning on from assigning the same value again, so that RESET ALL and a
+ * reload do not undo zk_session_close().
+ *
+ * B2. The places are those where extension code runs in a transaction: the end
+ * of module load while the backend starts (InitPostgres() has applied the
+ * settings of role and database by then, and commits after it; before
+ * PostgreSQL 15 libraries were loaded after that), and the hooks of statements.
+ * A transaction it has to be, as the catalogs tell whether the role may lock,
+ * and superuser() reads them, too.  ClientAuthentication_hook is earlier, but
+ * there the database is not known yet.
+ *
+ * B3. An error ends in the server log.  It happens in a subtransaction, with
+ * interrupts held off: nothing waits there, and a cancel must not be taken for
+ * such an error.  The log gets no statement, as the one that runs is not to
+ * blame, and may be the one that sets a password.
+ *
+ * B4. A wish that nobody uses ends: with the time limit, or with a definite
+ * error, as that is for who asks for a lock to be told.  Else in an outage all
+ * idle backends would knock all the time, where those that have had a lock do
+ * not.
  *
  * IDENTIFICATION
  *	  src/backend/preconnect.c

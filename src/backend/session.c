@@ -5,11 +5,13 @@
  *	  translate errors, end it at exit.  Waiting for it is in session_wait.c.
  *
  * A backend has at most one lock client, started by the first call that needs
- * one and kept until the backend exits or closes it.  Nothing is ever started
- * in the postmaster.
+ * one and kept until the backend exits or closes it.
  *
  * All that is known about locks here is the id of a contender; which of them
  * belong to what is lock_table.c's business.
+ *
+ * D5. Nothing is opened in the postmaster, and nothing before it is needed or,
+ * with zklock.preconnect, expected to be.
  *
  * IDENTIFICATION
  *	  src/backend/session.c

@@ -7,6 +7,41 @@
  * looked for by the uuid in its name and taken up if it is there, so that there
  * is one contender for a request whatever happened to the connection.
  *
+ * Q7. A create that was not answered is looked for by its uuid in a list, which
+ * is read behind an operation that was committed over the same connection.  If
+ * it is there it is taken up; if not, it is taken not to have been executed,
+ * and a new one is sent: the leader refuses what comes from a server that the
+ * session has left.  The same is done for a contender that is missing from a
+ * list: a handle that was opened anew has forgotten what the one before had
+ * seen, so the server may lag behind.  Likewise a holder's contender that a
+ * read does not find is deleted all the same.
+ *
+ * But it may be executed yet.  If the session is on its way back to that
+ * server, its attempt is noted by the leader (LearnerHandler, REVALIDATE)
+ * before the requests are that arrived ahead of it, for these are queued
+ * (PrepRequestProcessor).  So all that was stuck between the two servers
+ * passes, behind the operation that was to tell whether it had.  That takes a
+ * leader that is cut off from that server for a moment, and a client that goes
+ * to and fro meanwhile (S351).  So such a create is left to a slot of its own,
+ * which looks for it again when there has been a new connection for a moment,
+ * and after as long as it has waited already, and deletes it
+ * (zk_contender_doubted()).  Of several one after the other is looked for, or a
+ * network that loses much would carry nothing else.  The session has then been
+ * moved to the other server, and what it commits next ends its connection
+ * (ZOOKEEPER-710); so a new connection comes.  It is given up after eight
+ * session timeouts.  Servers that do not hear of each other for syncLimit ticks
+ * close their connection, and what was stuck is gone.
+ *
+ * A sync would not do.  A leader that was stopped and is woken answers it by
+ * itself until it finds that it has been replaced (Leader.processSync, if
+ * nothing is outstanding), and a server that throttles refuses it and then
+ * answers the list.  So the operation is a check of the lock node, whose result
+ * is looked at: it is a transaction, even if it fails (S237).
+ *
+ * Should a contender of our own ZooKeeper session be in somebody's way that no
+ * slot knows of, it is deleted: the session would keep it alive, and we would
+ * wait for ourselves (S238).
+ *
  * All functions run on client threads under engine_lock, which the completions
  * take through zk_contender_answered().
  *

@@ -3,20 +3,32 @@
  * group.c
  *	  Contenders that come into being together: several locks in one call.
  *
- * Who waits for several locks waits without end if somebody else has queued for
- * them in another order.  So the contenders of a group are created by one
- * multi-op: it is one transaction, and of any two groups one is ahead of the
- * other in every queue in which they meet.  Waits lead from later groups to
- * earlier ones only.
+ * A call that waits for several locks would wait without end if somebody else
+ * had queued for them in another order.  So the contenders of a group are
+ * created by one multi-op, with all its lists behind it in the same go.  A
+ * create within a multi-op is answered without a Stat, and so without the
+ * token; therefore the multi-op makes, changes and deletes one znode more, as
+ * the answer to a change has a Stat with the zxid of the transaction, which is
+ * that of all its creates.  If a lock node is missing nothing is created; the
+ * lists say which are, so all are made at once.  A multi-op that was not
+ * answered was carried out as a whole or not at all, so each member is looked
+ * for by its uuid as if it had been created alone.
  *
- * That order is all that a group is.  Until its multi-op has been carried out its
- * members form a ring (next_member); after that each goes its own way, and only
- * remembers that it was created with others (grouped): if it had to queue anew it
- * would come in at another place than they, so it fails instead, and the backend
- * gives up all of them and asks for a new group.
+ * The order is all that a group is.  Until its multi-op has been carried out
+ * its members form a ring (next_member); after that each goes its own way, and
+ * only remembers that it was created with others (grouped).
  *
- * A multi-op that was not answered was carried out as a whole or not at all.  So
- * each member is looked for by its uuid as if it had been created alone.
+ * The backend has the locks when all are granted, and until then those that
+ * came first keep their lease.
+ *
+ * Q9. Of two groups one is ahead of the other in all queues in which they meet,
+ * for each was created by one transaction.  So waits lead from a later group to
+ * an earlier one only, and never in a circle.  That would not hold for a member
+ * that is created anew on its own: a member that is not in the queue any more
+ * (the ZooKeeper session is over, a stranger has deleted it, the multi-op was
+ * not executed) fails, the backend gives up the whole group, in whatever state
+ * the others are, and asks for a new one.  (zk_contender_unqueued; "attempts"
+ * of strangers are counted by the backend.)
  *
  * All functions run on client threads under engine_lock, which the completion
  * takes itself.

@@ -6,17 +6,65 @@
  * A contender that was asked for with a lock delay makes a persistent znode, its
  * mark, below the record of the lock before it is granted, and that goes in the
  * transaction that deletes the contender when the lock is released (remove.c).  If
- * the contender goes in any other way the mark stays.  So a mark without a contender
- * is that of a holder that has not released the lock.
+ * the contender goes in any other way the mark stays, and with that the word that
+ * nobody has released the lock.
  *
- * The two cannot be read at once.  Marks are read behind each list of the queue, in
- * the same go, and one means that if it was there before that list and is there
- * after it, while its contender is not in the list.  If it was not known before the
- * list, that is doubtful, and both are read once more.
+ *    contender  ---[created]=====[mark made]====HELD====[both deleted]
+ *    or                              \===HELD==X  expired, broken, deleted
+ *    mark                            |----------------> stays
+ *    next one                                      list, marks: unclean!
+ *                                                  |-- delay --| list, marks
+ *                                                              | multi: old marks
+ *                                                              | deleted, own
+ *                                                              | made; HELD
  *
- * Whoever would be granted the lock but for such marks waits; then it reads all that
- * again, for others may have gone meanwhile, and deletes them in the transaction
- * that makes its own.
+ * K1. A mark is made by a multi-op that checks the contender, so it is made
+ * only while that is there; and names of contenders are never used again.  So
+ * the two of a holder have but four states: contender alone, both, and then
+ * none (released) or the mark alone (unclean), which stays until somebody else
+ * deletes it.
+ *
+ * K2. Contenders and marks are children of two znodes, and cannot be read at
+ * once.  Behind each list of the queue (Q) the marks are read (M), in the same
+ * go.  A mark is unclean if it was in the M before, is not in Q as a contender,
+ * and is in M now.  That is certain: when the M before was read the contender
+ * had been created, so if it is not in Q it is gone; by a release it would have
+ * taken the mark with it at that moment, and M now is later.  Nothing is
+ * missed: the mark of one that was gone by Q is in M.  If it was in no M
+ * before, its contender may have been created after Q: then both are read once
+ * more, and that settles it.  So a newcomer sends one request more than without
+ * a delay, and waits for one round trip more only if there is a mark of
+ * somebody who is not in the queue.  Within one handle the server never goes
+ * back in time; with another one what was read is forgotten.
+ *
+ * K3. An event is not a grant for such a contender, as it says nothing about
+ * marks: both are read, which takes one round trip (as for a record, R3).
+ *
+ * K4. The delay begins with the answer that shows an unclean mark, on this
+ * client's clock, and anew with each that was not among them before.  It is
+ * judged by what is read when it is over, as others that share the lock may
+ * have gone meanwhile.  The contender keeps its place and its lease; for the
+ * backend it is behind somebody (ZkContenderStatus.delayed).
+ *
+ * K5. The multi-op that makes the own mark deletes the unclean ones.  If one of
+ * them is gone by then, somebody else has waited for it: all is read anew.  It
+ * is a proof (L1).
+ *
+ * K6. For marks Q5 holds: one of ours can exist only while Marking.own says so,
+ * and the slot is in use.  A contender that is given up goes with its mark, in
+ * one multi-op, whether that is certain to be there or not: if it is missing
+ * the contender goes alone; if the contender is missing (by a multi-op that was
+ * not answered, or by a stranger) the mark goes alone.  Only if the ZooKeeper
+ * session ends between the mark and HELD it stays, and somebody waits for
+ * nothing.  A lost lock leaves its mark, and so does one that was broken, in
+ * the presence of its owner or not.
+ *
+ * K7. A downgrade moves the mark in its multi-op.  If that is not possible (a
+ * stranger has deleted it) the shared contender has none.  A client that stops
+ * deletes the marks of what it holds along with the contenders, as it writes
+ * records (R4), in half of its time.
+ *
+ * K8. Without a delay nothing of this is read or written.
  *
  * All functions run on client threads under engine_lock, which the completions
  * take through zk_contender_answered().

@@ -6,6 +6,18 @@
  *
  * Part of client.h, which says what threads and locks there are.
  *
+ * D1. The backend is woken by the eventfd and reads states after it has cleared
+ * it; states are published before the eventfd is written.  No wake-up is lost.
+ * WaitLatch may report only the latch, so states are read after every return,
+ * whatever it says.
+ *
+ * D2. Giving an order allocates nothing and cannot fail.  What might fail (room
+ * for the contender, for the downgrade) was done when the lock was taken.  So
+ * locks can be released after commit.
+ *
+ * D3. An id names a slot and a generation and is never used again, so a late
+ * answer or a late order can do no harm.
+ *
  * IDENTIFICATION
  *	  src/client/mailbox.h
  *

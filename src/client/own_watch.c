@@ -10,14 +10,31 @@
  *	 does (the revocable lock of the ZooKeeper recipes).  That wipes out what says
  *	 whose the contender is, so its owner writes it again;
  * - zk_lock_break() writes who broke it, and deletes it when its owner has not
- *	 done so a moment later (break.c).  So an owner that is there gives the lock
+ *	 done so a moment later (query.c).  So an owner that is there gives the lock
  *	 up before anybody else is granted it, and can say why.
  *
- * The renewal of the lease finds out about a deletion, too, but only every
- * quarter of the timeout.  So a contender that stays where it is for longer than a
- * moment, as a holder or as the next one, gets a watch on its own znode.  A short hold
- * costs nothing.  One that stands far behind will look for itself in a list before
- * it is granted anything, so for it there is no hurry.
+ * Of the rules about what others do to a contender, W3 is in query.c, W5 in
+ * read_tree.c, W6 in owner.c and W7 in read_queue.c.
+ *
+ * W1. Who holds a lock, or is next, for longer than 100 ms has a watch on its
+ * own contender, and who stood further behind a second after it came.  So a
+ * deletion is known at once, where the renewal of the lease would find it out a
+ * quarter of the timeout later, and short holds and waits pay nothing for it.
+ * Who stands further behind is in no danger of a wrong grant, as it finds
+ * itself in a list before.  The timer is armed when the contender is begun, for
+ * the helper is awake then anyhow.
+ *
+ * W2. A holder whose contender is gone has lost its lock.  A waiter looks for
+ * it, as for a create that was not answered (Q7), and queues anew.
+ *
+ * W4. "__REVOKE__" is what Curator's Revoker writes.  No other change of a
+ * contender's data means anything, and whoever watches a contender of which the
+ * data was changed reads the queue when it is gone (Q2).  As it takes the place
+ * of what says whose the contender is, the owner writes that again when it has
+ * read the revocation, with the member "revoked"; conditional on the version,
+ * as in P6.  So there may be another revocation, and what needs to know the
+ * owner (X3, W3, jobs) does not for a moment only, or until an owner that is
+ * cut off is back.
  *
  * All functions run on client threads under engine_lock, which the completion
  * and the watcher take themselves.

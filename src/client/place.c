@@ -3,17 +3,47 @@
  * place.c
  *	  A contender's place in its queue: list, decide, watch, grant.
  *
- * The rules of src/README that live here:
+ * Other lock clients broke each of the rules Q1 to Q9, at the price of two
+ * holders or of a queue that stood still.  Q5 and the life of a contender are
+ * in protocol.c, Q6 in remove.c, Q7 in create.c, Q8 in queue.c and Q9 in
+ * group.c.
  *
- * 1. Granted only when found by its exact name in a list read after it was
- *    created, in the ZooKeeper session that created it.
- * 2. An event is a grant only when that list showed exactly one conflicting
- *    contender ahead, it was the one watched, it was deleted, the connection
- *    has been there all the time, and nothing can have taken its place.  Else
- *    list again.  A contender behind several looks out for the one before the
- *    watched one as well, and lists when that one goes, so that the watched one is
- *    known to be the last one ahead before it goes.
- * 3. Watch with get: on a node that is gone it leaves no watch (exists would).
+ * Q1. A contender is granted only when it was found by its exact name in a list
+ * that was read after it was created, in the ZooKeeper session that created it.
+ * When a session ends, names, numbers and watches go with it
+ * (zk_contenders_session_over); nothing is adopted from an earlier session.
+ *
+ * Q2. An event is a grant only if, in the list last read, exactly one
+ * conflicting contender was ahead, it is the one that was watched, it was
+ * deleted (not changed), and the connection has been there all the time.  Why
+ * that is enough: numbers only grow, so nobody can come in ahead; the one
+ * exception is a downgrade, which puts a shared contender into an exclusive
+ * one's place under the same number.  Ours changes the data of the exclusive
+ * one before deleting it, in one transaction, so a watcher sees "changed", or,
+ * if it set its watch later, a version other than 0.  A server that is told of
+ * a watch after a reconnect says just "deleted", which is why the connection
+ * matters.  Curator's read-write lock leaves no trace at all, so behind a
+ * __WRIT__ contender the list is always read.  A shared contender is not hurt
+ * by a downgrade ahead of it.  A list may be read while the watch is there
+ * already (Q4): that of the watched one being in it, under its own name, says
+ * the same as a get after it.
+ *
+ * Q3. Watches are set with get, which leaves none on a znode that is gone
+ * (exists would).  The context of a watch is the slot alone, so that waiting
+ * again and again for one holder registers one watch, in the library and on the
+ * server.
+ *
+ * Q4. An exclusive contender watches the nearest one ahead, a shared one the
+ * nearest exclusive one.  So that the event of that one can be the grant, it
+ * looks out for the one before as well, and lists when that one goes: then the
+ * nearest one has become the holder, as a rule, and the list says that it is
+ * the only one ahead.  So a release wakes two waiters, or one batch of readers
+ * and who is behind it: one is granted, with no further round trip, and one
+ * gets ready while that one holds the lock.  Of two ahead no list is needed,
+ * for the deletion of one, under the conditions of Q2, leaves the other one.
+ * The whole wait takes six requests, wherever it begins: create, list, two
+ * gets, list, delete.  After a loss of the connection nobody looks out any
+ * more, and a list follows the event.
  *
  * All functions run on client threads under engine_lock, which the completions
  * take through zk_contender_answered().

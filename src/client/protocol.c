@@ -18,6 +18,25 @@
  * HELD       granted
  * GONE       certain to exist no more
  *
+ * At most one step is on its way for a contender at a time ("pending").  There
+ * are two ends that the backend sees while the znode behind them may still have
+ * to be deleted: FAILED (it cannot be granted, and why) and LOST.  "Abandoned"
+ * is an order that may come in any state; from then on nobody watches, and the
+ * slot is freed when the znode is certain to be gone.
+ *
+ * An uncontended acquire waits for one round trip: create and list are sent
+ * together, and the list is read after the create was applied.  A release waits
+ * for one, a release at commit for none.  A waiter sends one get (with a
+ * watch), and a second one for who is before that, lists once more when that
+ * one goes, and then nothing until its predecessor goes, whose event is the
+ * grant (place.c).
+ *
+ * Q5. Every znode this client may have created belongs to a slot that is in use
+ * (name set, or maybe_exists), and a slot is either wanted by the lock table or
+ * being reaped by the client.  The reaper needs nothing of the backend.  What
+ * cannot be deleted (an ACL forbids it) goes with the ZooKeeper session, which
+ * is closed when nothing else is held in it.
+ *
  * All functions run on client threads under engine_lock.
  *
  * IDENTIFICATION

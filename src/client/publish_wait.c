@@ -7,7 +7,7 @@
  * deadlocks read it.  It is created, changed when the client waits for something
  * else, and deleted when it does not wait any more.  Nobody waits for the delete;
  * like contenders the znode is wanted or being reaped as long as it may be there
- * (src/README, Q5), over lost connections, and goes with its ZooKeeper session.
+ * (Q5, protocol.c), over lost connections, and goes with its ZooKeeper session.
  *
  * After a lost connection it is written anew.  So what is read after the answer
  * to that comes from a server that knows all that was published before.

@@ -14,10 +14,14 @@
  * AWAIT	its owner has a watch on it, too (own_watch.c), and deletes it
  * DELETE	or has not done so in time, or is no zklock client: delete it
  *
- * So the owner of a broken contender, if it is there, believes in its lock no
- * longer than anybody else is granted it.  One that cannot be reached (which is
- * mostly why somebody has its contender broken) may believe in it until its lease
- * runs out.
+ * W3. Breaking writes who breaks it into the contender and gives its owner a
+ * second to delete it: an owner that hears of it stops believing in the lock
+ * before anybody else is granted it, and knows the reason.  One that does not
+ * is not waited for, as it is mostly what the breaking is for; it may believe
+ * in the lock until its lease runs out.  A waiter that is broken ends; it would
+ * come back otherwise.  So does a call that has been granted one of several
+ * locks and waits for the others.  The client's contenders are told from those
+ * of others by how their data begins.
  *
  * All functions run on client threads under engine_lock, which the completions
  * and the watcher take themselves.

@@ -5,8 +5,16 @@
  *
  * The list of children first, then the data of each contender, as many at a
  * time as there is room for.  A contender that has gone in between is left
- * out.  Before the list a sync is sent, so that it shows no less than what was
- * committed when the read began (S96): a server may be behind its leader.
+ * out.
+ *
+ * W7. A queue, a tree or a record is read after a sync: the server that is
+ * asked may be behind its leader by any time within syncLimit, and who looks at
+ * a queue wants to break somebody, or to know whether that has helped.  So what
+ * is shown is no older than the call (S96).  It is older than the answer, of
+ * course, and of a tree each part is from another moment.  A server that has
+ * lost its leader answers no sync, so it shows nothing; then the connection is
+ * given up for another server.  One that throttles refuses the sync and answers
+ * the rest: that is asked again (S340).
  *
  * For the head of a queue (a waiter wants to know who holds the lock) the server's
  * own word is enough, and the data of one contender.

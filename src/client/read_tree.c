@@ -22,6 +22,13 @@
  * has been there at some time during the walk, give or take what the server
  * that answers is behind.
  *
+ * W5. A tree of locks is read with one request for each znode, one for the Stat
+ * of each contender, and one for the data of each first holder.  Nothing below
+ * a contender is looked for.  Many are on their way at a time, but room is left
+ * for who wants locks meanwhile.  What has been answered is kept when the
+ * connection is lost, or a large tree would never be read over a bad one; the
+ * items and bytes that are kept are limited.
+ *
  * Published waits (read_waits.c) are read as another kind of walk, with the same array.
  *
  * All functions run on client threads under engine_lock.

@@ -3,17 +3,46 @@
  * record_io.c
  *	  The record of a lock: read with a grant, written with the end of it.
  *
- * It costs no round trip.  The get goes out behind the list of the queue, so that
- * what it says is at least as new as the list that the grant is for; a grant by an
- * event has one get to wait for, as an event carries no data.  The write is part of
- * the multi-op that deletes the contender (remove.c), on the condition that the
- * record is as it was read.  Most often it is, as who holds exclusively is the only
- * one to write.  If not it is read anew, what is to be added is added to that, and
- * the multi-op tried again: until then the contender stays, and nobody is granted
- * the lock without the record.
+ * What a holder leaves for the next one lies in a znode of its own, as other
+ * programs choke on children of a lock node that they do not know: lines of
+ * text (record.c), with the token of the last release, positions in the WAL of
+ * up to eight clusters, and of up to four databases the last run of a job that
+ * was ended.  A record stays when its lock node goes, as it is for the next
+ * holder, whenever that comes.
  *
- * The znode and those above it are persistent, and made when they are missing.  Only
- * contenders that were asked for with a record have to do with it (RecordBuffer).
+ * The znode and those above it are persistent, and made when they are missing.
+ * Only contenders that were asked for with a record have to do with it
+ * (RecordBuffer), so locks without cost nothing and leave nothing behind.
+ *
+ * R1. It is written in the transaction that deletes the contender: who is
+ * granted the lock after that finds it, and who has lost the lock has written
+ * nothing.  A downgrade is a release for others that share the lock, and writes
+ * it, too.
+ *
+ * R2. It is written on the condition that it is as it was read.  Of exclusive
+ * holders each is the only one; of those that share a lock the one who comes
+ * second reads it again and adds to that.  Until then the contender stays.  If
+ * the record cannot be written (an ACL, a quota) the contender goes without,
+ * and the log says so.
+ *
+ * R3. The get is sent behind the list of the queue that the grant is for, in
+ * the same go, and HELD is not published before it was answered.  A grant by an
+ * event has to wait for a get of its own, one round trip, as an event carries
+ * no data: what a waiter has read before may have been written over since.
+ * That is the only round trip that a record costs, but for those that make the
+ * znodes above it when the first one is written.
+ *
+ * R4. If the multi-op was not answered and the contender is gone, the record
+ * tells whether it was carried out: it has the release, or the run.  Else
+ * somebody else has deleted the contender.
+ *
+ * A backend that exits, or is ended, releases nothing.  Therefore what is to be
+ * written is noted with each commit, too, and the client writes it before it
+ * closes the ZooKeeper session, in half the time that it has for all of that.
+ *
+ * R5. The room for what is to be written is made when the contender is asked
+ * for, so D2 holds.  In a downgrade it passes to the shared contender, and back
+ * if the two are given up before that was carried out.
  *
  * All functions but the last ones run on client threads under engine_lock, which the
  * completions take through zk_contender_answered().

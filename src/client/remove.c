@@ -3,8 +3,10 @@
  * remove.c
  *	  Deleting a contender, and putting a shared one in its place.
  *
- * A contender is deleted by its own full name only, and forgotten only when the
- * answer was "deleted" or "no such node", or when its ZooKeeper session is over.
+ * Q6. A contender is deleted by its own full name, and forgotten only when the
+ * answer was "deleted" or "no such node", or its session is over.  A shared one
+ * that was to take an exclusive one's place is gone only when that is, too: who
+ * waits for a release is told that the lock is free.
  *
  * All functions run on client threads under engine_lock, which the completions
  * take through zk_contender_answered().

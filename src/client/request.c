@@ -3,11 +3,10 @@
  * request.c
  *	  Requests on their way to the ensemble.
  *
- * The library is given a number as context: a request's index in the table
- * and a serial.  A callback whose serial is not the one of now comes from a
- * request that was given up, and is dropped.  That matters because the library
- * may call back late, at close, after an error, or not at all
- * (ZOOKEEPER-3868).
+ * D4. Contexts given to the library are numbers: a request's index in the table
+ * and a serial.  A callback that comes late is dropped by its serial, as from a
+ * request that was given up; one that never comes (ZOOKEEPER-3868) leaks
+ * nothing.
  *
  * The table is small on purpose: more requests would fill the pipe through
  * which the library wakes its I/O thread, and it closes the connection when

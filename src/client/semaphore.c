@@ -11,11 +11,49 @@
  * the first waiter now: the one that was granted says so by writing its own data
  * into its contender once more, which fires the watch.  Nobody waits for that.
  *
- * Who is behind the one that announces?  All that might have seen it as a waiter
- * were created before it was granted, and so are in the list that was its grant.
- * If none is, nothing is announced.
+ * A permit is a third mode of a contender.  Creating, finding again, proving
+ * and reaping are as for a lock; what differs is the decision (queue.c) and
+ * whom to wait for.  test/unit/permit_test.c tries P1 to P5 with clients that
+ * see the queue late.
  *
- * An event is never a grant here: the queue is read again, and decided on.
+ * P1. The name says how many permits there are, so whoever reads a queue knows.
+ * A contender that finds one of another kind ahead of it, a lock's or one with
+ * another number, fails, be that a holder or a waiter that is about to fail,
+ * too.  So all who hold at a time are of one kind: of any two the later one has
+ * found the earlier one ahead.
+ *
+ * P2. Places count, nothing else.  A client's own contender ahead, that it is
+ * about to delete, counts as well: those behind go by what they see, and have
+ * to come to the same result about who is the first waiter.  (Of another kind
+ * it does not count: nobody behind it can be waiting.)  But it is nobody
+ * else's: where there would be a permit without it, the wait is for a round
+ * trip, like that for a create, and not for another client (own_ahead), so a
+ * timeout of zero does not end it with "false".  As a rule there is nothing to
+ * wait for: orders are carried out in turn, so the delete is sent before the
+ * create.
+ *
+ * P3. The first waiter watches all holders, any other one the contender right
+ * ahead.  So a release wakes the first waiter and, through that, the second
+ * one; and who gives up, the one behind.  Watches left on holders when one is
+ * granted fire into nothing; they count like others when the handle is
+ * replaced.
+ *
+ * P4. Who is granted announces it by writing its own data once more, if anybody
+ * is behind it in the list that was its grant, whether it has waited or not:
+ * one behind it may have read the queue before, and so take it for a waiter.
+ * One that is not in that list was created later, and finds it among the first.
+ *
+ * P5. An announcement that came between the list and the watch shows in the
+ * version of the data, which is 0 otherwise: then the queue is read again, once
+ * for each version.
+ *
+ * P6. The announcement is sent until it is answered, over reconnects, unless
+ * the contender goes, which is an event as well.  It is conditional on the
+ * version, so that it wipes out no revocation and no word of who breaks the
+ * contender; if somebody has written, that is read first.
+ *
+ * P7. An event is never a grant.  Of several holders that are watched one may
+ * have gone before another is.
  *
  * All functions run on client threads under engine_lock, which the completions
  * and the watcher take themselves.

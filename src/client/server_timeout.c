@@ -19,6 +19,15 @@
  * wait for it.  After that nobody knocks any more until something is asked for, or
  * backends that may never do so would, in an outage, knock all the time.
  *
+ * B5. A client that ends while its first connection is being made waits for the
+ * answer (zk_session_beginning()), for as long as it has for records, half of
+ * what zk_client_stop() is given: a server that has read the request makes a
+ * session, and keeps it until it expires, whether anybody is there to hear of
+ * that or not.  Once the library has complained, only an attempt that is under
+ * way is waited for, not the next one.  Likewise a handle is not closed for a
+ * quarter of a second whose connection is being made for something that nobody
+ * asks for any more, as after a cancel.
+ *
  * All functions run on client threads under engine_lock.
  *
  * IDENTIFICATION

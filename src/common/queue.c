@@ -8,6 +8,10 @@
  * contenders, how they are ordered, which of them exclude each other, and
  * what follows for one of ours.
  *
+ * Q8. A contender with one of the last 2^20 numbers, a negative one, or the
+ * same number as a stranger's is refused.  Servers from 3.6 on can give the
+ * number 2147483647 twice (ZOOKEEPER-3249).
+ *
  * All functions here depend on their arguments only and may be called from
  * any thread.
  *
