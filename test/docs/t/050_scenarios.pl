@@ -93,7 +93,7 @@ foreach my $file (grep { !/\.md$/ } files(qw(sql test/t test/unit test/isolation
 }
 
 # ---- What is promised, and what is not: each item of a list and each row of a table in
-# these chapters, and in README.md's list at the top.
+# these chapters, and each sentence of README.md's.
 
 # Items of the lists and rows of the tables between two lines of a page, without the head of a table.
 sub items
@@ -113,7 +113,6 @@ sub items
 }
 
 foreach my $chapter (
-	[ 'README.md', qr/^# zklock/, qr/^\*\*What it is not/, 9 ],
 	[ 'doc/explanation.md', qr/^## What zklock guarantees/, qr/^### How that is proved/, 16 ],
 	[ 'doc/explanation.md', qr/^## Losing a lock/, qr/^## What happens when/, 8 ],
 	[ 'doc/explanation.md', qr/^## What happens when/, qr/^## Waiting without/, 10 ])
@@ -126,6 +125,24 @@ foreach my $chapter (
 		my ($begin) = $item =~ /^(.{1,50})/;
 		ok(scalar(numbers($item)) > 0 || $item =~ /\(no test/, "$file: a test is named: $begin");
 	}
+}
+
+# The first paragraph after a heading of a page, as sentences.
+sub sentences
+{
+	my ($file, $heading) = @_;
+	my $prose = join '', map { $_->{text} } DocPage->new($file)->prose;
+	my ($paragraph) = $prose =~ /^\Q$heading\E\n\n(.+?)\n(?:\n|\z)/ms
+	  or die "$file: no paragraph after $heading\n";
+	return split /(?<=\.)\s+/, $paragraph;
+}
+
+my @sentences = sentences('README.md', '## Guarantees');
+cmp_ok(scalar @sentences, '>=', 9, 'README.md: there are sentences');
+foreach my $sentence (@sentences)
+{
+	my ($begin) = $sentence =~ /^(.{1,50})/;
+	ok(scalar(numbers($sentence)) > 0, "README.md: a test is named: $begin");
 }
 
 done_testing();

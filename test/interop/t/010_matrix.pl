@@ -1,4 +1,4 @@
-# The two tables of README.md that say who waits for whom when zklock and other
+# The two tables of doc/interop.md that say who waits for whom when zklock and other
 # programs use the same path: every cell, with the real clients.
 
 use strict;
@@ -28,7 +28,7 @@ my %rows = (
 	'ZooKeeper: `WriteLock`' => [ 'curator', 'recipe' ],
 	'kazoo: `Lock`' => [ 'kazoo', 'lock' ],
 	'kazoo: `Lock`, `extra_lock_patterns`' => [ 'kazoo', 'extended' ],
-	'kazoo: `Lock`, named as below' => [ 'kazoo', 'named' ],
+	'kazoo: `CuratorLock`' => [ 'kazoo', 'named' ],
 	'kazoo: `WriteLock`' => [ 'kazoo', 'write' ],
 	'kazoo: `ReadLock`' => [ 'kazoo', 'read' ]);
 my @styles = qw(curator curator_rw kazoo);
@@ -39,7 +39,7 @@ sub table
 {
 	my ($corner) = @_;
 	my (@rows, %table);
-	my @lines = split /\n/, slurp_file('README.md');
+	my @lines = split /\n/, slurp_file('doc/interop.md');
 	shift @lines while @lines && $lines[0] !~ /^\| \Q$corner\E \|/;
 	while (@lines && $lines[0] =~ /^\|(.*)\|$/)
 	{

@@ -81,7 +81,7 @@ sub count
 }
 
 # ---- All of them, where all exclude each other; then each of the other locks that
-# README.md says yes of in both directions, with the style for it.
+# doc/interop.md says yes of in both directions, with the style for it.
 
 my @groups = (
 	[
