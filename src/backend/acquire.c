@@ -6,10 +6,21 @@
  *
  * One lock is several of which there is only one.
  *
- * Whatever ends a wait early, an error, a cancel or a timeout, the contenders
- * are released or abandoned before this file is left, and the lock client
- * finishes the work.  When all were granted only counts change, which cannot
- * fail.
+ * T3. Holding shared and asking for exclusive adds a second contender, which
+ * waits for the other readers.  A stranger's exclusive contender between the
+ * two waits for us while we wait for it: that is a deadlock, reported after
+ * deadlock_timeout, before anything is published.  (It can be told from the
+ * queue alone, whatever program the stranger is; and only the one who came
+ * later sees it that way, so there is one victim.)
+ *
+ * T6. A wait that ends by an error leaves through PG_CATCH, which abandons the
+ * contender; one that ends by FATAL leaves through the exit callback, which
+ * closes the ZooKeeper session.  There is no other way out.
+ *
+ * T8. Several locks are acquired as one: what is held already is judged again
+ * when the last contender is granted, and nothing is counted before all can be.
+ * What was held and is lost meanwhile makes the call an error; only what was
+ * lost before it is acquired anew.
  *
  * "False" from an acquire means one thing only: somebody else holds the lock.
  * When that is not known for certain, the call is an error.

@@ -4,9 +4,79 @@
  *	  What a statement does, as far as the veto of commits is concerned.
  *
  * Commands that take effect before they commit, or commit more than once, are
- * to be judged before they begin; those that only give back what is held, look at
- * it, or have nothing to do with it, are never refused.  src/README, "The veto", has
- * the table.  What is not known here is work, and judged when it commits.
+ * to be judged before they begin; those that only give back what is held, look
+ * at it, or have nothing to do with it, are never refused.  What is not known
+ * here is work, and judged when it commits.
+ *
+ * Y1, Y3 and Y4 are in verdict.c, Y2 is in xact.c.
+ *
+ * Y5. What makes something durable, or shows it outside of the transaction,
+ * what guards it, and the file in test/t that shows so with a lock that is lost
+ * (112 is 112_veto.pl, and so on):
+ *
+ *    COMMIT, implicit commit, AND CHAIN  Y1: before the commit        112, 113
+ *                                        record
+ *    COMMIT in a procedure or DO         the same, each of them       112, 113
+ *    PREPARE TRANSACTION                 the same; refused with       112,
+ *                                        locks of its own             sql/locks
+ *    COMMIT PREPARED                     Y1: before it begins         112
+ *    CREATE, DROP DATABASE; its          the same                     112
+ *    TABLESPACE
+ *    CREATE, DROP TABLESPACE             the same                     112
+ *    ALTER SYSTEM                        the same                     112
+ *    CREATE, ALTER, DROP SUBSCRIPTION    the same, if it changes      112
+ *                                        something on the publisher;
+ *                                        else its commit
+ *    DROP SUBSCRIPTION without a slot,   both: before it begins, and  115
+ *    but maybe with slots of tables      its commit
+ *    VACUUM, CLUSTER of all or of what   Y1: before it begins, and    112
+ *    is partitioned, REINDEX likewise    none of its commits
+ *    or CONCURRENTLY, CREATE and DROP
+ *    INDEX CONCURRENTLY, DETACH
+ *    CONCURRENTLY
+ *    REFRESH CONCURRENTLY, ANALYZE, and  their commits, of which      112
+ *    all other commands                  ANALYZE of several tables
+ *                                        has several
+ *    COPY TO a program or a file, FROM   both: before it begins, and  112
+ *    a program                           its commit
+ *    remote transactions of              Y2: before they commit       113
+ *    postgres_fdw, and whatever else
+ *    acts before a commit
+ *    NOTIFY, LISTEN, large objects,      their commit                 112
+ *    messages in the WAL that are
+ *    transactional
+ *    progress of a replication origin    its commit: what a worker    112, 115
+ *    that comes with a commit            applies under a lock that
+ *                                        it loses is applied again
+ *                                        later
+ *    parallel workers                    the leader's commit          112
+ *    exit, pg_terminate_backend()        nothing is committed         112
+ *    ROLLBACK, ROLLBACK PREPARED, SET,   never refused: they make     112
+ *    SHOW, DISCARD, releases             nothing durable that may
+ *                                        rest on a lock
+ *    sequences, advisory locks of the    nothing guards these: they   112
+ *    session, dblink, lo_export() and    are functions, which take
+ *    other files, messages in the WAL    effect when they are
+ *    that are not transactional, slots   called, in whatever
+ *    that functions make or drop,        statement that is; its
+ *    pg_replication_origin_advance(),    commit is refused
+ *    programs of file_fdw, signals
+ *    background workers that a function  the same; they have          115
+ *    starts                              transactions of their own,
+ *                                        as another client has
+ *    replication commands                nothing guards these:        115
+ *                                        PostgreSQL asks no
+ *                                        extension
+ *    libpq's fast path (PQfn)            its commit                   115
+ *
+ * Y6. Not all that a transaction does is a statement.  A call on the fast path
+ * is seen by the hook for access to objects: a function is to be executed while
+ * no query is being worked at (debug_query_string is not set).  Its end is not
+ * seen, so a call that acquires is work from its beginning on: what was lost
+ * before is not acquired anew by it, but has to be released first.  And
+ * whatever has a transaction ID has written and is judged, as what the workers
+ * of logical replication apply, whatever their triggers' statements have looked
+ * like (test/t/115_unseen.pl).
  *
  * IDENTIFICATION
  *	  src/backend/deed.c

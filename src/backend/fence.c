@@ -4,13 +4,51 @@
  *	  Fencing: the transactions of a lock's holders commit in the order in
  *	  which the lock was granted.
  *
- * A fence is the row of a lock in the extension's table zk_lock_fences.  It
- * keeps the highest token that came by.  A transaction passes the fence by
- * writing its token there, which fails when a higher one is there already,
- * and from then on has the row to itself until it ends.  src/README says why
- * that is enough, and why the row is written even when it has the token.
+ * A fence is a row of zk_lock_fences: a lock path, the highest token that a
+ * transaction has come by with, and since when, in this database (S336).  To
+ * pass it (zk_lock_fence(), or the trigger) a transaction writes its own token
+ * there, which fails with ZKL01 if a higher one is there.  Everybody may pass a
+ * fence, but by way of a lock only (F7, tables.c).  F9 is in remove.c.
  *
- * Everybody may pass a fence, but by way of a lock only (tables.c).
+ * F1. Whoever passes has the row to itself until its transaction ends.  So of
+ * two holders one waits for the other to commit or roll back.  If the older one
+ * passed first, all it does is committed before the newer one goes on.  If the
+ * newer one did and commits, the older one fails.  There is no time between a
+ * check and a commit: the row is held through both. (S26)
+ *
+ * F2. Tokens are those of exclusive contenders, which have the order in which
+ * they are granted.  Shared ones are granted in any order and together, so
+ * there is nothing to put in order, and a shared lock cannot be fenced.  Who
+ * may choose the ensemble could pass with any token, so zklock.servers and
+ * zklock.root are for superusers.
+ *
+ * F3. The row is written by each transaction that passes, also when it has the
+ * token already.  Merely locked it would keep others waiting as well, but a
+ * waiter in REPEATABLE READ would then go on with a snapshot older than the
+ * commit it waited for; as it is it gets 40001.  In READ COMMITTED the
+ * statement after the one that waited sees that commit.  The statement that
+ * fires the trigger does not, so who reads before writing has to call
+ * zk_lock_fence() before that.
+ *
+ * F4. A transaction passes once.  The lock table remembers the token and the
+ * level of subtransaction (T7), for a rollback takes the token out of the row
+ * and gives the row free.  A prepared transaction keeps the row, and the
+ * backend goes on with another: it has passed nothing.
+ *
+ * F5. A transaction that has passed and has lost the lock cannot acquire it
+ * anew: the next holder may be waiting at the fence for this transaction, which
+ * would be waiting for the lock.
+ *
+ * F6. The row is found by the lock path as it was named, whatever zklock.root
+ * is: different roots for one database keep nobody apart, and this way that
+ * shows.
+ *
+ * F8. The table is logged.  After a crash there is no holder here to be fenced
+ * off and it might as well be empty; but a backend that holds a lock on a
+ * standby lives on when that is promoted, and the rows must be there then.  A
+ * dump carries them, for pg_upgrade among others.  Rows that come from
+ * elsewhere, or from before the ensemble was rebuilt, may be too high: that is
+ * an error and no hazard, and what zk_lock_fence_reset() is for.
  *
  * IDENTIFICATION
  *	  src/backend/fence.c

@@ -4,17 +4,100 @@
  *	  Run once: a job that is due at the same time on several servers is run by one
  *	  of them.
  *
- * A job is a lock, and a run of it is named by its fire time: the time at which it
- * was due, which is the same on all servers, not the time at which one of them got
- * round to it.  So it does not matter how far clocks are apart, nor how short the
- * run was.  A run that was not ended is taken over by whoever is granted the lock
- * next.
+ * A job is a lock of which it is written down which runs are done: as a row in
+ * the database where the work was done, by the transaction that did it
+ * (job_runs.c), and behind the commit of that as a mark in the lock's record,
+ * for other clusters and for standbys.  A run's fire time is the time at which
+ * it was due, which is the same on all servers, not that at which one of them
+ * got round to it.  A run that was not ended is taken over by whoever is
+ * granted the lock next.  J4, J6, J7 and J9 are in job_runs.c, J11 is in
+ * xact.c.
  *
- * That a run was ended is written down twice: as a row in the database, by the
- * transaction that did the work (job_runs.c), and behind the commit of that in the
- * record of the lock, as its mark, for other clusters and for standbys.  In the
- * database that a mark came from the row counts: a failover may have lost the work
- * that the mark speaks of.  src/README has the rules.
+ *    begin                  work, end           COMMIT          multi-op
+ *    lock granted,            row: done           |               |
+ *      record read              (uncommitted)     | row is there  | mark is
+ *    row: running                                 |               | there, lock
+ *                                                 |<-- window --->| is free
+ *
+ * J1. A run is named by its fire time, and "done" means that one with that or a
+ * later fire time was ended.  So nothing depends on clocks but what the caller
+ * makes of them, nor on how long a run takes.  The record is read with the
+ * grant (R3), and rows are read after it with a snapshot of that moment,
+ * whatever the isolation level: whoever is granted the lock knows of all runs
+ * that were ended under it.  They are written in the same way: a statement that
+ * waits for the lock keeps its first snapshot in REPEATABLE READ, and would
+ * always find the last holder's row changed since (40001). (S111, S278)
+ *
+ * Under SERIALIZABLE, rows are looked for with a snapshot that takes no
+ * predicate locks (SnapshotSelf, tables.c).  It is the lock that orders the
+ * runs of a job; and predicate locks on a small table are for all jobs, so a
+ * transaction that begins a run and goes on for an hour would hardly ever
+ * commit where other jobs run meanwhile.  Such a snapshot can miss a row that
+ * changes just then.  Only who holds the lock changes rows of a job, but for a
+ * reset, whose record says which rows are void, and for who has lost the lock
+ * (J6). (S296)
+ *
+ * J2. The row says "done" if and only if the transaction that did the work has
+ * committed.  The mark follows the commit: by an order like the release of a
+ * lock of transaction scope (T5), carried out by the multi-op that deletes the
+ * contender (R1), thus only while the lock is held.  It does so whatever the
+ * transaction has written, also nothing: what it will write, or others for it,
+ * is not known when zk_job_end() is called.  Until the commit the end is bound
+ * to its subtransaction (T7), and a rollback takes it back.  Meanwhile the lock
+ * may not be acquired once more or released (55006), which would leave the
+ * contender in place, or take it away without the mark. (S262, S263)
+ *
+ * J3. There is no transaction over both the database and the ensemble: in the
+ * window between the commit and the multi-op the run may be done and not
+ * marked, but never marked and not done, but for J5.  A backend that exits
+ * meanwhile waits for the multi-op for as long as its session may last
+ * (zk_client_stop_at_exit), which is longer than it has for anything else:
+ * those of pg_cron exit right after the commit, and to close the session would
+ * let the next one in without the mark. (S179, S266, S335)
+ *
+ * J5. In the database that a mark came from, the row counts, as the mark may be
+ * of work that was lost: by a failover, or by a crash that has lost an
+ * asynchronous commit.  Of the latest run that was due at the fire time or
+ * later:
+ *
+ *    row   mark                                    so it is
+ *    ----  --------------------------------------  --------------------------
+ *    done  of this database, the same              done
+ *    done  of this database, another one, or none  done; the mark is written
+ *    none  of this database                        lost: due, with a WARNING
+ *    none  of this database, on a standby that     unknown: wait
+ *          has not replayed up to the position of
+ *          the mark
+ *    none  of this database, on a timeline that    done; this server was left
+ *          is later than that of this server,      behind: a WARNING
+ *          which is no standby
+ *    none  of another database or cluster, or a    done
+ *          standby
+ *    none  none                                    due
+ *
+ * Such a standby waits for replay within the timeout of the call, but not with
+ * the lock held, which would keep everybody else from the next run.  It gives
+ * the lock back, waits until it has replayed as much as the mark says, or is on
+ * a timeline without that, looks for the row, and if there is none begins
+ * again.  So whoever stands by on a standby finds that the work was lost when
+ * that takes over.  When the time is up it counts as done. (S270, S271, S295)
+ *
+ * A position of the mark that this server has does not replace the row: after a
+ * crash the same positions are written anew.  So a row that somebody deletes
+ * makes its run due again, if it is the last one.  The row counts wherever it
+ * was written: it goes where its work goes, by a dump, by pg_upgrade (which
+ * makes a new system identifier, so that older marks count as another
+ * cluster's), or in a physical copy.
+ *
+ * J8. A run that was begun by a transaction that rolls back was not begun (a
+ * rollback takes back the row, too), whatever has made that fail, and however
+ * late.  zk_job_begin_xact() is a beginning and an end in one: its lock is of
+ * transaction scope, and its row says "done" at once, as nobody will see it
+ * before that is true. (S262, S264)
+ *
+ * J10. The lock of a job cannot have been held before it is begun, for then no
+ * record would be read; nor can it be held otherwise when it is ended, for then
+ * the contender would stay.
  *
  * IDENTIFICATION
  *	  src/backend/job.c

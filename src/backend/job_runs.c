@@ -4,13 +4,38 @@
  *	  The rows of runs: what became of them, in the database where they did their
  *	  work.
  *
- * The row of a run is written by the transaction that ends it, so it is there if
- * and only if the work is.  A run that was begun by a transaction of its own has a
- * row from then on, which says that it is running; whoever begins a run of the job
- * later finds those that nobody runs any more, and writes down that they failed.
+ * J4. A mark says which database it came from: system identifier of the cluster
+ * and OID.  A record has one mark for each of four databases; more make the one
+ * with the earliest fire time go, which others make superfluous.  A standby
+ * cannot write a row: its marks name no database, and count everywhere.  Who
+ * ends a run replaces the mark of its database, also one with a later fire
+ * time: that was lost.
  *
- * Only one row may say of a run that it is done.  So of two transactions that both
- * want to end it one waits for the other, whatever became of the lock meanwhile.
+ * J6. Of one run only one row may say "done" (a unique index).  Of two
+ * transactions that want to write it, as the lock was lost by one of them
+ * between the guard and its commit, one waits for the other, and then fails
+ * with ZKL01. (S267)
+ *
+ * J7. A run has a row from its beginning, "running", in the transaction that
+ * begins it.  Whoever begins one later holds the lock, and so knows of all
+ * others that they do not run any more: they have failed.  So does
+ * zk_job_begin_xact(), whose commit says so.  A row that is locked is passed
+ * by: its transaction has lost the lock, and may be on its way to ending its
+ * run; J6 tells.  Whoever ends a run and finds that it has failed has been
+ * taken over: ZKL01. (S265, S293)
+ *
+ * J9. zk_job_reset() has the record say from when on runs are not done, and up
+ * to which token that concerns rows: those of other clusters are there still,
+ * and are void.  Earlier runs count as done, as they did before.  Whoever
+ * begins a run passes by rows that the transaction of a reset has locked, so as
+ * not to wait for it with the lock held; who ends one has to know, and waits.
+ * (S261, S279)
+ *
+ * When the ensemble is rebuilt with nothing in it, tokens begin anew.  So the
+ * time of its beginning is part of what a row is known by; and a reset concerns
+ * all rows of its own database, whatever their tokens are, as it holds the
+ * lock.  Those of other databases that have higher tokens than the reset stand.
+ * (S294)
  *
  * IDENTIFICATION
  *	  src/backend/job_runs.c

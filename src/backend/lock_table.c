@@ -3,15 +3,40 @@
  * lock_table.c
  *	  What this backend holds, by scope and by level of subtransaction.
  *
- * The rules are those of PostgreSQL's advisory locks: acquisitions stack and
- * are counted by mode and scope, those of both scopes live on one contender,
- * and the contender goes with the last of them.  Transaction-scope
- * acquisitions are counted by nesting level, so that a subtransaction can give
- * back or hand up its own.
+ * One entry for each lock path, in a hash table of the backend: up to two
+ * contenders (an exclusive and a shared one) and counts: for each mode, of
+ * session scope and for each level of subtransaction.  Acquisitions stack as
+ * those of advisory locks do; the contender goes with the last one.
  *
  * Nothing that runs at the end of a transaction allocates, waits or can fail.
  * For that the room is made before a contender is asked for, and the lock
- * client takes orders without allocating.
+ * client takes orders without allocating (D2).  T3, T6 and T8 are in acquire.c,
+ * T5 is in xact.c.
+ *
+ * T1. Whatever this backend holds never conflicts with what it asks for: the
+ * client leaves contenders of its own on the same lock node out of account.
+ *
+ * T2. Holding exclusive grants shared at once: it is counted only.  Room for
+ * the downgrade is made then.  When the last exclusive hold goes first, the
+ * shared contender takes the exclusive one's place and number, so nobody who
+ * waits can slip in.  It takes its token, too (F9).
+ *
+ * T4. Counts of a subtransaction go to its parent when it commits, and away
+ * when it rolls back.
+ *
+ * T7. What was fenced in a subtransaction is fenced in its parent when it
+ * commits, and not at all when it rolls back.  When the lock's entry goes, that
+ * goes with it: an acquisition that begins after it has another token.
+ *
+ * T9. An entry is a lock's or a semaphore's, and then has a number of permits,
+ * as long as it counts anything.  A backend has one permit of a semaphore at
+ * most: contenders of the same backend do not exclude each other elsewhere, and
+ * a second one could wait for the first without end.
+ *
+ * T10. The end of a subtransaction looks at those entries only that it may have
+ * to do with: they are in a list, by falling nesting level (Lock.nesting).
+ * Whoever does something to an entry puts it at the head of that
+ * (zklock_lock_touch()), for no level is deeper than that of now.
  *
  * IDENTIFICATION
  *	  src/backend/lock_table.c

@@ -3,16 +3,30 @@
  * loss.c
  *	  What the loss of a lock does to the statement that runs.
  *
- * The lock client's threads know of a loss first.  They send a signal to the
- * backend's thread; its handler looks whether there is a loss still, and asks
- * for a cancel as the handler of SIGINT does.  What ends the statement is thus
- * PostgreSQL's own cancel, at the places where it is safe, and no exception
- * block catches it but one for query_canceled, whose message says which lock was
- * lost.  When its error has come up to the outermost statement, it is replaced:
- * the client is told more of that.
+ * The lock client's threads know of a loss first, and may call nothing of
+ * PostgreSQL's.  They send a signal, a real-time one of which PostgreSQL knows
+ * nothing, to the backend's thread; its handler looks whether there is a loss
+ * still, and asks for a cancel as the handler of SIGINT does.  What ends the
+ * statement is thus PostgreSQL's own cancel, at the places where it is safe,
+ * and no exception block catches it but one for query_canceled, whose message
+ * says which lock was lost.  When its error has come up to the outermost
+ * statement, it is replaced: the client is told more of that.
  *
- * L6 and L7 of src/README: the cancel ends no statement but the one that runs
- * when the loss becomes known, and no commit that the guard has let pass.
+ * L6. The cancel ends no statement but the one that runs when the loss becomes
+ * known.  Mailbox.losses counts the losses that are not dealt with yet (by
+ * release or abandonment); the handler acts only if there is one, and only
+ * while a statement runs.  What it has asked for and did not happen is taken
+ * back when the statement ends.  A loss that becomes known between two parts of
+ * one message (parsing, planning, execution) is noted and counts in the next
+ * part; one that becomes known when the backend is idle ends nothing.  (The
+ * hooks are there from the moment the library is loaded.  Where the first use
+ * in a database session is inside a PL/pgSQL function, its "outermost"
+ * statement is that inner one, for once.  session_preload_libraries helps.)
+ * (S330)
+ *
+ * L7. No commit is disturbed once the guard has let it pass
+ * (zklock_committing): neither can it be undone, nor should it stop to wait for
+ * a synchronous standby. (S26)
  *
  * Everything runs on the backend's thread, the handler too: all signals are
  * blocked in the client's threads.

@@ -9,17 +9,32 @@
  * do without: its CALL is a utility statement, and whatever a snapshot was set
  * for it is not needed any more once its arguments are evaluated.
  *
- * At top level, the transaction has done nothing but evaluate the arguments.  It is
- * committed, and the wait is another one's, which never has a snapshot.  That
- * matters: who has found a transaction with a snapshot, as CREATE INDEX CONCURRENTLY
- * does, waits for the end of the transaction, even if the snapshot goes before.
+ * G1. At top level, the CALL's transaction has done nothing but take a snapshot
+ * for the arguments.  It is committed in the way of SPI_commit(), and the wait
+ * is another transaction's, which never has one.  It is not enough to give up
+ * the snapshot: CREATE INDEX CONCURRENTLY notes the transactions that have one,
+ * and waits for the end of each, whatever becomes of the snapshot
+ * (WaitForOlderSnapshots(); a holder and a waiter deadlocked that way).  The
+ * commit guard lets this commit pass: there is nothing to veto, and a lost lock
+ * may be the one that is to be acquired again.  Behind another statement of a
+ * pipeline the transaction is not the CALL's own: an error. (S283, S284)
  *
- * Within a procedure the transaction goes on, with what it holds, and only the
- * snapshots are given up that COMMIT gives up there (SPI_commit()).
+ * G2. Within a procedure the transaction goes on, with its locks of all kinds,
+ * and every snapshot is given up: that of the portal, which PortalRunUtility()
+ * has set, those of portals around it, the one that the portal holds for
+ * results, and the catalogs'.  That is what COMMIT in a procedure does, so all
+ * code around it can cope, and what the executor needs next it takes anew.  For
+ * the moment before that, G1 is not met. (S281)
  *
- * A look into a catalog during the wait would take a snapshot of its own kind, which
- * is dropped before the backend sleeps (session_wait.c).  What is looked for as a rule
- * is in the caches by then.
+ * G3. Whether that was all is told by MyProc->xmin, and not worked out.  If it
+ * is still set, a cursor or the isolation level needs a snapshot, and the call
+ * is an error.  So it is in an atomic context, where a query around it has one,
+ * and with a transaction ID, which others would wait for. (S281, S282)
+ *
+ * G4. Looks into catalogs go on during the wait (names of roles, conversions).
+ * They find the caches filled, as a rule; else each takes a catalog snapshot.
+ * It is dropped whenever the backend goes to sleep (session_wait.c), as
+ * PostgreSQL does before it waits for its client.
  *
  * IDENTIFICATION
  *	  src/backend/snapshot.c

@@ -3,9 +3,12 @@
  * tables.c
  *	  Queries on the extension's own tables.
  *
- * They are run with the rights of the table's owner, as those of foreign keys
- * are: everybody may have them run, but by way of a function only.  They name
- * table and operators in full, so search_path does not matter.
+ * F7. Queries run with the rights of the table's owner, as those of foreign
+ * keys do: only to execute them, not around the function, and names of tables
+ * and operators are given in full.  The table is looked for in the schema of
+ * the function that was called.  A saved plan is used again for the same table
+ * only, and not if anything has changed about it or its schema: its name may be
+ * another one's by then.
  *
  * IDENTIFICATION
  *	  src/backend/tables.c

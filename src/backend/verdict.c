@@ -3,13 +3,54 @@
  * verdict.c
  *	  What stands against the commit of the transaction that runs.
  *
- * A transaction is doomed by the loss of a lock that it may have relied on,
- * however the lock table gets rid of that lock: its release, its acquisition
- * anew, or a rollback to a savepoint clear the loss for later transactions only.
- * To tell whether it may have relied on it, we know what it has done so far.
+ * A transaction that relied on a lock has no effect once another client may
+ * hold it.  xact.c vetoes it; here we know what stands against its commit;
+ * deed.c knows what its statements do.  Y2 is in xact.c, Y5 and Y6 are in
+ * deed.c.
  *
- * src/README, "The veto", has the rules.  Nothing here allocates, waits or can
- * fail, but for the reports.
+ * Y1. The point of no return of a transaction is its commit record, and the
+ * veto comes before that, in XACT_EVENT_PRE_COMMIT (L5).  Commands that take
+ * effect before their commit, or commit more than once, cannot run in a
+ * transaction block.  They are judged before they begin, in the hook for
+ * utility commands, and by the same rule.  From then on they are not refused,
+ * nor is what they commit in between: half a concurrent index build is worse
+ * than a whole one.  If a lock was lost meanwhile a WARNING says so, before the
+ * last commit.  Those that do their work with one stroke are not cancelled for
+ * a loss, either (DEED_AT_ONCE); those that work in steps are, with
+ * on_lock_loss = cancel, as if somebody had cancelled them by hand, and may
+ * leave what that leaves: an invalid index, a partition that is being detached.
+ * The next commit is refused as ever. (S202, S203)
+ *
+ * Y3. A loss belongs to every transaction in which it happened.  Such a
+ * transaction is doomed until its top level ends.  Whatever makes the lock
+ * table let go of a lock that was lost, or that cannot be proved to be held at
+ * this moment (test/t/033_clocks.pl), dooms the transaction
+ * (zklock_lock_let_go()): a release, zk_session_close(), zk_job_end(), a
+ * rollback to before it was acquired.  It clears the loss for later
+ * transactions.  In a doomed transaction nothing is acquired, for what is of
+ * session scope would be held although the call has failed; nor is anything
+ * where the commit will fail for the loss of another lock. (S207)
+ *
+ * Y4. What a transaction has done decides whether it may have relied on a lock:
+ *
+ *    unknown     nothing that the hooks have seen (Y6).  A loss that is found
+ *                now was there before, and clearing it clears it for this
+ *                transaction, too.
+ *    harmless    has only given back locks, looked at them, or set something.
+ *                Likewise, and its commit is not judged: a release has to
+ *                succeed whatever other locks were lost.
+ *    work        anything else, or has a transaction ID.  A loss dooms it.
+ *    doomed      its commit is refused.
+ *    effective   Y1: its commit is not refused any more.
+ *
+ * A query is harmless if all that it calls are functions of this extension that
+ * give back or look, and functions of PostgreSQL's that are not volatile; calls
+ * of those that acquire are work from their end on.  So a lock that was lost
+ * while the backend was idle can be acquired anew by a statement that does
+ * nothing else, and not by a function or a DO block around it, of which
+ * anything can be expected.
+ *
+ * Nothing here allocates, waits or can fail, but for the reports.
  *
  * IDENTIFICATION
  *	  src/backend/verdict.c

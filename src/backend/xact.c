@@ -3,8 +3,55 @@
  * xact.c
  *	  What PostgreSQL's transactions do to the lock table, and it to them.
  *
- * The commit guard vetoes the commit of a transaction that has lost a lock; what
- * belongs to a transaction, or a subtransaction, goes with it.
+ * What belongs to a transaction, or a subtransaction, goes with it.  The commit
+ * guard vetoes the commit of a transaction that has lost a lock; verdict.c has
+ * the rest of the rules Y, lock_table.c that of T, lease.c of L, job.c of J.
+ *
+ * L5. At commit (PRE_COMMIT, zklock.commit_guard = session) each lock must have
+ * a lease that is running, else it is asked as in L3, else the transaction
+ * fails with ZKL01.  With "quorum" each is asked in any case, all of them at
+ * once: as many renewals as that takes are sent before one is answered.  A lock
+ * of session scope that was lost makes every commit fail until it is released
+ * or acquired anew; see Y3 for what that does not help.
+ *
+ * What this does not close: the time between the check and the end of the
+ * commit.  A process that is stopped just there, or waits for a standby, can
+ * commit late, with either guard.  ("quorum" knows what no lease can: that
+ * somebody has deleted a contender.)  Fencing (fence.c) closes it for the data
+ * of one database.
+ *
+ * Y2. The veto comes before any other extension acts.  Callbacks are called in
+ * the order in which they were registered, the last one first, and postgres_fdw
+ * commits its remote transactions in one.  So ours is registered anew at the
+ * end of each statement (zklock_xact_go_first()), those that run within others,
+ * in procedures and in deferred triggers, too: behind whoever has registered
+ * one by then.  The new registration is made before the old one is taken back,
+ * so that no error leaves us without.  It must not be done while callbacks are
+ * being called.  One case is not told from others: an extension that registers
+ * a callback inside a procedure unseen by us, and then runs SQL in a callback
+ * of its own before the commit. (S206)
+ *
+ * T5. Locks of transaction scope are released when PostgreSQL has released its
+ * own: the commit is visible then, its invalidations have been sent, and row,
+ * table and advisory locks are gone (release_callback(), behind the phase of
+ * locks of the transaction's resource owner).  So whoever is granted the lock
+ * finds nothing of the last holder in its way.  The same is true of a rollback,
+ * and of one to a savepoint.  It is done by orders only, so nothing can fail
+ * there.  What comes later still: files of dropped tables are deleted, and
+ * listeners are woken, who see the commit when they look.  With
+ * synchronous_commit = off the commit may not have been flushed by then.  To
+ * flush it for the sake of the lock would take back what the user has asked
+ * for, and would not help a lock of session scope; so that is left to who sets
+ * synchronous_commit.
+ *
+ * J11. The client gives up the lock of a run that has taken longer than its
+ * max_runtime, whatever the backend does.  But the guard may have seen the lock
+ * held by then: so the backend tells the client when a commit begins, before
+ * the guard looks, and when it is over (keep_locks()).  In between nothing is
+ * given up for that reason, nor is what the backend has ordered to be released
+ * by then, with the mark: the client's threads may look at the time before they
+ * take that order.  All is decided under the mailbox's mutex
+ * (zk_mailbox_end_hold()). (S277, S322)
  *
  * Nothing that runs at the end of a transaction, behind the veto, allocates,
  * waits or can fail.

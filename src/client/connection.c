@@ -22,6 +22,14 @@
  *	 timeouts the session is given up and a new one begun.  Locks were lost
  *	 long before, see lease.c.
  *
+ * L4. Lost is final.  The contender is deleted as soon as can be, and never
+ * taken up again.  No handle is closed while a lease runs: if its connection
+ * came back at that very moment the ensemble would be told that the session
+ * ends, and the next one would get the lock before we know.  So whether it is
+ * to be closed is decided, and it is given up, without letting go of
+ * engine_lock in between (give_up_handle()): from then on it grants nothing
+ * (S4, S7, S234).
+ *
  * IDENTIFICATION
  *	  src/client/connection.c
  *

@@ -3,23 +3,73 @@
  * lease.c
  *	  How long a lock may be believed in, and renewing that.
  *
- * What proves that a contender exists is an operation that was *committed*
- * after it was asked for.  A ping proves nothing and neither does a read: a
- * follower that is cut off from its leader answers both for seconds after the
- * session has expired and another holder works.  So:
+ * The library never says that a session has expired before it has reached a
+ * server again, and neither a ping nor a read proves that it has not: a
+ * follower that is cut off from its leader answers both, for seconds after the
+ * session has expired at the leader and somebody else works.  L4 is in
+ * connection.c, L5 in xact.c, L6 and L7 are in loss.c.
  *
- * - a contender's lease runs until two thirds of the negotiated session
- *	 timeout after its last proof was *sent*, or not so long if the leader had
- *	 not heard of the session for a while before it (leader_contact.c);
- * - a create is a proof, so short holds cost nothing;
- * - a holder, and a waiter that is next in line, is proved anew every quarter
- *	 of the timeout by a multi-op of checks.  It is a transaction that changes
- *	 no znode and fires no watch.
+ * L1. A proof is a committed operation, and it is dated by when it was *sent*.
+ * The lease runs until two thirds of the timeout after the proof.  Clock:
+ * CLOCK_BOOTTIME, which goes on through suspend and never steps.  It does stand
+ * still while a hypervisor has stopped the machine, for a snapshot or for a
+ * migration, and no clock of the machine can know: a lease is then longer than
+ * it should be by that time.  Only fences help.
  *
- * A lease that ran out is a lost lock when a renewal was due and was not
- * answered, or there was no connection.  Who finds it run out after the
- * process had been stopped asks once, if the whole timeout has not passed
- * either; after that the server may have expired the session.
+ * That alone is not enough.  The operation proves that the session was alive
+ * when it was committed; but the leader expires the session a timeout after it
+ * has last *heard* of it, and it does not hear of it by an operation that a
+ * follower forwards.  Followers tell it whom they have heard of when it asks,
+ * which it does every half tick.  So if a session was silent for some time
+ * (idle, or its process stopped), then acquires, and the follower hangs at that
+ * moment, the session can expire at the leader before the lease is over.
+ * Therefore a lease ends, too, eleven twelfths of the timeout after the leader
+ * has certainly heard of the session: when the connection was begun, or when an
+ * operation x was sent, if x was answered, and a quarter of the timeout (half a
+ * tick at least) later y was sent, and y was answered before the proof was
+ * sent.  All of them go by way of the leader, as a sync does.  leader_contact.c
+ * says why that is certain, with the places in ZooKeeper's code.  A read would
+ * not do: a leader that is stopped hears nothing while its followers go on
+ * answering, and when it wakes it commits what has queued up before it expires
+ * the session (test/t/121_leader_pause.pl, S236).  What is assumed:
+ * minSessionTimeout is not below its default of two ticks.
+ *
+ * So a lease is one function of three things (zk_lease_end(),
+ * leader_contact.c): when the proof was sent, since when the leader had heard
+ * of the session by then, and the timeout that was negotiated.  A connection
+ * with a shorter timeout cuts the leases that run: each ends at the latest as
+ * if it had been proved when that connection was begun, and presumed_lost with
+ * it (test/t/120_timeout.pl, S235).
+ *
+ * L2. A create is a proof.  Each session has a beat (zk_lease_heartbeat()): a
+ * sync, and when that is answered one multi-op of checks over all held
+ * contenders, which is a transaction, changes no znode, fires no watch, and
+ * proves that the contenders are there.  The next beat is due a quarter of the
+ * timeout after the sync was *answered*, and up to a sixty-fourth later at
+ * random.  So this sync is the x of the next proof, and the next sync its y.
+ * (A period of exactly a quarter from sending to sending would miss that by a
+ * round trip each time, and each lease would be a quarter shorter.)  Hence, of
+ * a timeout T and a round trip r:
+ *
+ *    right after a proof a lease is
+ *       11/12 T - (1/4 + 1/64) T - 2 r = 0.65 T - 2 r
+ *    and right before the next one
+ *       0.65 T - (1/4 + 1/64) T - 4 r = 0.385 T - 4 r
+ *
+ * A lock that was acquired between two beats has 0.38 T at least, and is
+ * renewed with the next one; test/unit/client_lease_test.c measures the lengths
+ * (S231).  A lease can be kept running as long as a round trip takes less than
+ * about a tenth of T.
+ *
+ * The waiter that is next in line keeps its lease too, so that the event is its
+ * grant; a waiter whose lease ran out proves itself before it is granted.
+ *
+ * L3. If the lease runs out while a renewal is not answered, or there is no
+ * connection, the lock is lost.  If it has run out because the process was
+ * stopped, it is asked once (over a new connection, for the library gives the
+ * old one up when it finds how long it has heard nothing); but once the whole
+ * timeout has passed since the last proof the lock is lost without asking
+ * anybody. (S5, S94)
  *
  * All functions run on client threads under engine_lock.
  *

@@ -8,6 +8,21 @@
  * that was to take an exclusive one's place is gone only when that is, too: who
  * waits for a release is told that the lock is free.
  *
+ * F9. A lock that was downgraded keeps its token, that of the exclusive
+ * contender that was granted it (zk_contender_begin_downgrade()).  The shared
+ * contender in its place has a later czxid, later than those of contenders that
+ * wait behind it: were that the token, the next holder would come with a lower
+ * one, and whatever compares tokens would refuse it.  So the shared contender's
+ * data has the token (add_token()), and zk_lock_queue() and zk_lock_tree() show
+ * that, if it is earlier than the czxid, as it must be.  The holder never asks
+ * the ensemble for it, so it cannot be lost with the answer to the multi-op.
+ *
+ * A lock that was acquired shared first and then exclusively has two
+ * contenders, and so a token for each mode.  When the exclusive one is released
+ * the token is that of the shared one again, which is lower: under that the
+ * lock is held from then on, and everybody sees it.  No order is broken by
+ * that: later holders have greater tokens than both.
+ *
  * All functions run on client threads under engine_lock, which the completions
  * take through zk_contender_answered().
  *

@@ -1,5 +1,5 @@
 # The veto of commits, wherever the point of no return is.  The rows are those of the
-# table in src/README, "The veto": what makes something durable, or visible outside of
+# table Y5 in src/backend/deed.c: what makes something durable, or visible outside of
 # the transaction, and what guards it.
 #
 # S202: a command that takes effect before its commit is judged before it begins.

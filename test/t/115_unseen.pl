@@ -1,4 +1,4 @@
-# What the hooks for statements do not see, as rows of the table in src/README, "The veto":
+# What the hooks for statements do not see, as rows of the table Y5 in src/backend/deed.c:
 #
 # S305: a client calls functions on libpq's fast path.  Its commit is judged, whatever
 # else the transaction does.
