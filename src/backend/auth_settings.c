@@ -4,18 +4,42 @@
  *	  Who this backend is to ZooKeeper: the settings about it, and how their
  *	  values are kept from being seen.
  *
- * A password in a setting can get into many places where others look.  So
- * zklock.auth can be set where that is not the case: in a session and by the
- * options of a connection, by a superuser.  It cannot be set in the
- * configuration file (whose values everybody sees with SHOW in a session that
- * has not loaded the library, and the server writes those that change into its
- * log), nor for a database, a role or a function (which are in catalogs that
- * everybody can read).  What is for all sessions goes into a file of its own,
- * zklock.auth_file.
+ * A4. Settings get around.  What PostgreSQL (15) does with the value of one
+ * that is an extension's:
  *
- * PostgreSQL's own message about a value that it does not accept quotes the
- * value, and the log quotes the statement of an error.  So what is wrong with
- * zklock.auth is reported here.
+ * - In a session that has not loaded the library it is a placeholder, and
+ *   everybody sees it with SHOW, from the configuration file as well.  What an
+ *   ordinary user set by then is refused when the library is loaded.
+ * - On a reload the server writes parameters that have changed into its log,
+ *   with their values.
+ * - Values for databases, roles and functions are in catalogs that everybody
+ *   can read.
+ * - GUC_SUPERUSER_ONLY is for members of pg_read_all_settings, too, and the
+ *   column reset_val of pg_settings does not ask a show hook.
+ * - The message about a value that a check hook refuses quotes it, and so do
+ *   the statement that the log has for each error and the context within a
+ *   function.
+ * - An error when a parallel worker takes over a value quotes it as context.
+ *
+ * So zklock.auth can be set where only a superuser's own session is concerned:
+ * in a session, or by options of the connection.  The check hook refuses all
+ * other sources.  GUC_NO_SHOW_ALL keeps it out of pg_settings, and the show
+ * hook shows nobody more than that there is a value.  What is refused is thrown
+ * as an error of our own, without value, statement and context (not while the
+ * library is being loaded, which must not fail half-way); ALTER SYSTEM is seen
+ * to before it reaches the hook.  What the hook accepts once it accepts always,
+ * so a parallel worker has no reason to fail.
+ *
+ * What the statement that sets it shows is beyond us: log_statement, and
+ * pg_stat_activity for members of pg_read_all_stats.  So is a session without
+ * the library.  Hence zklock.auth_file, which is what doc speaks of: the
+ * setting is a name, and the file is the server's user's alone.
+ *
+ * A6. Settings about access count as those about the connection do: when a
+ * client is started, and a client that holds nothing is replaced when they have
+ * changed, or the file has (its inode, size or times).  zklock.root is one of
+ * them for a client that is somebody, as its user node is below that.  They are
+ * compared by a hash, so that there is no second copy of a secret.
  *
  * IDENTIFICATION
  *	  src/backend/auth_settings.c

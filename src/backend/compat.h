@@ -6,6 +6,19 @@
  * Each shim has the name and the meaning of the newest major; the comment
  * says since when that has it.  To be included after postgres.h.
  *
+ * N1. PostgreSQL 14 to 18.  Differences between majors are in compat.h and
+ * nowhere else (test/check-style looks for that): each shim has the name and
+ * the meaning of the newest major, and goes with the last major that needs it.
+ * The line there that refuses all others is what test/versions goes by.
+ *
+ * V7. Wait events have names from PostgreSQL 17 on, by what is waited for
+ * (ZkWaitEvent); before, all of them are "Extension".  The shims are below.
+ *
+ * N2. What shows of the major from outside: wait events have names from 17 on
+ * (V7); 18 can be asked for the module's version, which has to be that of the
+ * extension (PG_MODULE_MAGIC_EXT); before 15, an unknown setting that begins
+ * with "zklock." only gets a warning, and B2.
+ *
  * IDENTIFICATION
  *	  src/backend/compat.h
  *

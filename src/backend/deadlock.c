@@ -4,10 +4,54 @@
  *	  Looking for deadlocks while waiting: publish the wait, walk from holder to
  *	  holder, confirm, report.
  *
- * Everything here is done in between, whenever the loop that waits (acquire.c)
- * comes by: orders to the lock client, and looking whether there is an answer.
- * Nothing waits, and what fails is logged and does not end the wait.  The rules
- * are in src/README, "Deadlocks".
+ * A backend that has waited for deadlock_timeout publishes what it waits for,
+ * reads what others have published, with the queues all that is about, and
+ * searches for a cycle.  Everything here is done in between, whenever the loop
+ * that waits (acquire.c) comes by: orders to the lock client, and looking
+ * whether there is an answer.  Nothing waits, and what fails is logged and does
+ * not end the wait.  X3 and X7 are in wait_edges.c, X5 is in waitgraph.c.
+ *
+ *    acquire.c: the wait goes on all the time
+ *        |
+ *    takes part? -> publish -> read -> cycle? -> read -> the same? -> 40P01
+ *        |no           ^         |no                |no
+ *        v             |         v                  v
+ *    see again in      +-- anew when what is waited for, or the
+ *    deadlock_timeout      connection, is another one
+ *
+ * X1. Who takes part: a waiter can be in a cycle only if somebody may wait for
+ * it.  So it holds something besides, the shared side of an upgrade included;
+ * or it asks for several locks, of which some may be granted already and of
+ * others the place in the queue is in somebody's way; or somebody waits in
+ * PostgreSQL for a lock that it holds, which is looked for every
+ * deadlock_timeout (lock->nRequested > nGranted says so for little).  Everybody
+ * is waited for by CREATE INDEX CONCURRENTLY, for instance, so there is nobody
+ * who need not look.  The others neither publish nor walk.
+ *
+ * X2. What is published is the client's to create, change and delete, like
+ * contenders (Q5): orders that cannot fail, carried out over lost connections.
+ * It names contenders, so it can be out of date without doing harm: one that is
+ * granted or gone waits for nobody.  Nor does what the ensemble has not heard
+ * yet: a backend that has given up a lock and asks for the next one sends the
+ * delete before the create, or both when it has a connection again, long before
+ * it publishes.  So who holds something and waits, as the ensemble knows it,
+ * has done both at one time.
+ *
+ * X4. Confirmation.  Everything is read a second time after the first reading
+ * has ended, and the cycle has to be the same in each fact: the published wait
+ * with the same mzxid, the two contenders, whose names are never used again, in
+ * the same queue, the wait in PostgreSQL for the same lock with the same start.
+ * Each of these, seen twice, was so all the time in between: a znode that was
+ * changed or created anew has another mzxid, and a contender does not come
+ * back.  The moment between the readings lies in all these spans.  So all facts
+ * were true together.  For this the server must not go back in time between the
+ * readings: they are made within one connection, as what is published is
+ * written anew after a reconnect, and has another mzxid then.
+ *
+ * X6. The wait goes on meanwhile.  The walk is a query of the client; who holds
+ * a lock is asked for by another (V5), and each leaves the other one its turn.
+ * A grant, a cancel or a timeout that comes first is taken, and the query
+ * dropped.  What fails is logged once and tried again after deadlock_timeout.
  *
  * IDENTIFICATION
  *	  src/backend/deadlock.c

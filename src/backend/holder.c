@@ -3,13 +3,16 @@
  * holder.c
  *	  Who holds a lock that is waited for.
  *
- * A waiter watches the contender right before its own, and knows the names of
- * those that were before it when it came.  That is enough as long as the wait is a
- * short one.  If it lasts for longer than deadlock_timeout, and somebody may want
- * to know, the head of the queue is read: who has come to be first, and who that
- * is.  That is done anew each time the wait has become twice as long.  So what is
- * known is never older than half of the wait, and to know it takes a few requests in
- * an hour, where a watch on the holder would have all waiters woken by each release.
+ * V5. A waiter watches its predecessor, so it knows that; who holds the lock it
+ * knows from the list in which it found its place, and that grows old.  A watch
+ * on the holder would wake all waiters with each release (Q4).  So after
+ * deadlock_timeout, and only if log_lock_waits is on or there is shared memory
+ * to show it in, the waiter reads the list and the data of the first contender,
+ * never of all: 1,000 waiters read 1,000 lists and 1,000 data in all.  For
+ * zk_lock_waits it does so anew each time the wait has become twice as long, so
+ * that what is shown is never older than half of the wait.  A wait that is
+ * shorter than deadlock_timeout, or whose predecessor is the holder, asks for
+ * nothing.
  *
  * There is one query of the lock client at a time, so several locks of a call are
  * asked for one after the other.  Who looks for deadlocks waits for a turn as well.

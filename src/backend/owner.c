@@ -13,6 +13,16 @@
  * decides nothing but W3.  It is anybody's text: this file throws for none of
  * it.
  *
+ * V6. zk_lock_waits shows to whom it may concern what pg_stat_activity would:
+ * that somebody waits to everybody, for what to members of the same role and of
+ * pg_read_all_stats, and what other contenders say about their owners (W6) only
+ * to the latter.  zk_blocking_pids() tells pids only, as pg_blocking_pids()
+ * does.  Messages keep to that: what they say of another session is for members
+ * of pg_read_all_stats, or whoever has the privileges of the role that a
+ * process of this instance has logged in as; others read "another session".
+ * The server log has all of it (errdetail_log).  owner.c puts both into words;
+ * no data is shown as it is.
+ *
  * IDENTIFICATION
  *	  src/backend/owner.c
  *

@@ -10,6 +10,11 @@
  * Files are read when a client is started, so what changes in them counts from the next
  * ZooKeeper session on: the stamps below change with them.
  *
+ * A5. The file is read when a client is started, on the main thread.  Only
+ * superusers and the server log are told its name.  The copy is wiped once the
+ * client has its own, which is wiped with the client; the library keeps one as
+ * long as the handle lives, and does not log it at any level.
+ *
  * IDENTIFICATION
  *	  src/backend/secret_file.c
  *

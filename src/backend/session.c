@@ -10,6 +10,14 @@
  * All that is known about locks here is the id of a contender; which of them
  * belong to what is lock_table.c's business.
  *
+ * At exit the helper is told to stop and has 500 ms (but see J3): it closes the
+ * session, and the ensemble deletes the contenders.  If the ensemble is not
+ * there the session will expire by itself.  After SIGKILL, or SIGQUIT, nothing
+ * runs, and locks last until the session timeout.  A background worker without
+ * a SIGTERM handler of its own runs exit callbacks from the signal handler,
+ * which may have interrupted the main thread inside the mailbox:
+ * Mailbox.backend_inside tells, and the client is left alone then.
+ *
  * D5. Nothing is opened in the postmaster, and nothing before it is needed or,
  * with zklock.preconnect, expected to be.
  *

@@ -8,13 +8,19 @@
  * is in shared_preload_libraries, and else the backend's own.  To count is to add
  * to an atomic variable: it waits for nobody, and cannot fail.
  *
- * Every acquire call is one attempt and has one outcome, whatever ends it: it is
- * counted as it begins, and the outcome at the moment it ends, in a PG_CATCH block
- * if need be, or in an exit callback.  So
+ * V1. Every acquire call counts as one attempt, however many locks it is for,
+ * and as one outcome; a call is what zklock_acquire() is given, so wrong
+ * arguments are none, and an empty array is none.  The outcome is counted where
+ * the call ends: in its PG_CATCH, or in an exit callback if it is FATAL.  So
+ * attempts are the sum of the outcomes and of the calls being made, after a
+ * reset, too: that subtracts what it has read.  "At once" is without having had
+ * to wait for anybody else.  Counters are atomic variables, and nobody waits to
+ * count.
  *
- *	  attempts = sum of the outcomes + calls that are being made
- *
- * at any time, also after a reset, which takes away what it has read.
+ * V2. What happens to ZooKeeper sessions is known to the client's threads,
+ * which must not touch shared memory.  The backend counts the difference
+ * whenever it looks, at last when it exits.  Likewise a lock counts as lost
+ * when its backend notices.
  *
  * IDENTIFICATION
  *	  src/backend/stats.c

@@ -8,6 +8,20 @@
  * is started, and so before anything is sent.  Secrets are read from files, for the reasons
  * that auth_settings.c has.
  *
+ * Of the rules about TLS (tls.c):
+ *
+ * T1. Everything that can be wrong with settings and files is told by the call
+ * that needs the connection, before anything is sent, the resolver included:
+ * the backend side reads the files, so that their rights are judged by the
+ * rules for secrets; the helper has OpenSSL take them as the library will.  The
+ * library has no way to tell: it would try for ever, without a pause.  Should a
+ * file become bad later, that shows as an answer of the library's
+ * (ZSSLCONNECTIONERROR, and the socket still open), and the handle is given up.
+ *
+ * T2. Without support in the library any of these settings is an error (0A000).
+ * None of them is silently without effect: who believes to be talking through
+ * TLS is not to be wrong about that.  There is no fallback to plain, either.
+ *
  * IDENTIFICATION
  *	  src/backend/tls_settings.c
  *

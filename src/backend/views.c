@@ -6,6 +6,16 @@
  *
  * Nothing here asks the ensemble, or waits for anything.
  *
+ *    backend A                shared memory               backend B
+ *    acquire.c -- stats.c --> counters of the cluster <-- pg_stat_zklock
+ *      |  \
+ *      |   wait_slots.c ----> place A: pid, ZooKeeper  <-- zk_lock_waits,
+ *      |                      session, what it waits for   zk_blocking_pids()
+ *    holder.c
+ *      |  after deadlock_timeout, and each time the wait has doubled
+ *      v
+ *    list + get of the first contender
+ *
  * IDENTIFICATION
  *	  src/backend/views.c
  *

@@ -11,6 +11,20 @@
  *
  * Only what can be reached from this backend is looked at.
  *
+ * X3. Edges.  In a queue an exclusive contender waits for all that are ahead, a
+ * shared one for the nearest exclusive one and all ahead of that.  That is the
+ * transitive closure, so plain waiters in between, which publish nothing, do no
+ * harm.  Who those ahead are is known of the holders, from their Stat and data,
+ * and of those who have published.  Among several locks asked for at once all
+ * are waited for, so a cycle through any of them is a deadlock.  A process of
+ * this instance that holds a lock and does not wait in ZooKeeper may wait in
+ * PostgreSQL, for whom pg_blocking_pids() tells.  "Instance" and pid, in what
+ * contenders and waiters say about themselves, connect the two worlds.
+ *
+ * X7. What is read is anybody's text.  It is limited (2000 waits, 20000 znodes,
+ * 8 MB), taken apart by code that knows that, and converted and cleaned before
+ * it is shown.
+ *
  * IDENTIFICATION
  *	  src/backend/wait_edges.c
  *

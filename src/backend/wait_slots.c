@@ -3,16 +3,19 @@
  * wait_slots.c
  *	  Who of this cluster waits for what, for all of it to see.
  *
- * If the library is in shared_preload_libraries there is a place in shared memory
- * for each backend, where it says what it waits for when it has to wait for
- * somebody else, and which ZooKeeper session is its own.  A contender is of the
- * session that has created it, and the server says of which.  So it can be told
- * which backend of this cluster is behind a contender, if any is, without believing
- * what the contender's data say.
+ * If the library is in shared_preload_libraries there is a place in shared
+ * memory for each backend, where it says what it waits for when it has to wait
+ * for somebody else, and which ZooKeeper session is its own.
  *
- * One lock protects all of it.  It is taken for a short copy, when a wait begins,
- * when whom it is for changes, and when it ends; not by calls that need not wait,
- * but for the first one of a ZooKeeper session.
+ * V3. A place in shared memory is written when a call has to wait, when what it
+ * knows changes, and when the wait ends, through PG_CATCH or an exit callback.
+ * One LWLock is enough for that.  A backend that need not wait takes it once
+ * for each ZooKeeper session.  After a crash shared memory is made anew.
+ *
+ * V4. Which backend is behind a contender is told by the ZooKeeper session: of
+ * the contender by its ephemeralOwner, which the server says, of the backend by
+ * itself.  What the contender's data say would be anybody's word, and would
+ * have to name this cluster in a way that nobody else's does.
  *
  * IDENTIFICATION
  *	  src/backend/wait_slots.c

@@ -4,25 +4,33 @@
  *	  Module entry: settings and hooks.
  *
  * zklock gives SQL the distributed locks of Apache ZooKeeper.  src/README has
- * the design.  These words have one meaning each, in code, messages and
- * documentation:
+ * the design, and the words: each has one meaning, in code, messages and
+ * documentation.
  *
- * lock path		what the SQL caller names, as in /jobs/nightly
- * lock node		the parent znode of the queue: zklock.root + lock path
- * contender		an ephemeral sequential child of the lock node: one request
- *					for the lock, waiting or granted
- * mode				exclusive or shared
- * scope			session (until released or the backend exits) or
- *					transaction (until commit or rollback)
- * holder, waiter	the owner of a granted, or not yet granted, contender
- * token			the czxid of a granted contender: a 64-bit number that grows
- *					with every grant
- * ZooKeeper session	the client session with the ensemble; never just
- *					"session" where the database session could be meant
- * lost				a lock that this backend believed it held and can no longer
- *					prove it holds
- * fence			the row that keeps the highest token under which holders of
- *					a lock have written to this database
+ * U1. The script of the first release, sql/zklock--1.0.sql, stays as it was
+ * released.  What a later one changes is in a script for that step,
+ * sql/zklock--A--B.sql, which stays, too: CREATE EXTENSION goes through all of
+ * them, so each object is written down once.  A script for all of a version may
+ * be added where that gets too long, and then has to make the same.
+ * test/t/100_update.pl compares the catalogs.
+ *
+ * U2. A new module is there before ALTER EXTENSION UPDATE was called in each
+ * database, and for who never calls it.  So a symbol stays for as long as a
+ * script that names it, and a function that is to have other arguments or
+ * another result gets a new symbol.  That test creates the oldest version with
+ * the present module, which fails if a symbol is missing.
+ *
+ * U3. Shared memory is laid out by the postmaster's module, which all backends
+ * then have: it is used with shared_preload_libraries only.  What is in
+ * ZooKeeper is read by other versions, which may be older: what contenders say
+ * about their owners is an object in which unknown keys mean nothing, and what
+ * begins with an unknown word in a record is left alone (record.c).
+ *
+ * U4. Of what the extension keeps, the fences and the runs of jobs are the
+ * database's, so they are dumped (F8, J5), and with pg_upgrade and a physical
+ * copy they come along.  In logical replication what is applied does not pass a
+ * fence: the transaction has passed that of the database where it was made, and
+ * it is committed there, so there is nobody left to be fenced off.
  *
  * IDENTIFICATION
  *	  src/backend/zklock.c

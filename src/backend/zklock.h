@@ -3,8 +3,9 @@
  * zklock.h
  *	  What the files of the backend side share.
  *
- * Calls go down only, from zklock.c and funcs.c to the client API (zkclient/); src/README
- * has the order of the files.  All of it runs on the backend's own thread.
+ * Calls go down only, from zklock.c and funcs.c to the client API (zkclient/);
+ * src/README has the order of the files.  All of it runs on the backend's own
+ * thread.
  *
  * IDENTIFICATION
  *	  src/backend/zklock.h

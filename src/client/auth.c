@@ -10,13 +10,33 @@
  * client keeps it for the next handle and wipes it at its end.  It never gets
  * into a message or a log line, the user's name included.
  *
- * A server that is shown a wrong password says nothing: whoever shows it is
- * just somebody else, who finds himself refused later.  To tell that case from
- * a missing permission there is the user node, <root>/.zklock/users/<user>.
- * Everybody may read it, so its ACL, in which ZooKeeper shows the hash of a
- * password only to those it is the hash of (and to administrators).  It is
- * made along with the first lock node that a client makes in creator mode; see
- * refusal.c for its use.
+ * ZooKeeper believes everybody: it makes a hash of what it is shown, and
+ * compares that with ACLs later.  So a wrong password is not refused; whoever
+ * shows it is somebody else, who is refused later.  Hence the user node (A3,
+ * refusal.c).
+ *
+ * A1. The credential is shown to each handle when it is opened, and nothing is
+ * sent through that before it was answered for the first time: nothing goes out
+ * under no name, and if the answer is no the library reads it.  (A server
+ * closes the connection after it.  Were there requests on their way, the
+ * library would see the connection break, and try again and again.)  It costs a
+ * round trip for each handle of a client that is somebody.  The callback for
+ * the answer comes on any thread, under locks of the library's: it sets a flag
+ * and wakes the helper, which goes on.  The library shows the credential again
+ * on each new connection.
+ *
+ * A server that does not know the scheme says so, which ends the handle and is
+ * a definite error: 28000, for each call that asks.  A server that insists on
+ * authentication says so to the first request, whichever that is, and closes
+ * the connection, while the ZooKeeper session lives on: likewise.
+ *
+ * A2. In creator mode (zklock.acl) every znode made has the ACL "auth", which
+ * the server replaces by who made it, with all permissions, and administrators
+ * likewise.  That is contenders, and all containers down from the root: who may
+ * write above a lock node may remove what is below.  All permissions, because
+ * the same user in another backend reads, breaks, and writes to our contenders.
+ * There is no falling back to an open ACL: without a credential creator mode is
+ * an error, and if the server accepts no ACL of ours, too.
  *
  * IDENTIFICATION
  *	  src/client/auth.c

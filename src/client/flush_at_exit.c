@@ -13,10 +13,14 @@
  *	 later, the kernel sends a reset, at which the server forgets what it has not
  *	 read yet: deletes, and the word that the session is closed.  Everything would
  *	 stay until the session expires.  The library waits for the answer to that
- *	 word, but takes any other for it.
+ *	 word, but takes any other for it.  With the shared library, whose calls we
+ *	 have no hand on, the answers are waited for first.
  *
- * Nothing else is begun any more.  Until that is over the helper goes on as ever,
- * so what is to be tried again is tried again.
+ * Nothing else is begun any more.  Until that is over the helper goes on as
+ * ever, so what is to be tried again is tried again.  The same goes for a
+ * client that is replaced, or stopped by zk_session_close(): that is done in
+ * the background, and an exit waits for it.  An exit that runs out of time says
+ * so in the server log.
  *
  * All functions run on the helper thread, under engine_lock but for one.
  *

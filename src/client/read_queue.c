@@ -19,6 +19,12 @@
  * For the head of a queue (a waiter wants to know who holds the lock) the server's
  * own word is enough, and the data of one contender.
  *
+ * N5. From ZooKeeper 3.9.3 on, exists needs the permission to read a znode, as
+ * get does (ZOOKEEPER-2590).  So a contender that an ACL hides has no more than
+ * a name, of which its place in the queue follows: it is shown with that, and
+ * counted (zk_member_gone).  zklock's own contenders can be read by who made
+ * them.
+ *
  * All functions run on client threads under engine_lock.
  *
  * IDENTIFICATION

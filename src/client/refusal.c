@@ -16,6 +16,21 @@
  *
  * Reading these, some round trips more, delays an error and nothing else.
  *
+ * A3. "Not authorized" has two reasons: the ACL, or a wrong password.  We read
+ * ACLs to tell: whoever has our user's name there and permissions that we were
+ * refused has another password.  But where the world has no permissions nothing
+ * can be read by whom it may concern.  Hence the user node
+ * <root>/.zklock/users/<user>, persistent, empty, made along with the first
+ * lock node that a client makes in creator mode: everybody may read it, that is
+ * its ACL, and in an ACL ZooKeeper shows the hash of a password only to those
+ * who may administer, others read "user:x".  So the world learns the name of a
+ * user and nothing else.  If there is none, both possibilities are reported,
+ * with 42501.
+ *
+ * Once a user node is there, only the same user and administrators can change
+ * it.  If the very first client has the wrong password, it is the right one for
+ * all that it makes.
+ *
  * All functions run on client threads under engine_lock, which the completions
  * take through zk_contender_answered().
  *

@@ -3,17 +3,27 @@
  * server_timeout.c
  *	  For how long a server is waited for, and a session that nobody needs yet.
  *
- * The library waits for two thirds of the session timeout, for the answer to a
- * new connection as for that to a request, and a lease lasts as long.  So a
- * server that hangs would cost every lock, although the others are fine.  We are
- * less patient: the connection is broken, and the library goes on to the next
- * server while the leases run.
+ * A server that accepts a connection and does not answer would be waited for as
+ * long as a lease lasts, and so would one that does not answer a request.  We
+ * break the connection of one that does not answer a request after a tenth of
+ * the timeout and up to an eighth more, at random, and after an eighth (a
+ * quarter of a second at least) while a connection is being made.  A beat is
+ * sent a quarter after the last proof, which leaves a lease of 0.38 T: so 0.155
+ * T are left, at worst, for the next server.  That is not the one that was just
+ * given up, though the library has one address of an even number twice
+ * (connect, socket.c).  Hence a held lock survives that any one server hangs,
+ * dies or is cut off, whenever that happens, provided that the others have a
+ * leader (S230).  Those who notice at the same time come to the next server
+ * within an eighth of the timeout and not all at once (S233).
  *
- * That is of use if the others are fine.  If they are all merely slow, timeout_jitter
- * would keep anything from ever being answered.  So each attempt that came to nothing
- * makes the next one more patient, and who is known to take long is given longer.  Much
- * of the time is random, or all clients of a server that hangs would fall upon the next
- * one together.
+ * If all servers are slow that would be of no use.  So that time is no shorter
+ * than twice what the last answers have taken, doubles with each connection
+ * that was given up without one, and ends at five eighths.  A lock can be
+ * acquired as long as a round trip takes less than 0.458 T (S232): over a new
+ * connection, of which the leader has heard when it was made, create and list
+ * are answered before 11/12 T are over.  If the proof comes too late over an
+ * older one, another connection is made for that
+ * (zk_server_timeout_proof_late()).
  *
  * A session that was asked for ahead of its use is tried for as long as a call would
  * wait for it.  After that nobody knocks any more until something is asked for, or

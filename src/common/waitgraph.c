@@ -7,6 +7,19 @@
  * like the data of its contenders.  Each of the others names a contender of it
  * and, behind a space, the lock node: it waits for all of them.
  *
+ * X5. The victim is exactly one in each cycle.  Without local edges it is who
+ * has published last, by the zxid, which is the one that certainly sees the
+ * whole cycle: when its znode had been written, those of the others were there,
+ * and its reads come after the answer.  So it is enough to walk once after
+ * publishing.  A wait in PostgreSQL publishes nothing.  Therefore with local
+ * edges it is the last one of those waiters that a local edge leads to: they
+ * know that somebody waits for them, and walk again and again for as long:
+ * every 150 ms, or every deadlock_timeout if that is shorter, and less often if
+ * it takes long.  They are all of one instance, or nobody could see the edges.
+ * A cycle with local waits on two instances is seen by nobody.  A backend
+ * searches only those cycles whose victim it would be, so it does not miss one
+ * for finding another first.
+ *
  * All functions here depend on their arguments only and may be called from
  * any thread.
  *

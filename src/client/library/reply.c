@@ -21,6 +21,19 @@
  *	 type, or, if it has failed, an error for each, one of which is the reason.
  * - An event is the creation, deletion or change of a znode, or of its children.
  *
+ * What is not so is an error of the socket to the library: it closes the
+ * connection, and everything goes on as after any loss of it.  The server log
+ * says what was wrong.  No more than 64 MB is taken for a packet, and a million
+ * names for a list.  A reply that is in order and says what is not true is
+ * believed; but a handshake is not taken for the end of our session, unless it
+ * says so, and what answers the first one otherwise is no ZooKeeper
+ * (zk_transport_look).  test/unit/client_packet_test.c tries it with some
+ * thousand malformed replies.
+ *
+ * With the shared library none of that can be done: its calls of recv() are
+ * bound before the module is loaded.  A server, or who is in its place, can
+ * crash a backend then.
+ *
  * IDENTIFICATION
  *	  src/client/library/reply.c
  *

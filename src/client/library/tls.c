@@ -17,8 +17,42 @@
  * select	ends the wait for a handshake when the handle is to be closed.
  * strtok	is that of this thread: the backend thread may be using its own.
  *
- * With the shared library nothing of that is done.  In any case the files are tried
- * before the library tries them, on the helper thread.
+ * T1 and T2 of TLS are in tls_settings.c, T3 is in socket.c, T5, T6, T8 and T10
+ * are in transport.c.
+ *
+ * T4. What OpenSSL has read and not given out is processed before the I/O
+ * thread waits again, for the socket does not show it.  Servers put one packet
+ * into one record; a proxy on the way may put in several.
+ *
+ * T7. OpenSSL writes without MSG_NOSIGNAL.  All threads of the client have all
+ * signals blocked, SIGPIPE among them, and PostgreSQL ignores it.
+ *
+ * T9. The library checks that the server's certificate is signed by a CA, and
+ * when it is valid, and nothing else: not for which host it is.  We have
+ * OpenSSL ask us about the last certificate of a chain that it accepts
+ * (verify_host): it must be for a host of zklock.servers that was resolved into
+ * the address of the connection, in the way of RFC 2818.  So no address is
+ * turned into a name, which would ask those who may lie.  The library also
+ * accepts the CAs that the system trusts; zklock leaves those out, as with them
+ * anybody could be a server.  Both take the library's archive; without it TLS
+ * is refused unless zklock.tls_verify_host is off.
+ *
+ * The library insists on a certificate of ours, and asks a terminal for a
+ * passphrase if it is given none, so it always is.
+ *
+ * T11. What failed is seen where OpenSSL says it, and kept for the error's
+ * DETAIL, which the library's next line, "error in ssl connect", does not
+ * replace.  A refused certificate is no reason to give up at once, for another
+ * server may take it; when zklock.connect_timeout is over, it is 28000, and all
+ * else that has to do with TLS 08001.  With SASL the library's I/O thread ends
+ * without an event, so its state is looked at; that is definite, as a wrong
+ * password is.
+ *
+ * With the shared library what is wrapped is missing: without host names TLS
+ * works, but a server that hangs in the handshake keeps the handle, and with it
+ * all later ones of the backend, until the connection breaks; reasons are not
+ * told, and the system's CAs count.  In any case the files are tried before the
+ * library tries them, on the helper thread.
  *
  * IDENTIFICATION
  *	  src/client/library/tls.c

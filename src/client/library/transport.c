@@ -7,27 +7,56 @@
  * finds out, and defines ZKLOCK_TLS and ZKLOCK_SASL.  It has no function for both at
  * once.
  *
- * Its TLS was written for programs that have one connection and nothing else to do.
- * What is to be known of it, of versions 3.8 and 3.9:
+ * Its TLS was written for programs that have one connection and nothing else to
+ * do.  What is to be known of it, of versions 3.8 and 3.9, besides the rules:
  *
- * - The handshake loops until it is done, failed, or the connection is broken, and does
- *	 not see that the handle is to be closed, which waits for it for ever.  So a connection
- *	 that is being made is broken then, as server_timeout.c does in time.
- * - Files that cannot be used make the I/O thread try again at once, and again.  So
- *	 they are tried here before that, and a handle that comes to it is given up.
- * - It uses select(), and so no descriptor from 1024 on.
- * - The names of the files and the passphrase are one text, separated by commas, and
- *	 without a passphrase a terminal is asked for one.
+ * - Files that cannot be used make the I/O thread try again at once, and again.
+ *	 So they are tried here before that, and a handle that comes to it is given
+ *	 up.
+ * - The names of the files and the passphrase are one text, separated by
+ *	 commas, and without a passphrase a terminal is asked for one.
  * - Reasons are not told.  tls.c looks for them.
- * - zookeeper_init_ssl() takes no function for its log, which would be the server's standard
- *	 error until one is set.
- * - It leaks that text with each handle, hence a hundred bytes each time that names are
- *	 resolved anew, which is once in ten seconds at most.
- * - OpenSSL must not be used while exit() cleans it up.  A backend does not wait for
- *	 long, when it ends, for the threads to end: if they have not, exit() goes no further
- *	 than to us.
+ * - zookeeper_init_ssl() takes no function for its log, which would be the
+ *	 server's standard error until one is set.
  *
  * With SASL the library gives no event when servers refuse it: its I/O thread just ends.
+ *
+ * src/library.mk asks nm what the library that is linked knows, and so what is
+ * compiled; ZOOKEEPER_PREFIX names another one than the system's.
+ *
+ *    backend   zklock.tls_*, zklock.sasl_*
+ *                 |
+ *              tls_settings.c    what fits together, and what this library
+ *                 |      can do; secret_file.c: who may read them
+ *    ~~~~~~~~~~~~ | ~~~~~~~~~~~~ ZkConfig.transport: ten texts
+ *    helper       |
+ *              transport.c    zookeeper_init2 / _init_ssl / _init_sasl
+ *               /      \
+ *          tls.c        sasl.c
+ *    I/O   SSL_connect, user, realm, password, log
+ *          SSL_read, ...
+ *
+ * T5. The handshake is a loop of the library's, in which it does not see that
+ * the handle is to be closed.  server_timeout.c breaks the connection in time,
+ * as one without TLS; before a handle is closed, the connection is broken and
+ * its wait for the socket fails from then on (select, tls.c).  So the end of a
+ * session waits for no server.
+ *
+ * T6. exit() has OpenSSL clean itself up, though threads may be inside it.  A
+ * backend that ends waits half a second for its client's threads; if they have
+ * not ended then, a function of ours that exit() calls before OpenSSL's ends
+ * the process.
+ *
+ * T8. The library uses select(), for which a descriptor has to be below 1024.
+ * If there is none up to 900 when a handle is opened, that is an error (53000);
+ * when the library connects anew later, a socket above that is refused.
+ *
+ * T10. Secrets are read by the backend side, copied once, and wiped on both
+ * sides: with the client, and when a handle is closed.  Copies that the library
+ * or OpenSSL make are theirs.  zookeeper_init_ssl() leaks one, of some hundred
+ * bytes with the passphrase, each time a handle is opened, which is once in ten
+ * seconds at most.  It cuts its text up with strtok(), which would be the
+ * backend's, too: with the archive it gets another one.
  *
  * IDENTIFICATION
  *	  src/client/library/transport.c
