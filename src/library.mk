@@ -44,7 +44,7 @@ ifeq ($(and $(filter $(ZOOKEEPER_TRIED),$(ZOOKEEPER_VERSION)), \
 	$(filter $(ZOOKEEPER_VERSION),$(ZOOKEEPER_HEADERS))),)
 $(warning zklock was not tried with libzookeeper_mt $(or $(ZOOKEEPER_VERSION),of an unknown \
 	version) and the headers of $(or $(ZOOKEEPER_HEADERS),none), \
-	and uses it without what it knows of others: see src/README)
+	and uses it without what it knows of others: see N3 in src/client/library/library.h)
 ZOOKEEPER_PLAIN := $(if $(ZOOKEEPER_SHARED),,$(ZOOKEEPER_ARCHIVE))
 override ZOOKEEPER_ARCHIVE :=
 endif
