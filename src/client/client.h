@@ -123,6 +123,13 @@ typedef enum RequestKind
 	REQ_PUBLISH					/* a step of publishing a wait */
 } RequestKind;
 
+/*
+ * Deals with the answer to a request, with engine_lock, on the completion thread.  "which"
+ * is what zk_request_begin() was given.
+ */
+typedef struct Answer Answer;
+typedef void (*AnswerHandler) (ZkClient *client, int which, const Answer *answer);
+
 /* A request on its way.  engine_lock. */
 typedef struct Request
 {
@@ -131,7 +138,24 @@ typedef struct Request
 	int			which;			/* slot, or index into a listing */
 	ZkTime		sent_at;
 	ZkTime		leader_heard_at;	/* ZkLeaderContact.leader_heard_at at that moment */
+	AnswerHandler handler;		/* of whoever waits for the answer */
+	bool		of_contender;	/* of which "which" is the slot */
 } Request;
+
+/*
+ * What has come for it: those parts that its kind has.  They live as long as the handler
+ * runs.
+ */
+struct Answer
+{
+	int			rc;
+	const Request *request;
+	const char *text;			/* a path that was created, or a znode's data */
+	int			len;			/* of the data; -1 if there are none */
+	const struct Stat *stat;
+	const struct String_vector *children;
+	const struct ACL_vector *acl;
+};
 
 /*
  * Who the client is to the ensemble, and the ACLs of what it creates (auth.c).

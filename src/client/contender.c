@@ -49,64 +49,6 @@ zk_contender_path(const Contender *c, const char *name, char *path)
 }
 
 /*
- * Something about the contender has changed: see what comes next for it when
- * the engine is left.
- */
-void
-zk_contender_touch(ZkClient *client, int slot)
-{
-	Contender  *c = &client->contenders[slot];
-
-	if (c->touched)
-		return;
-	c->touched = true;
-	client->touched[(client->touched_first + client->touched_count++) %
-					ZK_MAX_CONTENDERS] = (uint16_t) slot;
-}
-
-/*
- * See what comes next for all contenders: there is room, or it is time, again.
- */
-void
-zk_contenders_touch_all(ZkClient *client)
-{
-	for (int i = 0; i < client->used; i++)
-		if (client->contenders[i].in_use)
-			zk_contender_touch(client, i);
-}
-
-/*
- * The completion of a request for a contender begins: take engine_lock, count
- * the request as answered, copy it to *request.  Returns NULL, without the
- * lock, if nobody waits for it any more.  zk_contender_leave() ends it.
- * Completion thread.
- */
-Contender *
-zk_contender_answered(const void *context, ZkClient **client,
-					  Request *request)
-{
-	Contender  *c;
-
-	*client = zk_request_end(context, request);
-	if (*client == NULL)
-		return NULL;
-	c = &(*client)->contenders[request->which];
-	c->pending--;
-	return c;
-}
-
-/*
- * The completion ends: see what comes next for the contender, and release
- * engine_lock.
- */
-void
-zk_contender_leave(ZkClient *client, int slot)
-{
-	zk_contender_touch(client, slot);
-	zk_engine_leave(client);
-}
-
-/*
  * A request for a contender was handed to the library, which answered rc: it
  * is on its way, or it was refused and will be tried again.  Returns which.
  */

@@ -17,11 +17,6 @@
 
 extern void zk_contender_path(const Contender *c, const char *name,
 							  char *path);
-extern void zk_contender_touch(ZkClient *client, int slot);
-extern void zk_contenders_touch_all(ZkClient *client);
-extern Contender *zk_contender_answered(const void *context,
-										ZkClient **client, Request *request);
-extern void zk_contender_leave(ZkClient *client, int slot);
 extern bool zk_contender_sent(ZkClient *client, int slot, void *context,
 							  int rc);
 extern void zk_contender_retry(ZkClient *client, Contender *c);

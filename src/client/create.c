@@ -42,8 +42,7 @@
  * slot knows of, it is deleted: the session would keep it alive, and we would
  * wait for ourselves (S238).
  *
- * All functions run on client threads under engine_lock, which the completions
- * take through zk_contender_answered().
+ * All functions run on client threads under engine_lock.
  *
  * IDENTIFICATION
  *	  src/client/create.c
@@ -158,22 +157,17 @@ zk_create_failed(ZkClient *client, int slot, int rc)
 }
 
 static void
-on_create(int rc, const char *path, const struct Stat *stat,
-		  const void *context)
+on_create(ZkClient *client, int slot, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client;
+	int			rc = answer->rc;
 
-	if (zk_contender_answered(context, &client, &request) == NULL)
-		return;
 	if (rc == ZOK || rc == ZNONODE)
-		zk_leader_answered(client, request.sent_at);
+		zk_leader_answered(client, answer->request->sent_at);
 	if (rc == ZOK)
-		zk_create_adopt(client, request.which, strrchr(path, '/') + 1, stat,
-						zk_request_proof(&request));
+		zk_create_adopt(client, slot, strrchr(answer->text, '/') + 1, answer->stat,
+						zk_request_proof(answer->request));
 	else
-		zk_create_failed(client, request.which, rc);
-	zk_contender_leave(client, request.which);
+		zk_create_failed(client, slot, rc);
 }
 
 /*
@@ -193,10 +187,10 @@ zk_send_create(ZkClient *client, int slot)
 	zk_contender_path(c, c->base, path);
 	c->token = 0;
 	c->proved_at = zk_now();	/* it will prove so much if it succeeds */
-	context = zk_request_begin(client, REQ_CREATE, slot);
+	context = zk_contender_ask(client, REQ_CREATE, slot, on_create);
 	rc = zoo_acreate2(client->handle, path, c->owner, c->owner_len,
 					  &client->identity.acl,
-					  ZOO_EPHEMERAL_SEQUENTIAL, on_create, context);
+					  ZOO_EPHEMERAL_SEQUENTIAL, zk_on_created, context);
 	if (rc != ZOK && !zk_is_connection_error(rc))
 	{
 		zk_request_undo(client, context);
@@ -241,18 +235,14 @@ go_up(ZkClient *client, int slot)
 }
 
 static void
-on_parent(int rc, const char *path, const void *context)
+on_parent(ZkClient *client, int slot, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client;
-	Contender  *c = zk_contender_answered(context, &client, &request);
+	int			rc = answer->rc;
+	Contender  *c = &client->contenders[slot];
 	const char *end;
 
-	(void) path;
-	if (c == NULL)
-		return;
 	if (rc == ZOK || rc == ZNODEEXISTS || rc == ZNONODE)
-		zk_leader_answered(client, request.sent_at);
+		zk_leader_answered(client, answer->request->sent_at);
 	if (rc == ZOK || rc == ZNODEEXISTS)
 	{
 		/* one level down, or done */
@@ -267,17 +257,16 @@ on_parent(int rc, const char *path, const void *context)
 		c->parent_seen = true;
 	}
 	else if (rc == ZNONODE && parent_length(c) > 0)
-		go_up(client, request.which);
+		go_up(client, slot);
 	else if ((zk_is_connection_error(rc) &&
 			  rc != ZSESSIONCLOSEDREQUIRESASLAUTH) || rc == ZTHROTTLEDOP)
 		zk_contender_retry(client, c);
 	else if (!c->unwanted &&
-			 !creation_denied(client, request.which, rc, parent_length(c)))
-		zk_contender_fail(client, request.which, zk_answer_error(rc),
+			 !creation_denied(client, slot, rc, parent_length(c)))
+		zk_contender_fail(client, slot, zk_answer_error(rc),
 						  "Could not create znode \"%.*s\": %s.",
 						  c->parent_len > 150 ? 150 : c->parent_len, c->node,
 						  zk_answer_text(rc));
-	zk_contender_leave(client, request.which);
 }
 
 /*
@@ -294,9 +283,9 @@ zk_send_parent(ZkClient *client, int slot)
 	int			rc;
 
 	snprintf(path, sizeof(path), "%.*s", c->parent_len, c->node);
-	context = zk_request_begin(client, REQ_PARENT, slot);
+	context = zk_contender_ask(client, REQ_PARENT, slot, on_parent);
 	rc = zoo_acreate(client->handle, path, "", 0, &client->identity.acl,
-					 ZOO_CONTAINER, on_parent, context);
+					 ZOO_CONTAINER, zk_on_string, context);
 	if (rc == ZOK || zk_is_connection_error(rc))
 	{
 		zk_contender_sent(client, slot, context, rc);
@@ -311,26 +300,21 @@ zk_send_parent(ZkClient *client, int slot)
  * The own contender's Stat, asked for after its name was found in a list.
  */
 static void
-on_stat(int rc, const struct Stat *stat, const void *context)
+on_stat(ZkClient *client, int slot, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client;
-	Contender  *c = zk_contender_answered(context, &client, &request);
+	Contender  *c = &client->contenders[slot];
 
-	if (c == NULL)
-		return;
-	if (rc == ZOK)
+	if (answer->rc == ZOK)
 	{
 		/* what was committed to find it (zk_send_find) came before this was sent */
-		ZkProof		proof = {c->proved_at, request.leader_heard_at};
+		ZkProof		proof = {c->proved_at, answer->request->leader_heard_at};
 
-		zk_create_adopt(client, request.which, c->name, stat, proof);
+		zk_create_adopt(client, slot, c->name, answer->stat, proof);
 	}
-	else if (rc == ZNONODE)
-		zk_contender_missing(client, request.which);
+	else if (answer->rc == ZNONODE)
+		zk_contender_missing(client, slot);
 	else
 		zk_contender_retry(client, c);
-	zk_contender_leave(client, request.which);
 }
 
 /*
@@ -346,8 +330,8 @@ zk_send_stat(ZkClient *client, int slot)
 	int			rc;
 
 	zk_contender_path(c, c->name, path);
-	context = zk_request_begin(client, REQ_STAT, slot);
-	rc = zoo_aexists(client->handle, path, 0, on_stat, context);
+	context = zk_contender_ask(client, REQ_STAT, slot, on_stat);
+	rc = zoo_aexists(client->handle, path, 0, zk_on_stat, context);
 	zk_contender_sent(client, slot, context, rc);
 }
 
@@ -384,22 +368,18 @@ find_by_base(ZkClient *client, int slot, const struct String_vector *list)
  * not, it may be as old as its server likes.
  */
 static void
-on_find(int rc, const struct String_vector *list, const void *context)
+on_find(ZkClient *client, int slot, const Answer *answer)
 {
+	int			rc = answer->rc;
 	static const struct String_vector none;
-	Request		request;
-	ZkClient   *client;
-	Contender  *c = zk_contender_answered(context, &client, &request);
+	Contender  *c = &client->contenders[slot];
 
-	if (c == NULL)
-		return;
 	if (rc == ZNOAUTH)
-		zk_contender_stuck(client, request.which, "list the children of");
+		zk_contender_stuck(client, slot, "answer->children the children of");
 	else if ((rc == ZOK || rc == ZNONODE) && c->settled)
-		find_by_base(client, request.which, rc == ZOK ? list : &none);
+		find_by_base(client, slot, rc == ZOK ? answer->children : &none);
 	else
 		zk_contender_retry(client, c);
-	zk_contender_leave(client, request.which);
 }
 
 /*
@@ -408,17 +388,13 @@ on_find(int rc, const struct String_vector *list, const void *context)
  * its leader.
  */
 static void
-on_settled(int rc, const void *context)
+on_settled(ZkClient *client, int slot, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client;
-	Contender  *c = zk_contender_answered(context, &client, &request);
+	int			rc = answer->rc;
+	Contender  *c = &client->contenders[slot];
 
-	if (c == NULL)
-		return;
 	c->settled = rc == ZOK || rc == ZNONODE || rc == ZNOAUTH;
 	(void) zk_identity_wanted(&client->identity, rc);
-	zk_contender_leave(client, request.which);
 }
 
 /*
@@ -444,9 +420,9 @@ zk_send_find(ZkClient *client, int slot)
 	}
 	c->settled = false;
 	zoo_check_op_init(&check, c->node, -1);
-	context = zk_request_begin(client, REQ_SETTLE, slot);
+	context = zk_contender_ask(client, REQ_SETTLE, slot, on_settled);
 	if (zk_contender_sent(client, slot, context,
-						  zoo_amulti(client->handle, 1, &check, c->results, on_settled,
+						  zoo_amulti(client->handle, 1, &check, c->results, zk_on_void,
 									 context)))
 		zk_send_children(client, slot, REQ_FIND, on_find);
 }

@@ -122,22 +122,20 @@ not_created(ZkClient *client, int rc)
 }
 
 static void
-on_group(int rc, const void *context)
+on_group(ZkClient *client, int which, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client = zk_request_end(context, &request);
+	int			rc = answer->rc;
 	GroupCreate *group;
 
-	if (client == NULL)
-		return;
+	(void) which;
 	group = &client->group;
 	group->pending = false;
 	for (int i = 0; i < group->count; i++)
 		client->contenders[group->slots[i]].pending--;
 	if (rc == ZOK)
 	{
-		zk_leader_answered(client, request.sent_at);
-		created(client, zk_request_proof(&request));
+		zk_leader_answered(client, answer->request->sent_at);
+		created(client, zk_request_proof(answer->request));
 	}
 	else if (zk_is_connection_error(rc) && rc != ZSESSIONCLOSEDREQUIRESASLAUTH)
 	{
@@ -147,7 +145,6 @@ on_group(int rc, const void *context)
 	else
 		not_created(client, rc);
 	zk_contenders_touch_all(client);	/* another group may have waited, too */
-	zk_engine_leave(client);
 }
 
 /*
@@ -203,7 +200,7 @@ send_multi(ZkClient *client, void *context)
 	zoo_delete_op_init(&stamp[STAMP_DELETE], stamp_path, -1);
 	memset(group->results, 0, sizeof(group->results));
 	return zoo_amulti(client->handle, group->count + ZK_STAMP_OPS, ops,
-					  group->results, on_group, context);
+					  group->results, zk_on_void, context);
 }
 
 /*
@@ -255,7 +252,7 @@ zk_send_group(ZkClient *client, int slot)
 		c->state = ZK_CREATING;
 		c->maybe_exists = true;
 	}
-	context = zk_request_begin(client, REQ_GROUP, 0);
+	context = zk_request_begin(client, REQ_GROUP, 0, on_group);
 	rc = send_multi(client, context);
 	if (rc == ZOK)
 	{

@@ -163,19 +163,16 @@ unprovable(ZkClient *client, int slot, int err)
 }
 
 static void
-on_renewal(int rc, const void *context)
+on_renewal(ZkClient *client, int which, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client = zk_request_end(context, &request);
+	int			rc = answer->rc;
 	Renewal    *renewal;
 	bool		refused = false;
 
-	if (client == NULL)
-		return;
-	renewal = &client->renewals[request.which];
+	renewal = &client->renewals[which];
 	renewal->pending = false;
 	if (rc == ZOK)
-		zk_leader_answered(client, request.sent_at);
+		zk_leader_answered(client, answer->request->sent_at);
 	for (int i = 0; i < renewal->count && rc != ZOK; i++)
 		refused |= is_refusal(renewal->results[i].err);
 	for (int i = 0; i < renewal->count; i++)
@@ -186,14 +183,13 @@ on_renewal(int rc, const void *context)
 		if (!c->in_use || c->incarnation != renewal->incarnations[i])
 			continue;
 		if (rc == ZOK)
-			zk_contender_proved(client, slot, zk_request_proof(&request));
+			zk_contender_proved(client, slot, zk_request_proof(answer->request));
 		else if (refused && !is_refusal(renewal->results[i].err))
 			c->asked_at = 0;	/* not proved by this: ask again, at once */
 		else if (refused && !c->unwanted)
 			unprovable(client, slot, renewal->results[i].err);
 	}
 	zk_lease_renew(client);
-	zk_engine_leave(client);
 }
 
 /*
@@ -239,7 +235,7 @@ send_checks(ZkClient *client, Renewal *renewal, void *context)
 	}
 	if (checks != NULL && ops != NULL)
 		rc = zoo_amulti(client->handle, renewal->count, ops, renewal->results,
-						on_renewal, context);
+						zk_on_void, context);
 	free(checks);
 	free(ops);
 	return rc;
@@ -278,7 +274,7 @@ renew_batch(ZkClient *client)
 
 	memset(renewal->results, 0, sizeof(renewal->results));
 	context = zk_request_begin(client, REQ_RENEW,
-							   (int) (renewal - client->renewals));
+							   (int) (renewal - client->renewals), on_renewal);
 	for (int i = 0; i < renewal->count; i++)
 		client->contenders[renewal->slots[i]].asked_at = now;
 	if (zk_multi_possible(client) &&
@@ -312,23 +308,18 @@ heartbeat_in(ZkClient *client, ZkTime delay)
  * does not forward it), leases are renewed all the same, as well as can be.
  */
 static void
-on_heartbeat(int rc, const char *path, const void *context)
+on_heartbeat(ZkClient *client, int which, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client = zk_request_end(context, &request);
-	bool		succeeded = rc == ZOK;
+	bool		succeeded = answer->rc == ZOK;
 
-	(void) path;
-	if (client == NULL)
-		return;
+	(void) which;
 	client->heartbeat_pending = false;
-	(void) zk_identity_wanted(&client->identity, rc);
+	(void) zk_identity_wanted(&client->identity, answer->rc);
 	if (succeeded)
-		zk_leader_answered(client, request.sent_at);
+		zk_leader_answered(client, answer->request->sent_at);
 	client->heartbeat_at = zk_now();
 	heartbeat_in(client, zk_timeout(client) / (succeeded ? 4 : 16));
 	zk_lease_renew(client);
-	zk_engine_leave(client);
 }
 
 /*
@@ -356,8 +347,8 @@ zk_lease_heartbeat(ZkClient *client)
 		!zk_requests_available(client, 1))
 		return;
 	client->heartbeat_sent_at = now;
-	context = zk_request_begin(client, REQ_HEARTBEAT, 0);
-	client->heartbeat_pending = zoo_async(client->handle, "/", on_heartbeat, context) == ZOK;
+	context = zk_request_begin(client, REQ_HEARTBEAT, 0, on_heartbeat);
+	client->heartbeat_pending = zoo_async(client->handle, "/", zk_on_string, context) == ZOK;
 	if (client->heartbeat_pending)
 		return;
 	zk_request_undo(client, context);

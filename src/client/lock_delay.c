@@ -66,8 +66,7 @@
  *
  * K8. Without a delay nothing of this is read or written.
  *
- * All functions run on client threads under engine_lock, which the completions
- * take through zk_contender_answered().
+ * All functions run on client threads under engine_lock.
  *
  * IDENTIFICATION
  *	  src/client/lock_delay.c
@@ -306,29 +305,25 @@ impossible(ZkClient *client, int slot, int rc, int permission,
 }
 
 static void
-on_marks(int rc, const struct String_vector *list, const void *context)
+on_marks(ZkClient *client, int slot, const Answer *answer)
 {
+	int			rc = answer->rc;
 	static const struct String_vector none;
-	Request		request;
-	ZkClient   *client;
-	Contender  *c = zk_contender_answered(context, &client, &request);
+	Contender  *c = &client->contenders[slot];
 	char		path[ZK_RECORD_PATH_SIZE];
 
-	if (c == NULL)
-		return;
 	if (c->unwanted || (c->state != ZK_QUEUED && c->state != ZK_WATCHING))
 		;						/* nobody wants to know any more */
 	else if (rc == ZOK || rc == ZNONODE)
-		marks_read(client, request.which, rc == ZOK ? list : &none);
+		marks_read(client, slot, rc == ZOK ? answer->children : &none);
 	else if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
 		zk_contender_retry(client, c);
 	else
 	{
 		zk_record_path(c->node, c->marking.root_len, path);
-		impossible(client, request.which, rc, ZOO_PERM_READ,
-				   "list the children of", path);
+		impossible(client, slot, rc, ZOO_PERM_READ,
+				   "answer->children the children of", path);
 	}
-	zk_contender_leave(client, request.which);
 }
 
 /*
@@ -338,12 +333,12 @@ void
 zk_send_marks(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
-	void	   *context = zk_request_begin(client, REQ_MARKS, slot);
+	void	   *context = zk_contender_ask(client, REQ_MARKS, slot, on_marks);
 	char		path[ZK_RECORD_PATH_SIZE];
 	int			rc;
 
 	zk_record_path(c->node, c->marking.root_len, path);
-	rc = zoo_aget_children(client->handle, path, 0, on_marks, context);
+	rc = zoo_aget_children(client->handle, path, 0, zk_on_children, context);
 	zk_contender_sent(client, slot, context, rc);
 }
 
@@ -365,16 +360,12 @@ go_on(Contender *c, const char *path, int rc)
 }
 
 static void
-on_parent(int rc, const char *created, const void *context)
+on_parent(ZkClient *client, int slot, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client;
-	Contender  *c = zk_contender_answered(context, &client, &request);
+	int			rc = answer->rc;
+	Contender  *c = &client->contenders[slot];
 	char		path[ZK_MARK_PATH_SIZE];
 
-	(void) created;
-	if (c == NULL)
-		return;
 	mark_path(c, c->name, path);
 	if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
 		zk_contender_retry(client, c);
@@ -385,10 +376,9 @@ on_parent(int rc, const char *created, const void *context)
 	else
 	{
 		path[zk_record_above(path, c->marking.parent_len)] = '\0';
-		impossible(client, request.which, rc, ZOO_PERM_CREATE,
+		impossible(client, slot, rc, ZOO_PERM_CREATE,
 				   "create children of", path);
 	}
-	zk_contender_leave(client, request.which);
 }
 
 /*
@@ -438,28 +428,25 @@ not_made(ZkClient *client, int slot, int culprit, int rc)
 }
 
 static void
-on_mark(int rc, const void *context)
+on_mark(ZkClient *client, int slot, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client;
-	Contender  *c = zk_contender_answered(context, &client, &request);
+	int			rc = answer->rc;
+	Contender  *c = &client->contenders[slot];
 	Marking    *m;
 	int			culprit = 0;
 
-	if (c == NULL)
-		return;
 	m = &c->marking;
 	if (rc == ZOK)
 	{
 		m->looked = false;
 		if (m->create_at > 0)
 			m->own = MARK_THERE;
-		zk_leader_answered(client, request.sent_at);
-		zk_contender_set_lease(client, c, zk_request_proof(&request));
+		zk_leader_answered(client, answer->request->sent_at);
+		zk_contender_set_lease(client, c, zk_request_proof(answer->request));
 		if (!c->unwanted && c->state == ZK_QUEUED && m->create_at > 0)
 		{
 			m->due = false;
-			zk_contender_grant(client, request.which);
+			zk_contender_grant(client, slot);
 		}
 	}
 	else if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
@@ -471,9 +458,8 @@ on_mark(int rc, const void *context)
 	{
 		while (culprit < m->ops && c->results[culprit].err == ZOK)
 			culprit++;
-		not_made(client, request.which, culprit, rc);
+		not_made(client, slot, culprit, rc);
 	}
-	zk_contender_leave(client, request.which);
 }
 
 /*
@@ -528,8 +514,8 @@ send_mark(ZkClient *client, int slot)
 	zoo_check_op_init(&ops[0], own_path, -1);
 	fill_in(client, c, ops, paths);
 	memset(c->results, 0, sizeof(c->results));
-	context = zk_request_begin(client, REQ_MARK, slot);
-	rc = zoo_amulti(client->handle, c->marking.ops, ops, c->results, on_mark,
+	context = zk_contender_ask(client, REQ_MARK, slot, on_mark);
+	rc = zoo_amulti(client->handle, c->marking.ops, ops, c->results, zk_on_void,
 					context);
 	zk_contender_sent(client, slot, context, rc);
 }
@@ -646,19 +632,14 @@ zk_mark_to_blame(const Contender *c, int before)
 }
 
 static void
-on_mark_deleted(int rc, const void *context)
+on_mark_deleted(ZkClient *client, int slot, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client;
-	Contender  *c = zk_contender_answered(context, &client, &request);
+	Contender  *c = &client->contenders[slot];
 
-	if (c == NULL)
-		return;
-	if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
+	if (zk_is_connection_error(answer->rc) || answer->rc == ZTHROTTLEDOP)
 		zk_contender_retry(client, c);
 	else
 		c->marking.own = MARK_ABSENT;
-	zk_contender_leave(client, request.which);
 }
 
 /*
@@ -669,11 +650,11 @@ void
 zk_send_mark_delete(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
-	void	   *context = zk_request_begin(client, REQ_MARK, slot);
+	void	   *context = zk_contender_ask(client, REQ_MARK, slot, on_mark_deleted);
 	char		path[ZK_MARK_PATH_SIZE];
 	int			rc;
 
 	mark_path(c, c->name, path);
-	rc = zoo_adelete(client->handle, path, -1, on_mark_deleted, context);
+	rc = zoo_adelete(client->handle, path, -1, zk_on_void, context);
 	zk_contender_sent(client, slot, context, rc);
 }

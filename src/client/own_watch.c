@@ -168,53 +168,41 @@ has_own_data(const Contender *c, const char *data, int len)
 }
 
 /*
- * The answer to the get that set a contender's watch, or to its rewriting: the contender,
- * with engine_lock, and its slot.  NULL, without the lock, if it does not wait for that
- * any more.
+ * The contender whose watch was set, or which was rewritten; NULL if it does not wait
+ * for that any more.
  */
 static Contender *
-own_answered(const void *context, ZkClient **client, int *slot)
+own_answered(ZkClient *client, int slot, const Request *request)
 {
-	Request		request;
-	Contender  *c;
-	uint32_t   *serial;
+	Contender  *c = &client->contenders[slot];
+	uint32_t   *serial = request->kind == REQ_REWRITE ?
+		&c->rewrite_serial : &c->watch_serial;
 
-	*client = zk_request_end(context, &request);
-	if (*client == NULL)
+	if (!c->in_use || *serial != request->serial)
 		return NULL;
-	*slot = request.which;
-	c = &(*client)->contenders[*slot];
-	serial = request.kind == REQ_REWRITE ? &c->rewrite_serial : &c->watch_serial;
-	if (c->in_use && *serial == request.serial)
-	{
-		*serial = 0;
-		return c;
-	}
-	zk_engine_leave(*client);
-	return NULL;
+	*serial = 0;
+	return c;
 }
 
 /*
  * The answer to the get that set the watch.
  */
 static void
-on_own(int rc, const char *value, int value_len, const struct Stat *stat,
-	   const void *context)
+on_own(ZkClient *client, int slot, const Answer *answer)
 {
-	ZkClient   *client;
-	int			slot;
-	Contender  *c = own_answered(context, &client, &slot);
+	int			rc = answer->rc;
+	Contender  *c = own_answered(client, slot, answer->request);
 
 	if (c == NULL)
 		return;
 	c->own_watch = rc == ZOK;
 	if (rc == ZOK)
 	{
-		c->version = stat->version;
-		c->changed &= !has_own_data(c, value, value_len);
+		c->version = answer->stat->version;
+		c->changed &= !has_own_data(c, answer->text, answer->len);
 	}
-	if (!c->unwanted && rc == ZOK && stat->version != 0)
-		data_changed(client, slot, value, value_len);
+	if (!c->unwanted && rc == ZOK && answer->stat->version != 0)
+		data_changed(client, slot, answer->text, answer->len);
 	else if (!c->unwanted && rc == ZNONODE)
 		not_there(client, slot);
 	else if (rc == ZNOAUTH)
@@ -226,7 +214,6 @@ on_own(int rc, const char *value, int value_len, const struct Stat *stat,
 		c->watch_at = zk_now() + ZK_WATCH_DELAY;
 	if (c->rewrite)
 		zk_contender_touch(client, slot);
-	zk_engine_leave(client);
 }
 
 /* Is the contender to be given its watch, now or later? */
@@ -245,12 +232,12 @@ static void
 send_own_watch(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
-	void	   *context = zk_request_begin(client, REQ_OWN, slot);
+	void	   *context = zk_request_begin(client, REQ_OWN, slot, on_own);
 	char		path[ZK_CONTENDER_PATH_SIZE];
 
 	zk_contender_path(c, c->name, path);
 	if (zoo_awget(client->handle, path, own_watcher, (void *) (intptr_t) slot,
-				  on_own, context) == ZOK)
+				  zk_on_data, context) == ZOK)
 	{
 		c->watch_serial = client->last_serial;
 		client->watch_bytes += strlen(path);
@@ -363,17 +350,16 @@ zk_own_watches_gone(ZkClient *client)
  * meanwhile that is to be read first, lest it is lost.
  */
 static void
-on_rewrite(int rc, const struct Stat *stat, const void *context)
+on_rewrite(ZkClient *client, int slot, const Answer *answer)
 {
-	ZkClient   *client;
-	int			slot;
-	Contender  *c = own_answered(context, &client, &slot);
+	int			rc = answer->rc;
+	Contender  *c = own_answered(client, slot, answer->request);
 
 	if (c == NULL)
 		return;
 	c->rewrite = rc != ZOK && rc != ZNONODE && rc != ZNOAUTH;
 	if (rc == ZOK)
-		c->version = stat->version;
+		c->version = answer->stat->version;
 	else if (rc == ZBADVERSION)
 	{
 		c->own_watch = false;
@@ -382,7 +368,6 @@ on_rewrite(int rc, const struct Stat *stat, const void *context)
 	else if (c->rewrite)
 		zk_contender_retry(client, c);
 	zk_contender_touch(client, slot);
-	zk_engine_leave(client);
 }
 
 /*
@@ -412,8 +397,8 @@ zk_own_rewrite(ZkClient *client, int slot)
 		len = c->owner_len;
 	}
 	zk_contender_path(c, c->name, path);
-	context = zk_request_begin(client, REQ_REWRITE, slot);
-	if (zoo_aset(client->handle, path, data, len, c->version, on_rewrite,
+	context = zk_request_begin(client, REQ_REWRITE, slot, on_rewrite);
+	if (zoo_aset(client->handle, path, data, len, c->version, zk_on_stat,
 				 context) == ZOK)
 		c->rewrite_serial = client->last_serial;
 	else

@@ -45,8 +45,7 @@
  * gets, list, delete.  After a loss of the connection nobody looks out any
  * more, and a list follows the event.
  *
- * All functions run on client threads under engine_lock, which the completions
- * take through zk_contender_answered().
+ * All functions run on client threads under engine_lock.
  *
  * IDENTIFICATION
  *	  src/client/place.c
@@ -119,24 +118,18 @@ static void watcher(zhandle_t *zh, int type, int state, const char *path,
  * deletion proves nothing.
  */
 static void
-on_watch(int rc, const char *value, int value_len, const struct Stat *stat,
-		 const void *context)
+on_watch(ZkClient *client, int slot, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client;
-	Contender  *c = zk_contender_answered(context, &client, &request);
+	Contender  *c = &client->contenders[slot];
 
-	if (c == NULL)
-		return;
-	if (rc == ZOK)
+	if (answer->rc == ZOK)
 	{
-		c->unbroken = stat->version == 0;
-		zk_contender_blocker_known(client, request.which, value, value_len,
-								   stat);
+		c->unbroken = answer->stat->version == 0;
+		zk_contender_blocker_known(client, slot, answer->text, answer->len,
+								   answer->stat);
 	}
 	else if (c->state == ZK_WATCHING && !c->unwanted)
-		zk_watch_failed(client, request.which, rc, c->watched);
-	zk_contender_leave(client, request.which);
+		zk_watch_failed(client, slot, answer->rc, c->watched);
 }
 
 /*
@@ -144,25 +137,17 @@ on_watch(int rc, const char *value, int value_len, const struct Stat *stat,
  * done, but not because it is gone, then the contender waits without one.
  */
 static void
-on_second_watch(int rc, const char *value, int value_len, const struct Stat *stat,
-				const void *context)
+on_second_watch(ZkClient *client, int slot, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client;
-	Contender  *c = zk_contender_answered(context, &client, &request);
+	Contender  *c = &client->contenders[slot];
 
-	(void) value;
-	(void) value_len;
-	if (c == NULL)
-		return;
-	if (c->second_watch != NULL && rc == ZOK)
-		c->last_second_watch &= stat->version == 0;
+	if (c->second_watch != NULL && answer->rc == ZOK)
+		c->last_second_watch &= answer->stat->version == 0;
 	else if (c->second_watch != NULL)
 	{
 		zk_contender_drop_second_watch(c);
-		c->relist = rc == ZNONODE;
+		c->relist = answer->rc == ZNONODE;
 	}
-	zk_contender_leave(client, request.which);
 }
 
 /*
@@ -461,13 +446,13 @@ zk_place_disconnected(Contender *c)
  */
 void
 zk_send_children(ZkClient *client, int slot, RequestKind kind,
-				 strings_completion_t completion)
+				 AnswerHandler handler)
 {
-	void	   *context = zk_request_begin(client, kind, slot);
+	void	   *context = zk_contender_ask(client, kind, slot, handler);
 	int			rc;
 
 	rc = zoo_aget_children(client->handle, client->contenders[slot].node, 0,
-						   completion, context);
+						   zk_on_children, context);
 	zk_contender_sent(client, slot, context, rc);
 }
 
@@ -475,32 +460,28 @@ zk_send_children(ZkClient *client, int slot, RequestKind kind,
  * The list of a queue.
  */
 static void
-on_list(int rc, const struct String_vector *list, const void *context)
+on_list(ZkClient *client, int slot, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client;
-	Contender  *c = zk_contender_answered(context, &client, &request);
+	int			rc = answer->rc;
+	Contender  *c = &client->contenders[slot];
 
-	if (c == NULL)
-		return;
 	if (!c->unwanted && c->state == ZK_WANTED && c->grouped && rc == ZNONODE)
 		zk_contender_parent_missing(c); /* the group could not be created */
 	else if (c->unwanted ||
 			 (c->state != ZK_QUEUED && c->state != ZK_WATCHING))
 		;						/* the create that went with it failed */
-	else if (rc == ZOK && !zk_marks_queue_listed(c, list))
-		zk_contender_fail(client, request.which, ZK_ERR_NO_MEMORY,
+	else if (rc == ZOK && !zk_marks_queue_listed(c, answer->children))
+		zk_contender_fail(client, slot, ZK_ERR_NO_MEMORY,
 						  "Out of memory.");
 	else if (rc == ZOK)
-		evaluate(client, request.which, list);
+		evaluate(client, slot, answer->children);
 	else if (rc == ZNONODE)
-		zk_contender_missing(client, request.which);
+		zk_contender_missing(client, slot);
 	else if (rc == ZNOAUTH)
-		zk_contender_refused(client, request.which, ZOO_PERM_READ,
-							 "list the children of", c->node, strlen(c->node));
+		zk_contender_refused(client, slot, ZOO_PERM_READ,
+							 "answer->children the children of", c->node, strlen(c->node));
 	else if (c->state == ZK_QUEUED)
 		zk_contender_retry(client, c);
-	zk_contender_leave(client, request.which);
 }
 
 /*

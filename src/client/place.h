@@ -16,7 +16,7 @@
 #include "client.h"
 
 extern void zk_send_children(ZkClient *client, int slot, RequestKind kind,
-							 strings_completion_t completion);
+							 AnswerHandler handler);
 extern void zk_place_send_list(ZkClient *client, int slot);
 extern void zk_place_relist(ZkClient *client, int slot);
 extern void zk_place_disconnected(Contender *c);

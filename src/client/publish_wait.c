@@ -52,33 +52,24 @@ tell_backend(Mailbox *mailbox, uint32_t serial, int64_t zxid)
 	zk_mailbox_wake_backend(mailbox);
 }
 
-/*
- * The publication that a completion is about, the lock taken; NULL, without the
- * lock, if nobody waits for the answer any more.
- */
+/* What was sent last is answered. */
 static Publication *
-answered(const void *context, ZkClient **client)
+answered(ZkClient *client)
 {
-	Request		request;
-
-	*client = zk_request_end(context, &request);
-	if (*client == NULL)
-		return NULL;
-	(*client)->publication.pending = false;
-	return &(*client)->publication;
+	client->publication.pending = false;
+	return &client->publication;
 }
 
 /*
- * The completion ends: do what comes next.  A query may have waited for it, which
+ * Do what comes next.  A query may have waited for it, which
  * the helper goes on with.
  */
 static void
-leave(ZkClient *client)
+go_on(ZkClient *client)
 {
 	zk_publish_advance(client);
 	if (client->query.node != NULL)
 		zk_mailbox_wake_helper(&client->mailbox);
-	zk_engine_leave(client);
 }
 
 /*
@@ -125,17 +116,14 @@ refused(ZkClient *client, int rc)
 }
 
 static void
-on_create(int rc, const char *path, const struct Stat *stat,
-		  const void *context)
+on_create(ZkClient *client, int which, const Answer *answer)
 {
-	ZkClient   *client;
-	Publication *publication = answered(context, &client);
+	int			rc = answer->rc;
+	Publication *publication = answered(client);
 
-	(void) path;
-	if (publication == NULL)
-		return;
+	(void) which;
 	if (rc == ZOK)
-		published(client, stat->mzxid);
+		published(client, answer->stat->mzxid);
 	else if (rc == ZNODEEXISTS)
 		publication->znode = WAIT_THERE;	/* and has to be written anew */
 	else if (!zk_is_connection_error(rc))
@@ -146,24 +134,23 @@ on_create(int rc, const char *path, const struct Stat *stat,
 		else
 			refused(client, rc);
 	}
-	leave(client);
+	go_on(client);
 }
 
 static void
-on_set(int rc, const struct Stat *stat, const void *context)
+on_set(ZkClient *client, int which, const Answer *answer)
 {
-	ZkClient   *client;
-	Publication *publication = answered(context, &client);
+	int			rc = answer->rc;
+	Publication *publication = answered(client);
 
-	if (publication == NULL)
-		return;
+	(void) which;
 	if (rc == ZOK)
-		published(client, stat->mzxid);
+		published(client, answer->stat->mzxid);
 	else if (rc == ZNONODE)
 		publication->znode = WAIT_ABSENT;
 	else
 		refused(client, rc);
-	leave(client);
+	go_on(client);
 }
 
 /*
@@ -171,13 +158,12 @@ on_set(int rc, const struct Stat *stat, const void *context)
  * ZooKeeper session only.
  */
 static void
-on_delete(int rc, const void *context)
+on_delete(ZkClient *client, int which, const Answer *answer)
 {
-	ZkClient   *client;
-	Publication *publication = answered(context, &client);
+	int			rc = answer->rc;
+	Publication *publication = answered(client);
 
-	if (publication == NULL)
-		return;
+	(void) which;
 	if (rc == ZOK || rc == ZNONODE)
 		publication->znode = WAIT_ABSENT;
 	else if (rc == ZTHROTTLEDOP)
@@ -189,7 +175,7 @@ on_delete(int rc, const void *context)
 			   publication->path, zk_answer_text(rc));
 		zk_mailbox_wake_helper(&client->mailbox);
 	}
-	leave(client);
+	go_on(client);
 }
 
 /*
@@ -239,17 +225,19 @@ send_step(ZkClient *client, bool delete)
 
 	if (publication->need_parents)
 		send_parents(client);
-	context = zk_request_begin(client, REQ_PUBLISH, 0);
+	context = zk_request_begin(client, REQ_PUBLISH, 0,
+							   delete ? on_delete :
+							   publication->znode == WAIT_THERE ? on_set : on_create);
 	if (delete)
-		rc = zoo_adelete(client->handle, publication->path, -1, on_delete,
+		rc = zoo_adelete(client->handle, publication->path, -1, zk_on_void,
 						 context);
 	else if (publication->znode == WAIT_THERE)
 		rc = zoo_aset(client->handle, publication->path, wanted->text,
-					  wanted->len, -1, on_set, context);
+					  wanted->len, -1, zk_on_stat, context);
 	else
 		rc = zoo_acreate2(client->handle, publication->path, wanted->text,
 						  wanted->len, &client->identity.acl, ZOO_EPHEMERAL,
-						  on_create, context);
+						  zk_on_created, context);
 	if (rc != ZOK)
 	{
 		zk_request_undo(client, context);

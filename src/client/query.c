@@ -49,28 +49,12 @@
 /* Requests that must be free for a step. */
 #define BREAK_RESERVE	2
 
-/*
- * The contender that a completion is about, the lock taken; NULL, without the
- * lock, if nobody waits for the answer any more.
- */
+/* What was sent last is answered. */
 static Breaking *
-answered(const void *context, ZkClient **client)
+answered(ZkClient *client)
 {
-	Request		request;
-
-	*client = zk_request_end(context, &request);
-	if (*client == NULL)
-		return NULL;
-	(*client)->breaking.pending = false;
-	return &(*client)->breaking;
-}
-
-/* The completion ends: do what comes next. */
-static void
-leave(ZkClient *client)
-{
-	zk_query_advance(client);
-	zk_engine_leave(client);
+	client->breaking.pending = false;
+	return &client->breaking;
 }
 
 /*
@@ -158,38 +142,34 @@ of_zklock(const ZkQueueMember *member)
 }
 
 static void
-on_look(int rc, const char *value, int value_len, const struct Stat *stat,
-		const void *context)
+on_look(ZkClient *client, int which, const Answer *answer)
 {
-	ZkClient   *client;
-	Breaking   *breaking = answered(context, &client);
+	int			rc = answer->rc;
+	Breaking   *breaking = answered(client);
 
-	if (breaking == NULL)
-		return;
+	(void) which;
 	if (rc == ZNONODE)
 		gone(client);
 	else if (rc != ZOK && rc != ZNOAUTH)
 		refused(client, rc, "read");
-	else if (!keep_found(breaking, client->query.name, value, value_len,
-						 rc == ZOK ? stat : NULL))
+	else if (!keep_found(breaking, client->query.name, answer->text, answer->len,
+						 rc == ZOK ? answer->stat : NULL))
 		zk_query_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
 	else if (client->query.kind == QUERY_REVOKE ||
 			 of_zklock(&breaking->found->members[0]))
 		breaking->step = BREAK_MARK;
 	else
 		breaking->step = BREAK_DELETE;
-	leave(client);
+	zk_query_advance(client);
 }
 
 static void
-on_mark(int rc, const struct Stat *stat, const void *context)
+on_mark(ZkClient *client, int which, const Answer *answer)
 {
-	ZkClient   *client;
-	Breaking   *breaking = answered(context, &client);
+	int			rc = answer->rc;
+	Breaking   *breaking = answered(client);
 
-	(void) stat;
-	if (breaking == NULL)
-		return;
+	(void) which;
 	if (rc == ZNONODE)
 		gone(client);
 	else if (client->query.kind == QUERY_REVOKE)
@@ -206,7 +186,7 @@ on_mark(int rc, const struct Stat *stat, const void *context)
 	}
 	else if (!zk_is_connection_error(rc))
 		breaking->step = BREAK_DELETE;	/* which asks for another permission */
-	leave(client);
+	zk_query_advance(client);
 }
 
 /*
@@ -235,17 +215,12 @@ break_watcher(zhandle_t *zh, int type, int state, const char *path,
 }
 
 static void
-on_watch(int rc, const char *value, int value_len, const struct Stat *stat,
-		 const void *context)
+on_watch(ZkClient *client, int which, const Answer *answer)
 {
-	ZkClient   *client;
-	Breaking   *breaking = answered(context, &client);
+	int			rc = answer->rc;
+	Breaking   *breaking = answered(client);
 
-	(void) value;
-	(void) value_len;
-	(void) stat;
-	if (breaking == NULL)
-		return;
+	(void) which;
 	if (rc == ZNONODE)
 		gone(client);
 	else if (rc == ZOK)
@@ -255,21 +230,21 @@ on_watch(int rc, const char *value, int value_len, const struct Stat *stat,
 	}
 	else if (!zk_is_connection_error(rc))
 		breaking->step = BREAK_DELETE;
-	leave(client);
+	zk_query_advance(client);
 }
 
 static void
-on_delete(int rc, const void *context)
+on_delete(ZkClient *client, int which, const Answer *answer)
 {
-	ZkClient   *client;
+	int			rc = answer->rc;
 
-	if (answered(context, &client) == NULL)
-		return;
+	(void) which;
+	(void) answered(client);
 	if (rc == ZOK || rc == ZNONODE)
 		done(client);
 	else
 		refused(client, rc, "delete");
-	leave(client);
+	zk_query_advance(client);
 }
 
 /*
@@ -285,19 +260,23 @@ send_step(ZkClient *client, const char *path, void *context)
 	switch (client->breaking.step)
 	{
 		case BREAK_LOOK:
-			return zoo_aget(client->handle, path, 0, on_look, context);
+			zk_request_expect(client, context, on_look);
+			return zoo_aget(client->handle, path, 0, zk_on_data, context);
 		case BREAK_MARK:
+			zk_request_expect(client, context, on_mark);
 			return zoo_aset(client->handle, path, note, (int) strlen(note), -1,
-							on_mark, context);
+							zk_on_stat, context);
 		case BREAK_WATCH:
+			zk_request_expect(client, context, on_watch);
 			client->watch_bytes += strlen(path);
-			return zoo_awget(client->handle, path, break_watcher, NULL, on_watch,
+			return zoo_awget(client->handle, path, break_watcher, NULL, zk_on_data,
 							 context);
 		case BREAK_AWAIT:
 		case BREAK_DELETE:
 			break;
 	}
-	return zoo_adelete(client->handle, path, -1, on_delete, context);
+	zk_request_expect(client, context, on_delete);
+	return zoo_adelete(client->handle, path, -1, zk_on_void, context);
 }
 
 /*
@@ -322,7 +301,7 @@ break_advance(ZkClient *client)
 	}
 	snprintf(path, sizeof(path), "%s/%s", client->query.node,
 			 client->query.name);
-	context = zk_request_begin(client, REQ_BREAK, 0);
+	context = zk_request_begin(client, REQ_BREAK, 0, NULL);
 	if (send_step(client, path, context) != ZOK)
 	{
 		zk_request_undo(client, context);

@@ -82,44 +82,39 @@ zk_query_failed(ZkClient *client, ZkError error, const char *detail)
 
 /*
  * Have the server catch up with its leader before it answers what is sent next for the
- * query.  The completion begins with zk_sync_refused().  There is room for a request.
+ * query.  The handler begins with zk_sync_refused().  There is room for a request.
  * False if it cannot be sent now.
  */
 bool
-zk_query_sync(ZkClient *client, string_completion_t completion)
+zk_query_sync(ZkClient *client, AnswerHandler handler)
 {
-	void	   *context = zk_request_begin(client, REQ_READ_SYNC, 0);
+	void	   *context = zk_request_begin(client, REQ_READ_SYNC, 0, handler);
 
-	if (zoo_async(client->handle, client->query.node, completion, context) == ZOK)
+	if (zoo_async(client->handle, client->query.node, zk_on_string, context) == ZOK)
 		return true;
 	zk_request_undo(client, context);
 	return false;
 }
 
 /*
- * The completion of a sync begins.  A server that throttles has refused it, and may answer
- * all the same what was sent behind it: then the client is returned, with engine_lock,
- * and nobody waits for those answers any more; all is to be asked for again.  Else NULL,
- * without the lock.
+ * Was the sync refused?  A server that throttles does so, and may answer all the same
+ * what was sent behind it: then nobody waits for those answers any more, and all is to
+ * be asked for again.
  */
-ZkClient *
-zk_sync_refused(int rc, const void *context)
+bool
+zk_sync_refused(ZkClient *client, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client = zk_request_end(context, &request);
+	int			rc = answer->rc;
 
-	if (client == NULL)
-		return NULL;
 	if (rc == ZTHROTTLEDOP)
 	{
 		zk_requests_forget_query(client);
-		return client;
+		return true;
 	}
 	if (!zk_identity_wanted(&client->identity, rc) && rc != ZOK &&
 		!zk_is_connection_error(rc))
 		zk_query_failed(client, zk_answer_error(rc), zk_answer_text(rc));
-	zk_engine_leave(client);
-	return NULL;
+	return false;
 }
 
 /*
@@ -261,21 +256,15 @@ zk_member_fill(ZkQueueMember *member, const char *value, int value_len,
  * The Stat of a contender whose data may not be read.
  */
 static void
-on_data_stat(int rc, const struct Stat *stat, const void *context)
+on_data_stat(ZkClient *client, int which, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client = zk_request_end(context, &request);
-
-	if (client == NULL)
-		return;
 	client->read.pending--;
-	if (rc == ZOK)
-		zk_member_fill(&client->read.listing->members[request.which], NULL, 0,
-					   stat);
-	else if (rc == ZNOAUTH)
-		client->read.listing->members[request.which].hidden = true;
+	if (answer->rc == ZOK)
+		zk_member_fill(&client->read.listing->members[which], NULL, 0,
+					   answer->stat);
+	else if (answer->rc == ZNOAUTH)
+		client->read.listing->members[which].hidden = true;
 	zk_read_advance(client);
-	zk_engine_leave(client);
 }
 
 /*
@@ -286,31 +275,27 @@ static void
 send_data_stat(ZkClient *client, int which)
 {
 	QueueRead  *read = &client->read;
-	void	   *context = zk_request_begin(client, REQ_READ_DATA, which);
+	void	   *context = zk_request_begin(client, REQ_READ_DATA, which, on_data_stat);
 	char		path[ZK_NODE_PATH_SIZE * 2];
 
 	snprintf(path, sizeof(path), "%s/%s", client->query.node,
 			 read->listing->members[which].name);
-	if (zoo_aexists(client->handle, path, 0, on_data_stat, context) == ZOK)
+	if (zoo_aexists(client->handle, path, 0, zk_on_stat, context) == ZOK)
 		read->pending++;
 	else
 		zk_request_undo(client, context);
 }
 
 static void
-on_data(int rc, const char *value, int value_len, const struct Stat *stat,
-		const void *context)
+on_data(ZkClient *client, int which, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client = zk_request_end(context, &request);
+	int			rc = answer->rc;
 	QueueRead  *read;
 	ZkQueueMember *member;
 
-	if (client == NULL)
-		return;
 	read = &client->read;
 	read->pending--;
-	member = &read->listing->members[request.which];
+	member = &read->listing->members[which];
 	if (rc == ZTHROTTLEDOP)
 	{
 		/* not executed: read all of it again */
@@ -318,11 +303,10 @@ on_data(int rc, const char *value, int value_len, const struct Stat *stat,
 		zk_read_restart(client);
 	}
 	else if (rc == ZOK)
-		zk_member_fill(member, value, value_len, stat);
+		zk_member_fill(member, answer->text, answer->len, answer->stat);
 	else if (rc == ZNOAUTH)
-		send_data_stat(client, request.which);
+		send_data_stat(client, which);
 	zk_read_advance(client);
-	zk_engine_leave(client);
 }
 
 /*
@@ -341,20 +325,13 @@ read_refused(ZkClient *client, ZkError error)
 }
 
 static void
-on_read_acl(int rc, struct ACL_vector *acl, struct Stat *stat,
-			const void *context)
+on_read_acl(ZkClient *client, int which, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client = zk_request_end(context, &request);
-
-	(void) stat;
-	if (client == NULL)
-		return;
+	(void) which;
 	client->read.pending--;
 	read_refused(client,
-				 zk_refusal_answer(client, &client->read.refusal, rc, acl));
+				 zk_refusal_answer(client, &client->read.refusal, answer->rc, answer->acl));
 	zk_read_advance(client);
-	zk_engine_leave(client);
 }
 
 /*
@@ -375,19 +352,17 @@ choose_data(ZkClient *client)
 }
 
 static void
-on_read_list(int rc, const struct String_vector *children, const void *context)
+on_read_list(ZkClient *client, int which, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client = zk_request_end(context, &request);
+	int			rc = answer->rc;
 	static struct String_vector none;
 
-	if (client == NULL)
-		return;
+	(void) which;
 	client->read.pending--;
 	if (rc == ZOK || rc == ZNONODE)
 	{
 		client->read.listing = make_listing(client,
-											rc == ZOK ? children : &none);
+											rc == ZOK ? answer->children : &none);
 		client->read.listed = true;
 		if (client->read.listing == NULL)
 			zk_query_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
@@ -397,7 +372,7 @@ on_read_list(int rc, const struct String_vector *children, const void *context)
 	else if (rc == ZNOAUTH)
 	{
 		zk_refusal_note(client, &client->read.refusal, ZOO_PERM_READ,
-						"list the children of", client->query.node,
+						"list the answer->children of", client->query.node,
 						strlen(client->query.node));
 		read_refused(client, zk_refusal_plain(&client->read.refusal));
 	}
@@ -406,7 +381,6 @@ on_read_list(int rc, const struct String_vector *children, const void *context)
 	else if (!zk_is_connection_error(rc) && rc != ZTHROTTLEDOP)
 		zk_query_failed(client, zk_answer_error(rc), zk_answer_text(rc));
 	zk_read_advance(client);
-	zk_engine_leave(client);
 }
 
 /*
@@ -419,10 +393,10 @@ send_data(ZkClient *client)
 	char		path[ZK_NODE_PATH_SIZE * 2];
 	void	   *context;
 
-	context = zk_request_begin(client, REQ_READ_DATA, read->next);
+	context = zk_request_begin(client, REQ_READ_DATA, read->next, on_data);
 	snprintf(path, sizeof(path), "%s/%s", client->query.node,
 			 read->listing->members[read->next].name);
-	if (zoo_aget(client->handle, path, 0, on_data, context) != ZOK)
+	if (zoo_aget(client->handle, path, 0, zk_on_data, context) != ZOK)
 	{
 		zk_request_undo(client, context);
 		return false;
@@ -433,16 +407,13 @@ send_data(ZkClient *client)
 }
 
 static void
-on_read_sync(int rc, const char *path, const void *context)
+on_read_sync(ZkClient *client, int which, const Answer *answer)
 {
-	ZkClient   *client = zk_sync_refused(rc, context);
-
-	(void) path;
-	if (client == NULL)
+	(void) which;
+	if (!zk_sync_refused(client, answer))
 		return;
 	zk_read_restart(client);
 	zk_read_advance(client);
-	zk_engine_leave(client);
 }
 
 /*
@@ -460,13 +431,14 @@ send_list(ZkClient *client)
 	if (!refused && client->query.kind == QUERY_READ &&
 		!zk_query_sync(client, on_read_sync))
 		return;
-	context = zk_request_begin(client, refused ? REQ_READ_INQUIRY : REQ_READ_LIST, 0);
+	context = zk_request_begin(client, refused ? REQ_READ_INQUIRY : REQ_READ_LIST, 0,
+							   refused ? on_read_acl : on_read_list);
 	if (refused)
 		rc = zoo_aget_acl(client->handle,
-						  zk_refusal_next(client, &read->refusal), on_read_acl,
+						  zk_refusal_next(client, &read->refusal), zk_on_acl,
 						  context);
 	else
-		rc = zoo_aget_children(client->handle, client->query.node, 0, on_read_list,
+		rc = zoo_aget_children(client->handle, client->query.node, 0, zk_on_children,
 							   context);
 	if (rc == ZOK)
 		read->pending++;

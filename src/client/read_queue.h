@@ -19,8 +19,8 @@ extern void zk_read_advance(ZkClient *client);
 extern void zk_read_restart(ZkClient *client);
 extern void zk_member_fill(ZkQueueMember *member, const char *value,
 						   int value_len, const struct Stat *stat);
-extern bool zk_query_sync(ZkClient *client, string_completion_t completion);
-extern ZkClient *zk_sync_refused(int rc, const void *context);
+extern bool zk_query_sync(ZkClient *client, AnswerHandler handler);
+extern bool zk_sync_refused(ZkClient *client, const Answer *answer);
 extern void zk_query_done(ZkClient *client, ZkQueueListing *listing);
 extern void zk_query_failed(ZkClient *client, ZkError error,
 							const char *detail);

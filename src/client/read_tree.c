@@ -259,23 +259,16 @@ ask_again(TreeRead *tree, int which)
 }
 
 /*
- * The item that a completion is about, the lock taken; NULL, without the lock,
- * if nobody waits for the answer any more.
+ * An item was answered: which one.
  */
 TreeItem *
-zk_tree_answered(const void *context, ZkClient **client, int *which)
+zk_tree_answered(ZkClient *client, int which)
 {
-	Request		request;
-	TreeRead   *tree;
+	TreeItem   *item = &client->tree.items[which];
 
-	*client = zk_request_end(context, &request);
-	if (*client == NULL)
-		return NULL;
-	tree = &(*client)->tree;
-	tree->pending--;
-	*which = request.which;
-	tree->items[*which].step = TREE_DONE;
-	return &tree->items[*which];
+	client->tree.pending--;
+	item->step = TREE_DONE;
+	return item;
 }
 
 /*
@@ -299,50 +292,37 @@ zk_tree_refused(ZkClient *client, int which, int rc)
 		zk_tree_failed(client, zk_answer_error(rc), zk_answer_text(rc));
 }
 
-/* The completion ends: do what comes next. */
 static void
-leave(ZkClient *client)
+on_children(ZkClient *client, int which, const Answer *answer)
 {
-	zk_tree_advance(client);
-	zk_engine_leave(client);
-}
+	int			rc = answer->rc;
 
-static void
-on_children(int rc, const struct String_vector *children, const void *context)
-{
-	ZkClient   *client;
-	int			which;
-
-	if (zk_tree_answered(context, &client, &which) == NULL)
-		return;
+	(void) zk_tree_answered(client, which);
 	if (rc == ZOK)
 	{
 		client->tree.progress = true;
-		if (zk_tree_make_room(client, children->count) &&
-			zk_tree_add_contenders(client, which, children))
-			(void) add_znodes(client, which, children);
+		if (zk_tree_make_room(client, answer->children->count) &&
+			zk_tree_add_contenders(client, which, answer->children))
+			(void) add_znodes(client, which, answer->children);
 	}
 	else if (rc == ZNOAUTH)
 		zk_tree_forbidden(client, which);
 	else if (rc != ZNONODE)
 		zk_tree_refused(client, which, rc);
-	leave(client);
+	zk_tree_advance(client);
 }
 
 static void
-on_stat(int rc, const struct Stat *stat, const void *context)
+on_stat(ZkClient *client, int which, const Answer *answer)
 {
-	ZkClient   *client;
-	int			which;
-	TreeItem   *item = zk_tree_answered(context, &client, &which);
+	int			rc = answer->rc;
+	TreeItem   *item = zk_tree_answered(client, which);
 
-	if (item == NULL)
-		return;
 	if (rc == ZOK)
 	{
 		client->tree.progress = true;
-		zk_member_fill(&item->member, NULL, 0, stat);
-		item->size = stat->dataLength;
+		zk_member_fill(&item->member, NULL, 0, answer->stat);
+		item->size = answer->stat->dataLength;
 	}
 	else if (rc == ZNOAUTH)
 	{
@@ -351,7 +331,7 @@ on_stat(int rc, const struct Stat *stat, const void *context)
 	}
 	else if (rc != ZNONODE)
 		zk_tree_refused(client, which, rc);
-	leave(client);
+	zk_tree_advance(client);
 }
 
 /*
@@ -359,28 +339,24 @@ on_stat(int rc, const struct Stat *stat, const void *context)
  * it is listed without.
  */
 static void
-on_data(int rc, const char *value, int value_len, const struct Stat *stat,
-		const void *context)
+on_data(ZkClient *client, int which, const Answer *answer)
 {
-	ZkClient   *client;
-	int			which;
-	TreeItem   *item = zk_tree_answered(context, &client, &which);
+	int			rc = answer->rc;
+	TreeItem   *item = zk_tree_answered(client, which);
 
-	if (item == NULL)
-		return;
 	if (rc == ZOK || rc == ZNOAUTH)
 	{
 		client->tree.progress = true;
 		item->data_known = true;
-		if (rc == ZOK && value_len <= ZK_TREE_MAX_DATA &&
-			zk_tree_reserve(client, (size_t) (value_len > 0 ? value_len : 0)))
-			zk_member_fill(&item->member, value, value_len, stat);
+		if (rc == ZOK && answer->len <= ZK_TREE_MAX_DATA &&
+			zk_tree_reserve(client, (size_t) (answer->len > 0 ? answer->len : 0)))
+			zk_member_fill(&item->member, answer->text, answer->len, answer->stat);
 	}
 	else if (rc == ZNONODE)
 		item->member.czxid = 0;
 	else
 		zk_tree_refused(client, which, rc);
-	leave(client);
+	zk_tree_advance(client);
 }
 
 /*
@@ -389,13 +365,15 @@ on_data(int rc, const char *value, int value_len, const struct Stat *stat,
  */
 static int
 ask(ZkClient *client, const TreeItem *item, const char *path,
-	const void *context)
+	void *context)
 {
+	zk_request_expect(client, context, item->lock < 0 ? on_children :
+					  item->member.czxid == 0 ? on_stat : on_data);
 	if (item->lock < 0)
-		return zoo_aget_children(client->handle, path, 0, on_children, context);
+		return zoo_aget_children(client->handle, path, 0, zk_on_children, context);
 	if (item->member.czxid == 0)
-		return zoo_aexists(client->handle, path, 0, on_stat, context);
-	return zoo_aget(client->handle, path, 0, on_data, context);
+		return zoo_aexists(client->handle, path, 0, zk_on_stat, context);
+	return zoo_aget(client->handle, path, 0, zk_on_data, context);
 }
 
 /*
@@ -546,7 +524,7 @@ send_item(ZkClient *client, int which, ZkTreeAsk ask_for)
 		zk_tree_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
 		return false;
 	}
-	context = zk_request_begin(client, REQ_TREE, which);
+	context = zk_request_begin(client, REQ_TREE, which, NULL);
 	rc = ask_for(client, item, path, context);
 	if (path != item->path)
 		free(path);
@@ -605,16 +583,14 @@ zk_tree_ready(ZkClient *client)
  * The answer to the sync.  That it was refused is no failure of the connection.
  */
 static void
-on_sync(int rc, const char *path, const void *context)
+on_sync(ZkClient *client, int which, const Answer *answer)
 {
-	ZkClient   *client = zk_sync_refused(rc, context);
-
-	(void) path;
-	if (client == NULL)
+	(void) which;
+	if (!zk_sync_refused(client, answer))
 		return;
 	client->tree.progress = true;
 	zk_tree_restart(client);
-	leave(client);
+	zk_tree_advance(client);
 }
 
 /*

@@ -16,7 +16,7 @@
 #include "client.h"
 
 typedef int (*ZkTreeAsk) (ZkClient *client, const TreeItem *item,
-						  const char *path, const void *context);
+						  const char *path, void *context);
 extern void zk_tree_advance(ZkClient *client);
 extern void zk_tree_restart(ZkClient *client);
 extern void zk_tree_forget(ZkClient *client);
@@ -27,8 +27,7 @@ extern bool zk_tree_add(ZkClient *client, char *path, char *name, int lock);
 extern bool zk_tree_add_contenders(ZkClient *client, int lock,
 								   const struct String_vector *children);
 extern void zk_tree_forbidden(ZkClient *client, int which);
-extern TreeItem *zk_tree_answered(const void *context, ZkClient **client,
-								  int *which);
+extern TreeItem *zk_tree_answered(ZkClient *client, int which);
 extern void zk_tree_refused(ZkClient *client, int which, int rc);
 extern bool zk_tree_all_answered(ZkClient *client, ZkTreeAsk ask_for);
 extern bool zk_tree_ready(ZkClient *client);

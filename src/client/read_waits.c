@@ -12,8 +12,7 @@
  * What others have published may be anything: waitgraph.c takes no text apart that
  * is not as it should be, and the whole has limits.
  *
- * All functions run on client threads under engine_lock, which the completions
- * take through zk_tree_answered().
+ * All functions run on client threads under engine_lock.
  *
  * IDENTIFICATION
  *	  src/client/read_waits.c
@@ -29,14 +28,6 @@
 #include "read_tree.h"
 #include "read_waits.h"
 #include "request.h"
-
-/* The completion ends: do what comes next. */
-static void
-leave(ZkClient *client)
-{
-	zk_waits_advance(client);
-	zk_engine_leave(client);
-}
 
 /*
  * Add the published waits.
@@ -92,22 +83,20 @@ add_queue(ZkClient *client, int lock, const struct String_vector *children)
 }
 
 static void
-on_children(int rc, const struct String_vector *children, const void *context)
+on_children(ZkClient *client, int which, const Answer *answer)
 {
-	ZkClient   *client;
-	int			which;
+	int			rc = answer->rc;
 
-	if (zk_tree_answered(context, &client, &which) == NULL)
-		return;
+	(void) zk_tree_answered(client, which);
 	if (rc == ZOK && which == 0)
-		add_waits(client, children);
+		add_waits(client, answer->children);
 	else if (rc == ZOK)
-		add_queue(client, which, children);
+		add_queue(client, which, answer->children);
 	else if (rc == ZNOAUTH)
 		zk_tree_forbidden(client, which);
 	else if (rc != ZNONODE)
 		zk_tree_refused(client, which, rc);
-	leave(client);
+	zk_waits_advance(client);
 }
 
 /*
@@ -143,33 +132,27 @@ add_locks(ZkClient *client, const char *text, int len)
  * is left out.
  */
 static void
-on_data(int rc, const char *value, int value_len, const struct Stat *stat,
-		const void *context)
+on_data(ZkClient *client, int which, const Answer *answer)
 {
-	ZkClient   *client;
-	int			which;
-	TreeItem   *item = zk_tree_answered(context, &client, &which);
-	int			limit;
+	int			rc = answer->rc;
+	TreeItem   *item = zk_tree_answered(client, which);
+	int			limit = item->lock == 0 ? ZK_WAIT_MAX_TEXT : ZK_TREE_MAX_DATA;
+	int			len = answer->len > limit ? 0 : answer->len;
 
-	if (item == NULL)
-		return;
 	item->data_known = true;
-	limit = item->lock == 0 ? ZK_WAIT_MAX_TEXT : ZK_TREE_MAX_DATA;
 	if (rc == ZOK)
 	{
-		if (value_len > limit)
-			value_len = 0;
-		zk_member_fill(&item->member, value, value_len, stat);
+		zk_member_fill(&item->member, answer->text, len, answer->stat);
 		if (zk_tree_reserve(client, (size_t) item->member.data_len) &&
-			item->lock == 0 && stat->ephemeralOwner != 0)
-			add_locks(client, value, value_len);
+			item->lock == 0 && answer->stat->ephemeralOwner != 0)
+			add_locks(client, answer->text, len);
 	}
 	else if (rc != ZNONODE && rc != ZNOAUTH)
 	{
 		item->data_known = false;
 		zk_tree_refused(client, which, rc);
 	}
-	leave(client);
+	zk_waits_advance(client);
 }
 
 /*
@@ -178,11 +161,12 @@ on_data(int rc, const char *value, int value_len, const struct Stat *stat,
  */
 static int
 ask(ZkClient *client, const TreeItem *item, const char *path,
-	const void *context)
+	void *context)
 {
+	zk_request_expect(client, context, item->lock < 0 ? on_children : on_data);
 	if (item->lock < 0)
-		return zoo_aget_children(client->handle, path, 0, on_children, context);
-	return zoo_aget(client->handle, path, 0, on_data, context);
+		return zoo_aget_children(client->handle, path, 0, zk_on_children, context);
+	return zoo_aget(client->handle, path, 0, zk_on_data, context);
 }
 
 /*

@@ -44,8 +44,7 @@
  * for, so D2 holds.  In a downgrade it passes to the shared contender, and back
  * if the two are given up before that was carried out.
  *
- * All functions but the last ones run on client threads under engine_lock, which the
- * completions take through zk_contender_answered().
+ * All functions but the last ones run on client threads under engine_lock.
  *
  * IDENTIFICATION
  *	  src/client/record_io.c
@@ -268,24 +267,19 @@ not_read(ZkClient *client, int slot, int rc)
 }
 
 static void
-on_record(int rc, const char *value, int value_len, const struct Stat *stat,
-		  const void *context)
+on_record(ZkClient *client, int slot, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client;
-	Contender  *c = zk_contender_answered(context, &client, &request);
+	int			rc = answer->rc;
+	Contender  *c = &client->contenders[slot];
 
-	if (c == NULL)
-		return;
 	if (rc == ZOK || rc == ZNONODE)
 	{
-		zk_record_parse(rc == ZOK ? value : NULL, value_len, &c->record->base);
-		c->record->version = rc == ZOK ? stat->version : -1;
-		was_read(client, request.which);
+		zk_record_parse(rc == ZOK ? answer->text : NULL, answer->len, &c->record->base);
+		c->record->version = rc == ZOK ? answer->stat->version : -1;
+		was_read(client, slot);
 	}
 	else
-		not_read(client, request.which, rc);
-	zk_contender_leave(client, request.which);
+		not_read(client, slot, rc);
 }
 
 /*
@@ -295,12 +289,12 @@ void
 zk_send_record(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
-	void	   *context = zk_request_begin(client, REQ_RECORD, slot);
+	void	   *context = zk_contender_ask(client, REQ_RECORD, slot, on_record);
 	char		path[ZK_RECORD_PATH_SIZE];
 	int			rc;
 
 	record_path(c, path);
-	rc = zoo_aget(client->handle, path, 0, on_record, context);
+	rc = zoo_aget(client->handle, path, 0, zk_on_data, context);
 	zk_contender_sent(client, slot, context, rc);
 }
 
@@ -320,22 +314,17 @@ go_on(Contender *c, bool there)
 }
 
 static void
-on_parent(int rc, const char *path, const void *context)
+on_parent(ZkClient *client, int slot, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client;
-	Contender  *c = zk_contender_answered(context, &client, &request);
+	int			rc = answer->rc;
+	Contender  *c = &client->contenders[slot];
 
-	(void) path;
-	if (c == NULL)
-		return;
 	if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
 		zk_contender_retry(client, c);
 	else if (rc == ZOK || rc == ZNODEEXISTS || rc == ZNONODE)
 		go_on(c, rc != ZNONODE);
 	else
 		give_up(c, rc);
-	zk_contender_leave(client, request.which);
 }
 
 /*
@@ -343,14 +332,14 @@ on_parent(int rc, const char *path, const void *context)
  */
 void
 zk_record_send_above(ZkClient *client, int slot, char *path, size_t len,
-					 string_completion_t completion)
+					 AnswerHandler handler)
 {
-	void	   *context = zk_request_begin(client, REQ_RECORD_PARENT, slot);
+	void	   *context = zk_contender_ask(client, REQ_RECORD_PARENT, slot, handler);
 	int			rc;
 
 	path[len] = '\0';
 	rc = zoo_acreate(client->handle, path, "", 0, &client->identity.acl,
-					 ZOO_PERSISTENT, completion, context);
+					 ZOO_PERSISTENT, zk_on_string, context);
 	zk_contender_sent(client, slot, context, rc);
 }
 
@@ -473,17 +462,13 @@ zk_record_flush(ZkClient *client, const Contender *c)
 }
 
 static void
-on_query(int rc, const char *value, int value_len, const struct Stat *stat,
-		 const void *context)
+on_query(ZkClient *client, int which, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client = zk_request_end(context, &request);
+	int			rc = answer->rc;
 	ZkQueueListing *listing;
 	char		detail[ZK_DETAIL_SIZE];
 
-	(void) stat;
-	if (client == NULL)
-		return;
+	(void) which;
 	client->read.pending--;
 	if (zk_identity_wanted(&client->identity, rc))
 		zk_query_failed(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
@@ -491,7 +476,7 @@ on_query(int rc, const char *value, int value_len, const struct Stat *stat,
 	{
 		listing = calloc(1, sizeof(ZkQueueListing));
 		if (listing != NULL)
-			zk_record_parse(rc == ZOK ? value : NULL, value_len,
+			zk_record_parse(rc == ZOK ? answer->text : NULL, answer->len,
 							&listing->record);
 		zk_query_done(client, listing);
 	}
@@ -505,20 +490,16 @@ on_query(int rc, const char *value, int value_len, const struct Stat *stat,
 						client->identity.credential != NULL ? ZK_ERR_REFUSED :
 						ZK_ERR_FORBIDDEN, detail);
 	}
-	zk_engine_leave(client);
 }
 
 static void
-on_query_sync(int rc, const char *path, const void *context)
+on_query_sync(ZkClient *client, int which, const Answer *answer)
 {
-	ZkClient   *client = zk_sync_refused(rc, context);
-
-	(void) path;
-	if (client == NULL)
+	(void) which;
+	if (!zk_sync_refused(client, answer))
 		return;
 	zk_read_restart(client);
 	zk_record_query_advance(client);
-	zk_engine_leave(client);
 }
 
 /*
@@ -534,8 +515,8 @@ zk_record_query_advance(ZkClient *client)
 		!zk_requests_available(client, READ_RESERVE) ||
 		!zk_query_sync(client, on_query_sync))
 		return;
-	context = zk_request_begin(client, REQ_READ_DATA, 0);
-	if (zoo_aget(client->handle, client->query.node, 0, on_query,
+	context = zk_request_begin(client, REQ_READ_DATA, 0, on_query);
+	if (zoo_aget(client->handle, client->query.node, 0, zk_on_data,
 				 context) == ZOK)
 		client->read.pending++;
 	else

@@ -29,6 +29,6 @@ extern bool zk_record_flush(ZkClient *client, const Contender *contender);
 extern bool zk_record_run_due(ZkClient *client, const Contender *contender);
 extern void zk_record_query_advance(ZkClient *client);
 extern void zk_record_send_above(ZkClient *client, int slot, char *path,
-								 size_t len, string_completion_t completion);
+								 size_t len, AnswerHandler handler);
 
 #endif							/* ZKLOCK_RECORD_IO_H */

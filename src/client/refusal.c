@@ -31,8 +31,7 @@
  * it.  If the very first client has the wrong password, it is the right one for
  * all that it makes.
  *
- * All functions run on client threads under engine_lock, which the completions
- * take through zk_contender_answered().
+ * All functions run on client threads under engine_lock.
  *
  * IDENTIFICATION
  *	  src/client/refusal.c
@@ -226,25 +225,20 @@ zk_contender_refused(ZkClient *client, int slot, int permission,
 }
 
 static void
-on_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void *context)
+on_acl(ZkClient *client, int slot, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client;
-	Contender  *c = zk_contender_answered(context, &client, &request);
+	int			rc = answer->rc;
+	Contender  *c = &client->contenders[slot];
 	ZkError		error;
 
-	(void) stat;
-	if (c == NULL)
-		return;
 	if (!c->unwanted && c->refusal.znode != NULL)
 	{
-		error = zk_refusal_answer(client, &c->refusal, rc, acl);
+		error = zk_refusal_answer(client, &c->refusal, rc, answer->acl);
 		if (error != ZK_OK)
-			conclude(client, request.which, error);
+			conclude(client, slot, error);
 		else if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
 			zk_contender_retry(client, c);
 	}
-	zk_contender_leave(client, request.which);
 }
 
 /*
@@ -254,10 +248,10 @@ void
 zk_send_inquiry(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
-	void	   *context = zk_request_begin(client, REQ_INQUIRY, slot);
+	void	   *context = zk_contender_ask(client, REQ_INQUIRY, slot, on_acl);
 	int			rc;
 
 	rc = zoo_aget_acl(client->handle, zk_refusal_next(client, &c->refusal),
-					  on_acl, context);
+					  zk_on_acl, context);
 	zk_contender_sent(client, slot, context, rc);
 }

@@ -23,8 +23,7 @@
  * lock is held from then on, and everybody sees it.  No order is broken by
  * that: later holders have greater tokens than both.
  *
- * All functions run on client threads under engine_lock, which the completions
- * take through zk_contender_answered().
+ * All functions run on client threads under engine_lock.
  *
  * IDENTIFICATION
  *	  src/client/remove.c
@@ -45,21 +44,17 @@
  * The answer to a delete.
  */
 static void
-on_delete(int rc, const void *context)
+on_delete(ZkClient *client, int slot, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client;
-	Contender  *c = zk_contender_answered(context, &client, &request);
+	int			rc = answer->rc;
+	Contender  *c = &client->contenders[slot];
 
-	if (c == NULL)
-		return;
 	if (rc == ZOK || rc == ZNONODE)
 		zk_contender_forget(c);
 	else if (rc == ZNOAUTH)
-		zk_contender_stuck(client, request.which, "delete children of");
+		zk_contender_stuck(client, slot, "delete children of");
 	else
 		zk_contender_retry(client, c);
-	zk_contender_leave(client, request.which);
 }
 
 /*
@@ -82,14 +77,11 @@ already_gone(Contender *c)
  * record.
  */
 static void
-on_flush(int rc, const void *context)
+on_flush(ZkClient *client, int slot, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client;
-	Contender  *c = zk_contender_answered(context, &client, &request);
+	int			rc = answer->rc;
+	Contender  *c = &client->contenders[slot];
 
-	if (c == NULL)
-		return;
 	if (rc == ZOK)
 	{
 		if (c->recording)
@@ -105,14 +97,13 @@ on_flush(int rc, const void *context)
 	else if (c->results[0].err == ZNONODE)
 		already_gone(c);
 	else if (c->results[0].err == ZNOAUTH)
-		zk_contender_stuck(client, request.which, "delete children of");
+		zk_contender_stuck(client, slot, "delete children of");
 	else if (zk_mark_to_blame(c, 1))
 		c->marking.own = MARK_ABSENT;
 	else if (c->recording)
-		zk_record_conflict(client, request.which, rc);
+		zk_record_conflict(client, slot, rc);
 	else
 		zk_contender_retry(client, c);
-	zk_contender_leave(client, request.which);
 }
 
 /*
@@ -144,8 +135,8 @@ send_flush(ZkClient *client, int slot)
 	if (c->recording)
 		zk_record_op(client, c, &ops[count++], record_path, record);
 	memset(c->results, 0, sizeof(c->results));
-	context = zk_request_begin(client, REQ_DELETE, slot);
-	rc = zoo_amulti(client->handle, count, ops, c->results, on_flush, context);
+	context = zk_contender_ask(client, REQ_DELETE, slot, on_flush);
+	rc = zoo_amulti(client->handle, count, ops, c->results, zk_on_void, context);
 	zk_contender_sent(client, slot, context, rc);
 }
 
@@ -175,8 +166,8 @@ zk_send_delete(ZkClient *client, int slot)
 		return;
 	}
 	zk_contender_path(c, c->name, path);
-	context = zk_request_begin(client, REQ_DELETE, slot);
-	rc = zoo_adelete(client->handle, path, -1, on_delete, context);
+	context = zk_contender_ask(client, REQ_DELETE, slot, on_delete);
+	rc = zoo_adelete(client->handle, path, -1, zk_on_void, context);
 	zk_contender_sent(client, slot, context, rc);
 }
 
@@ -253,14 +244,10 @@ mark_to_blame(ZkClient *client, Contender *c, int rc)
 }
 
 static void
-on_downgrade(int rc, const void *context)
+on_downgrade(ZkClient *client, int slot, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client;
-	Contender  *c = zk_contender_answered(context, &client, &request);
-
-	if (c == NULL)
-		return;
+	int			rc = answer->rc;
+	Contender  *c = &client->contenders[slot];
 
 	/* all or nothing: if the shared one was there, so was all the rest done */
 	if (rc == ZOK || c->results[0].err == ZNODEEXISTS)
@@ -270,17 +257,16 @@ on_downgrade(int rc, const void *context)
 		downgrade_done(client, c);
 		if (rc == ZOK)
 		{
-			zk_leader_answered(client, request.sent_at);
-			zk_contender_proved(client, request.which, zk_request_proof(&request));
+			zk_leader_answered(client, answer->request->sent_at);
+			zk_contender_proved(client, slot, zk_request_proof(answer->request));
 		}
 	}
 	else if (mark_to_blame(client, c, rc))
 		c->name[0] = '\0';
 	else if (!record_to_blame(c, rc))
-		downgrade_failed(client, request.which, rc);
+		downgrade_failed(client, slot, rc);
 	else
-		zk_record_conflict(client, request.which, rc);
-	zk_contender_leave(client, request.which);
+		zk_record_conflict(client, slot, rc);
 }
 
 /*
@@ -329,8 +315,8 @@ zk_send_downgrade(ZkClient *client, int slot)
 	if (c->recording)
 		zk_record_op(client, c, &ops[count++], record_path, record);
 	memset(c->results, 0, sizeof(c->results));
-	context = zk_request_begin(client, REQ_DOWNGRADE, slot);
-	rc = zoo_amulti(client->handle, count, ops, c->results, on_downgrade,
+	context = zk_contender_ask(client, REQ_DOWNGRADE, slot, on_downgrade);
+	rc = zoo_amulti(client->handle, count, ops, c->results, zk_on_void,
 					context);
 	zk_contender_sent(client, slot, context, rc);
 }

@@ -8,6 +8,10 @@
  * request that was given up; one that never comes (ZOOKEEPER-3868) leaks
  * nothing.
  *
+ * So the library knows a few completions only, one for each kind of answer.  They take
+ * engine_lock, find the request, and call the handler that it was begun with; then
+ * what has changed is seen to (zk_engine_leave()).
+ *
  * The table is small on purpose: more requests would fill the pipe through
  * which the library wakes its I/O thread, and it closes the connection when
  * that is full.
@@ -125,10 +129,10 @@ zk_requests_available(ZkClient *client, int count)
 
 /*
  * Take a free entry, which there must be, and return the context to give to
- * the library.  engine_lock.
+ * the library.  The answer goes to the handler.  engine_lock.
  */
 void *
-zk_request_begin(ZkClient *client, RequestKind kind, int which)
+zk_request_begin(ZkClient *client, RequestKind kind, int which, AnswerHandler handler)
 {
 	unsigned int index = 0;
 	Request    *request;
@@ -140,6 +144,8 @@ zk_request_begin(ZkClient *client, RequestKind kind, int which)
 	request->serial = client->last_serial;
 	request->kind = kind;
 	request->which = which;
+	request->handler = handler;
+	request->of_contender = false;
 	request->sent_at = zk_now();
 	request->leader_heard_at = client->leader_contact.leader_heard_at;
 	client->free_requests--;
@@ -159,6 +165,29 @@ find_request(ZkClient *client, const void *context)
 }
 
 /*
+ * Likewise, of a contender, which waits for the answer once zk_contender_sent() was told
+ * that it is on its way.  What comes next for it is seen when the handler has returned.
+ */
+void *
+zk_contender_ask(ZkClient *client, RequestKind kind, int slot, AnswerHandler handler)
+{
+	void	   *context = zk_request_begin(client, kind, slot, handler);
+
+	find_request(client, context)->of_contender = true;
+	return context;
+}
+
+/*
+ * Have the answer go to that handler: for what is asked for in one of several ways.
+ * engine_lock.
+ */
+void
+zk_request_expect(ZkClient *client, void *context, AnswerHandler handler)
+{
+	find_request(client, context)->handler = handler;
+}
+
+/*
  * The library refused the request.  engine_lock.
  */
 void
@@ -169,29 +198,49 @@ zk_request_undo(ZkClient *client, void *context)
 }
 
 /*
- * A completion begins: take engine_lock, free the entry, copy it to *request.
- * Returns NULL, without the lock, if nobody waits for it any more.
- * zk_engine_leave() ends it.  Completion thread.
+ * Something about the contender has changed: see what comes next for it when
+ * the engine is left.
  */
-ZkClient *
-zk_request_end(const void *context, Request *request)
+void
+zk_contender_touch(ZkClient *client, int slot)
 {
-	ZkClient   *client = zk_client_enter();
+	Contender  *c = &client->contenders[slot];
+
+	if (c->touched)
+		return;
+	c->touched = true;
+	client->touched[(client->touched_first + client->touched_count++) %
+					ZK_MAX_CONTENDERS] = (uint16_t) slot;
+}
+
+/*
+ * See what comes next for all contenders: there is room, or it is time, again.
+ */
+void
+zk_contenders_touch_all(ZkClient *client)
+{
+	for (int i = 0; i < client->used; i++)
+		if (client->contenders[i].in_use)
+			zk_contender_touch(client, i);
+}
+
+/*
+ * Free the entry of a request that was answered, and copy it to *request.  False if nobody
+ * waits for the answer any more.  engine_lock.
+ */
+static bool
+end_request(ZkClient *client, const void *context, Request *request)
+{
 	Request    *found = find_request(client, context);
 
-	request->kind = REQ_FORGOTTEN;
-	if (found != NULL)
-	{
-		*request = *found;
-		found->kind = REQ_FREE;
-		client->free_requests++;
-		if (client->leaving)
-			zk_mailbox_wake_helper(&client->mailbox);	/* it waits for just this */
-	}
-	if (request->kind != REQ_FORGOTTEN)
-		return client;
-	zk_engine_leave(client);
-	return NULL;
+	if (found == NULL)
+		return false;
+	*request = *found;
+	found->kind = REQ_FREE;
+	client->free_requests++;
+	if (client->leaving)
+		zk_mailbox_wake_helper(&client->mailbox);	/* it waits for just this */
+	return request->kind != REQ_FORGOTTEN;
 }
 
 /*
@@ -220,6 +269,80 @@ zk_engine_leave(ZkClient *client)
 	pthread_mutex_unlock(&client->engine_lock);
 	zk_socket_send();
 }
+
+/*-------------------------------------------------------------------------
+ * Completions, for all requests: completion thread
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * An answer has come: have the one deal with it who waits for it, with engine_lock.
+ */
+static void
+deliver(Answer *answer, const void *context)
+{
+	ZkClient   *client = zk_client_enter();
+	Request		request;
+
+	if (end_request(client, context, &request))
+	{
+		answer->request = &request;
+		if (request.of_contender)
+			client->contenders[request.which].pending--;
+		request.handler(client, request.which, answer);
+		if (request.of_contender)
+			zk_contender_touch(client, request.which);
+	}
+	zk_engine_leave(client);
+}
+
+void
+zk_on_void(int rc, const void *context)
+{
+	deliver(&(Answer) {.rc = rc}, context);
+}
+
+void
+zk_on_string(int rc, const char *text, const void *context)
+{
+	deliver(&(Answer) {.rc = rc,.text = text}, context);
+}
+
+void
+zk_on_created(int rc, const char *path, const struct Stat *stat, const void *context)
+{
+	deliver(&(Answer) {.rc = rc,.text = path,.stat = stat}, context);
+}
+
+void
+zk_on_stat(int rc, const struct Stat *stat, const void *context)
+{
+	deliver(&(Answer) {.rc = rc,.stat = stat}, context);
+}
+
+void
+zk_on_data(int rc, const char *data, int len, const struct Stat *stat,
+		   const void *context)
+{
+	deliver(&(Answer) {.rc = rc,.text = data,.len = len,.stat = stat}, context);
+}
+
+void
+zk_on_children(int rc, const struct String_vector *children, const void *context)
+{
+	deliver(&(Answer) {.rc = rc,.children = children}, context);
+}
+
+void
+zk_on_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void *context)
+{
+	deliver(&(Answer) {.rc = rc,.acl = acl,.stat = stat}, context);
+}
+
+/*-------------------------------------------------------------------------
+ * What is on its way
+ *-------------------------------------------------------------------------
+ */
 
 /*
  * Since when does the server owe an answer?  It answers in order.  INT64_MAX if

@@ -125,11 +125,11 @@ watcher(zhandle_t *zh, int type, int state, const char *path, void *context)
  */
 bool
 zk_send_watch(ZkClient *client, int slot, const char *path,
-			  watcher_fn on_event, data_completion_t completion)
+			  watcher_fn on_event, AnswerHandler handler)
 {
-	void	   *context = zk_request_begin(client, REQ_WATCH, slot);
+	void	   *context = zk_contender_ask(client, REQ_WATCH, slot, handler);
 	int			rc = zoo_awget(client->handle, path, on_event,
-							   (void *) (intptr_t) slot, completion, context);
+							   (void *) (intptr_t) slot, zk_on_data, context);
 
 	if (!zk_contender_sent(client, slot, context, rc))
 		return false;
@@ -160,13 +160,13 @@ zk_watch_failed(ZkClient *client, int slot, int rc, const char *path)
  */
 static bool
 send_watch(ZkClient *client, int slot, const char *name,
-		   data_completion_t completion)
+		   AnswerHandler handler)
 {
 	Contender  *c = &client->contenders[slot];
 	char		path[ZK_CONTENDER_PATH_SIZE];
 
 	zk_contender_path(c, name, path);
-	if (zk_send_watch(client, slot, path, watcher, completion))
+	if (zk_send_watch(client, slot, path, watcher, handler))
 		return true;
 	c->state = ZK_QUEUED;
 	return false;
@@ -179,60 +179,46 @@ send_watch(ZkClient *client, int slot, const char *name,
  * change.
  */
 static void
-on_nearest(int rc, const char *value, int value_len, const struct Stat *stat,
-		   const void *context)
+on_nearest(ZkClient *client, int slot, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client;
-	Contender  *c = zk_contender_answered(context, &client, &request);
+	Contender  *c = &client->contenders[slot];
 
-	if (c == NULL)
-		return;
 	if (c->unwanted || c->state != ZK_WATCHING)
 		;						/* something has happened since */
-	else if (rc != ZOK)
-		zk_watch_failed(client, request.which, rc, c->watched);
-	else if (!c->watch_all && stat->version != c->watched_version)
+	else if (answer->rc != ZOK)
+		zk_watch_failed(client, slot, answer->rc, c->watched);
+	else if (!c->watch_all && answer->stat->version != c->watched_version)
 	{
-		c->watched_version = stat->version;
+		c->watched_version = answer->stat->version;
 		c->state = ZK_QUEUED;
 	}
 	else
-		zk_contender_blocker_known(client, request.which, value, value_len,
-								   stat);
-	zk_contender_leave(client, request.which);
+		zk_contender_blocker_known(client, slot, answer->text, answer->len,
+								   answer->stat);
 }
 
 /*
  * One of the others is watched.  Answers come in the order of the requests.
  */
 static void
-on_other(int rc, const char *value, int value_len, const struct Stat *stat,
-		 const void *context)
+on_other(ZkClient *client, int slot, const Answer *answer)
 {
-	Request		request;
-	ZkClient   *client;
-	Contender  *c = zk_contender_answered(context, &client, &request);
+	Contender  *c = &client->contenders[slot];
 	const char *name;
 	char		path[ZK_CONTENDER_PATH_SIZE];
 
-	(void) value;
-	(void) value_len;
-	if (c == NULL)
-		return;
 	if (!c->unwanted && c->state == ZK_WATCHING && c->to_watch != NULL)
 	{
 		name = c->to_watch + c->watches_answered;
 		c->watches_answered += (int) strlen(name) + 1;
-		if (rc != ZOK)
+		if (answer->rc != ZOK)
 		{
 			zk_contender_path(c, name, path);
-			zk_watch_failed(client, request.which, rc, path);
+			zk_watch_failed(client, slot, answer->rc, path);
 		}
 		else
-			zk_contender_seen_ahead(client, request.which, name, stat);
+			zk_contender_seen_ahead(client, slot, name, answer->stat);
 	}
-	zk_contender_leave(client, request.which);
 }
 
 /*

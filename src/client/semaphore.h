@@ -19,7 +19,7 @@ extern void zk_permit_wait(ZkClient *client, int slot,
 						   const ZkQueueEntry *entries,
 						   const ZkVerdict *verdict);
 extern bool zk_send_watch(ZkClient *client, int slot, const char *path,
-						  watcher_fn on_event, data_completion_t completion);
+						  watcher_fn on_event, AnswerHandler handler);
 extern void zk_watch_failed(ZkClient *client, int slot, int rc,
 							const char *path);
 extern void zk_permit_watch_more(ZkClient *client, int slot);
