@@ -552,6 +552,16 @@ zk_mark_to_go(const Contender *contender)
 	return contender->marking.own != MARK_ABSENT && contender->end != ZK_LOST;
 }
 
+/*
+ * Is all there is of the contender a create that may be executed late (Q7)?  Nobody wants
+ * it any more, and its name is not known.  engine_lock.
+ */
+static inline bool
+zk_is_doubted(const Contender *contender)
+{
+	return contender->doubted_since != 0 && contender->name[0] == '\0';
+}
+
 /* What a request proves if it is a success that was committed. */
 static inline ZkProof
 zk_request_proof(const Request *request)

@@ -261,6 +261,47 @@ slot_of(const ZkClient *client, const char *node, const char *name)
 	return ZK_NO_SLOT;
 }
 
+/* Take a slot into use, for a contender that is wanted. */
+Contender *
+zk_contender_use(ZkClient *client, int slot, const char *node, ZkMode mode)
+{
+	Contender  *c = &client->contenders[slot];
+	uint32_t	incarnation = c->incarnation;
+	bool		touched = c->touched;
+
+	memset(c, 0, sizeof(*c));
+	c->touched = touched;
+	c->incarnation = incarnation + 1;
+	c->in_use = true;
+	c->node = node;
+	c->mode = mode;
+	c->partner = c->successor = c->next_member = ZK_NO_SLOT;
+	c->state = ZK_WANTED;
+	if (slot >= client->used)
+		client->used = (uint16_t) (slot + 1);
+	return c;
+}
+
+/*
+ * A slot of its own for a contender that is to be deleted, and that nobody waits for: of
+ * the same lock node and mode as that one.  Its names are for the caller to give.  NULL if
+ * there is no room.
+ */
+static Contender *
+take_reaper(ZkClient *client, const Contender *like)
+{
+	int			slot = zk_mailbox_take_slot(&client->mailbox, like->node);
+	Contender  *reaper;
+
+	if (slot < 0)
+		return NULL;
+	reaper = zk_contender_use(client, slot, client->mailbox.slots[slot].node, like->mode);
+	reaper->state = ZK_CREATING;
+	reaper->unwanted = reaper->abandoned = true;
+	zk_contender_touch(client, slot);
+	return reaper;
+}
+
 /*
  * A contender of our own ZooKeeper session is in somebody's way that nobody here knows of: an
  * orphan.  There should be none (Q5, Q7); but our session would keep it alive for ever,
@@ -269,20 +310,14 @@ slot_of(const ZkClient *client, const char *node, const char *name)
 static void
 reap_orphan(ZkClient *client, const Contender *behind, const char *name)
 {
-	int			slot = zk_mailbox_take_slot(&client->mailbox, behind->node);
-	Contender  *reaper;
+	Contender  *reaper = take_reaper(client, behind);
 
-	if (slot < 0)
+	if (reaper == NULL)
 		return;
 	zk_log(true, "deleting contender \"%.80s\" of lock node \"%.80s\", which is of this ZooKeeper session and nobody's",
 		   name, behind->node);
-	reaper = zk_contender_use(client, slot, client->mailbox.slots[slot].node,
-							  behind->mode);
 	snprintf(reaper->base, sizeof(reaper->base), "%s", name);
 	snprintf(reaper->name, sizeof(reaper->name), "%s", name);
-	reaper->state = ZK_CREATING;
-	reaper->unwanted = reaper->abandoned = true;
-	zk_contender_touch(client, slot);
 }
 
 /*
@@ -331,27 +366,6 @@ zk_contender_retry(ZkClient *client, Contender *c)
 {
 	c->retry_at = zk_now() + RETRY_DELAY + zk_jitter(&client->random, RETRY_JITTER);
 	zk_mailbox_wake_helper(&client->mailbox);
-}
-
-/* Take a slot into use, for a contender that is wanted. */
-Contender *
-zk_contender_use(ZkClient *client, int slot, const char *node, ZkMode mode)
-{
-	Contender  *c = &client->contenders[slot];
-	uint32_t	incarnation = c->incarnation;
-	bool		touched = c->touched;
-
-	memset(c, 0, sizeof(*c));
-	c->touched = touched;
-	c->incarnation = incarnation + 1;
-	c->in_use = true;
-	c->node = node;
-	c->mode = mode;
-	c->partner = c->successor = c->next_member = ZK_NO_SLOT;
-	c->state = ZK_WANTED;
-	if (slot >= client->used)
-		client->used = (uint16_t) (slot + 1);
-	return c;
 }
 
 /*
@@ -675,13 +689,10 @@ zk_contender_proved(ZkClient *client, int slot, ZkProof proof)
 void
 zk_contender_reap_elsewhere(ZkClient *client, const Contender *c)
 {
-	int			slot = zk_mailbox_take_slot(&client->mailbox, c->node);
-	Contender  *reaper;
+	Contender  *reaper = take_reaper(client, c);
 
-	if (slot < 0)
+	if (reaper == NULL)
 		return;
-	reaper = zk_contender_use(client, slot, client->mailbox.slots[slot].node,
-							  c->mode);
 	memcpy(reaper->base, c->base, sizeof(reaper->base));
 	memcpy(reaper->name, c->name, sizeof(reaper->name));
 	reaper->maybe_exists = c->maybe_exists;
@@ -689,11 +700,8 @@ zk_contender_reap_elsewhere(ZkClient *client, const Contender *c)
 	reaper->marking.delay = c->marking.delay;
 	reaper->marking.root_len = c->marking.root_len;
 	reaper->marking.own = c->marking.own;
-	reaper->state = ZK_CREATING;
-	reaper->unwanted = reaper->abandoned = true;
 	if (c->doubted_since != 0)
 		reaper->retry_at = c->doubted_since + zk_timeout(client) / 4;
-	zk_contender_touch(client, slot);
 }
 
 /* How many creates there are of which it is not certain that they never come to be. */

@@ -316,7 +316,7 @@ on_marks(ZkClient *client, int slot, const Answer *answer)
 		;						/* nobody wants to know any more */
 	else if (rc == ZOK || rc == ZNONODE)
 		marks_read(client, slot, rc == ZOK ? answer->children : &none);
-	else if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
+	else if (zk_is_transient(rc))
 		zk_contender_retry(client, c);
 	else
 	{
@@ -367,7 +367,7 @@ on_parent(ZkClient *client, int slot, const Answer *answer)
 	char		path[ZK_MARK_PATH_SIZE];
 
 	mark_path(c, c->name, path);
-	if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
+	if (zk_is_transient(rc))
 		zk_contender_retry(client, c);
 	else if (c->unwanted || c->marking.parent_len == 0)
 		;
@@ -449,7 +449,7 @@ on_mark(ZkClient *client, int slot, const Answer *answer)
 			zk_contender_grant(client, slot);
 		}
 	}
-	else if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
+	else if (zk_is_transient(rc))
 	{
 		m->looked = false;
 		zk_contender_retry(client, c);
@@ -636,7 +636,7 @@ on_mark_deleted(ZkClient *client, int slot, const Answer *answer)
 {
 	Contender  *c = &client->contenders[slot];
 
-	if (zk_is_connection_error(answer->rc) || answer->rc == ZTHROTTLEDOP)
+	if (zk_is_transient(answer->rc))
 		zk_contender_retry(client, c);
 	else
 		c->marking.own = MARK_ABSENT;

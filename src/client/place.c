@@ -84,7 +84,7 @@ own_names(ZkClient *client, const Contender *self, int *count, bool *shared)
 
 		if (!c->in_use || c == self || strcmp(c->node, self->node) != 0 ||
 			c->base[0] == '\0' ||
-			(c->doubted_since != 0 && c->name[0] == '\0'))
+			zk_is_doubted(c))
 			continue;
 		if (names == NULL)
 			names = malloc(sizeof(char *) * (size_t) client->used);

@@ -256,7 +256,7 @@ zk_contenders_connected(ZkClient *client)
 	{
 		Contender  *c = &client->contenders[i];
 
-		if (c->doubted_since != 0 && c->name[0] == '\0')
+		if (zk_is_doubted(c))
 		{
 			c->retry_at = next;
 			next += zk_timeout(client) / ZK_MAX_DOUBTED;

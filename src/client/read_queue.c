@@ -378,7 +378,7 @@ on_read_list(ZkClient *client, int which, const Answer *answer)
 	}
 	else if (zk_identity_wanted(&client->identity, rc))
 		zk_query_failed(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
-	else if (!zk_is_connection_error(rc) && rc != ZTHROTTLEDOP)
+	else if (!zk_is_transient(rc))
 		zk_query_failed(client, zk_answer_error(rc), zk_answer_text(rc));
 	zk_read_advance(client);
 }

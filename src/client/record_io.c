@@ -249,7 +249,7 @@ not_read(ZkClient *client, int slot, int rc)
 	char		path[ZK_RECORD_PATH_SIZE];
 
 	record_path(c, path);
-	if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
+	if (zk_is_transient(rc))
 		zk_contender_retry(client, c);
 	else if (c->record->step == RECORD_VERIFY)
 		zk_contender_forget(c);
@@ -319,7 +319,7 @@ on_parent(ZkClient *client, int slot, const Answer *answer)
 	int			rc = answer->rc;
 	Contender  *c = &client->contenders[slot];
 
-	if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
+	if (zk_is_transient(rc))
 		zk_contender_retry(client, c);
 	else if (rc == ZOK || rc == ZNODEEXISTS || rc == ZNONODE)
 		go_on(c, rc != ZNONODE);

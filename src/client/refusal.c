@@ -154,7 +154,7 @@ zk_refusal_answer(const ZkClient *client, Refusal *refusal, int rc,
 {
 	ZkError		error = ZK_OK;
 
-	if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
+	if (zk_is_transient(rc))
 		return ZK_OK;			/* the same once more */
 	if (rc == ZOK)
 		error = judge(client, refusal, acl);
@@ -236,7 +236,7 @@ on_acl(ZkClient *client, int slot, const Answer *answer)
 		error = zk_refusal_answer(client, &c->refusal, rc, answer->acl);
 		if (error != ZK_OK)
 			conclude(client, slot, error);
-		else if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
+		else if (zk_is_transient(rc))
 			zk_contender_retry(client, c);
 	}
 }

@@ -88,7 +88,7 @@ on_flush(ZkClient *client, int slot, const Answer *answer)
 			zk_record_written(c);
 		zk_contender_forget(c);
 	}
-	else if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
+	else if (zk_is_transient(rc))
 	{
 		if (c->recording)
 			c->record->uncertain |= rc != ZTHROTTLEDOP;
@@ -180,7 +180,7 @@ downgrade_failed(ZkClient *client, int slot, int rc)
 	Contender  *c = &client->contenders[slot];
 	char		detail[ZK_DETAIL_SIZE];
 
-	if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP)
+	if (zk_is_transient(rc))
 	{
 		if (c->unwanted)
 			zk_contender_give_up_partner(client, c);
@@ -224,7 +224,7 @@ downgrade_done(ZkClient *client, Contender *c)
 static bool
 record_to_blame(const Contender *c, int rc)
 {
-	return c->recording && !zk_is_connection_error(rc) && rc != ZTHROTTLEDOP &&
+	return c->recording && !zk_is_transient(rc) &&
 		c->results[0].err == ZOK && c->results[1].err == ZOK &&
 		c->results[2].err == ZOK;
 }
@@ -235,7 +235,7 @@ record_to_blame(const Contender *c, int rc)
 static bool
 mark_to_blame(ZkClient *client, Contender *c, int rc)
 {
-	if (zk_is_connection_error(rc) || rc == ZTHROTTLEDOP ||
+	if (zk_is_transient(rc) ||
 		c->partner == ZK_NO_SLOT || !zk_mark_to_blame(c, 3))
 		return false;
 	c->marking.own = MARK_ABSENT;

@@ -448,6 +448,16 @@ zk_is_connection_error(int rc)
 }
 
 /*
+ * Is the request to be made again: was its connection lost, or had the server no time for
+ * it?  In the latter case it has not been executed.
+ */
+bool
+zk_is_transient(int rc)
+{
+	return zk_is_connection_error(rc) || rc == ZTHROTTLEDOP;
+}
+
+/*
  * Of an answer that is final and not ZOK: the kind of error that it is.  What has
  * to do with who we are is dealt with before (auth.c, refusal.c).
  */

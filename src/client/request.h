@@ -47,6 +47,7 @@ extern void zk_requests_forget_query(ZkClient *client);
 extern void zk_requests_forget_publish(ZkClient *client);
 extern bool zk_multi_possible(const ZkClient *client);
 extern bool zk_is_connection_error(int rc);
+extern bool zk_is_transient(int rc);
 extern ZkError zk_answer_error(int rc);
 extern const char *zk_answer_text(int rc);
 
