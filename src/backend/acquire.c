@@ -106,24 +106,13 @@ zklock_name_lock(const char *path, LockName *name)
 static void
 request_contenders(LockCall *call)
 {
-	ZkContenderWish wish = {
-		.mode = call->mode,
-		.permits = call->permits,
-		.owner = call->owner,
-		.owner_len = strlen(call->owner),
-		.no_wait = call->try_once,
-		.root = zklock_root,
-		.record = call->job || call->handover,
-		.max_hold = call->max_hold,
-		.lock_delay = call->mode != ZK_PERMIT ? ZK_MS(zklock_lock_delay) : 0
-	};
 	const char *nodes[ZK_MAX_GROUP];
 	ZkContenderId ids[ZK_MAX_GROUP];
 	ZkError		error;
 
 	for (int i = 0; i < call->wait_count; i++)
 		nodes[i] = call->waits[i].lock->node;
-	if (!zk_contenders_request(zklock_client, &wish, call->wait_count, nodes,
+	if (!zk_contenders_request(zklock_client, &call->request, call->wait_count, nodes,
 							   ids, &error))
 		zklock_report_error(error, "", zklock_wait_failure(call),
 							call->waits[0].lock->path);
@@ -383,7 +372,7 @@ wait_for_grants(LockCall *call)
 		behind = call->replaying != NULL ||
 			(zklock_wait_behind(wait) && call->link.down_since == 0);
 		if (behind && (now >= call->deadline ||
-					   (call->try_once && all_placed(call))))
+					   (call->request.no_wait && all_placed(call))))
 			return false;
 		if (now >= call->deadline)
 			zklock_link_report(&call->link, zklock_wait_failure(call), wait->lock->path);
@@ -483,9 +472,9 @@ queue_up(LockCall *call)
 		zklock_waiting_session(call->link.status.session_id);
 	for (int i = 0; granted && i < call->wait_count; i++)
 	{
-		zklock_lock_granted(call->waits[i].lock, call->mode, call->waits[i].id,
+		zklock_lock_granted(call->waits[i].lock, call->request.mode, call->waits[i].id,
 							call->waits[i].status.name);
-		call->waits[i].lock->handover[call->mode] = call->handover;
+		call->waits[i].lock->handover[call->request.mode] = call->handover;
 	}
 	return granted;
 }
@@ -498,8 +487,8 @@ set_deadlines(LockCall *call, ZkTime timeout)
 {
 	ZkTime		now = zk_now();
 
-	call->try_once = timeout == 0;
-	if (call->try_once)
+	call->request.no_wait = timeout == 0;
+	if (call->request.no_wait)
 		timeout = ZK_MS(zklock_connect_timeout);
 	call->deadline = timeout > ZKLOCK_FOREVER - now ?
 		ZKLOCK_FOREVER : now + timeout;
@@ -516,7 +505,7 @@ check_kind(const LockCall *call, const Lock *lock)
 {
 	const char *detail = "This backend has it as a lock.";
 
-	if (lock->permits == call->permits)
+	if (lock->permits == call->request.permits)
 		return;
 	if (lock->permits > 0)
 		detail = psprintf(ngettext("This backend has it as a semaphore with %d permit.",
@@ -546,7 +535,7 @@ sort_out(LockCall *call, const LockName *names, int count, LockScope scope)
 			zklock_lock_check_job(lock);
 		}
 		if (lock != NULL && zklock_lock_judge(lock) != HOLD_LOST &&
-			zklock_lock_covers(lock, call->mode) && still_held(call, lock))
+			zklock_lock_covers(lock, call->request.mode) && still_held(call, lock))
 		{
 			call->covered[call->already_held_count++] = lock;
 			continue;
@@ -557,6 +546,19 @@ sort_out(LockCall *call, const LockName *names, int count, LockScope scope)
 			zklock_report_lost(lock);
 		call->waits[call->wait_count++].name = &names[i];
 	}
+}
+
+/* Put into the request what the settings say, and who asks if that is not there yet. */
+static void
+complete_request(LockCall *call)
+{
+	ZkLockRequest *request = &call->request;
+
+	if (request->owner == NULL)
+		request->owner = zklock_owner_data();
+	request->root_len = strlen(zklock_root);
+	request->record = call->job || call->handover;
+	request->lock_delay = request->mode != ZK_PERMIT ? ZK_MS(zklock_lock_delay) : 0;
 }
 
 /*
@@ -577,12 +579,11 @@ acquire_missing(LockCall *call, LockScope scope)
 		LockWait   *wait = &call->waits[i];
 
 		wait->lock = zklock_lock_make(wait->name);
-		wait->lock->permits = call->permits;
-		zklock_lock_make_room(wait->lock, scope, call->mode);
+		wait->lock->permits = call->request.permits;
+		zklock_lock_make_room(wait->lock, scope, call->request.mode);
 		wait->upgrade = wait->lock->contender[ZK_SHARED] != 0;
 	}
-	if (call->owner == NULL)
-		call->owner = zklock_owner_data();
+	complete_request(call);
 	granted = queue_up(call);
 	for (int i = 0; !granted && i < call->wait_count; i++)
 		zklock_lock_forget(call->waits[i].lock);
@@ -597,22 +598,22 @@ static bool
 acquire(LockCall *call, const LockName *names, int count, ZkTime timeout,
 		LockScope scope)
 {
-	call->handover = zklock_handover && call->mode != ZK_PERMIT;
+	call->handover = zklock_handover && call->request.mode != ZK_PERMIT;
 	set_deadlines(call, timeout);
 	zklock_guard_transaction(names, count);
 	sort_out(call, names, count, scope);
 
 	/* of what is lost from here on nothing is acquired anew */
 	for (int i = 0; i < call->already_held_count; i++)
-		zklock_lock_make_room(call->covered[i], scope, call->mode);
+		zklock_lock_make_room(call->covered[i], scope, call->request.mode);
 	if (call->wait_count == 0)
 		check_held(call);
 	else if (!acquire_missing(call, scope))
 		return false;
 	for (int i = 0; i < call->already_held_count; i++)
-		zklock_lock_count(call->covered[i], scope, call->mode);
+		zklock_lock_count(call->covered[i], scope, call->request.mode);
 	for (int i = 0; i < call->wait_count; i++)
-		zklock_lock_count(call->waits[i].lock, scope, call->mode);
+		zklock_lock_count(call->waits[i].lock, scope, call->request.mode);
 	return true;
 }
 
@@ -663,7 +664,7 @@ bool
 zklock_acquire(const LockName *names, int count, ZkTime timeout,
 			   ZkMode mode, LockScope scope)
 {
-	LockCall	call = {.mode = mode};
+	LockCall	call = {.request.mode = mode};
 
 	return acquire_counted(&call, names, count, timeout, scope);
 }
@@ -678,7 +679,7 @@ bool
 zklock_acquire_permit(const LockName *name, int permits, ZkTime timeout,
 					  LockScope scope)
 {
-	LockCall	call = {.mode = ZK_PERMIT,.permits = permits};
+	LockCall	call = {.request = {.mode = ZK_PERMIT,.permits = permits}};
 
 	return acquire_counted(&call, name, 1, timeout, scope);
 }
@@ -694,10 +695,8 @@ zklock_acquire_job(const LockName *name, const char *owner,
 				   ZkTime max_hold, ZkTime timeout)
 {
 	LockCall	call = {
-		.mode = ZK_EXCLUSIVE,
-		.owner = owner,
-		.job = true,
-		.max_hold = max_hold
+		.request = {.mode = ZK_EXCLUSIVE,.owner = owner,.max_hold = max_hold},
+		.job = true
 	};
 
 	return acquire_counted(&call, name, 1, timeout, SCOPE_SESSION);

@@ -38,14 +38,10 @@ typedef struct LockWait
 /* A call that acquires one lock or several. */
 typedef struct LockCall
 {
-	ZkMode		mode;
-	int			permits;		/* in ZK_PERMIT: how many there are; else 0 */
-	const char *owner;			/* data for the contenders */
+	ZkLockRequest request;
 	bool		job;			/* the caller wants the lock's record, to begin a run */
-	ZkTime		max_hold;		/* for how long the lock may be held; 0 for ever */
 	bool		handover;		/* what was committed is waited for and left */
 	const LockWait *replaying;	/* all are granted, this one is not replayed */
-	bool		try_once;		/* timeout 0: do not wait for others */
 	ZkTime		deadline;		/* of the caller's timeout */
 	ZkTime		lock_deadline;	/* of lock_timeout */
 	Link		link;

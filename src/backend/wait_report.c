@@ -38,7 +38,7 @@ zklock_wait_purpose(const LockCall *call)
 
 	if (call->replaying != NULL)
 		return "while waiting for replay of what was committed under lock";
-	return purposes[call->mode];
+	return purposes[call->request.mode];
 }
 
 /* The same in the log. */
@@ -51,14 +51,14 @@ wanted(const LockCall *call)
 		[ZK_PERMIT] = "a permit of semaphore"
 	};
 
-	return names[call->mode];
+	return names[call->request.mode];
 }
 
 /* What a call has failed to do, for messages. */
 const char *
 zklock_wait_failure(const LockCall *call)
 {
-	return call->mode == ZK_PERMIT ?
+	return call->request.mode == ZK_PERMIT ?
 		"could not acquire semaphore" : "could not acquire lock";
 }
 
@@ -83,10 +83,10 @@ describe_others(const LockCall *call, const LockWait *wait, bool all)
 	StringInfoData buf;
 
 	initStringInfo(&buf);
-	if (call->mode == ZK_PERMIT)
+	if (call->request.mode == ZK_PERMIT)
 		appendStringInfo(&buf,
 						 "All permits are in use, of which there are %d. The nearest contender ahead is that of %s.",
-						 call->permits,
+						 call->request.permits,
 						 zklock_owner_describe(status->blocker_owner,
 											   status->blocker_session, all));
 	else if (ahead > 1 && holder->owner[0] != '\0')
@@ -220,7 +220,7 @@ zklock_wait_show(const LockCall *call, const LockWait *wait)
 	memset(&seen, 0, sizeof(seen));
 	strlcpy(seen.path, wait->lock->node + strlen(zklock_root),
 			sizeof(seen.path));
-	seen.mode = call->mode;
+	seen.mode = call->request.mode;
 	seen.position = wait->holder.position;
 	seen.ahead = wait->holder.ahead;
 	strlcpy(seen.contender, status->name, sizeof(seen.contender));
@@ -303,7 +303,7 @@ zklock_wait_long(LockCall *call, ZkTime now)
 			zklock_wait_log(call, wait, "still waiting for", true);
 		wait->logged = true;
 	}
-	if (overdue && call->mode != ZK_PERMIT)
+	if (overdue && call->request.mode != ZK_PERMIT)
 		next = Min(next, check_deadlock(call, now));
 	return next;
 }

@@ -201,8 +201,6 @@ typedef enum MarkState
  */
 typedef struct Marking
 {
-	ZkTime		delay;			/* 0: nothing at all */
-	size_t		root_len;		/* bytes of the lock node's path that are the root */
 	size_t		parent_len;		/* bytes of the path of the znode to create; or 0 */
 	MarkState	own;
 	bool		orphaned_mark;	/* the contender is gone, its mark may not be */
@@ -249,7 +247,6 @@ typedef struct Contender
 	bool		relist;			/* the second_watch is gone: list while waiting */
 	bool		proving;		/* granted, but the lease must be proved first */
 	bool		next_in_line;	/* only holders are ahead: keep the lease */
-	bool		no_wait;		/* the backend wants to hear of a wait at once */
 	bool		touched;		/* is in ZkClient.touched */
 	bool		own_watch;		/* its own znode is being watched */
 	bool		changed;		/* its data was changed by somebody else */
@@ -277,8 +274,7 @@ typedef struct Contender
 	int32_t		version;		/* of its data, as last seen; -1 if that may not
 								 * be read */
 	int32_t		watched_version;	/* likewise of the one watched (semaphore.c) */
-	ZkMode		mode;
-	int			permits;		/* in ZK_PERMIT: how many there are */
+	ZkLockRequest request;
 	ZkContenderState state;
 	ZkContenderState end;		/* ZK_LOST, ZK_FAILED, or ZK_NONE */
 	ZkError		error;
@@ -309,7 +305,6 @@ typedef struct Contender
 	ZkTime		lease_end;
 	ZkTime		presumed_lost;
 	ZkTime		granted_at;
-	ZkTime		max_hold;		/* for how long it may be held; 0 for ever */
 	bool		overdue;		/* for longer, by a commit that is under way */
 	ZkTime		retry_at;		/* not before then; 0 if there is nothing to
 								 * try again */

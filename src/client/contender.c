@@ -165,8 +165,8 @@ zk_contender_new_name(ZkClient *client, Contender *c)
 	c->version = 0;
 	c->watch_at = zk_now() + ZK_WATCH_DELAY;
 	make_uuid(uuid);
-	zk_queue_base_name(c->base, sizeof(c->base), client->style, c->mode,
-					   c->permits, uuid);
+	zk_queue_base_name(c->base, sizeof(c->base), client->style, c->request.mode,
+					   c->request.permits, uuid);
 }
 
 /*
@@ -235,7 +235,7 @@ zk_contender_placed(Contender *c, const ZkQueueEntry *entries,
 	snprintf(c->holder, sizeof(c->holder), "%s", entries[verdict->first].name);
 
 	/* who has to know the marks reads them, and the queue once more */
-	c->last_ahead = verdict->last_ahead && c->marking.delay == 0;
+	c->last_ahead = verdict->last_ahead && c->request.lock_delay == 0;
 	c->rival[0] = '\0';
 	if (c->watched != NULL)
 		return;
@@ -274,7 +274,7 @@ zk_contender_use(ZkClient *client, int slot, const char *node, ZkMode mode)
 	c->incarnation = incarnation + 1;
 	c->in_use = true;
 	c->node = node;
-	c->mode = mode;
+	c->request.mode = mode;
 	c->partner = c->successor = c->next_member = ZK_NO_SLOT;
 	c->state = ZK_WANTED;
 	if (slot >= client->used)
@@ -295,7 +295,7 @@ take_reaper(ZkClient *client, const Contender *like)
 
 	if (slot < 0)
 		return NULL;
-	reaper = zk_contender_use(client, slot, client->mailbox.slots[slot].node, like->mode);
+	reaper = zk_contender_use(client, slot, client->mailbox.slots[slot].node, like->request.mode);
 	reaper->state = ZK_CREATING;
 	reaper->unwanted = reaper->abandoned = true;
 	zk_contender_touch(client, slot);
@@ -609,7 +609,7 @@ zk_contender_grant(ZkClient *client, int slot)
 		zk_contender_touch(client, slot);
 		return;
 	}
-	if (c->marking.delay > 0 && c->marking.own != MARK_THERE)
+	if (c->request.lock_delay > 0 && c->marking.own != MARK_THERE)
 	{
 		c->state = ZK_QUEUED;
 		c->marking.due = true;
@@ -697,8 +697,8 @@ zk_contender_reap_elsewhere(ZkClient *client, const Contender *c)
 	memcpy(reaper->name, c->name, sizeof(reaper->name));
 	reaper->maybe_exists = c->maybe_exists;
 	reaper->doubted_since = c->doubted_since;
-	reaper->marking.delay = c->marking.delay;
-	reaper->marking.root_len = c->marking.root_len;
+	reaper->request.lock_delay = c->request.lock_delay;
+	reaper->request.root_len = c->request.root_len;
 	reaper->marking.own = c->marking.own;
 	if (c->doubted_since != 0)
 		reaper->retry_at = c->doubted_since + zk_timeout(client) / 4;

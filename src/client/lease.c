@@ -431,7 +431,8 @@ connection_was_lost(const ZkClient *client, const Contender *c)
 static ZkTime
 hold_until(const Contender *c)
 {
-	return c->max_hold == 0 ? INT64_MAX : c->granted_at + c->max_hold;
+	return c->request.max_hold == 0 ? INT64_MAX :
+		c->granted_at + c->request.max_hold;
 }
 
 /*

@@ -89,7 +89,7 @@
 static void
 mark_path(const Contender *c, const char *name, char *path)
 {
-	zk_record_path(c->node, c->marking.root_len, path);
+	zk_record_path(c->node, c->request.root_len, path);
 	snprintf(path + strlen(path), ZK_MARK_PATH_SIZE - strlen(path), "/%s", name);
 }
 
@@ -131,7 +131,7 @@ zk_marks_queue_listed(Contender *c, const struct String_vector *list)
 {
 	char	   *end;
 
-	if (c->marking.delay == 0)
+	if (c->request.lock_delay == 0)
 		return true;
 	free(c->marking.queue);
 	end = c->marking.queue = make_names(bytes_of(list));
@@ -256,7 +256,7 @@ judge(Contender *c, const struct String_vector *list)
 	free(m->unclean);
 	m->unclean = unclean;
 	if (another)
-		m->until = zk_now() + m->delay;
+		m->until = zk_now() + c->request.lock_delay;
 	return true;
 }
 
@@ -320,7 +320,7 @@ on_marks(ZkClient *client, int slot, const Answer *answer)
 		zk_contender_retry(client, c);
 	else
 	{
-		zk_record_path(c->node, c->marking.root_len, path);
+		zk_record_path(c->node, c->request.root_len, path);
 		impossible(client, slot, rc, ZOO_PERM_READ,
 				   "answer->children the children of", path);
 	}
@@ -337,7 +337,7 @@ zk_send_marks(ZkClient *client, int slot)
 	char		path[ZK_RECORD_PATH_SIZE];
 	int			rc;
 
-	zk_record_path(c->node, c->marking.root_len, path);
+	zk_record_path(c->node, c->request.root_len, path);
 	rc = zoo_aget_children(client->handle, path, 0, zk_on_children, context);
 	zk_contender_sent(client, slot, context, rc);
 }
@@ -354,7 +354,7 @@ go_on(Contender *c, const char *path, int rc)
 	if (rc == ZOK && c->record != NULL && c->record->version < 0 &&
 		m->parent_len == zk_record_above(path, strlen(path)))
 		c->record->version = 0;
-	if (!zk_record_next_above(path, m->root_len, &m->parent_len,
+	if (!zk_record_next_above(path, c->request.root_len, &m->parent_len,
 							  rc != ZNONODE))
 		m->parent_len = 0;
 }
@@ -409,7 +409,7 @@ not_made(ZkClient *client, int slot, int culprit, int rc)
 	char		path[ZK_MARK_PATH_SIZE];
 
 	m->looked = false;
-	zk_record_path(c->node, m->root_len, path);
+	zk_record_path(c->node, c->request.root_len, path);
 	if (culprit == 0)
 		zk_contender_path(c, c->name, path);
 	else if (culprit == m->create_at)

@@ -270,7 +270,7 @@ zk_client_log_line(ZkClient *client, char *line, size_t size,
 }
 
 bool
-zk_contenders_request(ZkClient *client, const ZkContenderWish *wish, int count,
+zk_contenders_request(ZkClient *client, const ZkLockRequest *request, int count,
 					  const char *const *nodes, ZkContenderId *ids,
 					  ZkError *error)
 {
@@ -285,7 +285,7 @@ zk_contenders_request(ZkClient *client, const ZkContenderWish *wish, int count,
 	if (count > ZK_MAX_GROUP)
 		return false;
 	mailbox_enter(mailbox);
-	asked = zk_slots_allocate(mailbox, wish, count, nodes, slots, error);
+	asked = zk_slots_allocate(mailbox, request, count, nodes, slots, error);
 	for (int i = 0; asked && i < count; i++)
 	{
 		MailboxSlot *slot = &mailbox->slots[slots[i]];
@@ -317,7 +317,7 @@ zk_contender_reserve(ZkClient *client, ZkContenderId exclusive, ZkError *error)
 		slot = zk_slot_allocate(mailbox, held->node, error);
 	if (slot != NULL)
 	{
-		slot->mode = ZK_SHARED;
+		slot->request.mode = ZK_SHARED;
 		slot->status.state = ZK_RESERVED;
 		id = slot_id(mailbox, slot);
 	}
@@ -832,16 +832,11 @@ zk_mailbox_next_order(Mailbox *mailbox, MailboxOrder *order)
 		order->order = slot->order;
 		order->partner = slot->partner;
 		order->next_member = slot->next_member;
-		order->mode = slot->mode;
-		order->permits = slot->permits;
+		order->request = slot->request;
 		order->node = slot->node;
 		order->owner = slot->owner;
 		order->owner_len = slot->owner_len;
 		order->record = slot->record;
-		order->lock_delay = slot->lock_delay;
-		order->max_hold = slot->max_hold;
-		order->no_wait = slot->no_wait;
-		order->root_len = slot->root_len;
 		order->status = slot->status;
 		slot->owner = NULL;
 		slot->ordered = false;

@@ -104,8 +104,7 @@ typedef struct MailboxSlot
 	uint16_t	partner;		/* DOWNGRADE: slot of the exclusive one */
 	uint16_t	next_member;	/* REQUEST: next in the ring of its group */
 	ZkOrder		order;			/* backend writes, helper takes */
-	ZkMode		mode;
-	int			permits;		/* for ZK_PERMIT */
+	ZkLockRequest request;		/* its owner is the next but one */
 	char	   *node;			/* malloc'd by the backend, freed by the helper
 								 * when the slot is */
 	char	   *owner;			/* likewise; NULL once taken.  With room for
@@ -113,10 +112,6 @@ typedef struct MailboxSlot
 	int			owner_len;
 	RecordBuffer *record;		/* likewise malloc'd and freed; NULL without a
 							 * record */
-	ZkTime		lock_delay;		/* 0 for none */
-	ZkTime		max_hold;		/* likewise */
-	bool		no_wait;
-	size_t		root_len;		/* bytes of node that are the root, if there is */
 	ZkContenderStatus status;	/* client writes, backend reads */
 } MailboxSlot;
 
@@ -253,16 +248,11 @@ typedef struct MailboxOrder
 	ZkOrder		order;
 	uint16_t	partner;
 	uint16_t	next_member;
-	ZkMode		mode;
-	int			permits;
+	ZkLockRequest request;
 	const char *node;
 	char	   *owner;
 	int			owner_len;
 	RecordBuffer *record;
-	ZkTime		lock_delay;
-	ZkTime		max_hold;
-	bool		no_wait;
-	size_t		root_len;
 	ZkContenderStatus status;
 } MailboxOrder;
 
@@ -301,7 +291,7 @@ extern void zk_wait_clear(WaitText *wait);
 /* in slot.c: its slots */
 extern MailboxSlot *zk_slot_allocate(Mailbox *mailbox, const char *node, ZkError *error);
 extern void zk_slot_free(Mailbox *mailbox, MailboxSlot *slot);
-extern bool zk_slots_allocate(Mailbox *mailbox, const ZkContenderWish *wish,
+extern bool zk_slots_allocate(Mailbox *mailbox, const ZkLockRequest *request,
 							  int count, const char *const *nodes,
 							  uint16_t *slots, ZkError *error);
 

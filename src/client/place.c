@@ -91,7 +91,7 @@ own_names(ZkClient *client, const Contender *self, int *count, bool *shared)
 		if (names == NULL)
 			return NULL;
 		names[(*count)++] = c->base;
-		if (c->mode == ZK_SHARED && c->state == ZK_HELD && !c->unwanted)
+		if (c->request.mode == ZK_SHARED && c->state == ZK_HELD && !c->unwanted)
 			*shared = true;
 	}
 	return names;
@@ -195,7 +195,7 @@ send_second_watch(ZkClient *client, int slot, const ZkQueueEntry *entries,
 {
 	Contender  *c = &client->contenders[slot];
 
-	if (verdict->second_watch < 0 || c->marking.delay > 0 ||
+	if (verdict->second_watch < 0 || c->request.lock_delay > 0 ||
 		!zk_requests_available(client, ZK_READ_RESERVE))
 		return;
 	c->second_watch = entry_path(c, &entries[verdict->second_watch]);
@@ -247,7 +247,7 @@ wait_for(ZkClient *client, int slot, const ZkQueueEntry *entries,
 	if (!kept && !send_watch(client, slot, nearest))
 		return;
 	send_second_watch(client, slot, entries, verdict);
-	if (only_holders_ahead(entries, verdict->watch, c->mode))
+	if (only_holders_ahead(entries, verdict->watch, c->request.mode))
 		come_next(client, slot);
 	else
 	{
@@ -257,7 +257,7 @@ wait_for(ZkClient *client, int slot, const ZkQueueEntry *entries,
 	}
 
 	/* else who is ahead is known already, or will be told in a moment */
-	zk_contender_publish(client, slot, c->no_wait || c->rival[0] != '\0');
+	zk_contender_publish(client, slot, c->request.no_wait || c->rival[0] != '\0');
 }
 
 /*
@@ -327,7 +327,7 @@ evaluate(ZkClient *client, int slot, const struct String_vector *list)
 			zk_contender_grant(client, slot);
 			break;
 		case ZK_DECIDE_WAIT:
-			if (c->mode == ZK_PERMIT)
+			if (c->request.mode == ZK_PERMIT)
 				zk_permit_wait(client, slot, entries, &verdict);
 			else
 				wait_for(client, slot, entries, &verdict, upgrade);
@@ -509,6 +509,6 @@ zk_place_send_list(ZkClient *client, int slot)
 	zk_send_children(client, slot, REQ_LIST, on_list);
 	if (c->record != NULL && zk_requests_available(client, 1))
 		zk_send_record(client, slot);
-	if (c->marking.delay > 0 && zk_requests_available(client, 1))
+	if (c->request.lock_delay > 0 && zk_requests_available(client, 1))
 		zk_send_marks(client, slot);
 }

@@ -104,17 +104,13 @@ void
 zk_contender_begin(ZkClient *client, const MailboxOrder *order)
 {
 	Contender  *c = zk_contender_use(client, order->slot, order->node,
-									 order->mode);
+									 order->request.mode);
 
-	c->permits = order->permits;
+	c->request = order->request;
 	c->owner = order->owner;
 	c->owner_len = order->owner_len;
 	c->record = order->record;
-	c->no_wait = order->no_wait;
-	c->marking.delay = order->lock_delay;
-	c->max_hold = order->max_hold;
 	c->overdue = false;
-	c->marking.root_len = order->root_len;
 	c->next_member = order->next_member;
 	c->grouped = c->next_member != ZK_NO_SLOT;
 }
@@ -148,8 +144,8 @@ zk_contender_begin_downgrade(ZkClient *client, const MailboxOrder *order)
 	from->successor = (uint16_t) order->slot;
 	add_token(from);
 	zk_contender_pass_record(c, from);
-	c->marking.delay = from->marking.delay;
-	c->marking.root_len = from->marking.root_len;
+	c->request.lock_delay = from->request.lock_delay;
+	c->request.root_len = from->request.root_len;
 	c->token = from->token;
 	c->proved_at = from->proved_at;
 	c->lease_end = from->lease_end;

@@ -82,7 +82,7 @@ concerns(const Contender *c, const char *path)
 {
 	size_t		len;
 
-	if (!c->in_use || c->unwanted || c->mode != ZK_PERMIT ||
+	if (!c->in_use || c->unwanted || c->request.mode != ZK_PERMIT ||
 		c->state != ZK_WATCHING || c->watched == NULL)
 		return false;
 	if (!c->watch_all)
@@ -298,5 +298,5 @@ zk_permit_wait(ZkClient *client, int slot, const ZkQueueEntry *entries,
 	if (!send_watch(client, slot, nearest, on_nearest))
 		return;
 	zk_permit_watch_more(client, slot);
-	zk_contender_publish(client, slot, c->no_wait);
+	zk_contender_publish(client, slot, c->request.no_wait);
 }

@@ -61,13 +61,10 @@ zk_slot_allocate(Mailbox *mailbox, const char *node, ZkError *error)
 	slot->relied_on = slot->counted = false;
 	slot->order = ZK_ORDER_NONE;
 	slot->partner = slot->next_member = ZK_NO_SLOT;
-	slot->permits = 0;
+	memset(&slot->request, 0, sizeof(slot->request));
 	slot->owner = NULL;
 	slot->owner_len = 0;
 	slot->record = NULL;
-	slot->lock_delay = 0;
-	slot->max_hold = 0;
-	slot->no_wait = false;
 	memset(&slot->status, 0, sizeof(slot->status));
 	mailbox->path_bytes += bytes;
 	mailbox->contenders++;
@@ -99,25 +96,23 @@ zk_slot_free(Mailbox *mailbox, MailboxSlot *slot)
  * data, with room for its token, and room for a record if it is to have one.  False if out of memory.
  */
 static bool
-slot_fill(MailboxSlot *slot, const ZkContenderWish *wish)
+slot_fill(MailboxSlot *slot, const ZkLockRequest *request)
 {
-	slot->mode = wish->mode;
-	slot->permits = wish->permits;
-	slot->owner = malloc(wish->owner_len + ZK_TOKEN_ROOM);
+	size_t		len = strlen(request->owner);
+
+	slot->request = *request;
+	slot->request.owner = NULL;
+	slot->owner = malloc(len + ZK_TOKEN_ROOM);
 	if (slot->owner == NULL)
 		return false;
-	memcpy(slot->owner, wish->owner, wish->owner_len);
-	slot->owner_len = (int) wish->owner_len;
-	slot->lock_delay = wish->lock_delay;
-	slot->max_hold = wish->max_hold;
-	slot->no_wait = wish->no_wait;
-	slot->root_len = wish->root != NULL ? strlen(wish->root) : 0;
-	if (!wish->record)
+	memcpy(slot->owner, request->owner, len);
+	slot->owner_len = (int) len;
+	if (!request->record)
 		return true;
 	slot->record = calloc(1, sizeof(RecordBuffer));
 	if (slot->record == NULL)
 		return false;
-	slot->record->root_len = slot->root_len;
+	slot->record->root_len = request->root_len;
 	slot->record->version = -1;
 	return true;
 }
@@ -127,7 +122,7 @@ slot_fill(MailboxSlot *slot, const ZkContenderWish *wish)
  * into slots; all or none: then *error says why.
  */
 bool
-zk_slots_allocate(Mailbox *mailbox, const ZkContenderWish *wish, int count,
+zk_slots_allocate(Mailbox *mailbox, const ZkLockRequest *request, int count,
 				  const char *const *nodes, uint16_t *slots, ZkError *error)
 {
 	int			done = 0;
@@ -139,7 +134,7 @@ zk_slots_allocate(Mailbox *mailbox, const ZkContenderWish *wish, int count,
 		if (slot == NULL)
 			break;
 		slots[done] = (uint16_t) (slot - mailbox->slots);
-		if (!slot_fill(slot, wish))
+		if (!slot_fill(slot, request))
 		{
 			*error = ZK_ERR_NO_MEMORY;
 			zk_slot_free(mailbox, slot);

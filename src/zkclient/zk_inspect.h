@@ -110,7 +110,7 @@ extern void zk_tree_request(ZkClient *client, const char *node,
 							const char *except);
 
 /*
- * Read the record of a lock node; root is ZkContenderWish.root.
+ * Read the record of a lock node; root is ZkLockRequest.root.
  * Counts as a read of a queue; it is empty if there is none.
  */
 extern void zk_record_request(ZkClient *client, const char *node,

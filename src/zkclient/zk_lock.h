@@ -118,23 +118,25 @@ typedef struct ZkContenderStatus
  */
 extern void zk_client_renew(ZkClient *client);
 
-/* What contenders are to be. */
-typedef struct ZkContenderWish
+/*
+ * What is asked for: the same struct from the function that SQL calls to the contender that
+ * is created.
+ */
+typedef struct ZkLockRequest
 {
 	ZkMode		mode;
 	int			permits;		/* in ZK_PERMIT: of how many one is wanted; else 0 */
-	const char *owner;			/* their data: at most 4 kB, copied; begins with
-								 * ZK_OWNER_PREFIX */
-	size_t		owner_len;
+	const char *owner;			/* the contenders' data: at most 4 kB, copied;
+								 * begins with ZK_OWNER_PREFIX */
 
 	/*
-	 * They will not wait behind others: the backend is woken as soon as it is known
+	 * The contenders will not wait behind others: the backend is woken as soon as it is known
 	 * that they would have to, not when it is known for whom.
 	 */
 	bool		no_wait;
 
-	/* The znode below which the lock nodes lie; for the next two, or NULL. */
-	const char *root;
+	/* Bytes of the lock nodes' paths that are the root; for the next two, or 0. */
+	size_t		root_len;
 
 	/*
 	 * They read the record of their lock and write to it.  It is read before the
@@ -152,7 +154,7 @@ typedef struct ZkContenderWish
 
 	/* If not 0: a contender that has been held for so long is lost, and deleted. */
 	ZkTime		max_hold;
-} ZkContenderWish;
+} ZkLockRequest;
 
 /*
  * Queue new contenders of at most ZK_MAX_GROUP lock nodes (absolute, checked by
@@ -172,7 +174,7 @@ typedef struct ZkContenderWish
  * A contender fails with ZK_ERR_KIND if one of another kind is ahead of it: a lock's
  * for a permit, a permit's for a lock, or one with another number of permits.
  */
-extern bool zk_contenders_request(ZkClient *client, const ZkContenderWish *wish,
+extern bool zk_contenders_request(ZkClient *client, const ZkLockRequest *request,
 								  int count, const char *const *nodes,
 								  ZkContenderId *ids, ZkError *error);
 

@@ -117,8 +117,8 @@ wait_state(ZkContenderId id, ZkContenderState state, ZkContenderStatus *status)
 static inline ZkContenderId
 request_or_error(const char *node, ZkMode mode, ZkError *error)
 {
-	ZkContenderWish wish = {
-		.mode = mode,.owner = OWNER,.owner_len = strlen(OWNER)
+	ZkLockRequest wish = {
+		.mode = mode,.owner = OWNER
 	};
 	ZkContenderId id;
 

@@ -92,9 +92,9 @@ static bool
 request_delayed(int count, const char *const *nodes, ZkMode mode, bool record,
 				ZkContenderId *ids)
 {
-	ZkContenderWish wish = {
-		.mode = mode,.owner = OWNER,.owner_len = strlen(OWNER),
-		.root = root,.record = record,.lock_delay = DELAY
+	ZkLockRequest wish = {
+		.mode = mode,.owner = OWNER,
+		.root_len = strlen(root),.record = record,.lock_delay = DELAY
 	};
 	ZkError		error;
 

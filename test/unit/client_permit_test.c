@@ -24,9 +24,8 @@
 static ZkContenderId
 request_permit(const char *node, int permits)
 {
-	ZkContenderWish wish = {
+	ZkLockRequest wish = {
 		.mode = ZK_PERMIT,.permits = permits,.owner = OWNER,
-		.owner_len = strlen(OWNER)
 	};
 	ZkContenderId id = 0;
 	ZkError		error;

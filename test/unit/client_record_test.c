@@ -52,12 +52,12 @@ record_of(const char *node, ZkRecord *record)
 }
 
 /* A contender with a record. */
-static ZkContenderWish
+static ZkLockRequest
 recorded(ZkMode mode)
 {
-	ZkContenderWish wish = {
-		.mode = mode,.owner = OWNER,.owner_len = strlen(OWNER),
-		.root = root,.record = true
+	ZkLockRequest wish = {
+		.mode = mode,.owner = OWNER,
+		.root_len = strlen(root),.record = true
 	};
 
 	return wish;
@@ -71,7 +71,7 @@ acquire_all(int count, const char *const *nodes, ZkMode mode,
 	ZkError		error;
 	ZkContenderStatus status;
 
-	ZkContenderWish wish = recorded(mode);
+	ZkLockRequest wish = recorded(mode);
 
 	if (!zk_contenders_request(client, &wish, count, nodes, ids, &error))
 		return false;
@@ -95,7 +95,7 @@ acquire_recorded(const char *node, ZkMode mode)
 static ZkContenderId
 request_recorded(const char *node, ZkMode mode)
 {
-	ZkContenderWish wish = recorded(mode);
+	ZkLockRequest wish = recorded(mode);
 	ZkContenderId id = 0;
 	ZkError		error;
 
@@ -633,7 +633,7 @@ test_stop_throttled(void)
 static void
 test_overtime(void)
 {
-	ZkContenderWish wish = recorded(ZK_EXCLUSIVE);
+	ZkLockRequest wish = recorded(ZK_EXCLUSIVE);
 	char		node[128];
 	const char *nodes[1] = {node};
 	ZkContenderId id;

@@ -513,8 +513,8 @@ request_group(const char *node, int count, ZkContenderId *ids, ZkError *error)
 	char		paths[ZK_MAX_GROUP + 1][140];
 	const char *nodes[ZK_MAX_GROUP + 1];
 
-	ZkContenderWish wish = {
-		.mode = ZK_EXCLUSIVE,.owner = OWNER,.owner_len = strlen(OWNER)
+	ZkLockRequest wish = {
+		.mode = ZK_EXCLUSIVE,.owner = OWNER
 	};
 
 	for (int i = 0; i < count; i++)
