@@ -653,7 +653,8 @@ void
 zk_contender_cut_lease(ZkClient *client, int slot, ZkTime since)
 {
 	Contender  *c = &client->contenders[slot];
-	ZkTime		end = zk_lease_end((ZkProof) {since, since}, zk_timeout(client));
+	ZkProof		proof = {since, since};
+	ZkTime		end = zk_lease_end(proof, zk_timeout(client));
 
 	if (c->lease_end > end)
 		c->lease_end = end;

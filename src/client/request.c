@@ -299,44 +299,58 @@ deliver(Answer *answer, const void *context)
 void
 zk_on_void(int rc, const void *context)
 {
-	deliver(&(Answer) {.rc = rc}, context);
+	Answer		answer = {.rc = rc};
+
+	deliver(&answer, context);
 }
 
 void
 zk_on_string(int rc, const char *text, const void *context)
 {
-	deliver(&(Answer) {.rc = rc,.text = text}, context);
+	Answer		answer = {.rc = rc,.text = text};
+
+	deliver(&answer, context);
 }
 
 void
 zk_on_created(int rc, const char *path, const struct Stat *stat, const void *context)
 {
-	deliver(&(Answer) {.rc = rc,.text = path,.stat = stat}, context);
+	Answer		answer = {.rc = rc,.text = path,.stat = stat};
+
+	deliver(&answer, context);
 }
 
 void
 zk_on_stat(int rc, const struct Stat *stat, const void *context)
 {
-	deliver(&(Answer) {.rc = rc,.stat = stat}, context);
+	Answer		answer = {.rc = rc,.stat = stat};
+
+	deliver(&answer, context);
 }
 
 void
 zk_on_data(int rc, const char *data, int len, const struct Stat *stat,
 		   const void *context)
 {
-	deliver(&(Answer) {.rc = rc,.text = data,.len = len,.stat = stat}, context);
+	Answer		answer = {.rc = rc,.text = data,.len = len,.stat = stat};
+
+	deliver(&answer, context);
 }
 
 void
 zk_on_children(int rc, const struct String_vector *children, const void *context)
 {
-	deliver(&(Answer) {.rc = rc,.children = children}, context);
+	Answer		answer = {.rc = rc,.children = children};
+
+	deliver(&answer, context);
 }
 
 void
 zk_on_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void *context)
 {
-	deliver(&(Answer) {.rc = rc,.acl = acl,.stat = stat}, context);
+	Answer		answer = {.rc = rc,.acl = acl,.stat = stat};
+
+	deliver(&answer, context);
 }
 
 /*-------------------------------------------------------------------------

@@ -140,6 +140,7 @@ value(const char *word)
 static int
 wait_connected(zhandle_t *zh, int timeout_ms)
 {
+	const struct timespec pause = {.tv_nsec = 5 * 1000 * 1000};
 	int			waited;
 
 	for (waited = 0; waited < timeout_ms; waited += 5)
@@ -152,7 +153,7 @@ wait_connected(zhandle_t *zh, int timeout_ms)
 			return ZSESSIONEXPIRED;
 		if (state == ZOO_AUTH_FAILED_STATE)
 			return ZAUTHFAILED;
-		nanosleep(&(struct timespec) {.tv_nsec = 5 * 1000 * 1000}, NULL);
+		nanosleep(&pause, NULL);
 	}
 	return ZOPERATIONTIMEOUT;
 }

@@ -483,7 +483,8 @@ do_auth(void)
 static int
 do_event(void)
 {
-	int			rc = zoo_wget(handle, data_node, on_watch, NULL, NULL, &(int) {0}, NULL);
+	int			size = 0;
+	int			rc = zoo_wget(handle, data_node, on_watch, NULL, NULL, &size, NULL);
 
 	atomic_store(&answer, ZCONNECTIONLOSS);
 	zoo_set(stranger, data_node, "x", 1, -1);
@@ -494,7 +495,8 @@ do_event(void)
 static int
 do_reconnect(void)
 {
-	int			rc = zoo_wget(handle, list_node, on_watch, NULL, NULL, &(int) {0}, NULL);
+	int			size = 0;
+	int			rc = zoo_wget(handle, list_node, on_watch, NULL, NULL, &size, NULL);
 
 	atomic_store(&answer, ZCONNECTIONLOSS);
 	proxy_cut();

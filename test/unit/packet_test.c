@@ -333,7 +333,8 @@ static bool
 takes_list(int count)
 {
 	static const unsigned char name[] = {0, 0, 0, 1, 'a'};
-	size_t		size = write_bytes("00000005" OK "00000000", (unsigned char[MAX_BYTES]) {0});
+	unsigned char start[MAX_BYTES];
+	size_t		size = write_bytes("00000005" OK "00000000", start);
 	unsigned char *bytes = malloc(size + (size_t) count * sizeof(name));
 	bool		taken;
 
