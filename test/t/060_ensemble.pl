@@ -89,7 +89,7 @@ foreach my $id (@voters)
 	check_in_place("server $id restarted");
 }
 
-# All at once: the leader starts the sessions' timers anew (H17).
+# All at once: the leader starts the sessions' timers anew.
 $ensemble->stop;
 $ensemble->start;
 check_in_place('all servers restarted');
@@ -126,8 +126,8 @@ foreach my $ids ([ $dead, $alive[0] ], [ $dead, @alive ], [ $alive[0], $dead ])
 }
 $ensemble->start_server($dead);
 
-# ---- A server that answers, but is cut off from its leader, proves nothing
-# (H18): to stop the leader cuts off both followers.
+# ---- A server that answers, but is cut off from its leader, proves nothing:
+# to stop the leader cuts off both followers.
 
 $leader = $ensemble->leader;
 my ($first, $second) = $ensemble->followers;

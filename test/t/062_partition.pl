@@ -1,7 +1,7 @@
 # A follower that is cut off from its leader, and goes on answering its clients:
 # what it says is not believed.  Who holds a lock there knows that it is lost
 # before anybody else holds it, and nobody acquires one on what the follower
-# shows (H18).
+# shows.
 #
 # The ensemble's tick is 500 ms: the leader expires the sessions at the cut-off
 # server some ten seconds after the cut, the server notices after a minute.

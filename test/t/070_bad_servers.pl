@@ -127,7 +127,7 @@ like(slurp_file($node->logfile),
 $session->ask('SELECT zk_lock_release_all()');
 $session->quit;
 
-# ---- Somebody else is there: real peers, each in a process of its own (H8).
+# ---- Somebody else is there: real peers, each in a process of its own.
 
 # The handshake of a server: a length, protocol version, session timeout, session
 # id, password, read-only.
@@ -217,7 +217,7 @@ foreach my $case (
 	$liar->quit;
 }
 
-# ---- A check of the library's fails, which would end the process (H7, S331).
+# ---- A check of the library's fails, which would end the process (S331).
 
 my $no_threads = PostgreSQL::Test::Utils::tempdir() . '/no_threads';
 $node->stop;
@@ -235,18 +235,18 @@ foreach my $try (1 .. 2)
 	is($poisoned->sqlstate, '08006', "S331: no lock can be acquired ($try): SQLSTATE");
 	like($poisoned->errors,
 		qr/ZooKeeper client library has failed in this backend/,
-		'H7: message');
-	cmp_ok($took, '<', 1, 'H7: at once');
+		'S331: message');
+	cmp_ok($took, '<', 1, 'S331: at once');
 	unlink $no_threads;
 }
 like(slurp_file($node->logfile), qr/ZooKeeper client library failed a check: /,
-	'H7: the server log says so');
+	'S331: the server log says so');
 is($poisoned->ask('SELECT count(*) FROM pg_class') > 0,
 	1, 'S331: the backend lives on');
 my $before = cpu_time($poisoned->pid);
 sleep 1;
 cmp_ok(cpu_time($poisoned->pid) - $before,
-	'<', 0.1, 'H7: and does not burn a processor');
+	'<', 0.1, 'S331: and does not burn a processor');
 is($bystander->ask("SELECT zk_lock_verify('/bystander') > 0"),
 	't', 'S331: others are not concerned');
 $poisoned->quit;
@@ -257,7 +257,7 @@ wait_for(
 		) == 0;
 	},
 	'the backend to end');
-pass('H7: it ends as any other');
+pass('S331: it ends as any other');
 $bystander->quit;
 
 # ---- No backend has crashed.

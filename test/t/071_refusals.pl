@@ -50,7 +50,7 @@ sub granted
 	return;
 }
 
-# ---- A limit of connections (S71, H38).
+# ---- A limit of connections (S71).
 
 my $limited = ZkEnsemble->new('limited', maxClientCnxns => 2);
 my @backends = map {
@@ -137,7 +137,7 @@ granted('the longest path',
 cmp_ok($proxy->count->{connect} // 0, '==', 1, 'what is right makes one');
 $session->ask('RESET zklock.servers');
 
-# ---- Settings (H13).
+# ---- Settings.
 
 $session->ask("SET zklock.servers = ''");
 refused('no servers', "SELECT zk_lock_acquire('/a')",
@@ -166,7 +166,7 @@ foreach my $case (
 	my ($name, $value, $why) = @$case;
 	foreach my $command ('SET', 'ALTER SYSTEM SET')
 	{
-		refused("H13: $command zklock.$name = '$value'",
+		refused("$command zklock.$name = '$value'",
 			"$command zklock.$name = '$value'",
 			'22023', qr/^(?=.*zklock\.$name)(?=.*$why)/s);
 	}
@@ -175,7 +175,7 @@ refused('an unknown setting', "SET zklock.server = 'a:1'", '42602', qr/zklock/);
 foreach my $good ('a:1', ' a:1 , [::1]:65535', '[fe80::1%lo]:1', 'a:02181')
 {
 	$session->ask("SET zklock.servers = '$good'");
-	is($session->sqlstate, '', "H13: zklock.servers = '$good' is accepted");
+	is($session->sqlstate, '', "zklock.servers = '$good' is accepted");
 }
 $session->ask('RESET zklock.servers');
 
@@ -331,7 +331,7 @@ my @warnings = grep { /ignoring ".*" below lock node "\/zklock\/odd"/ } split /\
 is(scalar(grep { /\[${\$session->pid}\]/ } @warnings),
 	1, 'S82: one warning in the server log');
 
-# ---- A limit of threads (H7).
+# ---- A limit of threads.
 
 # Has a process of this user's as many threads as the limit, no other can have
 # one more: a limit of 1 is reached at once.
@@ -346,13 +346,13 @@ my $before = $session->ask('SELECT pg_backend_pid()');
 my ($limit) = slurp_file("/proc/$before/limits") =~ /^Max processes +(\S+)/m;
 $session->ask('SELECT zk_session_close()');
 limit_threads($session->pid, 1);
-refused("H7: no thread can be created", "SELECT zk_lock_acquire('/threads')",
+refused("no thread can be created", "SELECT zk_lock_acquire('/threads')",
 	'53000', qr/thread/);
-refused("H7: nor the next time", "SELECT zk_lock_acquire('/threads')",
+refused("nor the next time", "SELECT zk_lock_acquire('/threads')",
 	'53000', qr/thread/);
-is($session->ask('SELECT 1'), 1, 'H7: the backend lives on');
+is($session->ask('SELECT 1'), 1, 'the backend lives on');
 limit_threads($session->pid, $limit);
-granted('H7: with threads again', '/threads');
+granted('with threads again', '/threads');
 
 # The helper can be created, but not the threads of the library.
 $session->ask('SELECT zk_session_close()');
@@ -375,8 +375,8 @@ foreach my $spare (0 .. 4)
 }
 note explain \%states;
 is_deeply([ grep { !/^(53000)?$/ } keys %states ],
-	[], 'H7: whichever thread cannot be created, the error is the same');
-granted('H7: in the end', '/threads');
+	[], 'whichever thread cannot be created, the error is the same');
+granted('in the end', '/threads');
 
 # ---- No backend has crashed.
 

@@ -634,7 +634,7 @@ test_partition_expiry(void)
 	proxy_freeze();
 	ok(wait_state(id, ZK_LOST, &status), "a lock is lost behind a frozen link");
 	lost_at = zk_now();
-	is_int(children(node), 2, "before anybody else can have it (H17)");
+	is_int(children(node), 2, "before anybody else can have it");
 	ok(lost_at < status.presumed_lost, "and before the session may expire");
 	ok(wait_children(node, 1), "the next one gets it");
 	ok(zk_now() > lost_at, "after that");

@@ -83,7 +83,7 @@ test_fake_peer(const void *answer, size_t size, const char *what)
 	} while (status.error == ZK_OK && zk_now() < deadline);
 	if (size > 0)
 	{
-		is_int(status.error, ZK_ERR_NOT_ZOOKEEPER, "%s: seen through (H8)", what);
+		is_int(status.error, ZK_ERR_NOT_ZOOKEEPER, "%s: seen through", what);
 		ok(status.definite, "%s: not worth waiting for", what);
 	}
 	else
@@ -247,7 +247,7 @@ test_poisoned(void)
 	if (child == 0)
 		_exit(be_poisoned());
 	waitpid(child, &status, 0);
-	ok(WIFEXITED(status), "a failed check of the library ends no process (H7)");
+	ok(WIFEXITED(status), "a failed check of the library ends no process");
 	is_int(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0,
 		   "it loses the locks, and nothing works any more");
 }

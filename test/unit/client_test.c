@@ -647,7 +647,7 @@ test_caps(void)
 	node[sizeof(node) - 1] = '\0';
 	for (count = 0; (ids[count] = request(node, ZK_SHARED)) != 0; count++)
 		;
-	ok(count < ZK_MAX_PATH_BYTES / 1000, "there is a cap on path bytes (H34)");
+	ok(count < ZK_MAX_PATH_BYTES / 1000, "there is a cap on path bytes");
 	for (int i = 0; i < count; i++)
 		zk_contender_abandon(client, ids[i]);
 	ok(wait_children(node, 0), "all of them can be given up, too");
@@ -736,7 +736,7 @@ test_signal_masks(void)
 	}
 	closedir(dir);
 	ok(checked >= 2, "the client has threads");
-	is_int(wrong, 0, "all signals are blocked in each of them (H1, H2)");
+	is_int(wrong, 0, "all signals are blocked in each of them");
 }
 
 /*
