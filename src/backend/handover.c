@@ -4,11 +4,11 @@
  *	  Causal hand-over: what the last holder of a lock has committed is there
  *	  for the next one, on whichever server of a cluster that is.
  *
- * Who releases a lock leaves in its record how far the WAL of the cluster went with
- * the last commit of the backend.  Who acquires it on a standby of that cluster
- * waits until so much has been replayed.  Positions of other clusters are passed on
- * as they are, so that what was committed reaches its own cluster again by way of
- * others.
+ * Who releases a lock leaves in its record how far the WAL of the cluster went
+ * with the last commit of the backend.  Who acquires it on a standby of that
+ * cluster waits until so much has been replayed.  Positions of other clusters
+ * are passed on as they are, so that what was committed reaches its own cluster
+ * again by way of others.
  *
  * H1. The position that is left is the end of the last commit of the backend
  * (XactLastCommitEnd), or what is flushed, if that is less.  It is the last

@@ -4,10 +4,11 @@
  *	  Is a lock held that the lock table says is held?  And what is given back
  *	  before the transaction ends.
  *
- * A lock that was lost stays in the table, with its counts but without contenders,
- * and vetoes commits until its counts are gone: those of the session through the
- * caller, those of a transaction through its rollback.  Of a transaction that may
- * have relied on it the veto stays even then (verdict.c).
+ * A lock that was lost stays in the table, with its counts but without
+ * contenders, and vetoes commits until its counts are gone: those of the
+ * session through the caller, those of a transaction through its rollback.  Of
+ * a transaction that may have relied on it the veto stays even then
+ * (verdict.c).
  *
  * IDENTIFICATION
  *	  src/backend/held.c

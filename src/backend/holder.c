@@ -14,8 +14,9 @@
  * shorter than deadlock_timeout, or whose predecessor is the holder, asks for
  * nothing.
  *
- * There is one query of the lock client at a time, so several locks of a call are
- * asked for one after the other.  Who looks for deadlocks waits for a turn as well.
+ * There is one query of the lock client at a time, so several locks of a call
+ * are asked for one after the other.  Who looks for deadlocks waits for a turn
+ * as well.
  *
  * IDENTIFICATION
  *	  src/backend/holder.c

@@ -5,9 +5,9 @@
  *
  * zklock_owner_data() writes it, one flat JSON object; but whoever may write to
  * the ensemble can have written anything.  So nothing here throws for what it
- * reads.  PostgreSQL's JSON parser does not either, but for two things, which are
- * looked for before: nesting so deep that the stack is too small for it, and an
- * escaped character that the encoding of the database does not have.
+ * reads.  PostgreSQL's JSON parser does not either, but for two things, which
+ * are looked for before: nesting so deep that the stack is too small for it,
+ * and an escaped character that the encoding of the database does not have.
  *
  * W6. What contenders say about their owners is shown to administrators and
  * decides nothing but W3.  It is anybody's text: this file throws for none of

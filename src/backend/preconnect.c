@@ -4,17 +4,18 @@
  *	  Open a ZooKeeper session ahead of the first lock.
  *
  * Who connects to the database to lock something waits for two connections, one
- * after the other: this one's, and then, with the first lock, that to the ensemble.
- * With zklock.preconnect the second one is begun as early as can be, and not waited
- * for, so that the first lock finds it there or on its way.
+ * after the other: this one's, and then, with the first lock, that to the
+ * ensemble.  With zklock.preconnect the second one is begun as early as can be,
+ * and not waited for, so that the first lock finds it there or on its way.
  *
- * With session_preload_libraries that is at the end of module load; a library that
- * is loaded by the postmaster has no place before the first statement where it could
- * ask the catalogs.  What is wrong is told to the server log: nobody has asked for
- * anything yet, and who does is told by that call.
+ * With session_preload_libraries that is at the end of module load; a library
+ * that is loaded by the postmaster has no place before the first statement
+ * where it could ask the catalogs.  What is wrong is told to the server log:
+ * nobody has asked for anything yet, and who does is told by that call.
  *
- * From then on the session is what it is after a lock was released: it stays until
- * zk_session_close(), or until the connection is lost and nobody needs another one.
+ * From then on the session is what it is after a lock was released: it stays
+ * until zk_session_close(), or until the connection is lost and nobody needs
+ * another one.
  *
  * A client connects when something is asked for (zk_ensemble_needed(),
  * protocol.c).  Here the backend asks for a session as such

@@ -3,12 +3,13 @@
  * secret_file.c
  *	  Files that settings name: with a password, a key, or certificates.
  *
- * Relative names are meant from the data directory.  A file with a secret must be one that
- * nobody else can read; the rule is that for the server's private key.  Errors tell
- * superusers and the server log which file it is, and others only which setting names it.
+ * Relative names are meant from the data directory.  A file with a secret must
+ * be one that nobody else can read; the rule is that for the server's private
+ * key.  Errors tell superusers and the server log which file it is, and others
+ * only which setting names it.
  *
- * Files are read when a client is started, so what changes in them counts from the next
- * ZooKeeper session on: the stamps below change with them.
+ * Files are read when a client is started, so what changes in them counts from
+ * the next ZooKeeper session on: the stamps below change with them.
  *
  * A5. The file is read when a client is started, on the main thread.  Only
  * superusers and the server log are told its name.  The copy is wiped once the

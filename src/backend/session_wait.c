@@ -4,10 +4,10 @@
  *	  Wait until the lock client may have something new.
  *
  * There is one place where the backend waits for the client, and all that may
- * end such a wait is looked at there: the client's eventfd, the latch, a point in
- * time, the death of the postmaster.  The set of these is made once for each client, as
- * a lock and its release are two waits, which would spend more on making it than on
- * waiting.
+ * end such a wait is looked at there: the client's eventfd, the latch, a point
+ * in time, the death of the postmaster.  The set of these is made once for each
+ * client, as a lock and its release are two waits, which would spend more on
+ * making it than on waiting.
  *
  * IDENTIFICATION
  *	  src/backend/session_wait.c

@@ -5,8 +5,8 @@
  *	  ZooKeeper sessions.
  *
  * The counters are those of the whole cluster, in shared memory, if the library
- * is in shared_preload_libraries, and else the backend's own.  To count is to add
- * to an atomic variable: it waits for nobody, and cannot fail.
+ * is in shared_preload_libraries, and else the backend's own.  To count is to
+ * add to an atomic variable: it waits for nobody, and cannot fail.
  *
  * V1. Every acquire call counts as one attempt, however many locks it is for,
  * and as one outcome; a call is what zklock_acquire() is given, so wrong

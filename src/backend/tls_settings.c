@@ -3,10 +3,10 @@
  * tls_settings.c
  *	  The settings about TLS and SASL.
  *
- * What speaks TLS and SASL is the lock client's library, if it was built with them; here
- * is what it is told.  All that can be told without it is checked here, before a client
- * is started, and so before anything is sent.  Secrets are read from files, for the reasons
- * that auth_settings.c has.
+ * What speaks TLS and SASL is the lock client's library, if it was built with
+ * them; here is what it is told.  All that can be told without it is checked
+ * here, before a client is started, and so before anything is sent.  Secrets
+ * are read from files, for the reasons that auth_settings.c has.
  *
  * Of the rules about TLS (tls.c):
  *

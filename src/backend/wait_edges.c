@@ -5,9 +5,9 @@
  *
  * Two sources are put together into one graph.  What is published in ZooKeeper,
  * with the queues it is about, says which ZooKeeper session waits for which (as
- * read by the lock client, read_waits.c).  PostgreSQL's lock manager says the same
- * about the processes of this instance.  What is known of a contender tells which
- * ZooKeeper session is which process.
+ * read by the lock client, read_waits.c).  PostgreSQL's lock manager says the
+ * same about the processes of this instance.  What is known of a contender
+ * tells which ZooKeeper session is which process.
  *
  * Only what can be reached from this backend is looked at.
  *

@@ -3,15 +3,16 @@
  * array.c
  *	  Arrays that grow without moving.
  *
- * A client may have a thousand contenders, and mostly has one.  What is kept for
- * each is several kilobytes, and threads have pointers to it, so it cannot move.  An
- * array of the largest size would be charged to every backend in whole, touched or
- * not, where the kernel does not overcommit memory (vm.overcommit_memory = 2), and
- * there is one client in each.  So only address space is taken for all items, which
- * costs nothing, and memory, filled with zeros, is put there as the array grows.
+ * A client may have a thousand contenders, and mostly has one.  What is kept
+ * for each is several kilobytes, and threads have pointers to it, so it cannot
+ * move.  An array of the largest size would be charged to every backend in
+ * whole, touched or not, where the kernel does not overcommit memory
+ * (vm.overcommit_memory = 2), and there is one client in each.  So only address
+ * space is taken for all items, which costs nothing, and memory, filled with
+ * zeros, is put there as the array grows.
  *
- * Nothing here locks: who changes an array has a lock for it, and so has who reads
- * an item, or the item was provided before it was told of.
+ * Nothing here locks: who changes an array has a lock for it, and so has who
+ * reads an item, or the item was provided before it was told of.
  *
  * IDENTIFICATION
  *	  src/client/array.c

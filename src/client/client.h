@@ -3,11 +3,11 @@
  * client.h
  *	  The inside of the lock client: shared by its own files only.
  *
- * Threads.  The "backend thread" calls what zkclient/ declares.  The
- * "helper thread" is ours; it alone opens and closes library handles, keeps
- * the timers and carries out orders.  libzookeeper adds an "I/O thread".  Every
- * completion and watcher runs on the "completion thread", which is the I/O thread
- * where the library is linked statically (see threads.c), and else one more that
+ * Threads.  The "backend thread" calls what zkclient/ declares.  The "helper
+ * thread" is ours; it alone opens and closes library handles, keeps the timers
+ * and carries out orders.  libzookeeper adds an "I/O thread".  Every completion
+ * and watcher runs on the "completion thread", which is the I/O thread where
+ * the library is linked statically (see threads.c), and else one more that
  * libzookeeper adds.  All but the backend thread are "client threads".
  *
  * Locks.  mailbox.lock guards the mailbox (struct Mailbox): any thread, short

@@ -3,8 +3,8 @@
  * connection.c
  *	  The library's handle, and what its session tells.
  *
- * The helper is the only thread that opens and closes library handles, as both wait: for
- * the resolver, for threads, for the network.
+ * The helper is the only thread that opens and closes library handles, as both
+ * wait: for the resolver, for threads, for the network.
  *
  * A handle is opened when something is wanted of the ensemble, and kept.  When
  * the connection is lost the library looks for another server by itself.  What

@@ -3,18 +3,18 @@
  * flush_at_exit.c
  *	  What is still to be done when the client is to end.
  *
- * Closing the ZooKeeper session deletes every contender, so most of what there is
- * to do is done by that.  But some things have to come before:
+ * Closing the ZooKeeper session deletes every contender, so most of what there
+ * is to do is done by that.  But some things have to come before:
  *
  * - a session that is just beginning has to be there, to be closed;
  * - records are written, and marks deleted, by the contenders' own deletes;
  * - what was sent is answered, or heard out by the one who closes the socket
- *	 (socket.c).  If that is closed while something is there to be read, or comes
- *	 later, the kernel sends a reset, at which the server forgets what it has not
- *	 read yet: deletes, and the word that the session is closed.  Everything would
- *	 stay until the session expires.  The library waits for the answer to that
- *	 word, but takes any other for it.  With the shared library, whose calls we
- *	 have no hand on, the answers are waited for first.
+ *	 (socket.c).  If that is closed while something is there to be read, or
+ *	 comes later, the kernel sends a reset, at which the server forgets what it
+ *	 has not read yet: deletes, and the word that the session is closed.
+ *	 Everything would stay until the session expires.  The library waits for the
+ *	 answer to that word, but takes any other for it.  With the shared library,
+ *	 whose calls we have no hand on, the answers are waited for first.
  *
  * Nothing else is begun any more.  Until that is over the helper goes on as
  * ever, so what is to be tried again is tried again.  The same goes for a

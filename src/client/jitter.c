@@ -3,9 +3,9 @@
  * jitter.c
  *	  Random delays, so that many clients do not do the same at the same moment.
  *
- * Clients that began together, or that one server has left alone, would go on in
- * step for ever: renew at the same time, give up a server that hangs at the same time,
- * and all come to the next one at once.
+ * Clients that began together, or that one server has left alone, would go on
+ * in step for ever: renew at the same time, give up a server that hangs at the
+ * same time, and all come to the next one at once.
  *
  * IDENTIFICATION
  *	  src/client/jitter.c

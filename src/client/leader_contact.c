@@ -5,25 +5,29 @@
  *	  long a lease that allows.
  *
  * The leader expires a session that it has not heard of for the session's
- * timeout.  It hears of a session whose client is connected to a follower in three
- * ways (ZooKeeper 3.8 and 3.9; names are those of its classes):
+ * timeout.  It hears of a session whose client is connected to a follower in
+ * three ways (ZooKeeper 3.8 and 3.9; names are those of its classes):
  *
- * - when the session is made, or a connection for it: the follower asks the leader
- *	 whether there is such a session (Leader.revalidateSession touches it);
- * - when the follower answers the leader's ping, which it does with the sessions that
- *	 it has heard of since the ping before (Learner.ping, LearnerHandler.run).  The leader
- *	 sends one to each follower every half tick (Leader.lead);
+ * - when the session is made, or a connection for it: the follower asks the
+ *	 leader whether there is such a session (Leader.revalidateSession touches
+ *	 it);
+ * - when the follower answers the leader's ping, which it does with the
+ *	 sessions that it has heard of since the ping before (Learner.ping,
+ *	 LearnerHandler.run).  The leader sends one to each follower every half tick
+ *	 (Leader.lead);
  * - and not when the follower forwards something.  LearnerHandler gives that to
- *	 LeaderZooKeeperServer.submitLearnerRequest, which goes round the place where a
- *	 server's own clients touch their sessions (ZooKeeperServer.submitRequestNow).  The
- *	 session is checked (SessionTrackerImpl.checkSession) and not touched.
+ *	 LeaderZooKeeperServer.submitLearnerRequest, which goes round the place
+ *	 where a server's own clients touch their sessions
+ *	 (ZooKeeperServer.submitRequestNow).  The session is checked
+ *	 (SessionTrackerImpl.checkSession) and not touched.
  *
- * So an operation that was committed proves that the session was alive, and not for
- * how much longer it will be: should the follower hang right after it, the leader
- * counts from what it was told before.  test/t/037_follower.pl shows it happen.  Nor
- * does the answer to a read say anything, which the follower gives by itself: a leader
- * that is stopped hears nothing, and when it wakes it commits what has queued up and
- * then expires the session.  test/t/121_leader_pause.pl shows that.
+ * So an operation that was committed proves that the session was alive, and not
+ * for how much longer it will be: should the follower hang right after it, the
+ * leader counts from what it was told before.  test/t/037_follower.pl shows it
+ * happen.  Nor does the answer to a read say anything, which the follower gives
+ * by itself: a leader that is stopped hears nothing, and when it wakes it
+ * commits what has queued up and then expires the session.
+ * test/t/121_leader_pause.pl shows that.
  *
  * So we keep account, in a chain of three operations that all go by way of the
  * leader, be it as a sync or to be committed:
@@ -32,16 +36,16 @@
  *	 y	was sent half a tick or more after that answer, and was answered;
  *	 z	was sent after that answer, and was committed.
  *
- * The leader has had x before it was answered, and the follower knew of the session
- * then.  Between x and y it has sent a ping, which is ahead of y's answer in the
- * stream to the follower.  So the follower has answered that ping before it passed
- * y's answer on, and z is behind that in the stream to the leader.  Hence the leader
- * was told, before it committed z, of a session that was heard after x was sent, no
- * matter what was slow or stopped in between.  It takes a leader whose thread for pings
- * is not later than y by itself.
+ * The leader has had x before it was answered, and the follower knew of the
+ * session then.  Between x and y it has sent a ping, which is ahead of y's
+ * answer in the stream to the follower.  So the follower has answered that ping
+ * before it passed y's answer on, and z is behind that in the stream to the
+ * leader.  Hence the leader was told, before it committed z, of a session that
+ * was heard after x was sent, no matter what was slow or stopped in between.
+ * It takes a leader whose thread for pings is not later than y by itself.
  *
- * Half a tick is taken for a quarter of the timeout, which it is at most, unless
- * somebody has set minSessionTimeout below its default of two ticks.
+ * Half a tick is taken for a quarter of the timeout, which it is at most,
+ * unless somebody has set minSessionTimeout below its default of two ticks.
  *
  * All functions are pure: they know of times, and of nothing else.  Any thread.
  *

@@ -3,11 +3,11 @@
  * lock_delay.c
  *	  Lock delay: the marks of a lock's holders, and who has left one behind.
  *
- * A contender that was asked for with a lock delay makes a persistent znode, its
- * mark, below the record of the lock before it is granted, and that goes in the
- * transaction that deletes the contender when the lock is released (remove.c).  If
- * the contender goes in any other way the mark stays, and with that the word that
- * nobody has released the lock.
+ * A contender that was asked for with a lock delay makes a persistent znode,
+ * its mark, below the record of the lock before it is granted, and that goes in
+ * the transaction that deletes the contender when the lock is released
+ * (remove.c).  If the contender goes in any other way the mark stays, and with
+ * that the word that nobody has released the lock.
  *
  *    contender  ---[created]=====[mark made]====HELD====[both deleted]
  *    or                              \===HELD==X  expired, broken, deleted

@@ -3,9 +3,9 @@
  * nameset.c
  *	  A set of names: paths of lock nodes, or contenders.
  *
- * Names are anybody's, and there may be thousands where each is looked for among all,
- * under a lock.  A balanced tree takes the logarithm of their number for each, whatever
- * the names are; a hash could be made to collide.
+ * Names are anybody's, and there may be thousands where each is looked for
+ * among all, under a lock.  A balanced tree takes the logarithm of their number
+ * for each, whatever the names are; a hash could be made to collide.
  *
  * Pure functions; libc only.
  *

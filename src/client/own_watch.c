@@ -7,8 +7,8 @@
  *
  * - whoever deletes it says nothing else;
  * - a co-operative revocation writes "__REVOKE__" into it, as Curator's Revoker
- *	 does (the revocable lock of the ZooKeeper recipes).  That wipes out what says
- *	 whose the contender is, so its owner writes it again;
+ *	 does (the revocable lock of the ZooKeeper recipes).  That wipes out what
+ *	 says whose the contender is, so its owner writes it again;
  * - zk_lock_break() writes who broke it, and deletes it when its owner has not
  *	 done so a moment later (query.c).  So an owner that is there gives the lock
  *	 up before anybody else is granted it, and can say why.

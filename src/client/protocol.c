@@ -8,8 +8,8 @@
  * the ensemble is there and there is room.  Whatever happens (an answer, a lost
  * connection, an order, a timer) changes the contender and has it called again.
  * So there is no path on which a step is forgotten: what could not be done now
- * is done at the next occasion, whether the backend is idle, busy, or in another
- * transaction.
+ * is done at the next occasion, whether the backend is idle, busy, or in
+ * another transaction.
  *
  * WANTED     nothing sent: create and list, in one go
  * CREATING   create sent, its outcome unknown: find out

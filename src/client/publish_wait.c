@@ -3,19 +3,20 @@
  * publish_wait.c
  *	  Publishing what this client waits for.
  *
- * That is an ephemeral znode, named by the ZooKeeper session: others who look for
- * deadlocks read it.  It is created, changed when the client waits for something
- * else, and deleted when it does not wait any more.  Nobody waits for the delete;
- * like contenders the znode is wanted or being reaped as long as it may be there
- * (Q5, protocol.c), over lost connections, and goes with its ZooKeeper session.
+ * That is an ephemeral znode, named by the ZooKeeper session: others who look
+ * for deadlocks read it.  It is created, changed when the client waits for
+ * something else, and deleted when it does not wait any more.  Nobody waits for
+ * the delete; like contenders the znode is wanted or being reaped as long as it
+ * may be there (Q5, protocol.c), over lost connections, and goes with its
+ * ZooKeeper session.
  *
  * After a lost connection it is written anew.  So what is read after the answer
  * to that comes from a server that knows all that was published before.
  *
  * Waits can do without: what is refused is logged and not tried again.
  *
- * All functions up to the client API run on client threads under engine_lock, which the
- * completions take themselves.
+ * All functions up to the client API run on client threads under engine_lock,
+ * which the completions take themselves.
  *
  * IDENTIFICATION
  *	  src/client/publish_wait.c

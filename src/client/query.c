@@ -5,7 +5,8 @@
  *	  for a lock back, to break one.
  *
  * There is one query at a time; the next one takes its place.  Reading a queue
- * is in read_queue.c, reading a tree of them in read_tree.c, published waits in read_waits.c.  The others go like this:
+ * is in read_queue.c, reading a tree of them in read_tree.c, published waits in
+ * read_waits.c.  The others go like this:
  *
  * LOOK		get the contender, to see whose it is
  * MARK		write a note into it: "__REVOKE__" (that is all of a revocation), or

@@ -16,8 +16,8 @@
  * given up for another server.  One that throttles refuses the sync and answers
  * the rest: that is asked again (S340).
  *
- * For the head of a queue (a waiter wants to know who holds the lock) the server's
- * own word is enough, and the data of one contender.
+ * For the head of a queue (a waiter wants to know who holds the lock) the
+ * server's own word is enough, and the data of one contender.
  *
  * N5. From ZooKeeper 3.9.3 on, exists needs the permission to read a znode, as
  * get does (ZOOKEEPER-2590).  So a contender that an ACL hides has no more than

@@ -4,10 +4,10 @@
  *	  Reading all locks below a znode for somebody who wants to see them.
  *
  * A walk has two parts.  First the children of every znode are listed, from the
- * top down: those that are contenders are looked at (their Stat tells whose they
- * are), all others may be lock nodes and are listed in turn.  Then the data of
- * the first holder of each lock is read.  Many requests are on their way at a
- * time; contenders have no children, and nobody looks for any.
+ * top down: those that are contenders are looked at (their Stat tells whose
+ * they are), all others may be lock nodes and are listed in turn.  Then the
+ * data of the first holder of each lock is read.  Many requests are on their
+ * way at a time; contenders have no children, and nobody looks for any.
  *
  * All that was met is one array, of which the items are worked off in order.
  * What is found is put at its end.  It has an upper limit, in items and in
@@ -29,7 +29,8 @@
  * connection is lost, or a large tree would never be read over a bad one; the
  * items and bytes that are kept are limited.
  *
- * Published waits (read_waits.c) are read as another kind of walk, with the same array.
+ * Published waits (read_waits.c) are read as another kind of walk, with the
+ * same array.
  *
  * All functions run on client threads under engine_lock.
  *

@@ -4,13 +4,13 @@
  *	  Reading published waits, and the queues they are in, for a backend that
  *	  looks for a deadlock.
  *
- * The walk is one of those of read_tree.c, along other ways.  Its first item is the
- * parent of the published waits.  These are its "contenders", whose data is read;
- * each lock node that is named there becomes an item; of its queue the contenders
- * are listed, and those are read that hold the lock.
+ * The walk is one of those of read_tree.c, along other ways.  Its first item is
+ * the parent of the published waits.  These are its "contenders", whose data is
+ * read; each lock node that is named there becomes an item; of its queue the
+ * contenders are listed, and those are read that hold the lock.
  *
- * What others have published may be anything: waitgraph.c takes no text apart that
- * is not as it should be, and the whole has limits.
+ * What others have published may be anything: waitgraph.c takes no text apart
+ * that is not as it should be, and the whole has limits.
  *
  * All functions run on client threads under engine_lock.
  *

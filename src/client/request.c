@@ -8,9 +8,9 @@
  * request that was given up; one that never comes (ZOOKEEPER-3868) leaks
  * nothing.
  *
- * So the library knows a few completions only, one for each kind of answer.  They take
- * engine_lock, find the request, and call the handler that it was begun with; then
- * what has changed is seen to (zk_engine_leave()).
+ * So the library knows a few completions only, one for each kind of answer.
+ * They take engine_lock, find the request, and call the handler that it was
+ * begun with; then what has changed is seen to (zk_engine_leave()).
  *
  * The table is small on purpose: more requests would fill the pipe through
  * which the library wakes its I/O thread, and it closes the connection when

@@ -4,12 +4,13 @@
  *	  Waiting for a permit of a semaphore: for one of several to go.
  *
  * The contenders of a semaphore stand in one queue, and the first of them, as
- * many as there are permits, hold one each.  Whoever of them goes lets the first
- * waiter in, so that one watches all of them.  The others watch the contender
- * right ahead of them, so that nobody else is woken.  But when the first waiter
- * becomes a holder it stays where it is, and the next one has to learn that it is
- * the first waiter now: the one that was granted says so by writing its own data
- * into its contender once more, which fires the watch.  Nobody waits for that.
+ * many as there are permits, hold one each.  Whoever of them goes lets the
+ * first waiter in, so that one watches all of them.  The others watch the
+ * contender right ahead of them, so that nobody else is woken.  But when the
+ * first waiter becomes a holder it stays where it is, and the next one has to
+ * learn that it is the first waiter now: the one that was granted says so by
+ * writing its own data into its contender once more, which fires the watch.
+ * Nobody waits for that.
  *
  * A permit is a third mode of a contender.  Creating, finding again, proving
  * and reaping are as for a lock; what differs is the decision (queue.c) and

@@ -25,9 +25,10 @@
  * older one, another connection is made for that
  * (zk_server_timeout_proof_late()).
  *
- * A session that was asked for ahead of its use is tried for as long as a call would
- * wait for it.  After that nobody knocks any more until something is asked for, or
- * backends that may never do so would, in an outage, knock all the time.
+ * A session that was asked for ahead of its use is tried for as long as a call
+ * would wait for it.  After that nobody knocks any more until something is
+ * asked for, or backends that may never do so would, in an outage, knock all
+ * the time.
  *
  * B5. A client that ends while its first connection is being made waits for the
  * answer (zk_session_beginning()), for as long as it has for records, half of

@@ -3,10 +3,10 @@
  * slot.c
  *	  The slots of the mailbox: one for each contender.
  *
- * A slot is taken by the backend, for a contender that it asks for, or by the client,
- * for a znode that is only to be deleted; and freed by the client when the contender
- * is gone for certain and nobody looks at it.  Its number is that of the engine's
- * Contender, too.
+ * A slot is taken by the backend, for a contender that it asks for, or by the
+ * client, for a znode that is only to be deleted; and freed by the client when
+ * the contender is gone for certain and nobody looks at it.  Its number is that
+ * of the engine's Contender, too.
  *
  * All functions may be called by any thread that holds the mailbox's lock.
  *

@@ -3,8 +3,8 @@
  * record.c
  *	  The record of a lock as text, and two of them made one.
  *
- * What the last holders of a lock leave for the next is one znode apart from the
- * queue, the lines of which are
+ * What the last holders of a lock leave for the next is one znode apart from
+ * the queue, the lines of which are
  *
  *	zklock record 1
  *	release <token> <contender>
@@ -12,13 +12,14 @@
  *	reset <fire time> <token>
  *	run <fire time> <ended at> <system identifier> <database> <timeline> <LSN> <by>
  *
- * with up to ZK_RECORD_POSITIONS positions and ZK_RECORD_RUNS runs, and all but the
- * first line may be missing.  Times are microseconds since 2000, as in PostgreSQL;
- * the LSN is hexadecimal.  Lines that begin with another word are left to later
- * versions.
+ * with up to ZK_RECORD_POSITIONS positions and ZK_RECORD_RUNS runs, and all but
+ * the first line may be missing.  Times are microseconds since 2000, as in
+ * PostgreSQL; the LSN is hexadecimal.  Lines that begin with another word are
+ * left to later versions.
  *
- * Whoever may write to the ensemble can have written anything: what is no record is
- * taken for an empty one.  All functions are pure: no I/O, no state, any thread.
+ * Whoever may write to the ensemble can have written anything: what is no
+ * record is taken for an empty one.  All functions are pure: no I/O, no state,
+ * any thread.
  *
  * IDENTIFICATION
  *	  src/common/record.c

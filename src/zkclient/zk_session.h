@@ -3,13 +3,12 @@
  * zk_session.h
  *	  The lock client: start it, end it, and how its ZooKeeper session is.
  *
- * The lock client is plain C with threads of its own; PostgreSQL knows
- * nothing of threads.  All that passes between the two is declared here, and
- * this file includes neither world's headers.  The functions below are for
- * the one thread that started the client (in a backend: the main thread).
- * None of them calls libzookeeper or waits for the network; each takes the
- * mailbox's mutex for a short copy.  Only zk_client_stop() waits, for as long as
- * its caller allows.
+ * The lock client is plain C with threads of its own; PostgreSQL knows nothing
+ * of threads.  All that passes between the two is declared here, and this file
+ * includes neither world's headers.  The functions below are for the one thread
+ * that started the client (in a backend: the main thread).  None of them calls
+ * libzookeeper or waits for the network; each takes the mailbox's mutex for a
+ * short copy.  Only zk_client_stop() waits, for as long as its caller allows.
  *
  * Words are those of src/README: a lock node is the parent znode of a queue,
  * a contender is an ephemeral sequential child of it, one request for the

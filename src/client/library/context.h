@@ -3,13 +3,14 @@
  * context.h
  *	  The number that the library is given as context of a request.
  *
- * It is an index into the table of requests, and a serial that tells whether what is
- * there is still the request.  Both fit into a pointer, whatever its size: where that
- * has 32 bits the serial has 26, and comes again after 67 million requests.  A callback
- * that late is not known, for none outlives the handle that its request was made
- * through.
+ * It is an index into the table of requests, and a serial that tells whether
+ * what is there is still the request.  Both fit into a pointer, whatever its
+ * size: where that has 32 bits the serial has 26, and comes again after 67
+ * million requests.  A callback that late is not known, for none outlives the
+ * handle that its request was made through.
  *
- * Pure functions; the size of a pointer is an argument, so that others can be tested.
+ * Pure functions; the size of a pointer is an argument, so that others can be
+ * tested.
  *
  * IDENTIFICATION
  *	  src/client/library/context.h

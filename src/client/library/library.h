@@ -3,8 +3,8 @@
  * library.h
  *	  libzookeeper as the lock client uses it, and what must not happen to the process.
  *
- * For the files of client/, and those beside this one.  All of it is of the process: it
- * has one handle at a time (zk_client_claim()).
+ * For the files of client/, and those beside this one.  All of it is of the
+ * process: it has one handle at a time (zk_client_claim()).
  *
  * Of the library there is called what test/check-symbols lists: no chroot, no
  * synchronous call, and no removal of watches (ZOOKEEPER-2320).  It gets an odd

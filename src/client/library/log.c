@@ -3,9 +3,9 @@
  * log.c
  *	  What the library and the lock client have to say, until the backend takes it.
  *
- * Their threads cannot write to the server's log.  So lines go into a ring, from which
- * the backend takes them (zk_client_log_line()).  The library's last complaint is kept,
- * as it says in no other way why there is no connection.
+ * Their threads cannot write to the server's log.  So lines go into a ring,
+ * from which the backend takes them (zk_client_log_line()).  The library's last
+ * complaint is kept, as it says in no other way why there is no connection.
  *
  * IDENTIFICATION
  *	  src/client/library/log.c

@@ -3,19 +3,19 @@
  * packets.c
  *	  The packets that go over the library's connection, both ways.
  *
- * socket.c tells what the library sends and what it has received, in whatever pieces,
- * before and behind TLS.  Of what is sent is noted what is to be answered;
- * what is received is looked at when a packet is complete, and before the library
- * does that (reply.c).
+ * socket.c tells what the library sends and what it has received, in whatever
+ * pieces, before and behind TLS.  Of what is sent is noted what is to be
+ * answered; what is received is looked at when a packet is complete, and before
+ * the library does that (reply.c).
  *
- * The library receives a packet in two steps: its length, in four bytes, and, into
- * memory that it has for it then, so many bytes; only the server's part of the
- * handshake it asks for as a whole.  So the packet lies in front of its last bytes,
- * and nothing needs to be copied.  It sends likewise: a length, and a packet, of
- * which it offers all that is left each time.
+ * The library receives a packet in two steps: its length, in four bytes, and,
+ * into memory that it has for it then, so many bytes; only the server's part of
+ * the handshake it asks for as a whole.  So the packet lies in front of its
+ * last bytes, and nothing needs to be copied.  It sends likewise: a length, and
+ * a packet, of which it offers all that is left each time.
  *
- * Sending threads note a request before it is sent, as the answer may be there before
- * they go on.
+ * Sending threads note a request before it is sent, as the answer may be there
+ * before they go on.
  *
  * IDENTIFICATION
  *	  src/client/library/packets.c

@@ -14,12 +14,14 @@
  *	 order, but for pings, credentials and watches set anew, which have a number
  *	 for each kind.
  * - It is a header, and after that what the operation returns, to the last
- *	 byte.  With an error there is only the header.  (In one place a server could
- *	 add the result of a create that has failed, so that is let through; the
- *	 library does not look at it.)
- * - The answer to a multi-op has a result for each operation, of the operation's
- *	 type, or, if it has failed, an error for each, one of which is the reason.
- * - An event is the creation, deletion or change of a znode, or of its children.
+ *	 byte.  With an error there is only the header.  (In one place a server
+ *	 could add the result of a create that has failed, so that is let through;
+ *	 the library does not look at it.)
+ * - The answer to a multi-op has a result for each operation, of the
+ *	 operation's type, or, if it has failed, an error for each, one of which is
+ *	 the reason.
+ * - An event is the creation, deletion or change of a znode, or of its
+ *	 children.
  *
  * What is not so is an error of the socket to the library: it closes the
  * connection, and everything goes on as after any loss of it.  The server log

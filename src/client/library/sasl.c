@@ -3,17 +3,19 @@
  * sasl.c
  *	  What Cyrus SASL asks for, to authenticate with.
  *
- * The library hands our answers on to Cyrus SASL.  Its own ones would read the file with
- * the password with each connection, or ask a terminal for it, print, and leak.
+ * The library hands our answers on to Cyrus SASL.  Its own ones would read the
+ * file with the password with each connection, or ask a terminal for it, print,
+ * and leak.
  *
- * The I/O thread asks whenever it makes a connection, and only it does.  There is one
- * handle in a process at a time, and so one set of answers, which the helper prepares
- * before it opens the handle, and wipes after it has closed it.  The texts are the
- * client's, which lives longer.
+ * The I/O thread asks whenever it makes a connection, and only it does.  There
+ * is one handle in a process at a time, and so one set of answers, which the
+ * helper prepares before it opens the handle, and wipes after it has closed it.
+ * The texts are the client's, which lives longer.
  *
- * With GSSAPI, Kerberos is asked for tickets on the I/O thread, which waits for that.  It
- * is not connected then, so nobody relies on it; but who closes the handle waits for it,
- * and a backend that ends does so no longer than for anything else.
+ * With GSSAPI, Kerberos is asked for tickets on the I/O thread, which waits for
+ * that.  It is not connected then, so nobody relies on it; but who closes the
+ * handle waits for it, and a backend that ends does so no longer than for
+ * anything else.
  *
  * IDENTIFICATION
  *	  src/client/library/sasl.c

@@ -19,11 +19,11 @@
  *					thread.
  * pthread_join, adaptor_finish	know that there is none.
  *
- * A completion must not keep the I/O thread for long: it takes engine_lock, under
- * which nobody waits for anything, and copies and sends without waiting.
+ * A completion must not keep the I/O thread for long: it takes engine_lock,
+ * under which nobody waits for anything, and copies and sends without waiting.
  *
- * With the shared library the completion thread does its work, stacks are seen to
- * through the process-wide default, and thread creation is probed before it
+ * With the shared library the completion thread does its work, stacks are seen
+ * to through the process-wide default, and thread creation is probed before it
  * matters.
  *
  * IDENTIFICATION

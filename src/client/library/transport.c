@@ -3,9 +3,9 @@
  * transport.c
  *	  How servers are talked to: plain, by way of TLS, or with SASL.
  *
- * The library is what speaks TLS and SASL, if it was built with them; the Makefile
- * finds out, and defines ZKLOCK_TLS and ZKLOCK_SASL.  It has no function for both at
- * once.
+ * The library is what speaks TLS and SASL, if it was built with them; the
+ * Makefile finds out, and defines ZKLOCK_TLS and ZKLOCK_SASL.  It has no
+ * function for both at once.
  *
  * Its TLS was written for programs that have one connection and nothing else to
  * do.  What is to be known of it, of versions 3.8 and 3.9, besides the rules:
@@ -19,7 +19,8 @@
  * - zookeeper_init_ssl() takes no function for its log, which would be the
  *	 server's standard error until one is set.
  *
- * With SASL the library gives no event when servers refuse it: its I/O thread just ends.
+ * With SASL the library gives no event when servers refuse it: its I/O thread
+ * just ends.
  *
  * src/library.mk asks nm what the library that is linked knows, and so what is
  * compiled; ZOOKEEPER_PREFIX names another one than the system's.
