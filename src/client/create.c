@@ -375,7 +375,7 @@ on_find(ZkClient *client, int slot, const Answer *answer)
 	Contender  *c = &client->contenders[slot];
 
 	if (rc == ZNOAUTH)
-		zk_contender_stuck(client, slot, "answer->children the children of");
+		zk_contender_stuck(client, slot, "list the children of");
 	else if ((rc == ZOK || rc == ZNONODE) && c->settled)
 		find_by_base(client, slot, rc == ZOK ? answer->children : &none);
 	else

@@ -322,7 +322,7 @@ on_marks(ZkClient *client, int slot, const Answer *answer)
 	{
 		zk_record_path(c->node, c->request.root_len, path);
 		impossible(client, slot, rc, ZOO_PERM_READ,
-				   "answer->children the children of", path);
+				   "list the children of", path);
 	}
 }
 

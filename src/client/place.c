@@ -479,7 +479,7 @@ on_list(ZkClient *client, int slot, const Answer *answer)
 		zk_contender_missing(client, slot);
 	else if (rc == ZNOAUTH)
 		zk_contender_refused(client, slot, ZOO_PERM_READ,
-							 "answer->children the children of", c->node, strlen(c->node));
+							 "list the children of", c->node, strlen(c->node));
 	else if (c->state == ZK_QUEUED)
 		zk_contender_retry(client, c);
 }
