@@ -125,10 +125,10 @@ foreach my $max ('0', '-1 s')
 # ---- The time runs out under a commit that the guard has let pass.
 
 my $rival = ZkPsql->new($primary, synchronous_commit => 'local');
+my $sync_wait = ZkSyncWait->new($primary);
 $session->ask('BEGIN');
 is($session->ask("SELECT zk_job_begin_xact('/commit', $due, max_runtime => '1 s')"),
 	't', 'a run is begun that may take a second');
-my $sync_wait = ZkSyncWait->new($primary);
 $session->send('COMMIT');
 wait_for(
 	sub {
