@@ -76,12 +76,12 @@ zklock_name_lock(const char *path, LockName *name)
 	const char *wrong;
 
 	if (utf8 == NULL)
-		wrong = "It cannot be converted to UTF-8.";
+		wrong = "The path cannot be converted to UTF-8.";
 	else
 		wrong = zk_path_check(utf8, strlen(utf8));
 	if (wrong == NULL &&
 		strlen(zklock_root) + strlen(utf8) >= ZK_NODE_PATH_SIZE)
-		wrong = psprintf("Together with \"zklock.root\" it is longer than %d bytes.",
+		wrong = psprintf("The path is longer than %d bytes together with \"zklock.root\".",
 						 ZK_NODE_PATH_SIZE - 1);
 	if (wrong != NULL)
 	{
@@ -91,7 +91,10 @@ zklock_name_lock(const char *path, LockName *name)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid lock path \"%.*s%s\"", shown, path,
 						shown < length ? "..." : ""),
-				 errdetail("%s", wrong)));
+				 errdetail("%s", wrong),
+				 path[0] != '\0' && path[0] != '/' ?
+				 errhint("Write \"/%.*s%s\".", shown, path,
+						 shown < length ? "..." : "") : 0));
 	}
 
 	name->path = path;
@@ -429,8 +432,9 @@ check_grants(const LockCall *call)
 		if (wait->lock->lost)
 			ereport(WARNING,
 					(errcode(ERRCODE_ZK_LOCK_LOST),
-					 errmsg("%s \"%s\" had been lost",
-							zklock_lock_noun(wait->lock), wait->lock->path),
+					 wait->lock->permits > 0 ?
+					 errmsg("semaphore \"%s\" was already lost", wait->lock->path) :
+					 errmsg("lock \"%s\" was already lost", wait->lock->path),
 					 zklock_errdetail_loss(&wait->lock->loss)));
 		if (wait->logged && log_lock_waits)
 			zklock_wait_log(call, wait, "acquired", false);
@@ -503,14 +507,16 @@ set_deadlines(LockCall *call, ZkTime timeout)
 static void
 check_kind(const LockCall *call, const Lock *lock)
 {
-	const char *detail = "This backend has it as a lock.";
+	const char *detail;
 
 	if (lock->permits == call->request.permits)
 		return;
 	if (lock->permits > 0)
-		detail = psprintf(ngettext("This backend has it as a semaphore with %d permit.",
-								   "This backend has it as a semaphore with %d permits.",
-								   lock->permits), lock->permits);
+		detail = psprintf(ngettext("This session holds \"%s\" as a semaphore with %d permit.",
+								   "This session holds \"%s\" as a semaphore with %d permits.",
+								   lock->permits), lock->path, lock->permits);
+	else
+		detail = psprintf(_("This session holds \"%s\" as a lock."), lock->path);
 	zklock_report_error(ZK_ERR_KIND, detail, zklock_wait_failure(call), lock->path);
 }
 
@@ -717,7 +723,7 @@ zklock_token(const LockName *name, bool prove)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("lock \"%s\" is not held", name->path),
-				 errdetail("This backend has not acquired it, or has released it.")));
+				 errdetail("This session did not acquire it, or has released it.")));
 	if (zklock_lock_assure(lock, ZKLOCK_FOREVER,
 						   prove ? &asked : NULL) == HOLD_LOST)
 		zklock_report_lost(lock);

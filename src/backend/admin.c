@@ -29,24 +29,24 @@
 /* What such a call does, for messages. */
 typedef struct QueryTexts
 {
-	const char *doing;			/* as in "while reading the queue of lock" */
-	const char *failed;			/* as in "could not read the queue of lock" */
+	const char *doing;			/* a format for the path */
+	const char *failed;			/* likewise */
 } QueryTexts;
 
 static const QueryTexts reading = {
-	"while reading the queue of lock", "could not read the queue of lock"
+	"while reading the queue of lock \"%s\"", "could not read the queue of lock \"%s\""
 };
 static const QueryTexts consulting = {
-	"while reading the record of lock", "could not read the record of lock"
+	"while reading the record of lock \"%s\"", "could not read the record of lock \"%s\""
 };
 static const QueryTexts surveying = {
-	"while reading the locks below", "could not read the locks below"
+	"while reading the locks below \"%s\"", "could not read the locks below \"%s\""
 };
 static const QueryTexts revoking = {
-	"while revoking a contender of lock", "could not revoke a contender of lock"
+	"while revoking a contender of lock \"%s\"", "could not revoke a contender of lock \"%s\""
 };
 static const QueryTexts breaking = {
-	"while breaking a contender of lock", "could not break a contender of lock"
+	"while breaking a contender of lock \"%s\"", "could not break a contender of lock \"%s\""
 };
 
 /*
@@ -161,8 +161,8 @@ check_contender(const char *contender)
 	if (utf8 == NULL || strlen(utf8) >= NAME_MAX || !zk_contender_check(utf8))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("\"%s\" is not the name of a contender", contender),
-				 errhint("zk_lock_queue() shows the contenders of a lock.")));
+				 errmsg("invalid contender name: \"%s\"", contender),
+				 errhint("Use zk_lock_queue() to list the contenders of a lock.")));
 	return utf8;
 }
 
@@ -181,10 +181,14 @@ check_not_own(const LockName *name, const char *contender)
 		if (strcmp(status.name, contender) == 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("contender \"%s\" of %s \"%s\" belongs to this backend",
-							contender, zklock_lock_noun(lock), name->path),
-					 errhint("Use zk_%s_release(), or end the transaction.",
-							 zklock_lock_noun(lock))));
+					 lock->permits > 0 ?
+					 errmsg("contender \"%s\" of semaphore \"%s\" belongs to this session",
+							contender, name->path) :
+					 errmsg("contender \"%s\" of lock \"%s\" belongs to this session",
+							contender, name->path),
+					 lock->level_count > 0 ? errhint("End the transaction.") :
+					 lock->permits > 0 ? errhint("Use zk_semaphore_release().") :
+					 errhint("Use zk_lock_release().")));
 	}
 }
 
@@ -206,11 +210,12 @@ log_break(const LockName *name, const char *contender, const char *user,
 			(member != NULL ?
 			 errmsg("contender \"%s\" of lock \"%s\" was broken by user \"%s\"",
 					contender, name->path, user) :
-			 errmsg("contender \"%s\" of lock \"%s\" may have been broken by user \"%s\", who was interrupted",
-					contender, name->path, user),
+			 errmsg("user \"%s\" was interrupted while breaking contender \"%s\" of lock \"%s\"",
+					user, contender, name->path),
 			 member != NULL ?
 			 errdetail_log("It belonged to %s, ZooKeeper session 0x%llx.", owner,
-						   (unsigned long long) member->session_id) : 0));
+						   (unsigned long long) member->session_id) :
+			 errdetail("It is unknown whether the contender was deleted.")));
 }
 
 /*
@@ -284,9 +289,10 @@ zklock_tell_revoked(void)
 				continue;
 			lock->revoked[mode] = lock->contender[mode];
 			ereport(NOTICE,
-					(errmsg("%s \"%s\" is asked to be released",
-							zklock_lock_noun(lock), lock->path),
-					 errdetail("Somebody has revoked contender \"%s\".",
+					(lock->permits > 0 ?
+					 errmsg("release of semaphore \"%s\" was requested", lock->path) :
+					 errmsg("release of lock \"%s\" was requested", lock->path),
+					 errdetail("Contender \"%s\" was revoked with zk_lock_revoke(), or by a Curator client.",
 							   status.name)));
 		}
 }

@@ -56,7 +56,7 @@
 #include "tls_settings.h"
 #include "zk_check.h"
 
-#define SESSION_ONLY	"parameter \"zklock.auth\" can be set in a session only"
+#define SESSION_ONLY	"parameter \"zklock.auth\" can only be set within a session"
 #define USE_FILE_HINT	"Use \"zklock.auth_file\"."
 
 /* Settings; see zklock.c for what they mean. */
@@ -220,7 +220,7 @@ read_credential_file(void)
 	{
 		explicit_bzero(text, len);
 		zklock_file_report("zklock.auth_file", zklock_auth_file, wrong,
-						   "It should have one line of the form user:password.");
+						   "File must have one line of the form user:password.");
 	}
 	return text;
 }
@@ -245,7 +245,7 @@ zklock_credential(void)
 	if (zk_acl_wants_creator(zklock_acl) && !zklock_secure_identifies())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("\"zklock.acl\" is \"creator\", and there is nothing to authenticate with"),
+				 errmsg("\"zklock.acl\" is \"creator\", but no credentials are configured"),
 				 errhint("Set \"zklock.auth_file\".")));
 	return NULL;
 }

@@ -234,11 +234,11 @@ report_cycle(const WaitCycle *cycle)
 			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
 			 errmsg("deadlock detected"),
 			 all ? errdetail_internal("%s", detail.data) :
-			 errdetail("Process %d waits for %s lock \"%s\" in a circle of %d. See the server log for details.",
+			 errdetail("Process %d waits for %s lock \"%s\" in a cycle of %d. See the server log for details.",
 					   MyProcPid, zklock_mode_name(first->mode),
 					   path_of_node(first->node), cycle->count),
 			 errdetail_log("%s", detail.data),
-			 errhint("Acquire locks in the same order everywhere, or several of them in one call.")));
+			 errhint("Acquire locks in a consistent order, or all of them in one call.")));
 }
 
 /*
@@ -305,7 +305,7 @@ take_listing(DeadlockCheck *check, const ZkQueueListing *listing, int64 zxid)
 	{
 		if (!check->logged)
 			ereport(LOG,
-					(errmsg("could not look for deadlocks"),
+					(errmsg("could not check for deadlocks"),
 					 errdetail_internal("%s", listing->detail)));
 		check->logged = true;
 		return;

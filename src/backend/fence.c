@@ -131,12 +131,12 @@ report_fenced_off(const Lock *lock, Relation table, Datum *values)
 	token = get_fence(&since);
 	ereport(ERROR,
 			(errcode(ERRCODE_ZK_LOCK_LOST),
-			 errmsg("lock \"%s\" has been fenced by a newer holder",
+			 errmsg("lock \"%s\" was fenced by a newer holder",
 					lock->path),
-			 errdetail("Token %lld has been there since %s; this backend's is %lld.",
+			 errdetail("The fence has had token %lld since %s; this session's token is %lld.",
 					   (long long) token, timestamptz_to_str(since),
 					   (long long) DatumGetInt64(values[1])),
-			 errhint("If tokens have begun anew because the ensemble was rebuilt, have the fence removed with zk_lock_fence_reset().")));
+			 errhint("If the ensemble was rebuilt and tokens restarted, remove the fence with zk_lock_fence_reset().")));
 }
 
 /*
@@ -182,10 +182,10 @@ report_not_exclusive(const LockName *name, const Lock *lock,
 			 errmsg("cannot fence semaphore \"%s\"", name->path) :
 			 errmsg("lock \"%s\" is not held in exclusive mode", name->path),
 			 lock == NULL ?
-			 errdetail("This backend has not acquired it, or has released it.") :
+			 errdetail("This session did not acquire it, or has released it.") :
 			 lock->permits > 0 ?
-			 errdetail("It is a semaphore, whose permits are granted in any order and together.") :
-			 errdetail("It is held in shared mode, in which others may hold it at the same time."),
+			 errdetail("Permits of a semaphore are granted concurrently and have no order.") :
+			 errdetail("This session holds it in shared mode."),
 			 written != NULL ? errtable(written) : 0));
 }
 
@@ -242,9 +242,9 @@ zklock_fence_reset(const LockName *name, Oid function)
 		int64		token = get_fence(&since);
 
 		ereport(LOG,
-				(errmsg("user \"%s\" removes the fence of lock \"%s\"",
-						GetUserNameFromId(GetUserId(), false), name->path),
-				 errdetail("Token %lld had been there since %s.",
+				(errmsg("fence of lock \"%s\" was removed by user \"%s\"",
+						name->path, GetUserNameFromId(GetUserId(), false)),
+				 errdetail("The fence had had token %lld since %s.",
 						   (long long) token, timestamptz_to_str(since))));
 	}
 	zklock_table_close(table);

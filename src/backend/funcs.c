@@ -626,10 +626,10 @@ zk_lock_tree(PG_FUNCTION_ARGS)
 	if (forbidden > 0)
 		ereport(WARNING,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg_plural("%d znode could not be looked into: locks below it are missing",
-							   "%d znodes could not be looked into: locks below them are missing",
+				 errmsg_plural("could not list %d znode; locks below it are not shown",
+							   "could not list %d znodes; locks below them are not shown",
 							   forbidden, forbidden),
-				 errdetail("Not authorized to list the children of znode \"%s\": READ permission is missing.",
+				 errdetail("READ permission is required on znode \"%s\".",
 						   zklock_foreign_string(znode, (int) strlen(znode)))));
 	return (Datum) 0;
 }
@@ -732,7 +732,7 @@ zk_job_begin_xact(PG_FUNCTION_ARGS)
 		ereport(WARNING,
 				(errcode(ERRCODE_NO_ACTIVE_SQL_TRANSACTION),
 				 errmsg("the run of the job ends with this statement"),
-				 errhint("Begin a transaction block, in which its work can be done, before zk_job_begin_xact().")));
+				 errhint("Begin a transaction block before calling zk_job_begin_xact().")));
 	PG_RETURN_BOOL(begun);
 }
 

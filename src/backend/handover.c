@@ -202,7 +202,7 @@ zklock_handover_look_at(ZkTime since, ZkTime now)
 char *
 zklock_handover_describe(const ZkPosition *wanted, const ZkPosition *have)
 {
-	return psprintf("The last holder had committed up to %X/%X on timeline %u, and this server has replayed up to %X/%X on timeline %u.",
+	return psprintf("The last holder committed up to %X/%X on timeline %u, and this server has replayed up to %X/%X on timeline %u.",
 					LSN_FORMAT_ARGS(wanted->lsn), wanted->timeline,
 					LSN_FORMAT_ARGS(have->lsn), have->timeline);
 }
@@ -215,10 +215,9 @@ zklock_handover_warn(const char *path, const ZkPosition *wanted,
 					 const ZkPosition *have)
 {
 	ereport(WARNING,
-			(errmsg("what was last committed under lock \"%s\" is missing from this cluster",
+			(errmsg("last commit under lock \"%s\" is missing from this cluster",
 					path),
-			 errdetail("The last holder had committed up to %X/%X on timeline %u, which timeline %u of this server does not include.",
+			 errdetail("The last holder committed up to %X/%X on timeline %u, which timeline %u of this server does not include. The commit was lost in a failover, or this server follows an older timeline.",
 					   LSN_FORMAT_ARGS(wanted->lsn), wanted->timeline,
-					   have->timeline),
-			 errhint("It was lost in a failover, or this server was left behind by one.")));
+					   have->timeline)));
 }

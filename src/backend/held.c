@@ -37,16 +37,16 @@ loss_sentence(const ZkContenderStatus *status)
 		case ZK_LOST_EXPIRED:
 			return "The ZooKeeper session has expired.";
 		case ZK_LOST_LEASE:
-			return "For as long as the ZooKeeper session's timeout it could not be proved to be held.";
+			return "ZooKeeper did not confirm it for a full session timeout.";
 		case ZK_LOST_POISONED:
-			return "The ZooKeeper client library has failed in this backend.";
+			return "The ZooKeeper client library has failed in this session.";
 		case ZK_LOST_CONTENDER:
 		case ZK_LOST_OVERTIME:
 		case ZK_LOST_BROKEN:
 		case ZK_NOT_LOST:
 			break;
 	}
-	return "Its contender is gone.";
+	return "Its contender was deleted.";
 }
 
 /*
@@ -159,7 +159,7 @@ zklock_lock_let_go(Lock *lock)
 	{
 		memset(&loss, 0, sizeof(loss));
 		loss.at = GetCurrentTimestamp();
-		strlcpy(loss.why, "When it was given up it could not be proved to be held.",
+		strlcpy(loss.why, "ZooKeeper had not confirmed it when it was released.",
 				sizeof(loss.why));
 		zklock_verdict_doom(lock, &loss);
 	}
@@ -226,10 +226,13 @@ zklock_report_lost(const Lock *lock)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_ZK_LOCK_LOST),
-			 errmsg("%s \"%s\" was lost", zklock_lock_noun(lock), lock->path),
+			 lock->permits > 0 ?
+			 errmsg("semaphore \"%s\" was lost", lock->path) :
+			 errmsg("lock \"%s\" was lost", lock->path),
 			 zklock_errdetail_loss(&lock->loss),
 			 zklock_lock_binds(lock) ?
 			 errhint("Roll back the transaction.") :
-			 errhint("Every commit fails until the %s is released with zk_%s_release() or zk_lock_release_all(), or acquired anew in a later transaction.",
-					 zklock_lock_noun(lock), zklock_lock_noun(lock))));
+			 lock->permits > 0 ?
+			 errhint("Release the semaphore with zk_semaphore_release(), or acquire it again in a later transaction; until then, this session cannot commit.") :
+			 errhint("Release the lock with zk_lock_release(), or acquire it again in a later transaction; until then, this session cannot commit.")));
 }

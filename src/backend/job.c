@@ -180,9 +180,9 @@ check_not_held(const LockName *name)
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 lock->job.state != JOB_NONE ?
-			 errmsg("job \"%s\" has been begun by this backend already",
+			 errmsg("job \"%s\" is already running in this session",
 					name->path) :
-			 errmsg("lock \"%s\" of the job is held by this backend already",
+			 errmsg("lock \"%s\" of the job is already held by this session",
 					name->path),
 			 lock->job.state != JOB_NONE ?
 			 errdetail("The fire time of that run is %s.",
@@ -219,7 +219,7 @@ check_fire_time(TimestampTz fire_time)
 					timestamptz_to_str(fire_time)),
 			 errdetail("The clock of this server shows %s.",
 					   pstrdup(timestamptz_to_str(now))),
-			 errhint("Once this run is done, all earlier ones count as done.")));
+			 errhint("Pass the time at which the run is due; once it is done, all earlier runs count as done.")));
 }
 
 /* Where a run did its work, as the record has it. */
@@ -306,13 +306,13 @@ warn_missing_row(const LockName *name, const ZkRun *mark, JobVerdict verdict)
 			(verdict == JOB_LOST ?
 			 errmsg("the run of job \"%s\" that was due at %s is missing from this cluster",
 					name->path, fire_time) :
-			 errmsg("the run of job \"%s\" that was due at %s was done after a failover that has left this server behind",
+			 errmsg("the run of job \"%s\" that was due at %s was done after a failover that left this server behind",
 					name->path, fire_time),
-			 errdetail("It was ended at %s (%s), at %X/%X on timeline %u.",
+			 errdetail("It ended at %s (%s), at %X/%X on timeline %u.",
 					   timestamptz_to_str(mark->ended_at), by,
 					   LSN_FORMAT_ARGS(mark->lsn), mark->timeline),
 			 verdict == JOB_LOST ?
-			 errhint("Its work was lost in a failover or a crash, so it is not done.") :
+			 errhint("Do the work again, because it was lost in a failover or a crash.") :
 			 0));
 }
 
@@ -385,7 +385,7 @@ write_end(const LockName *name, Lock *lock, TimestampTz ended_at,
 	if (end == JOB_ROW_TAKEN_OVER)
 		ereport(ERROR,
 				(errcode(ERRCODE_ZK_LOCK_LOST),
-				 errmsg("job \"%s\" was taken over by another backend",
+				 errmsg("job \"%s\" was taken over by another session",
 						name->path),
 				 errhint("Roll back the transaction.")));
 	lock->job.run.database = MyDatabaseId;
@@ -494,7 +494,7 @@ await_replay(const LockName *name, const ZkRun *mark, ZkTime deadline)
 		zklock_session_wait_for(WAIT_FOR_LOCK,
 								Min(Min(deadline, lock_deadline),
 									zklock_handover_look_at(since, now)),
-								"while beginning job", name->path);
+								"while beginning job \"%s\"", name->path);
 		now = zk_now();
 	}
 	return true;
@@ -549,7 +549,7 @@ report_lost(const LockName *name, const Lock *lock)
 			 errmsg("lock \"%s\" was lost while the job was running",
 					name->path),
 			 lock != NULL ? zklock_errdetail_loss(&lock->loss) : 0,
-			 errhint("Unless zk_job_status() shows this run as the last one, it is not done, and another replica may have taken it over.")));
+			 errhint("Check zk_job_status(). Unless it shows this run, another server may run the job again.")));
 }
 
 /*
@@ -572,17 +572,17 @@ find_job(const LockName *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 lock != NULL && lock->job.state == JOB_ENDING ?
-				 errmsg("job \"%s\" ends with the transaction already",
+				 errmsg("job \"%s\" already ends with this transaction",
 						name->path) :
-				 errmsg("job \"%s\" has not been begun by this backend",
+				 errmsg("job \"%s\" is not running in this session",
 						name->path)));
 	if (lock->session_count[ZK_EXCLUSIVE] > 1 || lock->level_count > 0 ||
 		zklock_lock_used(lock, ZK_SHARED))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("lock \"%s\" of the job was acquired once more",
+				 errmsg("lock \"%s\" of the job is held more than once",
 						name->path),
-				 errhint("Release it as often first.")));
+				 errhint("Release the additional acquisitions first.")));
 	return lock;
 }
 
@@ -600,7 +600,7 @@ zklock_job_end(const LockName *name, Oid function)
 	if (!write_end(name, lock, GetCurrentTimestamp(), function))
 		ereport(ERROR,
 				(errcode(ERRCODE_ZK_LOCK_LOST),
-				 errmsg("this run of job \"%s\" was ended by another backend",
+				 errmsg("this run of job \"%s\" was ended by another session",
 						name->path),
 				 errhint("Roll back the transaction.")));
 	lock->job.state = JOB_ENDING;
@@ -624,7 +624,7 @@ await_record(const LockName *name, ZkContenderId id, ZkTime deadline,
 		if (zk_now() >= deadline)
 			return false;
 		zklock_session_wait_for(WAIT_FOR_RELEASE, deadline,
-								"while resetting job", name->path);
+								"while resetting job \"%s\"", name->path);
 	}
 	return true;
 }
@@ -658,12 +658,12 @@ release_recorded(const LockName *name, Lock *lock)
 	if (!ended)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONNECTION_FAILURE),
-				 errmsg("could not reset job \"%s\": no answer from ZooKeeper in time",
+				 errmsg("could not reset job \"%s\": timed out waiting for ZooKeeper",
 						name->path)));
 	if (status.recorded)
 		return;
 	if (status.error != ZK_OK)
-		zklock_report_error(status.error, status.detail, "could not reset job",
+		zklock_report_error(status.error, status.detail, "could not reset job \"%s\"",
 							name->path);
 	report_lost(name, NULL);
 }
@@ -712,7 +712,7 @@ zklock_job_reset(const LockName *name, TimestampTz fire_time, Oid function)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("job \"%s\" is running", name->path),
-				 errdetail("Somebody holds its lock.")));
+				 errdetail("Another session holds its lock.")));
 	lock = zklock_lock_find(name);
 	PG_TRY();
 	{
@@ -731,7 +731,7 @@ zklock_job_reset(const LockName *name, TimestampTz fire_time, Oid function)
 		return false;
 	}
 	ereport(LOG,
-			(errmsg("user \"%s\" resets the runs of job \"%s\" that were due at %s or later",
+			(errmsg("user \"%s\" reset the runs of job \"%s\" that were due at %s or later",
 					GetUserNameFromId(GetUserId(), false), name->path,
 					timestamptz_to_str(fire_time))));
 	lock->job.state = JOB_RESET;

@@ -215,13 +215,6 @@ zklock_mode_name(ZkMode mode)
 	return names[mode];
 }
 
-/* What an entry is, for messages. */
-const char *
-zklock_lock_noun(const Lock *lock)
-{
-	return lock->permits > 0 ? "semaphore" : "lock";
-}
-
 /* Was a lock acquired in this mode, in whatever scope, and not given back? */
 bool
 zklock_lock_used(const Lock *lock, ZkMode mode)
@@ -277,8 +270,9 @@ zklock_lock_make_room(Lock *lock, LockScope scope, ZkMode mode)
 		lock->transaction_count[mode] == INT_MAX)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("%s \"%s\" has been acquired too many times",
-						zklock_lock_noun(lock), lock->path)));
+				 lock->permits > 0 ?
+				 errmsg("semaphore \"%s\" was acquired too many times", lock->path) :
+				 errmsg("lock \"%s\" was acquired too many times", lock->path)));
 
 	zklock_lock_touch(lock);
 	if (scope == SCOPE_TRANSACTION && lock->levels == NULL)
@@ -303,7 +297,7 @@ zklock_lock_make_room(Lock *lock, LockScope scope, ZkMode mode)
 												&error);
 
 		if (id == 0)
-			zklock_report_error(error, "", "could not acquire lock",
+			zklock_report_error(error, "", "could not acquire lock \"%s\"",
 								lock->path);
 		lock->contender[ZK_SHARED] = id;
 		lock->reserved = true;
@@ -579,7 +573,7 @@ zklock_lock_check_job(const Lock *lock)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("job \"%s\" ends with the transaction", lock->path),
-				 errdetail("Until then its lock can neither be acquired once more nor released.")));
+				 errdetail("Until then, its lock can be neither acquired again nor released.")));
 }
 
 /*

@@ -121,7 +121,6 @@ extern Lock *zklock_lock_next(Lock *lock);
 extern int	zklock_lock_total(void);
 extern bool zklock_table_idle(void);
 extern const char *zklock_mode_name(ZkMode mode);
-extern const char *zklock_lock_noun(const Lock *lock);
 extern bool zklock_lock_used(const Lock *lock, ZkMode mode);
 extern bool zklock_lock_session_used(const Lock *lock);
 extern ZkMode zklock_lock_stands_for(const Lock *lock, ZkMode mode);

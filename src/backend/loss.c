@@ -128,10 +128,10 @@ find_loss(void)
 static int
 errmsg_overtime(const Lock *lock)
 {
-	errmsg("canceling statement because job \"%s\" has run for too long",
+	errmsg("canceling statement because job \"%s\" exceeded its max_runtime",
 		   lock->path);
 	zklock_errdetail_loss(&lock->loss);
-	return errhint("The run is not done, and another backend may begin it.");
+	return errhint("The run is not done, and another session may begin it again.");
 }
 
 /*
@@ -152,9 +152,10 @@ explain_cancel(void *arg)
 		return;
 	if (lock->loss.by == ZK_LOST_OVERTIME)
 		(void) errmsg_overtime(lock);
+	else if (lock->permits > 0)
+		errmsg("canceling statement because semaphore \"%s\" was lost", lock->path);
 	else
-		errmsg("canceling statement because %s \"%s\" was lost",
-			   zklock_lock_noun(lock), lock->path);
+		errmsg("canceling statement because lock \"%s\" was lost", lock->path);
 }
 
 /*
@@ -271,5 +272,5 @@ zklock_statement_failed(MemoryContext context)
 	ereport(ERROR,
 			(errcode(ERRCODE_ZK_LOCK_LOST),
 			 errmsg("a lock was lost"),
-			 errdetail("It has been released since.")));
+			 errdetail("It has since been released.")));
 }

@@ -160,7 +160,7 @@ log_failure(const ErrorData *error)
 
 	ereport(LOG_SERVER_ONLY,
 			(errcode(error->sqlerrcode),
-			 errmsg("could not open a ZooKeeper session ahead of the first lock: %s",
+			 errmsg("could not preconnect to ZooKeeper: %s",
 					error->message),
 			 detail != NULL ? errdetail_internal("%s", detail) : 0,
 			 error->hint != NULL ? errhint("%s", error->hint) : 0,

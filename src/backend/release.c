@@ -88,18 +88,22 @@ await_ends(ReleaseList *list)
 		{
 			const Lock *lock = list->items[i].lock;
 			const char *doing = lock->permits > 0 ?
-				"while releasing semaphore" : "while releasing lock";
+				"while releasing semaphore \"%s\"" : "while releasing lock \"%s\"";
+			int			others = list->count - i - 1;
 			ZkContenderStatus status;
 
 			if (!zklock_await_end(list->items[i].id, doing, lock->path,
 								  &deadline, &status))
 			{
 				ereport(WARNING,
-						(errmsg("release of %s \"%s\" is pending",
-								zklock_lock_noun(lock), lock->path),
-						 errdetail_plural("%d contender will be deleted when ZooKeeper answers, or with the ZooKeeper session.",
-										  "%d contenders, the first of them of this one, will be deleted when ZooKeeper answers, or with the ZooKeeper session.",
-										  list->count - i, list->count - i)));
+						(lock->permits > 0 ?
+						 errmsg("semaphore \"%s\" could not be released yet", lock->path) :
+						 errmsg("lock \"%s\" could not be released yet", lock->path),
+						 others == 0 ?
+						 errdetail("It becomes free when ZooKeeper can be reached, or when the ZooKeeper session expires.") :
+						 errdetail_plural("It becomes free when ZooKeeper can be reached, or when the ZooKeeper session expires; %d other lock is affected as well.",
+										  "It becomes free when ZooKeeper can be reached, or when the ZooKeeper session expires; %d other locks are affected as well.",
+										  others, others)));
 				break;
 			}
 			if (status.state == ZK_GONE && status.error != ZK_OK)
@@ -109,9 +113,10 @@ await_ends(ReleaseList *list)
 						 errdetail_internal("%s", status.detail)));
 			if (status.state == ZK_FAILED)
 				ereport(WARNING,
-						(errmsg("could not delete the contender of %s \"%s\"",
-								zklock_lock_noun(lock), lock->path),
-						 errdetail("Contender \"%s\" stays as long as the ZooKeeper session. %s",
+						(lock->permits > 0 ?
+						 errmsg("could not delete the contender of semaphore \"%s\"", lock->path) :
+						 errmsg("could not delete the contender of lock \"%s\"", lock->path),
+						 errdetail("Contender \"%s\" remains until the ZooKeeper session ends. %s",
 								   status.name, status.detail)));
 		}
 	}
@@ -131,25 +136,33 @@ warn_lost(const Lock *lock)
 {
 	ereport(WARNING,
 			(errcode(ERRCODE_ZK_LOCK_LOST),
-			 errmsg("%s \"%s\" had been lost", zklock_lock_noun(lock),
-					lock->path),
+			 lock->permits > 0 ?
+			 errmsg("semaphore \"%s\" was already lost", lock->path) :
+			 errmsg("lock \"%s\" was already lost", lock->path),
 			 zklock_errdetail_loss(&lock->loss)));
 }
 
 /*
- * For ereport: the DETAIL about what cannot be released, if there is anything to
- * say; lock is the entry of that path, or NULL.
+ * For ereport: the DETAIL, and the HINT, about what cannot be released, if there is
+ * anything to say; lock is the entry of that path, or NULL.
  */
 static int
 errdetail_not_held(const Lock *lock, bool permit)
 {
 	if (lock == NULL)
 		return 0;
-	if ((lock->permits > 0) != permit)
-		return errdetail("This backend holds it as a %s: use zk_%s_release().",
-						 zklock_lock_noun(lock), zklock_lock_noun(lock));
+	if (permit && lock->permits == 0)
+	{
+		errdetail("This session holds lock \"%s\".", lock->path);
+		return errhint("Use zk_lock_release().");
+	}
+	if (!permit && lock->permits > 0)
+	{
+		errdetail("This session holds a permit of semaphore \"%s\".", lock->path);
+		return errhint("Use zk_semaphore_release().");
+	}
 	if (lock->level_count > 0)
-		return errdetail("It was acquired in transaction scope, and is released at the end of the transaction.");
+		return errdetail("It is a transaction-level lock, which is released at the end of the transaction.");
 	return 0;
 }
 

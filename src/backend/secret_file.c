@@ -111,7 +111,7 @@ zklock_file_report(const char *setting, const char *file, const char *wrong,
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_CONFIG_FILE_ERROR),
-			 errmsg("could not use the file that \"%s\" names", setting),
+			 errmsg("could not use file specified by \"%s\"", setting),
 			 errdetail_file(file, wrong),
 			 hint != NULL ? errhint("%s", hint) : 0));
 }
@@ -128,12 +128,12 @@ check_owner(const char *setting, const char *file, const struct stat *st)
 		forbidden = S_IWGRP | S_IXGRP | S_IRWXO;
 	else if (st->st_uid != geteuid())
 		zklock_file_report(setting, file,
-						   "It belongs neither to the server's user nor to root.",
+						   "The file is owned neither by the database user nor by root.",
 						   NULL);
 	if ((st->st_mode & forbidden) != 0)
 		zklock_file_report(setting, file,
-						   "Others than its owner have access to it.",
-						   "It should have permissions u=rw (0600) or less if owned by the server's user, or u=rw,g=r (0640) or less if owned by root.");
+						   "The file has group or world access.",
+						   "File must have permissions u=rw (0600) or less if owned by the database user, or permissions u=rw,g=r (0640) or less if owned by root.");
 }
 
 /*
@@ -150,7 +150,7 @@ open_file(const char *setting, const char *file, bool secret, size_t *size)
 	if (fd < 0 || fstat(fd, &st) != 0)
 		ereport(ERROR,
 				(errcode_for_file_access(),
-				 errmsg("could not open the file that \"%s\" names: %m", setting),
+				 errmsg("could not open file specified by \"%s\": %m", setting),
 				 errdetail_file(file, "")));
 	pfree(path);
 	if (!S_ISREG(st.st_mode))

@@ -97,13 +97,6 @@ typedef struct ErrorMeaning
 	const char *hint;			/* may be NULL */
 } ErrorMeaning;
 
-#define CONNECTION_HINT \
-	"Check \"zklock.servers\", whose ports must be those for TLS if " \
-	"\"zklock.tls_ca_file\" is set, and else must not be, and that " \
-	"the ensemble has a quorum. Every " \
-	"backend that uses locks takes one connection of the server's " \
-	"maxClientCnxns, which is 60 for each client address by default."
-
 static const ErrorMeaning error_meanings[] = {
 	[ZK_OK] = {
 		ERRCODE_SYSTEM_ERROR, "unknown reason", NULL
@@ -115,26 +108,32 @@ static const ErrorMeaning error_meanings[] = {
 	},
 	[ZK_ERR_UNREACHABLE] = {
 		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
-		"could not connect to ZooKeeper", CONNECTION_HINT
+		"could not connect to ZooKeeper",
+		"Check that \"zklock.servers\" is correct and that a majority of the ensemble is running."
+	},
+	[ZK_ERR_CLOSED] = {
+		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+		"could not connect to ZooKeeper",
+		"Check that \"zklock.servers\" is correct and that a majority of the ensemble is running. The server's maxClientCnxns may have been reached."
 	},
 	[ZK_ERR_NOT_ZOOKEEPER] = {
 		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
-		"what answers is not a ZooKeeper ensemble",
-		"Check \"zklock.servers\"; the port is ZooKeeper's client port."
+		"server is not a ZooKeeper server",
+		"Check that \"zklock.servers\" uses ZooKeeper's client port (2181 by default)."
 	},
 	[ZK_ERR_AUTH] = {
 		ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
 		"authentication with ZooKeeper failed",
-		"Check user and password in \"zklock.auth_file\" or \"zklock.auth\"."
+		"Check the user and the password in \"zklock.auth_file\" or \"zklock.auth\"."
 	},
 	[ZK_ERR_NO_THREAD] = {
 		ERRCODE_INSUFFICIENT_RESOURCES,
 		"could not create a thread",
-		"Every backend that uses locks needs three threads: check the operating system's limits."
+		"Each session that uses locks needs up to three threads; check the operating system's limits."
 	},
 	[ZK_ERR_NO_DESCRIPTOR] = {
 		ERRCODE_INSUFFICIENT_RESOURCES,
-		"could not open a descriptor",
+		"could not open a file descriptor",
 		"Check the operating system's limits."
 	},
 	[ZK_ERR_NO_MEMORY] = {
@@ -142,43 +141,43 @@ static const ErrorMeaning error_meanings[] = {
 	},
 	[ZK_ERR_POISONED] = {
 		ERRCODE_CONNECTION_FAILURE,
-		"the ZooKeeper client library has failed in this backend",
+		"the ZooKeeper client library has failed in this session",
 		"Start a new database session."
 	},
 	[ZK_ERR_LIMIT] = {
 		ERRCODE_PROGRAM_LIMIT_EXCEEDED,
-		"too many locks, or too long ones, in this backend",
-		"Release locks that are not needed."
+		"too many locks held in this session",
+		"Release some locks. A session can hold at most 1024 locks, with 256 kB of paths."
 	},
 	[ZK_ERR_FORBIDDEN] = {
 		ERRCODE_INSUFFICIENT_PRIVILEGE,
-		"not authorized by the ACL of a znode",
-		"Have the ACL changed, or let \"zklock.auth_file\" name somebody whom it admits."
+		"permission denied by a ZooKeeper ACL",
+		"Change the ACL, or authenticate as a user that it admits (\"zklock.auth_file\")."
 	},
 	[ZK_ERR_REFUSED] = {
 		ERRCODE_INSUFFICIENT_PRIVILEGE,
-		"not authorized by the ACL of a znode",
-		"Either the ACL does not admit the user that \"zklock.auth_file\" or \"zklock.auth\" names, or the password is wrong: ZooKeeper does not tell which."
+		"permission denied by a ZooKeeper ACL",
+		"The ACL does not admit the configured user, or the password is wrong; ZooKeeper does not report which."
 	},
 	[ZK_ERR_ACL] = {
 		ERRCODE_INVALID_PARAMETER_VALUE,
-		"ZooKeeper does not accept the ACL for new znodes",
+		"ZooKeeper rejected the ACL in \"zklock.acl\"",
 		"Check \"zklock.acl\"."
 	},
 	[ZK_ERR_QUOTA] = {
 		ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
-		"a quota of the ZooKeeper ensemble is used up",
-		"Raise the quota, or delete znodes that are not needed."
+		"ZooKeeper quota exceeded",
+		"Raise the quota, or delete unneeded znodes."
 	},
 	[ZK_ERR_EPHEMERAL_PARENT] = {
 		ERRCODE_WRONG_OBJECT_TYPE,
-		"its lock node, or a znode above it, is ephemeral",
-		"Use another path, or have the owner of that znode delete it."
+		"lock path leads to an ephemeral znode",
+		"Use another path, or delete that znode."
 	},
 	[ZK_ERR_SEQUENCE] = {
 		ERRCODE_PROGRAM_LIMIT_EXCEEDED,
-		"the sequence numbers of its lock node are about to run out",
-		"Delete the lock node at a time when nobody uses the lock."
+		"lock node is running out of sequence numbers",
+		"Delete the lock node while the lock is not in use."
 	},
 	[ZK_ERR_TIED] = {
 		ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -186,58 +185,80 @@ static const ErrorMeaning error_meanings[] = {
 	},
 	[ZK_ERR_VANISHING] = {
 		ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-		"its lock node or contender is being deleted time and again", NULL
+		"lock node or contender was deleted repeatedly by another client", NULL
 	},
 	[ZK_ERR_BROKEN] = {
 		ERRCODE_OPERATOR_INTERVENTION,
-		"its contender was broken", NULL
+		"contender was removed by zk_lock_break()", NULL
 	},
 	[ZK_ERR_TREE] = {
 		ERRCODE_PROGRAM_LIMIT_EXCEEDED,
-		"there is too much to be read at once",
-		"Name a path further down."
+		"too many locks to list",
+		"Pass a path with fewer locks below it."
 	},
 	[ZK_ERR_UNSTEADY] = {
 		ERRCODE_CONNECTION_FAILURE,
-		"the connection to ZooKeeper was lost time and again", NULL
+		"connection to ZooKeeper was lost repeatedly", NULL
 	},
 	[ZK_ERR_UNQUEUED] = {
 		ERRCODE_CONNECTION_FAILURE,
-		"the ZooKeeper session is over", NULL
+		"ZooKeeper session has ended", NULL
 	},
 	[ZK_ERR_VANISHED] = {
 		ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-		"its contender, or that of a lock acquired with it, is being deleted time and again", NULL
+		"contender of this lock, or of a lock acquired with it, was deleted repeatedly by another client", NULL
 	},
 	[ZK_ERR_KIND] = {
 		ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-		"the path is in use for something else",
-		"A path is for a lock, or for a semaphore with one number of permits, as long as it is in use."
+		"path is in use as a different kind of lock",
+		"Use another path, or the same number of permits everywhere."
 	},
 	[ZK_ERR_TLS] = {
 		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
-		"could not connect to ZooKeeper by way of TLS",
-		"Check that the ports in \"zklock.servers\" are those for TLS, and that \"zklock.tls_ca_file\" has the certificate of who signed the servers' certificates, which must be for the hosts in \"zklock.servers\"."
+		"could not establish a TLS connection to ZooKeeper",
+		"Check that \"zklock.servers\" uses the TLS ports, and that \"zklock.tls_ca_file\" contains the CA that issued the servers' certificates."
 	},
 	[ZK_ERR_TLS_FILES] = {
 		ERRCODE_CONFIG_FILE_ERROR,
-		"the files for TLS cannot be used",
+		"could not load TLS certificate or key file",
 		"Check \"zklock.tls_ca_file\", \"zklock.tls_cert_file\", \"zklock.tls_key_file\" and \"zklock.tls_passphrase_file\"."
 	},
 	[ZK_ERR_CERTIFICATE] = {
 		ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
-		"ZooKeeper does not accept the certificate",
-		"Check \"zklock.tls_cert_file\", and whose certificates the servers trust."
+		"ZooKeeper rejected the client certificate",
+		"Check \"zklock.tls_cert_file\" and the servers' trust store."
 	},
 	[ZK_ERR_SASL] = {
 		ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
-		"SASL authentication with ZooKeeper failed",
-		"Check \"zklock.sasl_user\", \"zklock.sasl_password_file\" and the other settings for SASL, that the plugin for the mechanism is installed, and with Kerberos that there are tickets."
+		"SASL authentication with ZooKeeper failed", NULL
 	},
 	[ZK_ERR_OTHER] = {
-		ERRCODE_SYSTEM_ERROR, "unexpected answer from ZooKeeper", NULL
+		ERRCODE_SYSTEM_ERROR, "unexpected response from ZooKeeper", NULL
 	}
 };
+
+/*
+ * For ereport: the HINT for an error of the lock client, if there is one for this case;
+ * detail is the client's own words.
+ */
+static int
+errhint_meaning(ZkError error, const char *detail)
+{
+	const char *mechanism = zklock_secure_mechanism();
+	const char *hint = error_meanings[error].hint;
+
+	if (error == ZK_ERR_UNREACHABLE && zklock_secure_tls())
+		return errhint("Check that \"zklock.servers\" is correct and that a majority of the ensemble is running. The ports must be the servers' TLS ports.");
+	if (error == ZK_ERR_SASL)
+	{
+		if (pg_strcasecmp(mechanism, "GSSAPI") == 0)
+			return errhint("Check that the server process has a Kerberos ticket.");
+		if (strstr(detail, "no mechanism") == NULL)
+			return errhint("Check \"zklock.sasl_user\" and \"zklock.sasl_password_file\".");
+		return errhint("Install the Cyrus SASL plugin for \"%s\".", mechanism);
+	}
+	return hint != NULL ? errhint("%s", hint) : 0;
+}
 
 /*
  * Has the client a ZooKeeper session?  Not known if one of its functions was
@@ -277,7 +298,7 @@ stop_at_exit(int code, Datum arg)
 	else if (to_close)
 		ereport(LOG,
 				(errmsg("could not close the ZooKeeper session in time"),
-				 errdetail("What it holds is free for others when it expires, if not before.")));
+				 errdetail("Its locks become free when it expires, if not before.")));
 }
 
 /*
@@ -439,8 +460,7 @@ start_client(void)
 			 errmsg("could not start the ZooKeeper client: %s",
 					error_meanings[error].what),
 			 detail[0] != '\0' ? errdetail_internal("%s", detail) : 0,
-			 error_meanings[error].hint != NULL ?
-			 errhint("%s", error_meanings[error].hint) : 0));
+			 errhint_meaning(error, detail)));
 }
 
 /*
@@ -549,8 +569,8 @@ zklock_link_timeout(const Link *link)
 }
 
 /*
- * Report that something (what, as in "could not acquire lock") could not be
- * done with a lock for want of an answer.  Throws 08001 if there was no
+ * Report that something could not be done with a lock for want of an answer: what, a
+ * format for the path, as in "could not acquire lock \"%s\"".  Throws 08001 if there was no
  * connection during this call, 08006 if there was, or what a definite reason
  * asks for (28000, 53000, ...).
  */
@@ -562,24 +582,26 @@ zklock_link_report(const Link *link, const char *what, const char *path)
 
 	if (link->down_since != 0 && status->error != ZK_OK &&
 		!(link->was_up && (status->error == ZK_ERR_UNREACHABLE ||
+						   status->error == ZK_ERR_CLOSED ||
 						   status->error == ZK_ERR_TLS)))
 		zklock_report_error(status->error, detail, what, path);
 	if (!link->was_up)
 		zklock_report_error(ZK_ERR_UNREACHABLE,
 							detail[0] != '\0' ? detail :
-							"No server has answered in time.", what, path);
+							psprintf("No server responded within %d ms (\"zklock.connect_timeout\").",
+									 zklock_connect_timeout), what, path);
 
 	ereport(ERROR,
 			(errcode(ERRCODE_CONNECTION_FAILURE),
 			 link->down_since != 0 ?
-			 errmsg("%s \"%s\": connection to ZooKeeper was lost", what, path) :
-			 errmsg("%s \"%s\": no answer from ZooKeeper in time", what, path),
+			 errmsg("%s: connection to ZooKeeper was lost", psprintf(what, path)) :
+			 errmsg("%s: timed out waiting for ZooKeeper", psprintf(what, path)),
 			 detail[0] != '\0' ? errdetail_internal("%s", detail) : 0));
 }
 
 /*
- * Report an error of the lock client: what, as in "could not acquire lock",
- * the lock path, and the client's own words.  Throws the SQLSTATE that belongs
+ * Report an error of the lock client: what, as for zklock_link_report(), the lock
+ * path, and the client's own words.  Throws the SQLSTATE that belongs
  * to it.
  */
 void
@@ -593,9 +615,9 @@ zklock_report_error(ZkError error, const char *detail, const char *what,
 	meaning = &error_meanings[error];
 	ereport(ERROR,
 			(errcode(meaning->sqlstate),
-			 errmsg("%s \"%s\": %s", what, path, meaning->what),
+			 errmsg("%s: %s", psprintf(what, path), meaning->what),
 			 detail[0] != '\0' ? errdetail_internal("%s", detail) : 0,
-			 meaning->hint != NULL ? errhint("%s", meaning->hint) : 0));
+			 errhint_meaning(error, detail)));
 }
 
 /*
@@ -662,7 +684,7 @@ zklock_lease_prove(ZkContenderId id, ZkTime asked, ZkTime deadline,
 			return HOLD_UNPROVED;
 		zklock_session_wait_for(WAIT_FOR_PROOF,
 								Min(deadline, status->presumed_lost),
-								"while proving possession of lock", path);
+								"while verifying lock \"%s\"", path);
 	}
 }
 

@@ -50,7 +50,7 @@ wait_context(void *arg)
 {
 	WaitReason *reason = (WaitReason *) arg;
 
-	errcontext("%s \"%s\"", reason->doing, reason->path);
+	errcontext(reason->doing, reason->path);
 }
 
 /* How that shows in pg_stat_activity. */
@@ -125,7 +125,7 @@ zklock_session_wait_over(void)
  * Wait until a state of the client may have changed, or until a point in
  * time.  The caller reads the states it is interested in before and after, and
  * calls again: a return says nothing by itself.  What it does with which lock
- * (doing, as in "while releasing lock") becomes the CONTEXT of an interrupt.
+ * (doing, a format for the path, as in "while releasing lock \"%s\"") becomes the CONTEXT of an interrupt.
  *
  * If nothing else needs a snapshot then none is held meanwhile (snapshot.c).
  *
@@ -214,7 +214,7 @@ zklock_drain_log(void)
 		ereport(LOG_SERVER_ONLY,
 				(errmsg_internal("ZooKeeper client: %s", line),
 				 suppressed > 0 ?
-				 errdetail_internal("%lld lines were not logged, to keep the log short.",
+				 errdetail_internal("%lld similar messages were suppressed.",
 									(long long) suppressed) : 0,
 				 errhidestmt(true), errhidecontext(true)));
 		strlcpy(last, line, sizeof(last));

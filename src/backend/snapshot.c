@@ -131,9 +131,9 @@ zklock_snapshot_give_up(Node *context)
 		castNode(CallContext, context)->atomic)
 		refuse("The call is inside a transaction block, a function, or a block with an EXCEPTION clause.");
 	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
-		refuse("The transaction has written something.");
+		refuse("The transaction has already written.");
 	if (top_level && (MyXactFlags & XACT_FLAGS_PIPELINING) != 0)
-		refuse("The call follows another statement in a pipeline, which is of the same transaction.");
+		refuse("The call follows another statement of the same transaction in a pipeline.");
 	if (top_level)
 		begin_another_transaction();
 	else

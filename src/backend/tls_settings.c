@@ -160,6 +160,20 @@ sasl_wanted(void)
 		is_set(ZK_SASL_USER) || is_set(ZK_SASL_REALM) || is_set(ZK_SASL_PASSWORD);
 }
 
+/* Do the settings ask for TLS? */
+bool
+zklock_secure_tls(void)
+{
+	return tls_wanted();
+}
+
+/* The SASL mechanism; empty without SASL. */
+const char *
+zklock_secure_mechanism(void)
+{
+	return values[ZK_SASL_MECHANISM];
+}
+
 /*
  * Can ZooKeeper know who this is by what is set here?  Servers that are set up for that take
  * a certificate for an identity.
@@ -198,24 +212,34 @@ demand(ZkTransportText which, ZkTransportText for_which)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("\"%s\" is set, and \"%s\" is not",
+			 errmsg("parameter \"%s\" requires parameter \"%s\"",
 					settings[for_which].name, settings[which].name),
-			 errhint("Set both, or none of them.")));
+			 errhint("Set both parameters, or neither.")));
+}
+
+/* The name of the first of these settings that has a value. */
+static const char *
+first_set(ZkTransportText first, ZkTransportText last)
+{
+	ZkTransportText which = first;
+
+	while (which < last && (which == ZK_SASL_SERVICE || !is_set(which)))
+		which++;
+	return settings[which].name;
 }
 
 /*
- * The library was built without what is wanted of it; in its place there may be something
- * else ("or use a tunnel").  Throws 0A000.
+ * The library was built without what is wanted of it; the setting asks for it.  Throws 0A000.
  */
 pg_noreturn static void
-report_unsupported(const char *what, const char *instead)
+report_unsupported(const char *what, const char *setting)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("the ZooKeeper client library was built without %s", what),
-			 errdetail("Settings about %s are set, and libzookeeper_mt, with which zklock was built, does not know it.", what),
-			 errhint("Build libzookeeper_mt with %s, and zklock with that%s: see doc/howto-tls.md.",
-					 what, instead)));
+			 errmsg("%s is not supported by this build", what),
+			 errdetail("zklock was built with a libzookeeper_mt that lacks %s support.", what),
+			 errhint("Rebuild zklock with a libzookeeper_mt that supports %s, or unset \"%s\".",
+					 what, setting)));
 }
 
 /*
@@ -226,9 +250,9 @@ report_unverified(void)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("the ZooKeeper client library cannot verify whom a server's certificate is for"),
+			 errmsg("cannot verify host names of server certificates"),
 			 errdetail("zklock was built with the shared library, and \"zklock.tls_verify_host\" is on."),
-			 errhint("Build zklock where libzookeeper_mt.a is installed, too, or use a tunnel: see doc/howto-tls.md.")));
+			 errhint("Rebuild zklock where libzookeeper_mt.a is installed.")));
 }
 
 /*
@@ -238,14 +262,14 @@ static void
 check_settings(void)
 {
 	if (tls_wanted() && !zk_tls_supported())
-		report_unsupported("TLS", ", or use a tunnel");
+		report_unsupported("TLS", first_set(ZK_TLS_CA, ZK_TLS_PASSPHRASE));
 	if (sasl_wanted() && !zk_sasl_supported())
-		report_unsupported("SASL", "");
+		report_unsupported("SASL", first_set(ZK_SASL_MECHANISM, ZK_SASL_PASSWORD));
 	if (tls_wanted() && sasl_wanted())
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("the ZooKeeper client library cannot use TLS and SASL at once"),
-				 errhint("Set either \"zklock.tls_ca_file\" or \"zklock.sasl_mechanism\" to an empty string, with what belongs to it.")));
+				 errmsg("cannot use TLS and SASL together"),
+				 errhint("Set either \"zklock.tls_ca_file\" or \"zklock.sasl_mechanism\" to an empty string, together with its related parameters.")));
 	if (tls_wanted())
 	{
 		if (verify_host && !zk_tls_verifies_hosts())
@@ -284,7 +308,7 @@ read_secret(ZkTransportText which)
 	else if (end > MAX_SECRET)
 		wrong = "Its first line is too long.";
 	else if (which == ZK_TLS_PASSPHRASE && memchr(text, ',', end) != NULL)
-		wrong = "There is a comma in it, which the ZooKeeper client library cannot do with.";
+		wrong = "It contains a comma, which the ZooKeeper client library does not support.";
 	explicit_bzero(text + end, len - end);
 	if (wrong == NULL)
 		return text;
@@ -308,12 +332,12 @@ check_pem(ZkTransportText which, const char *kind)
 	char	   *path = zklock_file_path(values[which]);
 
 	if (strstr(text, "-----BEGIN ") == NULL || strstr(text, kind) == NULL)
-		wrong = secret ? "There is no private key in PEM format in it." :
-			"There is no certificate in PEM format in it.";
+		wrong = secret ? "It contains no private key in PEM format." :
+			"It contains no certificate in PEM format.";
 	else if (secret && !is_set(ZK_TLS_PASSPHRASE) && strstr(text, "ENCRYPTED") != NULL)
 		wrong = "The private key is encrypted, and \"zklock.tls_passphrase_file\" is not set.";
 	else if (strchr(path, ',') != NULL)
-		wrong = "There is a comma in its path, which the ZooKeeper client library cannot do with.";
+		wrong = "Its path contains a comma, which the ZooKeeper client library does not support.";
 	explicit_bzero(text, len);
 	pfree(text);
 	if (wrong != NULL)

@@ -18,6 +18,8 @@
 
 extern void zklock_secure_define(void);
 extern bool zklock_secure_identifies(void);
+extern bool zklock_secure_tls(void);
+extern const char *zklock_secure_mechanism(void);
 extern uint64 zklock_secure_stamp(uint64 stamp);
 extern void zklock_secure_config(ZkConfig *config);
 extern void zklock_secure_wipe(const char **transport);

@@ -254,9 +254,12 @@ describe_loss(const LossNote *loss, bool all)
 	if (loss->name[0] == '\0')
 		return psprintf("%s It was lost at %s.", why,
 						timestamptz_to_str(loss->at));
-	return psprintf("%s It was contender \"%s\" with token %lld, lost at %s.",
-					why, loss->name, (long long) loss->token,
-					timestamptz_to_str(loss->at));
+	if (!all)
+		return psprintf("%s It had token %lld and was lost at %s.", why,
+						(long long) loss->token, timestamptz_to_str(loss->at));
+	return psprintf("%s It had token %lld and was lost at %s. Its contender was \"%s\".",
+					why, (long long) loss->token, timestamptz_to_str(loss->at),
+					loss->name);
 }
 
 /*

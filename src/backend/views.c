@@ -59,7 +59,7 @@ check_preloaded(const char *what)
 	if (zklock_waiting_places() == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("%s needs zklock to be loaded via shared_preload_libraries",
+				 errmsg("zklock must be loaded via \"shared_preload_libraries\" to use %s",
 						what),
 				 errhint("Add \"zklock\" to \"shared_preload_libraries\" and restart the server.")));
 }

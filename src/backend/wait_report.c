@@ -26,18 +26,18 @@
 #include "stats.h"
 #include "wait_slots.h"
 
-/* What a call waits for, for messages. */
+/* What a call waits for, for messages: a format for the path. */
 const char *
 zklock_wait_purpose(const LockCall *call)
 {
 	static const char *const purposes[ZK_MODE_COUNT] = {
-		[ZK_EXCLUSIVE] = "while waiting for exclusive lock",
-		[ZK_SHARED] = "while waiting for shared lock",
-		[ZK_PERMIT] = "while waiting for a permit of semaphore"
+		[ZK_EXCLUSIVE] = "while waiting for exclusive lock \"%s\"",
+		[ZK_SHARED] = "while waiting for shared lock \"%s\"",
+		[ZK_PERMIT] = "while waiting for a permit of semaphore \"%s\""
 	};
 
 	if (call->replaying != NULL)
-		return "while waiting for replay of what was committed under lock";
+		return "while waiting for replay of the last commit under lock \"%s\"";
 	return purposes[call->request.mode];
 }
 
@@ -54,12 +54,12 @@ wanted(const LockCall *call)
 	return names[call->request.mode];
 }
 
-/* What a call has failed to do, for messages. */
+/* What a call has failed to do, for messages: a format for the path. */
 const char *
 zklock_wait_failure(const LockCall *call)
 {
 	return call->request.mode == ZK_PERMIT ?
-		"could not acquire semaphore" : "could not acquire lock";
+		"could not acquire semaphore \"%s\"" : "could not acquire lock \"%s\"";
 }
 
 /* How many must go first, by what is newer of what is known. */
@@ -84,11 +84,15 @@ describe_others(const LockCall *call, const LockWait *wait, bool all)
 
 	initStringInfo(&buf);
 	if (call->request.mode == ZK_PERMIT)
-		appendStringInfo(&buf,
-						 "All permits are in use, of which there are %d. The nearest contender ahead is that of %s.",
-						 call->request.permits,
+	{
+		if (call->request.permits == 1)
+			appendStringInfoString(&buf, "The only permit is in use.");
+		else
+			appendStringInfo(&buf, "All %d permits are in use.", call->request.permits);
+		appendStringInfo(&buf, " The nearest contender ahead is that of %s.",
 						 zklock_owner_describe(status->blocker_owner,
 											   status->blocker_session, all));
+	}
 	else if (ahead > 1 && holder->owner[0] != '\0')
 		appendStringInfo(&buf, "The lock is held by %s.",
 						 zklock_owner_describe(holder->owner, holder->session, all));
@@ -117,10 +121,10 @@ describe_wait(const LockCall *call, const LockWait *wait, bool all)
 		return psprintf("There is no connection to ZooKeeper. %s",
 						call->link.status.detail);
 	if (wait->status.delayed)
-		return pstrdup("The last holder did not release the lock cleanly; waiting for zklock.lock_delay.");
+		return pstrdup("The last holder did not release the lock. Waiting for \"zklock.lock_delay\".");
 	if (wait->status.state == ZK_WATCHING)
 		return describe_others(call, wait, all);
-	return pstrdup("ZooKeeper has not answered yet.");
+	return pstrdup("ZooKeeper has not responded yet.");
 }
 
 /*
@@ -151,7 +155,7 @@ zklock_wait_timed_out(const LockCall *call, const LockWait *wait)
 			 errmsg("canceling statement due to lock timeout"),
 			 errdetail("%s", describe_wait(call, wait, false)),
 			 errdetail_log("%s", describe_wait(call, wait, true)),
-			 errcontext("%s \"%s\"", zklock_wait_purpose(call), wait->lock->path)));
+			 errcontext(zklock_wait_purpose(call), wait->lock->path)));
 }
 
 /*
@@ -164,8 +168,8 @@ zklock_wait_broken(const LockCall *call, const LockWait *wait)
 
 	ereport(ERROR,
 			(errcode(ERRCODE_OPERATOR_INTERVENTION),
-			 errmsg("%s \"%s\": its contender was broken",
-					zklock_wait_failure(call), wait->lock->path),
+			 errmsg("%s: contender was removed by zk_lock_break()",
+					psprintf(zklock_wait_failure(call), wait->lock->path)),
 			 by[0] == '\0' ? errdetail("%s", wait->status.detail) :
 			 errdetail("%s", zklock_broken_sentence(by, false)),
 			 by[0] == '\0' ? 0 :
@@ -184,9 +188,9 @@ report_deadlock(const LockCall *call, const LockWait *wait)
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
 			 errmsg("deadlock detected"),
-			 errdetail("Process %d holds lock \"%s\" shared and waits for contender \"%s\" to have it exclusive, which waits for the shared lock to go.",
-					   MyProcPid, wait->lock->path, wait->status.blocker),
-			 errhint("Release the shared lock, or acquire the lock exclusive from the start.")));
+			 errdetail("Process %d and the owner of contender \"%s\" both hold lock \"%s\" in shared mode and wait for exclusive mode.",
+					   MyProcPid, wait->status.blocker, wait->lock->path),
+			 errhint("Acquire the lock in exclusive mode from the start.")));
 }
 
 /*

@@ -151,10 +151,11 @@ warn_of_losses(void)
 		if (zklock_lock_judge(lock) == HOLD_LOST)
 			ereport(WARNING,
 					(errcode(ERRCODE_ZK_LOCK_LOST),
-					 errmsg("%s \"%s\" was lost while the command ran",
-							zklock_lock_noun(lock), lock->path),
+					 lock->permits > 0 ?
+					 errmsg("semaphore \"%s\" was lost while the command ran", lock->path) :
+					 errmsg("lock \"%s\" was lost while the command ran", lock->path),
 					 zklock_errdetail_loss(&lock->loss),
-					 errhint("What the command did has taken effect.")));
+					 errhint("Check the result of the command, which has taken effect.")));
 	RESUME_INTERRUPTS();
 }
 
@@ -228,19 +229,19 @@ refuse_prepare(void)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("cannot PREPARE a transaction that holds ZooKeeper locks"),
-					 errdetail("%s \"%s\" was acquired in transaction scope.",
-							   lock->permits > 0 ? "Semaphore" : "Lock",
-							   lock->path)));
+					 lock->permits > 0 ?
+					 errdetail("Semaphore \"%s\" was acquired at transaction level.", lock->path) :
+					 errdetail("Lock \"%s\" was acquired at transaction level.", lock->path)));
 		else if (lock->job.state == JOB_ENDING)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("cannot PREPARE a transaction that ends a job"),
-					 errdetail("Job \"%s\" was to end with it.", lock->path)));
+					 errdetail("Job \"%s\" ends with the transaction.", lock->path)));
 		else if (lock->job.begun_nesting > 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("cannot PREPARE a transaction that begins a job"),
-					 errdetail("Job \"%s\" was begun in it.", lock->path)));
+					 errdetail("Job \"%s\" was begun in the transaction.", lock->path)));
 }
 
 /*

@@ -128,20 +128,20 @@ parse_admin(char *text, struct ACL *entry)
 	char	   *id = strchr(text, ':');
 
 	if (id == NULL)
-		return "is not of the form scheme:id";
+		return "Item %d of the list is not of the form scheme:id.";
 	*id++ = '\0';
 	for (const char *c = id; *c != '\0'; c++)
 		if (is_control(*c))
-			return "contains a control character";
+			return "Item %d of the list contains a control character.";
 	if (strcmp(text, "digest") == 0)
 	{
 		if (!is_digest(id))
-			return "is not of the form digest:user:hash, with the SHA-1 hash of \"user:password\" in base64";
+			return "Item %d of the list is not of the form digest:user:hash, with the SHA-1 hash of \"user:password\" in base64.";
 	}
 	else if (strcmp(text, "ip") != 0 && strcmp(text, "sasl") != 0)
-		return "has a scheme other than digest, ip and sasl";
+		return "Item %d of the list has a scheme other than digest, ip and sasl.";
 	else if (id[0] == '\0')
-		return "has no id";
+		return "Item %d of the list has no id.";
 	entry->perms = ZOO_PERM_ALL;
 	entry->id.scheme = text;
 	entry->id.id = id;
@@ -165,9 +165,9 @@ parse_acl(char *text, ZkIdentity *identity, char *detail)
 
 	identity->creator = strcasecmp(mode, "creator") == 0;
 	if (!identity->creator && strcasecmp(mode, "open") != 0)
-		wrong = "is neither \"open\" nor \"creator\"";
+		wrong = "Item %d of the list is neither \"open\" nor \"creator\".";
 	else if (!identity->creator && rest != NULL)
-		wrong = "is \"open\", which leaves no room for identities";
+		wrong = "Item %d of the list is \"open\", which cannot be combined with identities.";
 	entries[0].perms = ZOO_PERM_ALL;
 	entries[0].id = ZOO_AUTH_IDS;
 	while (wrong == NULL && rest != NULL)
@@ -176,14 +176,16 @@ parse_acl(char *text, ZkIdentity *identity, char *detail)
 
 		number++;
 		if (count > ZK_MAX_ADMINS)
-			wrong = "is one identity too many";
-		else
-			wrong = parse_admin(item, &entries[count++]);
+		{
+			snprintf(detail, ZK_DETAIL_SIZE, "The list contains more than %d identities.",
+					 ZK_MAX_ADMINS);
+			return false;
+		}
+		wrong = parse_admin(item, &entries[count++]);
 	}
 	if (wrong != NULL)
 	{
-		snprintf(detail, ZK_DETAIL_SIZE, "Item %d of the list %s.",
-				 number, wrong);
+		snprintf(detail, ZK_DETAIL_SIZE, wrong, number);
 		return false;
 	}
 	entries[count].perms = ZOO_PERM_READ;

@@ -182,7 +182,6 @@ typedef struct ZkIdentity
 typedef struct Refusal
 {
 	char	   *znode;			/* malloc'd; NULL if nothing was refused */
-	const char *doing;
 	int			permission;		/* ZOO_PERM_... */
 	int			asking;			/* whose ACL is to be read next */
 } Refusal;

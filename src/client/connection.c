@@ -501,7 +501,7 @@ must_close(ZkClient *client)
 		return now - client->opened_at >= RESOLVE_AGAIN;
 	if (gone_for >= timeout * 3 / 2)
 	{
-		zk_log(true, "giving up ZooKeeper session 0x%llx: no connection for %d ms",
+		zk_log(true, "abandoning ZooKeeper session 0x%llx: disconnected for %d ms",
 			   (unsigned long long) client->client_id.client_id,
 			   (int) (gone_for / 1000));
 		client->status.expiries++;

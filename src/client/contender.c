@@ -314,7 +314,7 @@ reap_orphan(ZkClient *client, const Contender *behind, const char *name)
 
 	if (reaper == NULL)
 		return;
-	zk_log(true, "deleting contender \"%.80s\" of lock node \"%.80s\", which is of this ZooKeeper session and nobody's",
+	zk_log(true, "deleting contender \"%.80s\" of lock node \"%.80s\", which belongs to this ZooKeeper session but to no lock",
 		   name, behind->node);
 	snprintf(reaper->base, sizeof(reaper->base), "%s", name);
 	snprintf(reaper->name, sizeof(reaper->name), "%s", name);
@@ -472,7 +472,7 @@ may_try_again(ZkClient *client, int slot)
 	if (++c->attempts <= ZK_MAX_ATTEMPTS)
 		return true;
 	zk_contender_fail(client, slot, ZK_ERR_VANISHING,
-					  "The contender was deleted by somebody else each of %d times.",
+					  "Another client deleted the contender %d times.",
 					  ZK_MAX_ATTEMPTS);
 	return false;
 }
@@ -501,7 +501,7 @@ zk_contender_unqueued(ZkClient *client, int slot)
 
 	if (c->token != 0)
 		zk_contender_fail(client, slot, ZK_ERR_VANISHED,
-						  "The contender was deleted by somebody else.");
+						  "Another client deleted the contender.");
 	else
 		zk_contender_fail(client, slot, ZK_ERR_UNQUEUED,
 						  "The contender was not created.");
@@ -523,7 +523,7 @@ zk_contender_vanished(ZkClient *client, int slot)
 		;
 	else if (c->state == ZK_HELD)
 		zk_contender_lose(client, slot, ZK_LOST_CONTENDER,
-						  "Its contender was deleted by somebody else.");
+						  "Another client deleted its contender.");
 	else if (c->grouped)
 		zk_contender_unqueued(client, slot);
 	else if (may_try_again(client, slot))
@@ -565,25 +565,31 @@ zk_contender_missing(ZkClient *client, int slot)
 }
 
 /*
- * An ACL forbids to delete the contender, or to find out whether there is one
- * (what, as in "delete children of").  It can go in one way only: with its
- * ZooKeeper session.  Others wait for it until then, and maybe nobody looks at
- * the contender any more: so the server log is told.
+ * An ACL forbids to delete the contender (deleting), or to find out whether there is
+ * one.  It can go in one way only: with its ZooKeeper session.  Others wait for it
+ * until then, and maybe nobody looks at the contender any more: so the server log is
+ * told.
  */
 void
-zk_contender_stuck(ZkClient *client, int slot, const char *what)
+zk_contender_stuck(ZkClient *client, int slot, bool deleting)
 {
 	Contender  *c = &client->contenders[slot];
+	const char *permission = deleting ? "DELETE" : "READ";
 
 	client->close_wanted = true;
 	c->retry_at = INT64_MAX;
-	zk_log(true, "not authorized to %s znode \"%.150s\": its contender stays as long as the ZooKeeper session",
-		   what, c->node);
+	if (deleting)
+		zk_log(true, "could not delete a contender of lock node \"%.150s\": permission denied; it remains until the ZooKeeper session ends",
+			   c->node);
+	else
+		zk_log(true, "could not list the contenders of lock node \"%.150s\": permission denied; its contender remains until the ZooKeeper session ends",
+			   c->node);
 	zk_contender_fail(client, slot, ZK_ERR_FORBIDDEN,
-					  "Not authorized to %s znode \"%.150s\".", what, c->node);
+					  "%s permission is required on znode \"%.150s\".", permission,
+					  c->node);
 	if (c->successor != ZK_NO_SLOT)
 		zk_contender_fail(client, c->successor, ZK_ERR_FORBIDDEN,
-						  "Not authorized to %s znode \"%.150s\".", what,
+						  "%s permission is required on znode \"%.150s\".", permission,
 						  c->node);
 }
 

@@ -50,7 +50,7 @@ extern void zk_contender_vanished(ZkClient *client, int slot);
 extern void zk_contender_parent_missing(Contender *c);
 extern void zk_contender_pass_record(Contender *to, Contender *from);
 extern void zk_contender_missing(ZkClient *client, int slot);
-extern void zk_contender_stuck(ZkClient *client, int slot, const char *what);
+extern void zk_contender_stuck(ZkClient *client, int slot, bool deleting);
 extern void zk_contender_give_up_partner(ZkClient *client, Contender *c);
 extern void zk_contender_end(ZkClient *client, int slot, bool abandon);
 extern void zk_contender_reap_elsewhere(ZkClient *client, const Contender *c);

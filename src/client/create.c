@@ -102,12 +102,11 @@ creation_denied(ZkClient *client, int slot, int rc, size_t len)
 	switch (rc)
 	{
 		case ZNOAUTH:
-			zk_contender_refused(client, slot, ZOO_PERM_CREATE,
-								 "create children of", c->node, len);
+			zk_contender_refused(client, slot, ZOO_PERM_CREATE, c->node, len);
 			return true;
 		case ZINVALIDACL:
 			zk_contender_fail(client, slot, ZK_ERR_ACL,
-							  "It was to be the ACL of a znode below \"%.*s/\".",
+							  "The ACL was for a znode below \"%.*s/\".",
 							  len > 150 ? 150 : (int) len, c->node);
 			return true;
 		default:
@@ -138,7 +137,7 @@ zk_create_failed(ZkClient *client, int slot, int rc)
 			zk_contender_parent_missing(c);
 			if (++c->attempts > ZK_MAX_ATTEMPTS)
 				zk_contender_fail(client, slot, ZK_ERR_VANISHING,
-								  "Lock node \"%.150s\" vanished each of %d times it was created.",
+								  "Lock node \"%.150s\" was deleted %d times while being created.",
 								  c->node, ZK_MAX_ATTEMPTS);
 			break;
 		case ZTHROTTLEDOP:
@@ -228,7 +227,7 @@ go_up(ZkClient *client, int slot)
 	c->parent_len = parent_length(c);
 	if (c->parent_seen && !c->unwanted && ++c->attempts > ZK_MAX_ATTEMPTS)
 		zk_contender_fail(client, slot, ZK_ERR_VANISHING,
-						  "Znode \"%.*s\" vanished each of %d times it was created.",
+						  "Znode \"%.*s\" was deleted %d times while being created.",
 						  c->parent_len > 150 ? 150 : c->parent_len, c->node,
 						  ZK_MAX_ATTEMPTS);
 	c->parent_seen = false;
@@ -375,7 +374,7 @@ on_find(ZkClient *client, int slot, const Answer *answer)
 	Contender  *c = &client->contenders[slot];
 
 	if (rc == ZNOAUTH)
-		zk_contender_stuck(client, slot, "list the children of");
+		zk_contender_stuck(client, slot, false);
 	else if ((rc == ZOK || rc == ZNONODE) && c->settled)
 		find_by_base(client, slot, rc == ZOK ? answer->children : &none);
 	else

@@ -115,7 +115,7 @@ not_created(ZkClient *client, int rc)
 		zk_create_failed(client, group->slots[culprit], rc);
 	else if (culprit == group->count + STAMP_DELETE && rc == ZNOAUTH)
 		zk_contender_fail(client, group->slots[0], ZK_ERR_FORBIDDEN,
-						  "Not authorized to delete children of znode \"%.150s\".",
+						  "DELETE permission is required on znode \"%.150s\".",
 						  client->contenders[group->slots[0]].node);
 	else
 		zk_create_failed(client, group->slots[0], rc);

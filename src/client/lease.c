@@ -156,10 +156,10 @@ unprovable(ZkClient *client, int slot, int err)
 		zk_contender_vanished(client, slot);
 	else if (client->contenders[slot].state == ZK_HELD)
 		zk_contender_lose(client, slot, ZK_LOST_CONTENDER,
-						  "Its contender may not be read any more.");
+						  "This session is no longer permitted to read its contender.");
 	else
 		zk_contender_fail(client, slot, ZK_ERR_FORBIDDEN,
-						  "Its contender may not be read any more.");
+						  "This session is no longer permitted to read its contender.");
 }
 
 static void
@@ -442,7 +442,7 @@ hold_until(const Contender *c)
 static void
 end_hold(ZkClient *client, int slot)
 {
-	static const char why[] = "It was held for as long as was allowed.";
+	static const char why[] = "It was held for the maximum time that is allowed.";
 
 	client->contenders[slot].overdue = !zk_mailbox_end_hold(&client->mailbox, slot,
 															why);
@@ -472,7 +472,7 @@ zk_lease_check(ZkClient *client)
 		if (now >= c->presumed_lost || connection_was_lost(client, c) ||
 			asked_in_vain(client, c))
 			zk_contender_lose(client, i, ZK_LOST_LEASE,
-							  "It could not be proved to be held before its lease ran out.");
+							  "Its lease expired before ZooKeeper confirmed it.");
 	}
 }
 

@@ -296,8 +296,7 @@ impossible(ZkClient *client, int slot, int rc, int permission,
 		   const char *doing, const char *path)
 {
 	if (rc == ZNOAUTH)
-		zk_contender_refused(client, slot, permission, doing, path,
-							 strlen(path));
+		zk_contender_refused(client, slot, permission, path, strlen(path));
 	else
 		zk_contender_fail(client, slot, zk_answer_error(rc),
 						  "Could not %s znode \"%.150s\": %s.", doing, path,
@@ -627,7 +626,7 @@ zk_mark_to_blame(const Contender *c, int before)
 		return false;
 	if (rc != ZNONODE)
 		zk_log(true, "could not delete or move the mark of contender \"%s\" of lock node \"%.150s\": %s",
-			   c->name, c->node, rc == ZNOAUTH ? "an ACL forbids it" : zk_answer_text(rc));
+			   c->name, c->node, rc == ZNOAUTH ? "permission denied" : zk_answer_text(rc));
 	return true;
 }
 

@@ -124,11 +124,11 @@ not_there(ZkClient *client, int slot)
 	{
 		c->blocker_owner[0] = '\0';
 		zk_contender_lose(client, slot, ZK_LOST_BROKEN,
-						  "Its contender was changed and then deleted by somebody else, as zk_lock_break() does.");
+						  "Another client deleted its contender, probably with zk_lock_break().");
 	}
 	else if (c->state == ZK_HELD)
 		zk_contender_lose(client, slot, ZK_LOST_CONTENDER,
-						  "Its contender was deleted by somebody else.");
+						  "Another client deleted its contender.");
 	zk_contender_touch(client, slot);
 }
 

@@ -270,7 +270,7 @@ warn_foreign(ZkClient *client, const Contender *c, const char *name)
 	if (client->warned_foreign)
 		return;
 	client->warned_foreign = true;
-	zk_log(true, "ignoring \"%.60s\" below lock node \"%.80s\": not the name of a contender",
+	zk_log(true, "ignoring znode \"%.60s\" below lock node \"%.80s\": not a contender",
 		   name, c->node);
 }
 
@@ -283,11 +283,11 @@ mixed(ZkClient *client, int slot, const ZkQueueEntry *other)
 {
 	if (other->permits > 0)
 		zk_contender_fail(client, slot, ZK_ERR_KIND,
-						  "Contender \"%.80s\" is ahead, which is for one of %d permits of a semaphore.",
+						  "Contender \"%.80s\", which is ahead, is for a semaphore with %d permits.",
 						  other->name, other->permits);
 	else
 		zk_contender_fail(client, slot, ZK_ERR_KIND,
-						  "Contender \"%.80s\" is ahead, which is for a lock.",
+						  "Contender \"%.80s\", which is ahead, is for a lock.",
 						  other->name);
 }
 
@@ -479,7 +479,7 @@ on_list(ZkClient *client, int slot, const Answer *answer)
 		zk_contender_missing(client, slot);
 	else if (rc == ZNOAUTH)
 		zk_contender_refused(client, slot, ZOO_PERM_READ,
-							 "list the children of", c->node, strlen(c->node));
+							 c->node, strlen(c->node));
 	else if (c->state == ZK_QUEUED)
 		zk_contender_retry(client, c);
 }

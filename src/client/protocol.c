@@ -358,7 +358,7 @@ zk_contenders_session_over(ZkClient *client, bool expired)
 			if (expired)
 				zk_contender_forget(c);
 			zk_contender_fail(client, i, ZK_ERR_UNQUEUED,
-							  "The ZooKeeper session is over.");
+							  "The ZooKeeper session has ended.");
 			continue;
 		}
 		if (!c->unwanted && c->state != ZK_HELD)

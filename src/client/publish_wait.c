@@ -112,7 +112,7 @@ refused(ZkClient *client, int rc)
 		return;
 	}
 	publication->given_up = true;
-	zk_log(false, "could not publish what is waited for in \"%.120s\", so deadlocks may not be found: %s",
+	zk_log(false, "could not publish wait information in \"%.120s\", so deadlocks may go undetected: %s",
 		   publication->path, zk_answer_text(rc));
 }
 
@@ -172,7 +172,7 @@ on_delete(ZkClient *client, int which, const Answer *answer)
 	else if (!zk_is_connection_error(rc))
 	{
 		publication->stuck = client->close_wanted = true;
-		zk_log(true, "could not delete znode \"%.150s\", which stays as long as the ZooKeeper session: %s",
+		zk_log(true, "could not delete znode \"%.150s\", which remains until the ZooKeeper session ends: %s",
 			   publication->path, zk_answer_text(rc));
 		zk_mailbox_wake_helper(&client->mailbox);
 	}

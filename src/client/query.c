@@ -103,7 +103,7 @@ refused(ZkClient *client, int rc, const char *what)
 		return;
 	snprintf(detail, sizeof(detail), "Could not %s contender \"%.80s\": %s.",
 			 what, client->query.name,
-			 rc == ZNOAUTH ? "an ACL forbids it" : zk_answer_text(rc));
+			 rc == ZNOAUTH ? "permission denied" : zk_answer_text(rc));
 	zk_query_failed(client, rc != ZNOAUTH ? zk_answer_error(rc) :
 					client->identity.credential != NULL ? ZK_ERR_REFUSED :
 					ZK_ERR_FORBIDDEN, detail);

@@ -372,8 +372,7 @@ on_read_list(ZkClient *client, int which, const Answer *answer)
 	else if (rc == ZNOAUTH)
 	{
 		zk_refusal_note(client, &client->read.refusal, ZOO_PERM_READ,
-						"list the children of", client->query.node,
-						strlen(client->query.node));
+						client->query.node, strlen(client->query.node));
 		read_refused(client, zk_refusal_plain(&client->read.refusal));
 	}
 	else if (zk_identity_wanted(&client->identity, rc))

@@ -98,7 +98,7 @@ zk_tree_reserve(ZkClient *client, size_t bytes)
 	if (client->tree.bytes <= limit)
 		return true;
 	snprintf(detail, sizeof(detail),
-			 "The paths and the data of the contenders take more than %d MB.",
+			 "The paths and the contenders' data take more than %d MB.",
 			 (int) (limit / (1024 * 1024)));
 	zk_tree_failed(client, ZK_ERR_TREE, detail);
 	return false;
@@ -244,7 +244,7 @@ zk_tree_forbidden(ZkClient *client, int which)
 		return;
 	}
 	snprintf(detail, sizeof(detail),
-			 "Not authorized to list the children of znode \"%.120s\": READ permission is missing.",
+			 "READ permission is required on znode \"%.120s\".",
 			 path);
 	zk_tree_failed(client, client->identity.credential != NULL ? ZK_ERR_REFUSED :
 				   ZK_ERR_FORBIDDEN, detail);
@@ -572,7 +572,7 @@ zk_tree_ready(ZkClient *client)
 		return false;
 	if (tree->failures >= MAX_FAILURES)
 	{
-		zk_tree_failed(client, ZK_ERR_UNSTEADY, "Nothing was answered in between.");
+		zk_tree_failed(client, ZK_ERR_UNSTEADY, "ZooKeeper did not respond in the meantime.");
 		return false;
 	}
 	return tree->count > 0 ||

@@ -40,7 +40,7 @@ add_waits(ZkClient *client, const struct String_vector *children)
 
 	if (good && children->count > ZK_WAITS_MAX)
 	{
-		zk_tree_failed(client, ZK_ERR_TREE, "There are too many who wait.");
+		zk_tree_failed(client, ZK_ERR_TREE, "Too many sessions are waiting.");
 		return;
 	}
 	if (good)

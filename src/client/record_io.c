@@ -199,9 +199,9 @@ give_up(Contender *c, int rc)
 	c->error = rc == ZNOAUTH ? ZK_ERR_FORBIDDEN : zk_answer_error(rc);
 	snprintf(c->detail, sizeof(c->detail),
 			 "Could not write to znode \"%.150s\": %s.", path,
-			 rc == ZNOAUTH ? "an ACL forbids it" : zk_answer_text(rc));
+			 rc == ZNOAUTH ? "permission denied" : zk_answer_text(rc));
 	zk_log(true, "could not write to the record of a lock, znode \"%.150s\": %s",
-		   path, rc == ZNOAUTH ? "an ACL forbids it" : zk_answer_text(rc));
+		   path, rc == ZNOAUTH ? "permission denied" : zk_answer_text(rc));
 }
 
 /*
@@ -258,8 +258,7 @@ not_read(ZkClient *client, int slot, int rc)
 	else if (c->unwanted)
 		;
 	else if (rc == ZNOAUTH)
-		zk_contender_refused(client, slot, ZOO_PERM_READ, "read", path,
-							 strlen(path));
+		zk_contender_refused(client, slot, ZOO_PERM_READ, path, strlen(path));
 	else
 		zk_contender_fail(client, slot, zk_answer_error(rc),
 						  "Could not read znode \"%.150s\": %s.", path,

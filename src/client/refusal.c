@@ -56,16 +56,15 @@ enum
 };
 
 /*
- * Something was refused: what ("create children of", ...) with which znode, of
- * which len bytes of the path are given, and for want of which permission.
+ * Something was refused: with which znode, of which len bytes of the path are given,
+ * and for want of which permission.
  * zk_refusal_forget() frees what this allocates.
  */
 void
 zk_refusal_note(const ZkClient *client, Refusal *refusal, int permission,
-				const char *doing, const char *znode, size_t len)
+				const char *znode, size_t len)
 {
 	refusal->permission = permission;
-	refusal->doing = doing;
 	refusal->asking = client->identity.credential != NULL ?
 		ASK_ZNODE : ASK_NOBODY;
 	free(refusal->znode);
@@ -187,12 +186,11 @@ zk_refusal_describe(const Refusal *refusal, ZkError error, char *detail)
 		permission = "CREATE";
 	if (error == ZK_ERR_AUTH)
 		snprintf(detail, ZK_DETAIL_SIZE,
-				 "The user is known with another password, and so not authorized to %s znode \"%.120s\".",
-				 refusal->doing, znode);
+				 "The configured user's password does not match the ACL of znode \"%.120s\".",
+				 znode);
 	else
 		snprintf(detail, ZK_DETAIL_SIZE,
-				 "Not authorized to %s znode \"%.120s\": %s permission is missing.",
-				 refusal->doing, znode, permission);
+				 "%s permission is required on znode \"%.120s\".", permission, znode);
 }
 
 /* The reason is known: the contender has failed for it. */
@@ -213,12 +211,12 @@ conclude(ZkClient *client, int slot, ZkError error)
  */
 void
 zk_contender_refused(ZkClient *client, int slot, int permission,
-					 const char *doing, const char *znode, size_t len)
+					 const char *znode, size_t len)
 {
 	Contender  *c = &client->contenders[slot];
 	ZkError		error;
 
-	zk_refusal_note(client, &c->refusal, permission, doing, znode, len);
+	zk_refusal_note(client, &c->refusal, permission, znode, len);
 	error = zk_refusal_plain(&c->refusal);
 	if (error != ZK_OK)
 		conclude(client, slot, error);

@@ -16,8 +16,8 @@
 #include "client.h"
 
 extern void zk_refusal_note(const ZkClient *client, Refusal *refusal,
-							int permission, const char *doing,
-							const char *znode, size_t len);
+							int permission, const char *znode,
+							size_t len);
 extern void zk_refusal_forget(Refusal *refusal);
 extern const char *zk_refusal_next(const ZkClient *client,
 								   const Refusal *refusal);
@@ -27,8 +27,7 @@ extern ZkError zk_refusal_plain(const Refusal *refusal);
 extern void zk_refusal_describe(const Refusal *refusal, ZkError error,
 								char *detail);
 extern void zk_contender_refused(ZkClient *client, int slot, int permission,
-								 const char *doing, const char *znode,
-								 size_t len);
+								 const char *znode, size_t len);
 extern void zk_send_inquiry(ZkClient *client, int slot);
 
 #endif							/* ZKLOCK_REFUSAL_H */

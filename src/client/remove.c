@@ -52,7 +52,7 @@ on_delete(ZkClient *client, int slot, const Answer *answer)
 	if (rc == ZOK || rc == ZNONODE)
 		zk_contender_forget(c);
 	else if (rc == ZNOAUTH)
-		zk_contender_stuck(client, slot, "delete children of");
+		zk_contender_stuck(client, slot, true);
 	else
 		zk_contender_retry(client, c);
 }
@@ -97,7 +97,7 @@ on_flush(ZkClient *client, int slot, const Answer *answer)
 	else if (c->results[0].err == ZNONODE)
 		already_gone(c);
 	else if (c->results[0].err == ZNOAUTH)
-		zk_contender_stuck(client, slot, "delete children of");
+		zk_contender_stuck(client, slot, true);
 	else if (zk_mark_to_blame(c, 1))
 		c->marking.own = MARK_ABSENT;
 	else if (c->recording)
@@ -189,7 +189,7 @@ downgrade_failed(ZkClient *client, int slot, int rc)
 	}
 	zk_contender_forget(c);
 	snprintf(detail, sizeof(detail),
-			 "The exclusive lock could not be turned into a shared one: %s.",
+			 "Could not convert the exclusive lock into a shared one: %s.",
 			 zerror(rc));
 	zk_contender_lose(client, slot, ZK_LOST_CONTENDER, detail);
 	zk_contender_give_up_partner(client, c);

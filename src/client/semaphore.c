@@ -149,8 +149,7 @@ zk_watch_failed(ZkClient *client, int slot, int rc, const char *path)
 
 	c->state = ZK_QUEUED;
 	if (rc == ZNOAUTH)
-		zk_contender_refused(client, slot, ZOO_PERM_READ, "read", path,
-							 strlen(path));
+		zk_contender_refused(client, slot, ZOO_PERM_READ, path, strlen(path));
 	else if (rc != ZNONODE)
 		zk_contender_retry(client, c);
 }

@@ -219,7 +219,7 @@ zk_server_timeout_check(ZkClient *client)
 		client->given_up++;
 	if (!client->connected || since == INT64_MAX || now < silence_due(client, since))
 		return;
-	zk_log(true, "giving up the connection to %s: no answer for %d ms",
+	zk_log(true, "closing connection to %s: no response for %d ms",
 		   client->status.server, (int) ((now - since) / 1000));
 	if (client->silences < MAX_SILENCES)
 		client->silences++;

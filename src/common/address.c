@@ -93,8 +93,8 @@ refuse(char *detail, const char *text, size_t len, const char *why)
 {
 	char		quote[QUOTE_SIZE];
 
-	snprintf(detail, ZK_DETAIL_SIZE, "Server \"%s\" %s.",
-			 quote_text(quote, text, len), why);
+	snprintf(detail, ZK_DETAIL_SIZE, why,
+			 quote_text(quote, text, len));
 	return false;
 }
 
@@ -133,12 +133,12 @@ check_host(const char *host)
 	for (const char *c = host; *c; c++)
 	{
 		if (!is_host_character(*c))
-			return "has a character that cannot be in a host name";
+			return "Server \"%s\" has a character that cannot be in a host name.";
 	}
 	if (host[0] == '.' || host[0] == '-' || strstr(host, "..") != NULL)
-		return "has no valid host name";
+		return "Server \"%s\" has no valid host name.";
 	if (looks_like_ipv4(host) && inet_pton(AF_INET, host, &address) != 1)
-		return "has no valid IPv4 address";
+		return "Server \"%s\" has no valid IPv4 address.";
 	return NULL;
 }
 
@@ -149,7 +149,7 @@ check_host(const char *host)
 static const char *
 check_ipv6(const char *host)
 {
-	static const char *const invalid = "has no valid IPv6 address in its brackets";
+	static const char *const invalid = "Server \"%s\" has no valid IPv6 address in its brackets.";
 	struct in6_addr binary;
 	char		address[ZK_HOST_SIZE];
 	char	   *scope;
@@ -187,12 +187,12 @@ split_server(const char *text, size_t len, const char **host, size_t *host_len,
 		const char *bracket = memchr(text, ']', len);
 
 		if (bracket == NULL)
-			return "has no closing bracket";
+			return "Server \"%s\" has no closing bracket.";
 		*host = text + 1;
 		*host_len = bracket - *host;
 		colon = bracket + 1;
 		if (colon < end && *colon != ':')
-			return "has something between its closing bracket and the port";
+			return "Server \"%s\" has something between its closing bracket and the port.";
 	}
 	else
 	{
@@ -200,16 +200,16 @@ split_server(const char *text, size_t len, const char **host, size_t *host_len,
 		if (colon == NULL)
 			colon = end;
 		else if (memchr(colon + 1, ':', end - colon - 1) != NULL)
-			return "has more than one colon; an IPv6 address must be in brackets";
+			return "Server \"%s\" has more than one colon; separate servers with commas, and enclose IPv6 addresses in brackets.";
 		*host = text;
 		*host_len = colon - text;
 	}
 
 	if (end - colon < 2)
-		return "has no port";
+		return "Server \"%s\" has no port, as in host:2181.";
 	*port = parse_port(colon + 1, end - colon - 1);
 	if (*port == 0)
-		return "has no valid port; it must be between 1 and 65535";
+		return "Server \"%s\" has no valid port; it must be between 1 and 65535.";
 	return NULL;
 }
 
@@ -228,13 +228,13 @@ parse_server(const char *text, size_t len, Server *server, char *detail)
 	/* libzookeeper would take all that follows for a path */
 	if (memchr(text, '/', len) != NULL)
 		return refuse(detail, text, len,
-					  "has a slash; a path behind a server is not supported");
+					  "Server \"%s\" has a slash; a path behind a server is not supported.");
 
 	problem = split_server(text, len, &host, &host_len, &ipv6, &server->port);
 	if (problem == NULL && host_len == 0)
-		problem = "has no host";
+		problem = "Server \"%s\" has no host.";
 	if (problem == NULL && host_len >= ZK_HOST_SIZE)
-		problem = "has a host name that is too long";
+		problem = "Server \"%s\" has a host name that is too long.";
 	if (problem)
 		return refuse(detail, text, len, problem);
 
@@ -253,7 +253,6 @@ parse_server(const char *text, size_t len, Server *server, char *detail)
 static int
 parse_servers(const char *list, Server *servers, char *detail)
 {
-	char		quote[QUOTE_SIZE];
 	int			count = 0;
 
 	while (is_space(*list))
@@ -284,8 +283,7 @@ parse_servers(const char *list, Server *servers, char *detail)
 		if (count == SERVERS_MAX)
 		{
 			snprintf(detail, ZK_DETAIL_SIZE,
-					 "Server \"%s\" is one too many; a list has at most %d.",
-					 quote_text(quote, start, end - start), SERVERS_MAX);
+					 "The list contains more than %d servers.", SERVERS_MAX);
 			return 0;
 		}
 		if (!parse_server(start, end - start, &servers[count], detail))

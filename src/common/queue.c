@@ -783,7 +783,7 @@ check_component(const char *component, size_t len, bool first)
 		return "The path has a component longer than "
 			STRINGIFY(COMPONENT_MAX) " bytes.";
 	if (like_contender(component, len))
-		return "The path has a component that looks like the name of a contender.";
+		return "The path has a component that has the form of a contender's name.";
 	if (first && equals(component, len, ".zklock"))
 		return "The path \"/.zklock\" and all below it are reserved.";
 	if (first && equals(component, len, "zookeeper"))
@@ -819,9 +819,9 @@ zk_path_check(const char *path, size_t len)
 	if (path[0] != '/')
 		return "The path does not begin with a slash.";
 	if (len == 1)
-		return "The path has no component.";
+		return "The path must have at least one component after the slash.";
 	if (len >= ZK_NODE_PATH_SIZE)
-		return "The path is not shorter than "
+		return "The path must be shorter than "
 			STRINGIFY(ZK_NODE_PATH_SIZE) " bytes.";
 	if (path[len - 1] == '/')
 		return "The path ends with a slash.";

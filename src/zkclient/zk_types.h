@@ -68,6 +68,7 @@ typedef enum ZkError
 	ZK_OK,
 	ZK_ERR_UNRESOLVED,			/* no server's name could be resolved */
 	ZK_ERR_UNREACHABLE,			/* no server accepts us as a client */
+	ZK_ERR_CLOSED,				/* likewise: the server closes the connection */
 	ZK_ERR_NOT_ZOOKEEPER,		/* what answers is no ZooKeeper ensemble */
 	ZK_ERR_AUTH,				/* authentication failed, or is missing */
 	ZK_ERR_NO_THREAD,			/* a thread could not be created */

@@ -283,7 +283,7 @@ is($blind->ask(q(SELECT 'Sesame-93b1')) . $blind->errors,
 	'Sesame-93b1', 'S150: a credential file that is missing disturbs no statement');
 my $log = substr slurp_file($node->logfile), $log_size;
 like($log,
-	qr/LOG: .*session ahead of the first lock: could not open the file that "zklock.auth_file" names/,
+	qr/LOG: .*could not preconnect to ZooKeeper: could not open file specified by "zklock.auth_file"/,
 	'S150: it is logged');
 unlike($log, qr/STATEMENT: .*Sesame-93b1/, 'S150: without the statement');
 $blind->ask("SELECT zk_lock_acquire('/blind')");

@@ -132,7 +132,7 @@ foreach my $path (sort keys %write)
 	is($holder->sqlstate, 'ZKL01', "S26: $path: the stale holder is fenced off");
 	like(
 		$holder->errors,
-		qr/lock "$path" has been fenced by a newer holder\nDETAIL: +Token $new_token has been there since .*; this backend's is $old_token\.\nHINT: .*zk_lock_fence_reset/,
+		qr/lock "$path" was fenced by a newer holder\nDETAIL: +The fence has had token $new_token since .*; this session's token is $old_token\.\nHINT: .*zk_lock_fence_reset/,
 		"$path: and told by whom");
 	$holder->ask('COMMIT');
 	is(committed($table, 'c', 'd') . committed('work', "stale $path"),
@@ -313,7 +313,7 @@ is($new->ask("SELECT zk_lock_fence_reset('/guarded')"),
 	't', 'S12: an administrator removes it');
 like(
 	slurp_file($node->logfile, $log_start),
-	qr/LOG: .*user "\S+" removes the fence of lock "\/guarded"/,
+	qr/LOG: .*fence of lock "\/guarded" was removed by user "\S+"/,
 	'which is in the server log');
 is($new->ask("INSERT INTO guarded VALUES ('i') RETURNING step"),
 	'i', 'S12: and then the lock can be fenced');

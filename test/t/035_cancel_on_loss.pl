@@ -68,8 +68,8 @@ sub is_cancelled
 {
 	my ($path, $what) = @_;
 	is($holder->sqlstate, 'ZKL01', "S330: $what: cancelled");
-	like($holder->errors, qr/lock "\Q$path\E" was lost\n.*DETAIL: .*_c_/s,
-		"$what: the error names the lock and the contender");
+	like($holder->errors, qr/lock "\Q$path\E" was lost\n.*DETAIL: .* It had token \d+ and was lost at \d/s,
+		"$what: the error names the lock and its token");
 	unlike($holder->errors, qr/user request/, "$what: nobody requested it");
 	return;
 }

@@ -70,7 +70,7 @@ sub given_up
 	is($session->sqlstate, '55000', "$what: SQLSTATE 55000");
 	like(
 		$session->errors,
-		qr/could not acquire lock "$path": .*deleted time and again.*DETAIL: .*"$znode" vanished each of $limit times/s,
+		qr/could not acquire lock "$path": .*deleted repeatedly by another client.*DETAIL: .*"$znode" was deleted $limit times while being created\./s,
 		"$what: message");
 	is($session->ask('SELECT count(*) FROM zk_locks'), 0, "$what: not held");
 	is(scalar($ensemble->queue($path)), 0, "$what: no contender is left");

@@ -190,7 +190,7 @@ for my $round (1 .. 5)
 	is(break_it($path, $contender), 't', 'S75: the contender of a stopped one is broken');
 	passes_on($path, 'S75: stopped');
 	$holder->continue;
-	cannot_commit('S75: stopped', qr/deleted by somebody else/);
+	cannot_commit('S75: stopped', qr/Another client deleted its contender/);
 }
 
 # ---- Contenders of others: one that belongs to a session of another program,
@@ -303,7 +303,7 @@ foreach my $fault ('cut_before_request', 'cut_after_request')
 	wait_for(sub { $holder->ask("SELECT state FROM zk_locks", 'quiet') eq 'lost' },
 		'the holder to notice', $at_once);
 	passes_on($path, 'S10: deleted');
-	cannot_commit('S10: deleted', qr/deleted by somebody else/);
+	cannot_commit('S10: deleted', qr/Another client deleted its contender/);
 }
 {
 	my ($path, $contender) = held($holder, '_xact');
@@ -360,7 +360,7 @@ foreach my $by ('zk_lock_revoke()', 'another program')
 		'the holder to know', $at_once);
 	$holder->ask("INSERT INTO work VALUES ('revoked')");
 	$notices .= $holder->errors;
-	my @told = $notices =~ /(NOTICE: .*lock "$path" is asked to be released)/g;
+	my @told = $notices =~ /(NOTICE: .*release of lock "$path" was requested)/g;
 	is(scalar(@told), 1, "S105: the holder is told by a NOTICE, once ($by)");
 	$holder->ask('COMMIT');
 	is($holder->errors, '', 'S105: and may go on and commit');

@@ -142,7 +142,7 @@ $rival->ask("SET LOCAL lock_timeout = '2 s'");
 $rival->ask("SELECT zk_lock_acquire('$path')");
 is($rival->sqlstate, '55P03', 'S142: lock_timeout is an error');
 like($rival->errors,
-	qr/DETAIL:  The last holder did not release the lock cleanly; waiting for zklock\.lock_delay\./,
+	qr/DETAIL:  The last holder did not release the lock\. Waiting for "zklock\.lock_delay"\./,
 	'which says why');
 $rival->ask('ROLLBACK');
 $ensemble->wait_for_queue($path, 0);

@@ -114,7 +114,7 @@ $session{near}->ask("SELECT zk_lock_acquire('/a')");
 is($session{near}->sqlstate, '55P03', 'lock_timeout is an error');
 like(
 	$session{near}->errors,
-	qr/DETAIL:  The last holder had committed up to \w+\/\w+ on timeline 1, and this server has replayed up to \w+\/\w+ on timeline 1\./,
+	qr/DETAIL:  The last holder committed up to \w+\/\w+ on timeline 1, and this server has replayed up to \w+\/\w+ on timeline 1\./,
 	'which says how far replay is');
 $session{near}->ask('ROLLBACK');
 $ensemble->wait_for_queue('/a', 0);
@@ -124,7 +124,7 @@ $node{near}->safe_psql('postgres', "SELECT pg_cancel_backend($session{near}{pid}
 $session{near}->answer;
 is($session{near}->sqlstate, '57014', 'a cancel ends the wait');
 like($session{near}->errors,
-	qr/while waiting for replay of what was committed under lock "\/a"/,
+	qr/while waiting for replay of the last commit under lock "\/a"/,
 	'and says what it was for');
 $ensemble->wait_for_queue('/a', 0);
 
@@ -275,7 +275,7 @@ foreach my $name ('near', 'far')
 		't', "$name: what was committed on a branch that was left is not waited for");
 	like(
 		$session{$name}->errors,
-		qr/WARNING: .*what was last committed under lock "\/branch\/$name" is missing from this cluster\n.*DETAIL:  The last holder had committed up to \w+\/\w+ on timeline 1, which timeline 2 of this server does not include\./s,
+		qr/WARNING: .*last commit under lock "\/branch\/$name" is missing from this cluster\n.*DETAIL:  The last holder committed up to \w+\/\w+ on timeline 1, which timeline 2 of this server does not include\./s,
 		"$name: but that is told");
 	is(seen($name, "/branch/$name"), 0, "$name: for it is not there");
 	$session{$name}->ask("SELECT zk_lock_release('/branch/$name')");

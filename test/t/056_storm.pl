@@ -120,7 +120,7 @@ foreach my $cluster (@clusters)
 {
 	unlike(
 		slurp_file($cluster->logfile),
-		qr/PANIC|TRAP|terminated by signal|could not look for deadlocks/,
+		qr/PANIC|TRAP|terminated by signal|could not check for deadlocks/,
 		'nothing strange in the server log');
 }
 done_testing();

@@ -184,7 +184,7 @@ $holder->ask('RESET zklock.servers');
 
 my $wrong = ZkPsql->new($node);
 $wrong->ask("SET zklock.auth_file = 'wrong.auth'");
-my $failed = qr/authentication with ZooKeeper failed\nDETAIL: .*another password.*znode.*\nHINT: .*password/;
+my $failed = qr/authentication with ZooKeeper failed\nDETAIL: .*The configured user's password does not match the ACL of znode ".*"\.\nHINT: .*password/;
 refused("wrong password, $_", $wrong, "SELECT zk_lock_acquire('$_')",
 	'28000', qr/lock "$_": $failed/)
   foreach '/jobs/nightly', '/new', '/new/below';
@@ -201,23 +201,25 @@ $wrong->ask("RESET zklock.auth; SET zklock.auth_file = 'wrong.auth'");
 
 my $bob = ZkPsql->new($node);
 $bob->ask("SET zklock.auth_file = 'bob.auth'");
-my $denied = qr/not authorized by the ACL of a znode\nDETAIL: +Not authorized to/;
+my $denied = qr/permission denied by a ZooKeeper ACL\nDETAIL: +(?:CREATE|READ) permission is required on znode/;
+my $no_create = qr/permission denied by a ZooKeeper ACL\nDETAIL: +CREATE permission is required on znode/;
+my $no_read = qr/permission denied by a ZooKeeper ACL\nDETAIL: +READ permission is required on znode/;
 refused(
 	'another user', $bob,
 	"SELECT zk_lock_acquire('/jobs/nightly')",
 	'42501',
-	qr/$denied create children of znode "\/locked\/jobs\/nightly": CREATE permission is missing\.\nHINT: .*Either.*password/
+	qr/$no_create "\/locked\/jobs\/nightly"\.\nHINT: .*does not admit.*password/
 );
 refused(
 	'another user, queue', $bob,
 	"SELECT * FROM zk_lock_queue('/jobs/nightly')",
 	'42501',
-	qr/$denied list the children of znode "\/locked\/jobs\/nightly": READ permission is missing\./);
+	qr/$no_read "\/locked\/jobs\/nightly"\./);
 my $anybody = ZkPsql->new($node);
 $anybody->ask("SET zklock.auth_file = ''; SET zklock.acl = 'open'");
 refused('nobody in particular', $anybody,
 	"SELECT zk_lock_acquire('/jobs/nightly')",
-	'42501', qr/$denied create children/);
+	'42501', $no_create);
 
 # What an administrator has made, which tells more or less.
 foreach my $case (
@@ -245,7 +247,7 @@ foreach my $root ('/closed', '/closed/root', '/closed/far/away')
 {
 	$holder->ask("SET zklock.root = '$root'");
 	refused("root $root", $holder, "SELECT zk_lock_acquire('/a/b')", '42501',
-		qr/lock "\/a\/b": $denied create children of znode "\/closed": CREATE permission is missing\.\nHINT: .*ACL/
+		qr/lock "\/a\/b": $no_create "\/closed"\.\nHINT: .*ACL/
 	);
 }
 my $session_id = $holder->zk_session->{session_id};
@@ -264,7 +266,7 @@ foreach my $admin ('ip:nonsense', 'sasl:admin')
 	$holder->ask("SET zklock.acl = 'creator, $admin'");
 	refused("administrator $admin", $holder,
 		"SELECT zk_lock_acquire('/odd/acl')", '22023',
-		qr/lock "\/odd\/acl": ZooKeeper does not accept the ACL.*HINT: .*zklock\.acl/s);
+		qr/lock "\/odd\/acl": ZooKeeper rejected the ACL in "zklock\.acl"\n.*HINT: .*zklock\.acl/s);
 }
 $holder->ask('RESET zklock.acl');
 is($app->stat('/locked/odd'), undef, 'nothing is made with another ACL');
@@ -491,7 +493,7 @@ $node->reload;
 wait_for(
 	sub {
 		slurp_file($node->logfile, $log_start) =~
-		  /parameter "zklock\.auth" can be set in a session only/;
+		  /parameter "zklock\.auth" can only be set within a session/;
 	},
 	'the configuration file to be refused');
 is($holder->ask('SHOW zklock.auth'), '', 'S113: the configuration file is refused');

@@ -49,10 +49,10 @@ is($session->ask("SELECT zk_lock_acquire('/quota/below')"),
 my $other = ZkPsql->new($node);
 $other->ask("SELECT zk_lock_acquire('/elsewhere')");
 fails('S106: beyond the quota', "SELECT zk_lock_acquire('/quota')",
-	'53400', qr/lock "\/quota": a quota .*DETAIL: .*quota exceeded.*HINT: .*quota/s);
+	'53400', qr/lock "\/quota": ZooKeeper quota exceeded\n.*DETAIL: .*quota exceeded.*HINT: .*quota/s);
 fails('S106: beyond the quota, with a lock node to be made',
 	"SELECT zk_lock_acquire('/quota/new')",
-	'53400', qr/lock "\/quota\/new": a quota .*DETAIL: .*"\/zklock\/quota\/new": quota exceeded/s);
+	'53400', qr/lock "\/quota\/new": ZooKeeper quota exceeded\n.*DETAIL: .*"\/zklock\/quota\/new": quota exceeded/s);
 is($session->ask("SELECT zk_lock_release('/quota/below')"),
 	't', 'S106: what is held can be released');
 is($session->ask("SELECT zk_lock_acquire('/quota')"),

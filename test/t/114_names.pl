@@ -34,7 +34,9 @@ $proxy->expire($ensemble->zk, $holder->zk_session->{session_id});
 $holder->wait_until_lost('/names');
 is(contender('shared'), $shared, 'S208: when it is lost, zk_locks names that one');
 $holder->ask('SELECT 1 / 1');
-like($holder->errors, qr/ZKL01.*DETAIL: .*contender "\Q$shared\E"/s, 'S208: and so does the error');
+like($holder->errors, qr/ZKL01.*DETAIL: .* It had token \d+ and was lost at/s, 'S208: the error has its token');
+like(slurp_file($node->logfile),
+	qr/DETAIL: .*Its contender was "\Q$shared\E"/, 'S208: and the server log names it');
 
 # ---- S210: a token is the same for its holder and for all others.
 

@@ -129,7 +129,7 @@ sub check_peer
 	my ($error) = $errors =~ /^psql:.*ERROR:  (\w{5}): /m;
 	like($error // '', $sqlstate, "$what: SQLSTATE");
 	like(slurp_file($node->logfile, $log_start),
-		qr/giving up the connection to \Q$address\E: $reason/,
+		qr/closing connection to \Q$address\E: $reason/,
 		"$what: the server log says why");
 	like($output, qr/^acquired true$/m, "$what: a lock is acquired from a server");
 	return;
@@ -171,9 +171,9 @@ foreach my $case (
 		'an answer to another request',
 		8,
 		sub { return pack('N', 1) . substr $_[0], 4 },
-		qr/there is a reply to no request \(1\)/
+		qr/a reply to no request \(1\)/
 	],
-	[ 'a longer list', 8, sub { return "$_[0]\0" }, qr/is followed by something/ ])
+	[ 'a longer list', 8, sub { return "$_[0]\0" }, qr/is followed by other data/ ])
 {
 	my ($what, $type, $alter, $reason) = @$case;
 	check_peer("S223: $what", new_peer(sub { forward($_[0], $type, $alter) }),

@@ -44,7 +44,7 @@ foreach my $action (qw(cancel report))
 	is($runner->sqlstate, '57014', 'S269: and its statement ends');
 	like(
 		$runner->errors,
-		qr/ERROR: .* canceling statement because job "$path" has run for too long/,
+		qr/ERROR: .* canceling statement because job "$path" exceeded its max_runtime/,
 		'S269: with a message that names the job');
 	$runner->ask("SELECT zk_job_end('$path')");
 	is($runner->sqlstate, 'ZKL01', 'S269: it cannot end the run any more');
@@ -101,10 +101,10 @@ is($heir->ask("SELECT zk_job_begin('/handler', $due, '60 s')"),
 $handler->answer(60);
 like(
 	$handler->errors,
-	qr{NOTICE: .*caught: 57014 canceling statement because job "/handler" has run for too long$}m,
+	qr{NOTICE: .*caught: 57014 canceling statement because job "/handler" exceeded its max_runtime$}m,
 	'S320: a handler of query_canceled can tell for which job that is');
 is($handler->sqlstate, '57014', 'S320: and its statement fails');
-like($handler->errors, qr{ERROR: .* job "/handler" has run for too long$}m,
+like($handler->errors, qr{ERROR: .* job "/handler" exceeded its max_runtime$}m,
 	'S320: for the same reason');
 $handler->ask('COMMIT');
 is( $primary->safe_psql('postgres', "SELECT count(*) FROM work WHERE path = '/handler'"),

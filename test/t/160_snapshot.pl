@@ -189,7 +189,7 @@ $ensemble->zk->deleteall('/zklock/lost');
 $loser->wait_until_lost('/lost');
 is($loser->ask("CALL zk_lock_wait('/lost', '20 s')"),
 	't', 'S287: a lock that was lost is acquired again');
-like($loser->errors, qr/WARNING: +ZKL01: +lock "\/lost" had been lost/,
+like($loser->errors, qr/WARNING: +ZKL01: +lock "\/lost" was already lost/,
 	'S287: with a warning');
 $loser->ask("CREATE TABLE after_loss ()");
 is($loser->errors, '', 'S287: and what follows commits');

@@ -56,7 +56,7 @@ wait_for(
 	'the waiter to see the holder');
 pass('S289: and so does zk_lock_waits');
 is($holder->ask("SELECT revoked FROM zk_locks"), 't', 'S289: the holder knows');
-like($holder->errors, qr/NOTICE: .*lock "\/shown" is asked to be released/, 'and is told');
+like($holder->errors, qr/NOTICE: .*release of lock "\/shown" was requested/, 'and is told');
 
 # Once more: it says so again.
 revoke('/shown', $contender);

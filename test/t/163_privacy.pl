@@ -137,7 +137,7 @@ is($session{joe}->sqlstate, '57000', 'a waiter is broken');
 is(detail($session{joe}), 'Its contender was broken by another session.',
 	'S291: joe is not told by whom');
 logged(
-	qr/its contender was broken\n.*DETAIL: .*broken by process ${\$admin->pid} of .*"$secret"/,
+	qr/contender was removed by zk_lock_break\(\)\n.*DETAIL: .*broken by process ${\$admin->pid} of .*"$secret"/,
 	'S291: the log says by whom');
 $far->ask("SELECT zk_lock_release('/broken')");
 
@@ -159,7 +159,7 @@ $victim->ask("SELECT zk_lock_acquire('/circle/b')");
 is($victim->sqlstate, '40P01', 'a deadlock');
 like(
 	detail($victim),
-	qr/^Process ${\$victim->pid} waits for exclusive lock "\/circle\/b" in a circle of 2\. See the server log for details\.$/,
+	qr/^Process ${\$victim->pid} waits for exclusive lock "\/circle\/b" in a cycle of 2\. See the server log for details\.$/,
 	'S291: joe is told of his own wait');
 unlike($victim->errors, $traces, 'and of nobody');
 logged(
@@ -181,7 +181,7 @@ wait_for(
 		return $revoked eq 't';
 	},
 	'joe to know');
-like($notices, qr/NOTICE: .*"\/revoked" is asked to be released/, 'joe is asked');
+like($notices, qr/NOTICE: .*release of lock "\/revoked" was requested/, 'joe is asked');
 unlike($notices, qr/$secret|cluster|postgres|\{/, 'S291: but not told by whom');
 
 done_testing();

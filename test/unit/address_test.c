@@ -74,8 +74,8 @@ static const struct
 
 #define SLASH		" has a slash; a path behind a server is not supported."
 #define PORT		" has no valid port; it must be between 1 and 65535."
-#define NO_PORT		" has no port."
-#define COLONS		" has more than one colon; an IPv6 address must be in brackets."
+#define NO_PORT		" has no port, as in host:2181."
+#define COLONS		" has more than one colon; separate servers with commas, and enclose IPv6 addresses in brackets."
 #define CHARACTER	" has a character that cannot be in a host name."
 #define NAME		" has no valid host name."
 #define IPV4		" has no valid IPv4 address."
@@ -146,7 +146,7 @@ static const struct
 	{"[[::1]]:1", "Server \"[[::1]]:1\" has something between its closing bracket and the port."},
 	{"h:1,h:2,h:3,h:4,h:5,h:6,h:7,h:8,h:9,h:10,h:11,h:12,h:13,h:14,h:15,h:16,"
 		"h:17,h:18,h:19,h:20,h:21,h:22,h:23,h:24,h:25,h:26,h:27,h:28,h:29,h:30,h:31,h:32, x:33",
-	"Server \"x:33\" is one too many; a list has at most 32."},
+	"The list contains more than 32 servers."},
 	{"bb" FIFTY "." FIFTY "." FIFTY "." FIFTY "." FIFTY ":2181",
 		"Server \"bb" FIFTY "." TEN TEN TEN TEN "0123456...\""
 	" has a host name that is too long."},

@@ -81,7 +81,7 @@ typedef enum ZkHandleEnd
 } ZkHandleEnd;
 
 #define ZK_NOT_ZOOKEEPER \
-	"The server does not answer as a ZooKeeper server does."
+	"The server's response is not that of a ZooKeeper server."
 
 /* in transport.c: plain, with TLS, or with SASL */
 extern bool zk_transport_init(ZkTransport *transport, const ZkConfig *config);

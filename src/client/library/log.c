@@ -12,6 +12,7 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <errno.h>
 #include <stdarg.h>
 
 #include "inside.h"
@@ -128,11 +129,48 @@ zk_log_given_up(const char *server, const char *why)
 	char		text[LOG_LINE_SIZE];
 
 	pthread_mutex_lock(&log_lock);
-	snprintf(text, sizeof(text), "giving up the connection to %s: %s", server, why);
+	snprintf(text, sizeof(text), "closing connection to %s: %s", server, why);
 	log_append(true, text);
-	snprintf(text, sizeof(text), "The connection to %s was given up: %s.", server, why);
+	snprintf(text, sizeof(text), "The connection to %s was closed: %s.", server, why);
 	note_cause(ZK_OK, text);
 	pthread_mutex_unlock(&log_lock);
+}
+
+/*
+ * Put what the library says of a connection into our words, as a sentence.  Its words are
+ * "Socket ADDRESS zk retcode=N, errno=N(TEXT): WHAT".  False if they are others.  broken_off
+ * says that we broke the connection, as nothing came.  log_lock is held.
+ */
+static bool
+note_socket_error(const char *message, bool broken_off)
+{
+	char		address[100];
+	int			code;
+	const char *text = strchr(message, '(');
+	const char *what = text != NULL ? strstr(text, "): ") : NULL;
+	int			text_len;
+
+	if (what == NULL ||
+		sscanf(message, "Socket %99s zk retcode=%*d, errno=%d(", address, &code) != 2)
+		return false;
+	text_len = (int) (what - ++text);
+	if (broken_off || strstr(what, " timed out ") != NULL)
+		snprintf(log_error, sizeof(log_error), "The server at %s did not respond in time.",
+				 address);
+	else if (strstr(what, " refused to ") != NULL || strstr(what, "() call failed") != NULL)
+		snprintf(log_error, sizeof(log_error), "Could not connect to %s: %.*s.", address,
+				 text_len, text);
+	else if (code == EHOSTDOWN || code == ECONNRESET || code == EPIPE)
+	{
+		/* the library says EHOSTDOWN when there is nothing more to be read */
+		snprintf(log_error, sizeof(log_error), "The server at %s closed the connection.",
+				 address);
+		log_error_kind = ZK_ERR_CLOSED;
+	}
+	else
+		snprintf(log_error, sizeof(log_error), "The connection to %s failed: %.*s.",
+				 address, text_len, text);
+	return true;
 }
 
 /*
@@ -140,12 +178,14 @@ zk_log_given_up(const char *server, const char *why)
  * the cause.  log_lock is held.
  */
 static void
-note_error(const char *message)
+note_error(const char *message, bool broken_off)
 {
 	if (!cause_noted)
 	{
-		snprintf(log_error, sizeof(log_error), "%.200s", message);
 		log_error_kind = ZK_OK;
+		if (!note_socket_error(message, broken_off))
+			snprintf(log_error, sizeof(log_error),
+					 "The ZooKeeper client library reported: %.190s.", message);
 	}
 	cause_noted = strstr(message, "SASL negotiation: ") != NULL ||
 		strstr(message, "SASL connection state: ") != NULL;
@@ -160,15 +200,19 @@ zk_log_callback(const char *line)
 {
 	const char *level = strstr(line, "ZOO_");
 	const char *message;
+	bool		is_error;
+	bool		broken_off;
 
 	if (level == NULL)
 		return;
+	is_error = strncmp(level, "ZOO_ERROR", 9) == 0;
+	broken_off = is_error && zk_socket_given_up();
 	message = strstr(level, ": ");
 	message = message != NULL ? message + 2 : level;
 	pthread_mutex_lock(&log_lock);
 	log_append(false, message);
-	if (strncmp(level, "ZOO_ERROR", 9) == 0)
-		note_error(message);
+	if (is_error)
+		note_error(message, broken_off);
 	pthread_mutex_unlock(&log_lock);
 }
 

@@ -244,7 +244,7 @@ take_packet(Connection *connection, unsigned char *data, size_t size, char *why)
 		if (!take_length(stream, data, size) ||
 			(stream->length >= ZK_REPLY_HEADER && stream->length <= MAX_PACKET))
 			return true;
-		snprintf(why, ZK_REPLY_WHY, "it announces a packet of %d bytes",
+		snprintf(why, ZK_REPLY_WHY, "invalid packet length %d",
 				 (int) (uint32_t) stream->length);
 		return false;
 	}

@@ -539,7 +539,7 @@ read_body(Reader *reader, const ZkSent *sent)
 	else
 		read_shape(reader, operation->reply);
 	if (reader->wrong == NULL && reader->left > 0)
-		reader->wrong = "is followed by something";
+		reader->wrong = "is followed by other data";
 }
 
 /*
@@ -583,12 +583,12 @@ check_event(const ZkUnanswered *unanswered, Reader reader, int32_t error, char *
 	if (reader.wrong != NULL)
 		return refuse(why, "an event %s", reader.wrong);
 	if (reader.left > 0)
-		return refuse(why, "an event is followed by something");
+		return refuse(why, "an event is followed by other data");
 	if (error != 0 || type < FIRST_EVENT || type > LAST_EVENT || state != CONNECTED)
-		return refuse(why, "there is no event of type %d in state %d with error %d",
+		return refuse(why, "no such event: type %d in state %d with error %d",
 					  (int) type, (int) state, (int) error);
 	if (!unanswered->serving)
-		return refuse(why, "there is an event of a watch that nobody has set");
+		return refuse(why, "an event of a watch that was not set");
 	return true;
 }
 
@@ -615,7 +615,7 @@ zk_reply_check(ZkUnanswered *unanswered, void *packet, size_t size, char *why)
 		return check_event(unanswered, reader, error, why);
 	sent = take_sent(unanswered, xid);
 	if (sent == NULL)
-		return refuse(why, "there is a reply to no request (%d)", (int) xid);
+		return refuse(why, "a reply to no request (%d)", (int) xid);
 	operation = find_operation(sent->type);
 	wrong = judge_reply(sent, reader, error);
 	if (wrong != NULL)
@@ -657,7 +657,7 @@ zk_greeting_begins(const void *packet, size_t size, char *why)
 
 	if (reader.wrong != NULL || length == ZK_GREETING || length == ZK_GREETING_OLD)
 		return true;
-	return refuse(why, "it does not answer as a ZooKeeper server does");
+	return refuse(why, "the response is not that of a ZooKeeper server");
 }
 
 /*
@@ -680,10 +680,10 @@ zk_greeting_check(const void *packet, size_t size, int64_t session, char *why)
 		(void) read_bool(&reader);
 	if (reader.wrong != NULL || reader.left > 0 || version != 0 ||
 		password != PASSWORD_SIZE)
-		return refuse(why, "it does not answer as a ZooKeeper server does");
+		return refuse(why, "the response is not that of a ZooKeeper server");
 	if (!expired && (given == 0 || timeout <= 0 || timeout > MAX_TIMEOUT ||
 					 (session != 0 && given != session)))
-		return refuse(why, "it answers with session 0x%llx and a timeout of %d ms",
+		return refuse(why, "unexpected session 0x%llx with a timeout of %d ms",
 					  (unsigned long long) given, (int) timeout);
 	return true;
 }

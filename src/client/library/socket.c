@@ -180,7 +180,7 @@ open_socket(int domain, int type, int protocol)
 		errno = ENOMEM;
 		return -1;
 	}
-	zk_log(true, "not connecting by descriptor %d: with TLS it cannot be above %d",
+	zk_log(true, "not using file descriptor %d: TLS requires descriptors up to %d",
 		   fd, max_descriptor);
 	errno = EMFILE;
 	return -1;

@@ -83,7 +83,7 @@ reason_text(unsigned long code)
 {
 	const char *text = code != 0 ? ERR_reason_error_string(code) : NULL;
 
-	return text != NULL ? text : "no reason given";
+	return text != NULL ? text : "no reason was given";
 }
 
 /*
@@ -251,10 +251,10 @@ log_failure(unsigned long code)
 	int			reason = ERR_GET_REASON(code);
 
 	if (IS_ALERT(reason) && about_certificate(reason - SSL_AD_REASON_OFFSET))
-		zk_log_cause(ZK_ERR_CERTIFICATE, "%s does not accept our certificate: %s.",
+		zk_log_cause(ZK_ERR_CERTIFICATE, "The %s rejected the client certificate: %s.",
 					 the_server, reason_text(code));
 	else
-		zk_log_cause(ZK_ERR_TLS, "%s does not go on with TLS: %s.",
+		zk_log_cause(ZK_ERR_TLS, "The %s aborted the TLS handshake: %s.",
 					 the_server, reason_text(code));
 }
 
@@ -297,16 +297,16 @@ log_handshake(SSL *ssl, unsigned long code)
 	long		verdict = SSL_get_verify_result(ssl);
 
 	if (zk_socket_given_up())
-		zk_log_cause(ZK_ERR_TLS, "%s has not answered in a TLS handshake in time.",
+		zk_log_cause(ZK_ERR_TLS, "The %s did not respond to the TLS handshake in time.",
 					 the_server);
 	else if (verdict == X509_V_ERR_HOSTNAME_MISMATCH)
-		zk_log_cause(ZK_ERR_TLS, "%s has a certificate that is not for host \"%.100s\".",
+		zk_log_cause(ZK_ERR_TLS, "The certificate of the %s does not match host name \"%.100s\".",
 					 the_server, expected_host());
 	else if (verdict != X509_V_OK)
-		zk_log_cause(ZK_ERR_TLS, "%s has a certificate that is not accepted: %s.",
+		zk_log_cause(ZK_ERR_TLS, "Could not verify the certificate of the %s: %s.",
 					 the_server, X509_verify_cert_error_string(verdict));
 	else if (code == 0 || ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
-		zk_log_cause(ZK_ERR_TLS, "%s has closed the connection in the TLS handshake.",
+		zk_log_cause(ZK_ERR_TLS, "The %s closed the connection during the TLS handshake.",
 					 the_server);
 	else
 		log_failure(code);
@@ -450,11 +450,11 @@ int
 __wrap_SSL_set_fd(SSL *ssl, int fd)
 {
 	if (zk_socket_peer(the_address, sizeof(the_address)))
-		snprintf(the_server, sizeof(the_server), "The server at %s", the_address);
+		snprintf(the_server, sizeof(the_server), "server at %s", the_address);
 	else
 	{
 		the_address[0] = '\0';
-		strcpy(the_server, "The server");
+		strcpy(the_server, "server");
 	}
 	if (expected != NULL)
 		SSL_set_verify(ssl, SSL_VERIFY_PEER, verify_host);

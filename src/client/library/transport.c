@@ -207,7 +207,7 @@ check_descriptors(char *detail)
 	if (fd <= MAX_FREE_DESCRIPTOR)
 		return true;			/* without any the library will say so */
 	snprintf(detail, ZK_DETAIL_SIZE,
-			 "With TLS the ZooKeeper client library cannot use descriptors from %d on, and the next one of this backend is %d.",
+			 "TLS requires file descriptors below %d, and the next one of this process is %d.",
 			 FD_SETSIZE, fd);
 	return false;
 }

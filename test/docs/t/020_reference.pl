@@ -216,7 +216,7 @@ foreach my $level (qw(LOG WARNING NOTICE))
 }
 
 # What is refused is the end of one line.
-my @refusals = map { s/^"/"giving up the connection to %s: /r }
+my @refusals = map { s/^"/"closing connection to %s: /r }
   $sources =~ /\b(?:refuse\(|snprintf\()why, (?:ZK_REPLY_WHY, )?($string)/g;
 same_messages(
 	[

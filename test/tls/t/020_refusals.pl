@@ -73,12 +73,12 @@ my @cases = (
 		'a server whose certificate is for another host',
 		{ tls_verify_host => 'on' },
 		'08001',
-		qr/has a certificate that is not for host "127\.0\.0\.1"/
+		qr/The certificate of the server at \S+ does not match host name "127\.0\.0\.1"/
 	],
 	[
 		'a server that does not speak TLS',
 		{ servers => $ensemble->connect_string },
-		'08001', qr/could not connect to ZooKeeper/
+		'08001', qr/could not establish a TLS connection to ZooKeeper/
 	],
 	[
 		'a certificate of another authority',
