@@ -175,7 +175,7 @@ sub refused
 	my ($session, $sql, $what, $detail) = @_;
 	$session->ask($sql);
 	is($session->sqlstate, '55000', "S131: $what");
-	like($session->errors, qr/DETAIL: .*Contender ".*" is ahead, which is for $detail/,
+	like($session->errors, qr/DETAIL: .*Contender ".*", which is ahead, is for $detail/,
 		"$what: said so");
 	$ensemble->wait_for_queue('/kind', 1);
 	return;
@@ -183,11 +183,11 @@ sub refused
 
 $first->ask(acquire('/kind', 2));
 refused($second, acquire('/kind', 3), 'another number of permits',
-	'one of 2 permits of a semaphore');
+	'a semaphore with 2 permits');
 refused($second, "SELECT zk_lock_acquire('/kind')", 'a lock on a semaphore',
-	'one of 2 permits of a semaphore');
+	'a semaphore with 2 permits');
 refused($second, "SELECT zk_lock_acquire('/kind', shared => true)",
-	'a shared lock on a semaphore', 'one of 2 permits of a semaphore');
+	'a shared lock on a semaphore', 'a semaphore with 2 permits');
 is($second->ask(acquire('/kind', 2)), 't', 'the right number is granted');
 release($_, '/kind') foreach $first, $second;
 $first->ask("SELECT zk_lock_acquire('/kind', shared => true)");
