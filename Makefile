@@ -25,10 +25,10 @@
 #   make dist [DIST=DIR]	the archives of a release, for PGXN and for Debian's
 #				source package, in build/ if not said otherwise
 #
-# And these need GNU indent, clang-tidy, cppcheck, shellcheck, or spin, which
+# And these need pg_bsd_indent, clang-tidy, cppcheck, shellcheck, or spin, which
 # "make test" installs:
 #
-#   make format			lay out the C code as pgindent does
+#   make format			lay out the C code as PostgreSQL does
 #   make lint [DEEP=1]		what compilers and other programs have to say of the
 #				code; takes -j, and see .clang-tidy and
 #				test/lint/cppcheck.txt

@@ -139,8 +139,8 @@ abandon_contenders(LockCall *call)
 }
 
 /*
- * A contender has failed.  Returns if all are to queue anew, as one of several has
- * lost its place; else throws what the lock client reports.
+ * A contender has failed.  Returns if all are to queue anew, as one of several
+ * has lost its place; else throws what the lock client reports.
  */
 static void
 check_failure(LockCall *call, const LockWait *wait)
@@ -157,11 +157,11 @@ check_failure(LockCall *call, const LockWait *wait)
 
 /*
  * Look where a contender stands: HOLD_PROVED if the caller may be told that it
- * was granted; HOLD_UNPROVED if not yet, be it that its lease is over and a proof
- * was asked for; HOLD_LOST if all have to queue anew, which they have as well
- * if so much time has passed since the grant that it is lost again (S3).  Who is
- * granted a lock and has it broken before the call is over is still a waiter, and ends
- * as one: throws 57000 then, else as check_failure().
+ * was granted; HOLD_UNPROVED if not yet, be it that its lease is over and a
+ * proof was asked for; HOLD_LOST if all have to queue anew, which they have as
+ * well if so much time has passed since the grant that it is lost again (S3).
+ * Who is granted a lock and has it broken before the call is over is still a
+ * waiter, and ends as one: throws 57000 then, else as check_failure().
  */
 static HoldState
 poll_contender(LockCall *call, LockWait *wait)
@@ -186,10 +186,10 @@ poll_contender(LockCall *call, LockWait *wait)
 }
 
 /*
- * Look where all contenders stand, and have them queue anew if need be.  Returns
- * one that is waited for, behind somebody else's if there is such a one; NULL if
- * all are granted.  *until is moved up to when to look again.  Throws as poll_contender()
- * and request_contenders().
+ * Look where all contenders stand, and have them queue anew if need be.
+ * Returns one that is waited for, behind somebody else's if there is such a
+ * one; NULL if all are granted.  *until is moved up to when to look again.
+ * Throws as poll_contender() and request_contenders().
  */
 static LockWait *
 poll_contenders(LockCall *call, ZkTime *until)
@@ -282,8 +282,8 @@ check_already_held(LockCall *call)
 }
 
 /*
- * How far is this server, as to what the last holder of a lock has committed?  If it
- * will never have it, a WARNING says so.
+ * How far is this server, as to what the last holder of a lock has committed?
+ * If it will never have it, a WARNING says so.
  */
 static ReplayState
 judge_handover(const ZkRecord *record, LockWait *wait)
@@ -298,9 +298,9 @@ judge_handover(const ZkRecord *record, LockWait *wait)
 }
 
 /*
- * All contenders are granted.  Has this server replayed what their last holders have
- * left?  Returns a contender of which it has not; NULL if all is there, or never
- * will be.  *until is moved up to when to look again.
+ * All contenders are granted.  Has this server replayed what their last holders
+ * have left?  Returns a contender of which it has not; NULL if all is there, or
+ * never will be.  *until is moved up to when to look again.
  */
 static LockWait *
 find_unreplayed(LockCall *call, ZkTime now, ZkTime *until)
@@ -322,9 +322,9 @@ find_unreplayed(LockCall *call, ZkTime now, ZkTime *until)
 }
 
 /*
- * Does each contender know its place by now?  Before that one of them may yet turn out
- * to be of another kind than those ahead of it, which is an error whatever the
- * others wait for.
+ * Does each contender know its place by now?  Before that one of them may yet
+ * turn out to be of another kind than those ahead of it, which is an error
+ * whatever the others wait for.
  */
 static bool
 all_placed(const LockCall *call)
@@ -341,9 +341,9 @@ all_placed(const LockCall *call)
 
 /*
  * Wait until all contenders are granted: true; or until it is certain that
- * somebody else holds one of the locks when time is up: false.  With hand-over a
- * lock counts as somebody else's until what that one has committed is here, and so
- * it does while the lock delay runs.
+ * somebody else holds one of the locks when time is up: false.  With hand-over
+ * a lock counts as somebody else's until what that one has committed is here,
+ * and so it does while the lock delay runs.
  *
  * Throws 55P03 at lock_timeout, 40P01 for a deadlock, 08001 or 08006 when
  * ZooKeeper cannot be asked, ZKL01 when a lock is to be upgraded and was
@@ -521,9 +521,9 @@ check_kind(const LockCall *call, const Lock *lock)
 }
 
 /*
- * Sort out which locks have to be queued for, and which the backend holds already
- * and are only to be counted.  Throws ZKL01, see zklock_acquire(), and as
- * check_kind() and still_held().
+ * Sort out which locks have to be queued for, and which the backend holds
+ * already and are only to be counted.  Throws ZKL01, see zklock_acquire(), and
+ * as check_kind() and still_held().
  */
 static void
 sort_out(LockCall *call, const LockName *names, int count, LockScope scope)
@@ -568,8 +568,8 @@ complete_request(LockCall *call)
 }
 
 /*
- * Queue for the locks of a call, which are some.  Returns false if somebody else
- * holds one of them.  Throws as queue_up(), zklock_session_open() and
+ * Queue for the locks of a call, which are some.  Returns false if somebody
+ * else holds one of them.  Throws as queue_up(), zklock_session_open() and
  * zklock_lock_make_room().
  */
 static bool
@@ -624,7 +624,8 @@ acquire(LockCall *call, const LockName *names, int count, ZkTime timeout,
 }
 
 /*
- * The same, counted: as one attempt, however many locks it is for, and one outcome.
+ * The same, counted: as one attempt, however many locks it is for, and one
+ * outcome.
  */
 static bool
 acquire_counted(LockCall *call, const LockName *names, int count,
@@ -651,20 +652,20 @@ acquire_counted(LockCall *call, const LockName *names, int count,
 }
 
 /*
- * Acquire locks, all or none: count of them, at most ZK_MAX_GROUP, no two of which
- * are the same.
+ * Acquire locks, all or none: count of them, at most ZK_MAX_GROUP, no two of
+ * which are the same.
  *
  * timeout, in microseconds, bounds the whole call: ZKLOCK_FOREVER waits as
  * long as lock_timeout allows, 0 does not wait for others.  Returns true when
  * the locks are held, false when somebody else holds one.
  *
  * A session-scope lock that was lost is acquired anew, with a WARNING.  Not so
- * in transaction scope, nor when the transaction itself has lost it, or may have
- * relied on it: what it did under the lock may have been overtaken, so it has to
- * roll back, or the session to see to its loss first.  For the same reason nothing
- * is acquired where the loss of another lock forbids the commit.  (Having fenced the lock it would even wait
- * for the next holder, who waits at the fence.)  Then throws ZKL01; else as
- * acquire_missing().
+ * in transaction scope, nor when the transaction itself has lost it, or may
+ * have relied on it: what it did under the lock may have been overtaken, so it
+ * has to roll back, or the session to see to its loss first.  For the same
+ * reason nothing is acquired where the loss of another lock forbids the commit.
+ * (Having fenced the lock it would even wait for the next holder, who waits at
+ * the fence.)  Then throws ZKL01; else as acquire_missing().
  */
 bool
 zklock_acquire(const LockName *names, int count, ZkTime timeout,
@@ -677,8 +678,8 @@ zklock_acquire(const LockName *names, int count, ZkTime timeout,
 
 /*
  * Acquire a permit of a semaphore that has so many, at most ZK_MAX_PERMITS; a
- * backend has one at most, and acquiring it again is counted.  Throws 55000 if the
- * path is in use for a lock, or with another number of permits; else as
+ * backend has one at most, and acquiring it again is counted.  Throws 55000 if
+ * the path is in use for a lock, or with another number of permits; else as
  * zklock_acquire().
  */
 bool
@@ -691,10 +692,10 @@ zklock_acquire_permit(const LockName *name, int permits, ZkTime timeout,
 }
 
 /*
- * Acquire the lock of a job, exclusive and for the session, with the record, which
- * tells about its last runs.  The contender's data is owner.  After max_hold, if that
- * is not 0, the lock is lost.  timeout and result are those of zklock_acquire(), and
- * so is what it throws.
+ * Acquire the lock of a job, exclusive and for the session, with the record,
+ * which tells about its last runs.  The contender's data is owner.  After
+ * max_hold, if that is not 0, the lock is lost.  timeout and result are those
+ * of zklock_acquire(), and so is what it throws.
  */
 bool
 zklock_acquire_job(const LockName *name, const char *owner,

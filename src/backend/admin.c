@@ -50,10 +50,10 @@ static const QueryTexts breaking = {
 };
 
 /*
- * Wait for the answer to what was asked of the client.  The listing is malloc'd:
- * give it to zk_queue_free(), whatever happens.  Throws 08001 or 08006 when
- * ZooKeeper cannot be asked, 42501 when it does not allow it, what interrupts
- * throw; then nobody waits any more.
+ * Wait for the answer to what was asked of the client.  The listing is
+ * malloc'd: give it to zk_queue_free(), whatever happens.  Throws 08001 or
+ * 08006 when ZooKeeper cannot be asked, 42501 when it does not allow it, what
+ * interrupts throw; then nobody waits any more.
  */
 static ZkQueueListing *
 await_answer(const QueryTexts *query, Link *link, const char *path)
@@ -125,8 +125,8 @@ zklock_read_record(const LockName *name, ZkRecord *record)
 
 /*
  * Read the locks at and below a path, all of them if that is NULL or "/".  The
- * listing is malloc'd: give it to zk_queue_free(), whatever happens.  Throws 22023
- * if it is no path, 54000 if there are too many, else as await_answer().
+ * listing is malloc'd: give it to zk_queue_free(), whatever happens.  Throws
+ * 22023 if it is no path, 54000 if there are too many, else as await_answer().
  */
 ZkQueueListing *
 zklock_read_tree(const char *path)
@@ -270,7 +270,7 @@ zklock_tell_revoked(void)
 {
 	static int	told = 0;
 	int			asked = zklock_client != NULL ?
-		zk_client_revocations(zklock_client) : 0;
+	zk_client_revocations(zklock_client) : 0;
 
 	if (asked == told)
 		return;

@@ -115,8 +115,8 @@ reject(GucSource source, int sqlstate, const char *message, const char *detail)
 }
 
 /*
- * GUC check hook of zklock.auth: a credential, or empty for none, and only where
- * it does not leak.
+ * GUC check hook of zklock.auth: a credential, or empty for none, and only
+ * where it does not leak.
  */
 bool
 zklock_check_auth(char **newval, void **extra, GucSource source)

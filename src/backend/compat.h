@@ -79,16 +79,16 @@
 #endif
 
 /*
- * 15.2, and minor releases of the same time: a transaction knows that statements of a
- * pipeline went before.
+ * 15.2, and minor releases of the same time: a transaction knows that
+ * statements of a pipeline went before.
  */
 #ifndef XACT_FLAGS_PIPELINING
 #define XACT_FLAGS_PIPELINING	0
 #endif
 
 /*
- * 17: a set of what to wait for belongs to a resource owner, or to none, and lies in
- * memory that lasts as long as the backend.
+ * 17: a set of what to wait for belongs to a resource owner, or to none, and
+ * lies in memory that lasts as long as the backend.
  */
 #if PG_VERSION_NUM < 170000
 #define CreateWaitEventSetForBackend(nevents) \
@@ -134,8 +134,8 @@ json_lex_context(const char *text, int length, int encoding, bool unescape)
 #endif
 
 /*
- * 16: one function says whether a role has a right to an object of any kind; here,
- * what there is use for.
+ * 16: one function says whether a role has a right to an object of any kind;
+ * here, what there is use for.
  */
 #if PG_VERSION_NUM < 160000
 #define object_aclcheck(class_id, object, role, mode) \
@@ -202,8 +202,9 @@ max_backends_to_be(void)
 #endif
 
 /*
- * 16: shared lists are those of lib/ilist.h.  The locks that a process has to do
- * with in one partition of the lock table: the first, and the next, NULL at last.
+ * 16: shared lists are those of lib/ilist.h.  The locks that a process has to
+ * do with in one partition of the lock table: the first, and the next, NULL at
+ * last.
  */
 static inline PROCLOCK *
 proc_first_lock(PGPROC *proc, int partition)

@@ -89,9 +89,9 @@
 
 /*
  * Who is waited for in PostgreSQL walks again after so much time, or after
- * deadlock_timeout if that is shorter: a cycle that is closed elsewhere is not to be
- * known much later than when it was published.  But a walk that takes long leaves
- * the ensemble alone for so many times as long.
+ * deadlock_timeout if that is shorter: a cycle that is closed elsewhere is not
+ * to be known much later than when it was published.  But a walk that takes
+ * long leaves the ensemble alone for so many times as long.
  */
 #define WALK_PERIOD	ZK_MS(150)
 #define WALK_PAUSE	4
@@ -102,7 +102,8 @@ struct DeadlockCheck
 	ZkTime		next;			/* when to see again who waits for us */
 	bool		takes_part;		/* somebody may wait for us */
 	char	   *text;			/* what was published; NULL if nothing */
-	int64		walked;			/* zxid of the publication that was walked from */
+	int64		walked;			/* zxid of the publication that was walked
+								 * from */
 	bool		walking;		/* an answer is to come */
 	ZkTime		began;			/* when the last walk did */
 	ZkTime		took;			/* how long the one before took */
@@ -137,15 +138,15 @@ path_of_node(const char *node)
 }
 
 /*
- * Fill in the fields of somebody of whom only the process is known, which is one
- * of ours.
+ * Fill in the fields of somebody of whom only the process is known, which is
+ * one of ours.
  */
 static void
 local_fields(int pid, Datum *values, bool *nulls)
 {
 	PGPROC	   *proc = BackendPidGetProc(pid);
 	char	   *database = proc != NULL && OidIsValid(proc->databaseId) ?
-		get_database_name(proc->databaseId) : NULL;
+	get_database_name(proc->databaseId) : NULL;
 
 	memset(nulls, true, sizeof(bool) * OWNER_FIELDS);
 	values[OWNER_CLUSTER] = CStringGetTextDatum(cluster_name);
@@ -289,8 +290,8 @@ publish(DeadlockCheck *check, const Awaited *awaited, int count)
 }
 
 /*
- * A walk is over: see what it has found.  A cycle counts when it was read twice.
- * Throws 40P01.
+ * A walk is over: see what it has found.  A cycle counts when it was read
+ * twice.  Throws 40P01.
  */
 static void
 take_listing(DeadlockCheck *check, const ZkQueueListing *listing, int64 zxid)
@@ -325,9 +326,9 @@ take_listing(DeadlockCheck *check, const ZkQueueListing *listing, int64 zxid)
 }
 
 /*
- * Go on with the walk, or begin one if there is reason to: the wait was published
- * (anew), somebody waits for us in PostgreSQL, or a cycle is to be confirmed.
- * Throws 40P01.
+ * Go on with the walk, or begin one if there is reason to: the wait was
+ * published (anew), somebody waits for us in PostgreSQL, or a cycle is to be
+ * confirmed.  Throws 40P01.
  */
 static void
 walk(DeadlockCheck *check)
@@ -370,9 +371,9 @@ walk(DeadlockCheck *check)
 }
 
 /*
- * See who may wait for us, which is a reason to take part or to walk again, and fix
- * when to do so next.  Who holds nothing, and asks for one lock only, can be part of
- * no cycle unless somebody waits for it in PostgreSQL.
+ * See who may wait for us, which is a reason to take part or to walk again, and
+ * fix when to do so next.  Who holds nothing, and asks for one lock only, can
+ * be part of no cycle unless somebody waits for it in PostgreSQL.
  */
 static void
 look_for_waiters(DeadlockCheck *check, int count, ZkTime now)
@@ -390,11 +391,12 @@ look_for_waiters(DeadlockCheck *check, int count, ZkTime now)
 }
 
 /*
- * A call has waited for deadlock_timeout: do what is due to find out whether it is
- * the victim of a deadlock.  *check is NULL at first.  awaited are all locks that
- * the call waits for.  To be called again whenever the client's states may have
- * changed; returns when to be called at the latest.  Throws 40P01 if it is.
- * zklock_deadlock_end() is due when the wait is over, whatever it ends with.
+ * A call has waited for deadlock_timeout: do what is due to find out whether it
+ * is the victim of a deadlock.  *check is NULL at first.  awaited are all locks
+ * that the call waits for.  To be called again whenever the client's states may
+ * have changed; returns when to be called at the latest.  Throws 40P01 if it
+ * is. zklock_deadlock_end() is due when the wait is over, whatever it ends
+ * with.
  */
 ZkTime
 zklock_deadlock_check(DeadlockCheck **check, const Awaited *awaited,

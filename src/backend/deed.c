@@ -171,8 +171,9 @@ is_among(PGFunction function, const PGFunction *functions, int count)
 }
 
 /*
- * What a call of a function does: WORK if it is none of this extension's, nor one
- * of PostgreSQL's that depends on its arguments and settings alone, which is NONE.
+ * What a call of a function does: WORK if it is none of this extension's, nor
+ * one of PostgreSQL's that depends on its arguments and settings alone, which
+ * is NONE.
  */
 static Deed
 deed_of_function(Oid function)
@@ -261,8 +262,9 @@ note_plan(Plan *plan, Deed *deed)
 }
 
 /*
- * Does it matter what exactly is done next?  Not if no lock is held, or it is not for
- * this statement to say, or other work was done: then it is work, to save the effort.
+ * Does it matter what exactly is done next?  Not if no lock is held, or it is
+ * not for this statement to say, or other work was done: then it is work, to
+ * save the effort.
  */
 static bool
 does_matter(void)
@@ -277,7 +279,7 @@ does_matter(void)
 Deed
 zklock_deed_of_call(Oid function)
 {
-	return does_matter()? deed_of_function(function) : DEED_WORK;
+	return does_matter() ? deed_of_function(function) : DEED_WORK;
 }
 
 /*
@@ -383,8 +385,8 @@ detaches_concurrently(const AlterTableStmt *command)
 }
 
 /*
- * Does a command, outside a transaction block and at top level, take effect before
- * its commit?
+ * Does a command, outside a transaction block and at top level, take effect
+ * before its commit?
  */
 static bool
 takes_effect_at_once(Node *command)
@@ -419,8 +421,8 @@ takes_effect_at_once(Node *command)
 }
 
 /*
- * Does a command, outside a transaction block and at top level, commit more than
- * once?
+ * Does a command, outside a transaction block and at top level, commit more
+ * than once?
  */
 static bool
 commits_in_steps(Node *command)
@@ -488,7 +490,8 @@ deed_of_execute(const ExecuteStmt *command)
 }
 
 /*
- * What a utility command does; top_level says that it is what the client has sent.
+ * What a utility command does; top_level says that it is what the client has
+ * sent.
  */
 Deed
 zklock_deed_of_utility(Node *command, bool top_level)

@@ -18,16 +18,16 @@
 #include "zklock.h"
 
 /*
- * What a statement does, as far as a commit is concerned: what begins within one that
- * is beyond FRAME is a part of that.
+ * What a statement does, as far as a commit is concerned: what begins within
+ * one that is beyond FRAME is a part of that.
  */
 typedef enum Deed
 {
 	DEED_NONE,					/* no statement runs */
-	DEED_FRAME,					/* begins or ends a transaction or a part of one,
-									 * or executes what was prepared */
-	DEED_HARMLESS,				/* releases, looks at locks, or sets something: is
-									 * never refused */
+	DEED_FRAME,					/* begins or ends a transaction or a part of
+								 * one, or executes what was prepared */
+	DEED_HARMLESS,				/* releases, looks at locks, or sets
+								 * something: is never refused */
 	DEED_LOCKING,				/* calls functions of this extension only */
 	DEED_WORK,					/* anything else */
 	DEED_OUTSIDE,				/* shows outside of the database at once */

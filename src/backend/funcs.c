@@ -138,9 +138,7 @@ get_interval(FunctionCallInfo fcinfo, int argument)
 	return Max(time, -1);
 }
 
-/*
- * The timeout in that argument, likewise.  Throws 22023 if it is negative.
- */
+/* The timeout in that argument, likewise.  Throws 22023 if it is negative. */
 static ZkTime
 get_timeout(FunctionCallInfo fcinfo, int argument)
 {
@@ -185,8 +183,8 @@ zk_lock_acquire_xact(PG_FUNCTION_ARGS)
 }
 
 /*
- * Add a lock to a list of count, unless it is in it.  Returns how many there are
- * then.  Throws 54000 if they are too many for one call.
+ * Add a lock to a list of count, unless it is in it.  Returns how many there
+ * are then.  Throws 54000 if they are too many for one call.
  */
 static int
 add_lock_name(LockName *names, int count, const LockName *name)
@@ -204,9 +202,9 @@ add_lock_name(LockName *names, int count, const LockName *name)
 }
 
 /*
- * The locks that the array in argument 0 names, of whatever dimensions it is, each
- * once.  Returns how many.  A null is an error, as for one lock.  Throws 22004,
- * 22023, 54000.
+ * The locks that the array in argument 0 names, of whatever dimensions it is,
+ * each once.  Returns how many.  A null is an error, as for one lock.  Throws
+ * 22004, 22023, 54000.
  */
 static int
 get_lock_names(FunctionCallInfo fcinfo, LockName **names)
@@ -274,8 +272,8 @@ zk_lock_acquire_several_xact(PG_FUNCTION_ARGS)
 
 /*
  * Acquire locks as a procedure does that waits without a snapshot: count of
- * them, in session scope; argument 2 says whether shared.  Returns its row, which
- * says whether they were acquired.  Throws as zklock_acquire() and
+ * them, in session scope; argument 2 says whether shared.  Returns its row,
+ * which says whether they were acquired.  Throws as zklock_acquire() and
  * zklock_snapshot_give_up().
  */
 static Datum
@@ -350,8 +348,8 @@ zk_lock_release_all(PG_FUNCTION_ARGS)
 }
 
 /*
- * Acquire a permit as arguments 0 to 2 say: path, permits, timeout.  A null number
- * of permits is an error, as a null path is.  Throws 22004, 22023.
+ * Acquire a permit as arguments 0 to 2 say: path, permits, timeout.  A null
+ * number of permits is an error, as a null path is.  Throws 22004, 22023.
  */
 static bool
 acquire_permit(FunctionCallInfo fcinfo, LockScope scope)
@@ -467,9 +465,9 @@ foreign_text(const char *data, int length)
 }
 
 /*
- * Under which token does, or will, the contender's owner hold the lock?  That is its
- * czxid, unless it has taken the place of an exclusive one, whose token it then says.
- * That is earlier, and nothing else is believed.
+ * Under which token does, or will, the contender's owner hold the lock?  That
+ * is its czxid, unless it has taken the place of an exclusive one, whose token
+ * it then says.  That is earlier, and nothing else is believed.
  */
 static int64
 token_of(const ZkQueueMember *member, const Datum *values, const bool *nulls)
@@ -484,14 +482,15 @@ token_of(const ZkQueueMember *member, const Datum *values, const bool *nulls)
 
 /*
  * Fill in what a contender itself says, from the token on: token, since, age,
- * owner, and the columns that show the latter; of a hidden one, nothing is known.
+ * owner, and the columns that show the latter; of a hidden one, nothing is
+ * known.
  */
 static void
 put_owner(const ZkQueueMember *member, TimestampTz now, Datum *values,
 		  bool *nulls)
 {
 	TimestampTz since = member->ctime_ms * 1000 -
-		(POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
+	(POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
 	Datum		said[OWNER_FIELDS];
 	bool		unsaid[OWNER_FIELDS];
 
@@ -553,8 +552,8 @@ put_tree_member(ReturnSetInfo *result, const ZkQueueMember *member,
 }
 
 /*
- * Add all members of a listing as rows.  What one takes of memory is gone before
- * the next one.
+ * Add all members of a listing as rows.  What one takes of memory is gone
+ * before the next one.
  */
 static void
 put_members(ReturnSetInfo *result, const ZkQueueListing *listing, PutMember put)
@@ -679,8 +678,8 @@ get_fire_time(FunctionCallInfo fcinfo)
 }
 
 /*
- * For how long a run may go on, in argument 3; 0 for ever.  Throws 22023 if that is
- * not at all.
+ * For how long a run may go on, in argument 3; 0 for ever.  Throws 22023 if
+ * that is not at all.
  */
 static ZkTime
 get_max_runtime(FunctionCallInfo fcinfo)

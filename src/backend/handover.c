@@ -57,9 +57,9 @@
 bool		zklock_handover = false;
 
 /*
- * How far the WAL went with the last commit of this backend, flushed or not; all
- * zeroes if it has made none.  Takes no memory and cannot fail: it may be called
- * after a commit, and when the process exits.
+ * How far the WAL went with the last commit of this backend, flushed or not;
+ * all zeroes if it has made none.  Takes no memory and cannot fail: it may be
+ * called after a commit, and when the process exits.
  */
 ZkPosition
 zklock_handover_commit(void)
@@ -95,10 +95,10 @@ zklock_handover_here(void)
 }
 
 /*
- * Add to a note for the record how far the WAL went with the last commit of this
- * backend, if it has made one.  With synchronous_commit = off that may not have been
- * flushed, and what is not may be lost in a crash: then only so much as is.  Takes
- * no memory and cannot fail.
+ * Add to a note for the record how far the WAL went with the last commit of
+ * this backend, if it has made one.  With synchronous_commit = off that may not
+ * have been flushed, and what is not may be lost in a crash: then only so much
+ * as is.  Takes no memory and cannot fail.
  */
 void
 zklock_handover_note(ZkRecord *note)
@@ -114,9 +114,9 @@ zklock_handover_note(ZkRecord *note)
 }
 
 /*
- * Does a timeline, other than that of the position itself and higher, have what the
- * position stands for?  If its history is not at hand that is believed: a server
- * that has got there by replication has the file.
+ * Does a timeline, other than that of the position itself and higher, have what
+ * the position stands for?  If its history is not at hand that is believed: a
+ * server that has got there by replication has the file.
  */
 static bool
 history_includes(TimeLineID timeline, const ZkPosition *position)
@@ -169,9 +169,9 @@ zklock_handover_judge_position(const ZkPosition *wanted, ZkPosition *have)
 }
 
 /*
- * How far is this server, as to what the record of a lock asks for?  If it has not
- * come so far, or never will, *wanted and *have say what is asked for and what is
- * there.
+ * How far is this server, as to what the record of a lock asks for?  If it has
+ * not come so far, or never will, *wanted and *have say what is asked for and
+ * what is there.
  */
 ReplayState
 zklock_handover_judge(const ZkRecord *record, ZkPosition *wanted,
@@ -187,8 +187,8 @@ zklock_handover_judge(const ZkRecord *record, ZkPosition *wanted,
 }
 
 /*
- * When is it worth looking again how far replay is, for a call that has been waiting
- * for it since then?
+ * When is it worth looking again how far replay is, for a call that has been
+ * waiting for it since then?
  */
 ZkTime
 zklock_handover_look_at(ZkTime since, ZkTime now)

@@ -51,7 +51,8 @@ loss_sentence(const ZkContenderStatus *status)
 
 /*
  * End every contender of a lock that turned out to be lost.  status is of the
- * one that shows it, which is that of mode.  Cannot fail; for the list see zklock_lock_settle().
+ * one that shows it, which is that of mode.  Cannot fail; for the list see
+ * zklock_lock_settle().
  */
 static void
 mark_lost(Lock *lock, ZkMode mode, const ZkContenderStatus *status,
@@ -143,9 +144,9 @@ zklock_lock_assure(Lock *lock, ZkTime deadline, ZkTime *asked)
 }
 
 /*
- * The transaction lets go of a lock before its end.  If the lock was lost, or cannot
- * be proved to be held at this moment, that is a loss for the transaction.  Cannot
- * fail.
+ * The transaction lets go of a lock before its end.  If the lock was lost, or
+ * cannot be proved to be held at this moment, that is a loss for the
+ * transaction.  Cannot fail.
  */
 void
 zklock_lock_let_go(Lock *lock)

@@ -46,8 +46,8 @@ static Holder *asking = NULL;
 static bool lent = false;
 
 /*
- * Take over what the state of a waiting contender says.  What was read of the queue
- * stays, as long as the wait is for the same contender.
+ * Take over what the state of a waiting contender says.  What was read of the
+ * queue stays, as long as the wait is for the same contender.
  */
 void
 zklock_holder_refresh(Holder *holder, const ZkContenderStatus *status)
@@ -74,8 +74,8 @@ zklock_holder_refresh(Holder *holder, const ZkContenderStatus *status)
 }
 
 /*
- * Which place in the queue is that, and how many must go first?  Of a semaphore's
- * holders it is enough if one does.
+ * Which place in the queue is that, and how many must go first?  Of a
+ * semaphore's holders it is enough if one does.
  */
 static void
 find_place(Holder *holder, const ZkQueueListing *listing, const Lock *lock,
@@ -127,8 +127,8 @@ take_head(Holder *holder, const ZkQueueListing *listing, const Lock *lock,
 }
 
 /*
- * Take the answer, if there is one by now or will be none.  False if it is to be
- * waited for.
+ * Take the answer, if there is one by now or will be none.  False if it is to
+ * be waited for.
  */
 static bool
 take_answer(Holder *holder, const Lock *lock,
@@ -146,9 +146,9 @@ take_answer(Holder *holder, const Lock *lock,
 }
 
 /*
- * A wait for a lock, which goes on since then, has become a long one: find out who
- * holds it, unless that is known.  Returns false if there is no answer yet.  *next is
- * moved up to when to come back at the latest.  Throws nothing.
+ * A wait for a lock, which goes on since then, has become a long one: find out
+ * who holds it, unless that is known.  Returns false if there is no answer yet.
+ * *next is moved up to when to come back at the latest.  Throws nothing.
  */
 bool
 zklock_holder_learn(Holder *holder, const Lock *lock,
@@ -182,8 +182,8 @@ zklock_holder_learn(Holder *holder, const Lock *lock,
 }
 
 /*
- * Whoever asks does not wait for the answer any more; NULL for whoever it is.  To be
- * called before the Holder is gone.
+ * Whoever asks does not wait for the answer any more; NULL for whoever it is.
+ * To be called before the Holder is gone.
  */
 void
 zklock_holder_forget(const Holder *holder)

@@ -20,7 +20,8 @@
 /* Who holds a lock that is waited for, see holder.c. */
 typedef struct Holder
 {
-	char		blocker[ZK_NAME_SIZE];	/* the wait is for, when this was asked */
+	char		blocker[ZK_NAME_SIZE];	/* the wait is for, when this was
+										 * asked */
 	ZkTime		ask_at;			/* when to read the queue again, or to give up
 								 * reading it; 0 before the first time */
 	TimestampTz seen_at;		/* when it was read last */

@@ -144,14 +144,15 @@ typedef enum JobVerdict
 	JOB_DONE,					/* that one, or a later one */
 	JOB_UNMARKED,				/* likewise, but the record does not say so */
 	JOB_UNREPLAYED,				/* that is not known yet on this standby */
-	JOB_LOST,					/* it was, but a failover has lost that: it is due */
+	JOB_LOST,					/* it was, but a failover has lost that: it is
+								 * due */
 	JOB_LEFT_BEHIND				/* it was, after a failover that has left this
 								 * server behind */
 } JobVerdict;
 
 /*
- * The data of a job's contender: what that of every contender says, and the fire
- * time.  Palloc'd.  Needs a transaction.
+ * The data of a job's contender: what that of every contender says, and the
+ * fire time.  Palloc'd.  Needs a transaction.
  */
 static char *
 job_owner(TimestampTz fire_time)
@@ -167,8 +168,8 @@ job_owner(TimestampTz fire_time)
 }
 
 /*
- * A job cannot be begun under a lock that this backend holds: the record would not
- * be read.  Throws 55000.
+ * A job cannot be begun under a lock that this backend holds: the record would
+ * not be read.  Throws 55000.
  */
 static void
 check_not_held(const LockName *name)
@@ -202,8 +203,8 @@ check_finite(TimestampTz fire_time)
 }
 
 /*
- * And one of a run that is due, or nearly so: all earlier ones would count as done.
- * Throws 22023.
+ * And one of a run that is due, or nearly so: all earlier ones would count as
+ * done.  Throws 22023.
  */
 static void
 check_fire_time(TimestampTz fire_time)
@@ -236,9 +237,9 @@ run_position(const ZkRun *run)
 }
 
 /*
- * Will this server never have the row of a run that was ended in this database, or
- * has it had its chance to?  Else its mark was made after a failover that has left
- * this server behind, or on a standby replay is not so far yet.
+ * Will this server never have the row of a run that was ended in this database,
+ * or has it had its chance to?  Else its mark was made after a failover that
+ * has left this server behind, or on a standby replay is not so far yet.
  */
 static JobVerdict
 judge_missing_row(const ZkRun *mark)
@@ -254,8 +255,8 @@ judge_missing_row(const ZkRun *mark)
 
 /*
  * Does the record say something else of the last run of this database than the
- * row?  mark is what it says, or NULL.  On a standby the mark may be ahead, as it
- * may be on a server that was left behind.
+ * row?  mark is what it says, or NULL.  On a standby the mark may be ahead, as
+ * it may be on a server that was left behind.
  */
 static bool
 needs_mark(const JobRow *row, const ZkRun *mark)
@@ -267,8 +268,8 @@ needs_mark(const JobRow *row, const ZkRun *mark)
 }
 
 /*
- * Judge whether a run is to be begun, whose lock was granted with that record.  *row
- * is filled in for JOB_UNMARKED.  Throws as zklock_job_row_find().
+ * Judge whether a run is to be begun, whose lock was granted with that record.
+ * *row is filled in for JOB_UNMARKED.  Throws as zklock_job_row_find().
  */
 static JobVerdict
 judge_run(const LockName *name, TimestampTz fire_time,
@@ -327,8 +328,8 @@ set_run(ZkRun *run, TimestampTz fire_time, const char *runner)
 }
 
 /*
- * The last run has a row, but no mark: see that its release writes that.  The row is
- * here, so the WAL up to now has it.
+ * The last run has a row, but no mark: see that its release writes that.  The
+ * row is here, so the WAL up to now has it.
  */
 static void
 leave_mark(Lock *lock, const JobRow *row)
@@ -360,10 +361,11 @@ run_row(const LockName *name, const Lock *lock)
 }
 
 /*
- * Write down that a run is done, when this transaction commits.  A server in recovery
- * cannot: there the mark alone counts.  ended_at is DT_NOBEGIN if the end is that of
- * the transaction.  Returns false if the same run was ended by another transaction.
- * Throws ZKL01 if it was taken over, 25006, and as zklock_job_row_end().
+ * Write down that a run is done, when this transaction commits.  A server in
+ * recovery cannot: there the mark alone counts.  ended_at is DT_NOBEGIN if the
+ * end is that of the transaction.  Returns false if the same run was ended by
+ * another transaction.  Throws ZKL01 if it was taken over, 25006, and as
+ * zklock_job_row_end().
  */
 static bool
 write_end(const LockName *name, Lock *lock, TimestampTz ended_at,
@@ -393,10 +395,10 @@ write_end(const LockName *name, Lock *lock, TimestampTz ended_at,
 }
 
 /*
- * The lock of a job was granted for the session, with that record: begin the run if it
- * is due, which is JOB_DUE.  Anything else says why it is not; then the lock is to be
- * released, which may write the mark of the last run.  Throws as judge_run(),
- * write_end() and zklock_job_row_begin().
+ * The lock of a job was granted for the session, with that record: begin the
+ * run if it is due, which is JOB_DUE.  Anything else says why it is not; then
+ * the lock is to be released, which may write the mark of the last run.  Throws
+ * as judge_run(), write_end() and zklock_job_row_begin().
  */
 static JobVerdict
 begin_run(const LockName *name, const JobCall *call, Lock *lock,
@@ -429,10 +431,11 @@ begin_run(const LockName *name, const JobCall *call, Lock *lock,
 }
 
 /*
- * Acquire the lock of a job, waiting for so long, and begin the run if it is due.
- * Returns JOB_DUE if that has begun; else nothing is held: JOB_UNREPLAYED if that is
- * because of what *record says, JOB_DONE if somebody else holds the lock when the time
- * is up, or nothing is to be done.  Throws as zklock_acquire() and begin_run().
+ * Acquire the lock of a job, waiting for so long, and begin the run if it is
+ * due.  Returns JOB_DUE if that has begun; else nothing is held: JOB_UNREPLAYED
+ * if that is because of what *record says, JOB_DONE if somebody else holds the
+ * lock when the time is up, or nothing is to be done.  Throws as
+ * zklock_acquire() and begin_run().
  */
 static JobVerdict
 try_begin(const LockName *name, const JobCall *call, ZkTime timeout,
@@ -467,9 +470,9 @@ try_begin(const LockName *name, const JobCall *call, ZkTime timeout,
 }
 
 /*
- * This standby has not replayed as far as the mark of a run says.  Wait until it has,
- * or does not need to any more.  Returns false if the time is up.  Throws 55P03 at
- * lock_timeout, and what interrupts throw.
+ * This standby has not replayed as far as the mark of a run says.  Wait until
+ * it has, or does not need to any more.  Returns false if the time is up.
+ * Throws 55P03 at lock_timeout, and what interrupts throw.
  */
 static bool
 await_replay(const LockName *name, const ZkRun *mark, ZkTime deadline)
@@ -479,7 +482,7 @@ await_replay(const LockName *name, const ZkRun *mark, ZkTime deadline)
 	ZkTime		since = zk_now();
 	ZkTime		now = since;
 	ZkTime		lock_deadline = LockTimeout > 0 ?
-		since + ZK_MS(LockTimeout) : ZKLOCK_FOREVER;
+	since + ZK_MS(LockTimeout) : ZKLOCK_FOREVER;
 
 	while (zklock_handover_judge_position(&wanted, &have) == REPLAY_PENDING)
 	{
@@ -502,20 +505,21 @@ await_replay(const LockName *name, const ZkRun *mark, ZkTime deadline)
 
 /*
  * Begin the run of a job that was due at that time, in session scope, or in
- * transaction scope: then the commit ends it.  A rollback gives it up in either case.
- * A standby that does not know whether it is done waits for replay, without the lock.
- * Returns false if somebody else runs the job when the time is up, or this run or a
- * later one is done, or that is not known even then; nothing is held in that case.  For
- * the timeout see zklock_acquire().  Throws 22023 for a time that is none or too far
- * ahead, 55000 if this backend has the job or its lock already, else as try_begin(),
- * await_replay() and zklock_job_row_find().
+ * transaction scope: then the commit ends it.  A rollback gives it up in either
+ * case.  A standby that does not know whether it is done waits for replay,
+ * without the lock.  Returns false if somebody else runs the job when the time
+ * is up, or this run or a later one is done, or that is not known even then;
+ * nothing is held in that case.  For the timeout see zklock_acquire().  Throws
+ * 22023 for a time that is none or too far ahead, 55000 if this backend has the
+ * job or its lock already, else as try_begin(), await_replay() and
+ * zklock_job_row_find().
  */
 bool
 zklock_job_begin(const LockName *name, const JobCall *call)
 {
 	ZkTime		now = zk_now();
 	ZkTime		deadline = call->timeout > ZKLOCK_FOREVER - now ?
-		ZKLOCK_FOREVER : now + call->timeout;
+	ZKLOCK_FOREVER : now + call->timeout;
 	ZkTime		timeout = call->timeout;
 	ZkRecord	record;
 	JobVerdict	verdict;
@@ -553,9 +557,9 @@ report_lost(const LockName *name, const Lock *lock)
 }
 
 /*
- * The entry of a job that was begun here and can be ended.  Throws ZKL01 if its lock
- * was lost, which is forgotten with it; 55000 if there is no such job, or more
- * depends on its lock.
+ * The entry of a job that was begun here and can be ended.  Throws ZKL01 if its
+ * lock was lost, which is forgotten with it; 55000 if there is no such job, or
+ * more depends on its lock.
  */
 static Lock *
 find_job(const LockName *name)
@@ -587,10 +591,10 @@ find_job(const LockName *name)
 }
 
 /*
- * End the run of a job that was begun here, when the transaction commits: then its
- * row is there, and it is marked with the release of its lock.  Returns true.
- * Throws ZKL01 if the same run was ended by somebody else, and as find_job() and
- * write_end().
+ * End the run of a job that was begun here, when the transaction commits: then
+ * its row is there, and it is marked with the release of its lock.  Returns
+ * true.  Throws ZKL01 if the same run was ended by somebody else, and as
+ * find_job() and write_end().
  */
 bool
 zklock_job_end(const LockName *name, Oid function)
@@ -610,10 +614,10 @@ zklock_job_end(const LockName *name, Oid function)
 }
 
 /*
- * Wait until a contender that was released is gone, or until it is clear how that
- * fails; false if the deadline passes first.  Unlike other releases, for which it is
- * enough that they are on their way, this one is waited for over reconnects.  Throws
- * what interrupts throw.
+ * Wait until a contender that was released is gone, or until it is clear how
+ * that fails; false if the deadline passes first.  Unlike other releases, for
+ * which it is enough that they are on their way, this one is waited for over
+ * reconnects.  Throws what interrupts throw.
  */
 static bool
 await_record(const LockName *name, ZkContenderId id, ZkTime deadline,
@@ -631,9 +635,9 @@ await_record(const LockName *name, ZkContenderId id, ZkTime deadline,
 
 /*
  * Release the lock of a job, which writes to its record, and wait for that.
- * Throws ZKL01 if the lock was lost before, 08006 if there is no answer, 42501 or
- * another one if the record cannot be written, what interrupts throw.  The lock is
- * released even so, and the record may be written yet.
+ * Throws ZKL01 if the lock was lost before, 08006 if there is no answer, 42501
+ * or another one if the record cannot be written, what interrupts throw.  The
+ * lock is released even so, and the record may be written yet.
  */
 static void
 release_recorded(const LockName *name, Lock *lock)
@@ -669,8 +673,8 @@ release_recorded(const LockName *name, Lock *lock)
 }
 
 /*
- * The lock of a job was granted: have the runs that were due at that time or later
- * count as not done.  Returns false if there are none.  Throws as
+ * The lock of a job was granted: have the runs that were due at that time or
+ * later count as not done.  Returns false if there are none.  Throws as
  * zklock_job_rows_reset().
  */
 static bool
@@ -696,9 +700,9 @@ reset_runs(const LockName *name, Lock *lock, TimestampTz fire_time,
 /*
  * Have the runs of a job that were due at that time or later count as not done,
  * wherever they were ended, and say so in the server log.  That holds at once,
- * whatever becomes of the transaction.  Returns false if there are none.  Throws
- * 22023, 55006 if somebody runs the job, 55000 if this backend does, and as
- * zklock_acquire(), reset_runs() and release_recorded().
+ * whatever becomes of the transaction.  Returns false if there are none.
+ * Throws 22023, 55006 if somebody runs the job, 55000 if this backend does, and
+ * as zklock_acquire(), reset_runs() and release_recorded().
  */
 bool
 zklock_job_reset(const LockName *name, TimestampTz fire_time, Oid function)
@@ -741,8 +745,8 @@ zklock_job_reset(const LockName *name, TimestampTz fire_time, Oid function)
 }
 
 /*
- * Fill in the columns about who runs a job: the holder of its lock, if it says that
- * it runs it and what it says is not ended.  The others are null.
+ * Fill in the columns about who runs a job: the holder of its lock, if it says
+ * that it runs it and what it says is not ended.  The others are null.
  */
 static void
 put_runner(const ZkQueueListing *queue, const ZkRun *last, Datum *values,
@@ -766,9 +770,9 @@ put_runner(const ZkQueueListing *queue, const ZkRun *last, Datum *values,
 }
 
 /*
- * The last run of a job that was ended: in this database, or elsewhere.  A mark that
- * this database has no row for does not count, unless the row may come yet.  Returns
- * false if there is none.  Throws as zklock_job_row_find().
+ * The last run of a job that was ended: in this database, or elsewhere.  A mark
+ * that this database has no row for does not count, unless the row may come
+ * yet.  Returns false if there is none.  Throws as zklock_job_row_find().
  */
 static bool
 find_last_run(const LockName *name, const ZkRecord *record, Oid function,
@@ -807,8 +811,8 @@ find_last_run(const LockName *name, const ZkRecord *record, Oid function,
 /*
  * Fill in the JOB_COLS columns that show a job: fire time of the last run that
  * was ended, when and by whom; fire time of the run under way, and who runs it.
- * What there is not is null.  function is the SQL function that was called.  Throws
- * as zklock_read_queue() and find_last_run().
+ * What there is not is null.  function is the SQL function that was called.
+ * Throws as zklock_read_queue() and find_last_run().
  */
 void
 zklock_job_columns(const LockName *name, Oid function, Datum *values,

@@ -77,14 +77,14 @@ static TableQuery find_query = {
 };
 
 /*
- * Queries that change rows see their own changes, too (tables.c), so they ask for the
- * outcome that they change.
+ * Queries that change rows see their own changes, too (tables.c), so they ask
+ * for the outcome that they change.
  */
 
 /*
- * $1 path, $2 the time.  Who begins a run holds the lock, so nobody else runs the
- * job: but a transaction that has lost it may be about to end its run, and is not
- * waited for.
+ * $1 path, $2 the time.  Who begins a run holds the lock, so nobody else runs
+ * the job: but a transaction that has lost it may be about to end its run, and
+ * is not waited for.
  */
 static TableQuery fail_query = {
 	.text = "WITH dead AS (SELECT fire_time, token, begun_at FROM %1$s"
@@ -159,8 +159,8 @@ static TableQuery insert_query = {
 };
 
 /*
- * Who runs a job, for the record, in UTF-8 and cut short if need be; palloc'd.  An
- * argument in the server encoding may be NULL, or empty.
+ * Who runs a job, for the record, in UTF-8 and cut short if need be; palloc'd.
+ * An argument in the server encoding may be NULL, or empty.
  */
 static char *
 name_runner(const char *role, const char *cluster, const char *host)
@@ -219,10 +219,10 @@ time_value(int column)
 }
 
 /*
- * The last of the runs of a job that are done in this database, if it was due at
- * that time or later and was not reset.  Sees all that is committed now, whatever
- * the isolation level.  Returns false if there is none.  function is the SQL
- * function that was called.  Throws 42P01.
+ * The last of the runs of a job that are done in this database, if it was due
+ * at that time or later and was not reset.  Sees all that is committed now,
+ * whatever the isolation level.  Returns false if there is none.  function is
+ * the SQL function that was called.  Throws 42P01.
  */
 bool
 zklock_job_row_find(const char *path, TimestampTz fire_time,
@@ -257,8 +257,8 @@ zklock_job_row_find(const char *path, TimestampTz fire_time,
 }
 
 /*
- * What a row is known by.  The time is a part of it: when the ensemble was rebuilt,
- * tokens begin anew.
+ * What a row is known by.  The time is a part of it: when the ensemble was
+ * rebuilt, tokens begin anew.
  */
 static void
 put_key(const JobRow *row, Datum *values)
@@ -288,8 +288,9 @@ insert_row(const JobRow *row, const char *outcome, Relation table)
 }
 
 /*
- * See that rows of runs that were due at that time or later, and begun with that
- * token or a lower one, say that they were reset, by one of the queries for that.
+ * See that rows of runs that were due at that time or later, and begun with
+ * that token or a lower one, say that they were reset, by one of the queries
+ * for that.
  */
 static void
 reset_rows(TableQuery *query, const char *path, TimestampTz fire_time, int64 token,
@@ -315,8 +316,8 @@ fail_rows(const char *path, Relation table)
 }
 
 /*
- * The lock of a job was granted, with that record: write down that a run is running,
- * and that others of the job are not.  Throws as zklock_table_query().
+ * The lock of a job was granted, with that record: write down that a run is
+ * running, and that others of the job are not.  Throws as zklock_table_query().
  */
 void
 zklock_job_row_begin(const JobRow *row, const ZkRecord *record, Oid function)
@@ -332,9 +333,10 @@ zklock_job_row_begin(const JobRow *row, const ZkRecord *record, Oid function)
 }
 
 /*
- * Write down that a run is done, when this transaction commits; and that others of
- * the job are not running, if it is that which has begun it.  If another transaction
- * is about to end the same run, waits for it.  Throws as zklock_table_query().
+ * Write down that a run is done, when this transaction commits; and that others
+ * of the job are not running, if it is that which has begun it.  If another
+ * transaction is about to end the same run, waits for it.  Throws as
+ * zklock_table_query().
  */
 JobRowEnd
 zklock_job_row_end(const JobRow *row, const ZkRecord *record, Oid function)
@@ -359,9 +361,9 @@ zklock_job_row_end(const JobRow *row, const ZkRecord *record, Oid function)
 }
 
 /*
- * The lock of a job was granted, and its runs that were due at that time or later are
- * reset: see that their rows say so, whatever their tokens, which may be of before
- * the ensemble was rebuilt.  Throws as zklock_table_query().
+ * The lock of a job was granted, and its runs that were due at that time or
+ * later are reset: see that their rows say so, whatever their tokens, which may
+ * be of before the ensemble was rebuilt.  Throws as zklock_table_query().
  */
 void
 zklock_job_rows_reset(const char *path, TimestampTz fire_time, Oid function)

@@ -29,7 +29,8 @@ typedef struct JobRow
 typedef enum JobRowEnd
 {
 	JOB_ROW_WRITTEN,
-	JOB_ROW_TAKEN_OVER,			/* somebody who has begun it later says it failed */
+	JOB_ROW_TAKEN_OVER,			/* somebody who has begun it later says it
+								 * failed */
 	JOB_ROW_ENDED_BEFORE		/* somebody else has ended the same run */
 } JobRowEnd;
 

@@ -104,8 +104,8 @@ zklock_lock_find(const LockName *name)
 }
 
 /*
- * The transaction does something to this lock at the nesting level of now, so the
- * end of that level has to look at it.  Cannot fail.
+ * The transaction does something to this lock at the nesting level of now, so
+ * the end of that level has to look at it.  Cannot fail.
  */
 void
 zklock_lock_touch(Lock *lock)
@@ -357,8 +357,8 @@ zklock_lock_granted(Lock *lock, ZkMode mode, ZkContenderId id,
 }
 
 /*
- * The mode of the contender that says most of a lock that is held: the exclusive
- * one, if it has one.
+ * The mode of the contender that says most of a lock that is held: the
+ * exclusive one, if it has one.
  */
 ZkMode
 zklock_lock_main_mode(const Lock *lock)
@@ -426,8 +426,8 @@ zklock_lock_binds(const Lock *lock)
 }
 
 /*
- * Note what the holder of a contender leaves in the lock's record when that goes.
- * After a loss that is nothing.  Cannot fail.
+ * Note what the holder of a contender leaves in the lock's record when that
+ * goes.  After a loss that is nothing.  Cannot fail.
  */
 static void
 leave_record(const Lock *lock, ZkMode mode)
@@ -530,8 +530,8 @@ zklock_lock_settle(Lock *lock, ReleaseList *list)
 }
 
 /*
- * What the record of a lock says of the last run of a job that was ended in this
- * database and so has a row there; or NULL.
+ * What the record of a lock says of the last run of a job that was ended in
+ * this database and so has a row there; or NULL.
  */
 const ZkRun *
 zklock_job_mark(const ZkRecord *record)
@@ -544,9 +544,9 @@ zklock_job_mark(const ZkRecord *record)
 }
 
 /*
- * The run of a job has begun under a lock that was acquired for the session.  In
- * transaction scope the transaction holds the lock from here on, and its commit ends
- * the run; zklock_lock_make_room() came before.  Cannot fail.
+ * The run of a job has begun under a lock that was acquired for the session.
+ * In transaction scope the transaction holds the lock from here on, and its
+ * commit ends the run; zklock_lock_make_room() came before.  Cannot fail.
  */
 void
 zklock_lock_begin_job(Lock *lock, LockScope scope)
@@ -563,8 +563,8 @@ zklock_lock_begin_job(Lock *lock, LockScope scope)
 }
 
 /*
- * Between the end of a run and the commit that it waits for nothing may be done to
- * its lock.  Throws 55006.
+ * Between the end of a run and the commit that it waits for nothing may be done
+ * to its lock.  Throws 55006.
  */
 void
 zklock_lock_check_job(const Lock *lock)
@@ -577,8 +577,9 @@ zklock_lock_check_job(const Lock *lock)
 }
 
 /*
- * The transaction has committed: if it was to end the run of a job, that has ended,
- * and the lock is given back.  If it was to begin one, that has begun.  Cannot fail.
+ * The transaction has committed: if it was to end the run of a job, that has
+ * ended, and the lock is given back.  If it was to begin one, that has begun.
+ * Cannot fail.
  */
 void
 zklock_lock_commit_job(Lock *lock)
@@ -601,8 +602,9 @@ zklock_lock_commit_job(Lock *lock)
 }
 
 /*
- * What was begun in a (sub)transaction that is rolled back: a run goes on that was
- * only to be ended there, and is given up if it was begun there.  Cannot fail.
+ * What was begun in a (sub)transaction that is rolled back: a run goes on that
+ * was only to be ended there, and is given up if it was begun there.  Cannot
+ * fail.
  */
 static void
 roll_back_job(Lock *lock, int nesting)
@@ -618,8 +620,8 @@ roll_back_job(Lock *lock, int nesting)
 }
 
 /*
- * Note what the session leaves in the records of a lock that it goes on to hold,
- * should it just exit.  Cannot fail.
+ * Note what the session leaves in the records of a lock that it goes on to
+ * hold, should it just exit.  Cannot fail.
  */
 void
 zklock_lock_renew_note(const Lock *lock)
@@ -650,8 +652,8 @@ drop_levels(Lock *lock, int nesting)
 }
 
 /*
- * Put a lock whose deeper levels have gone where it belongs among those that the
- * transaction has something of.
+ * Put a lock whose deeper levels have gone where it belongs among those that
+ * the transaction has something of.
  */
 static void
 sink(Lock *lock)
@@ -694,8 +696,8 @@ first_touched(int nesting)
 }
 
 /*
- * Walk through the locks that the transaction may have something of at this nesting
- * level or deeper: the first for NULL, then the next, NULL at last.
+ * Walk through the locks that the transaction may have something of at this
+ * nesting level or deeper: the first for NULL, then the next, NULL at last.
  */
 Lock *
 zklock_lock_next_touched(Lock *lock, int nesting)
@@ -710,9 +712,9 @@ zklock_lock_next_touched(Lock *lock, int nesting)
 }
 
 /*
- * Of all locks, give back what was acquired at this nesting level or deeper, and
- * forget what was fenced there, or was to end a job.  Entries go with the last of
- * their counts.  Cannot fail.
+ * Of all locks, give back what was acquired at this nesting level or deeper,
+ * and forget what was fenced there, or was to end a job.  Entries go with the
+ * last of their counts.  Cannot fail.
  */
 void
 zklock_locks_drop_levels(int nesting)
@@ -729,8 +731,8 @@ zklock_locks_drop_levels(int nesting)
 }
 
 /*
- * Hand what was acquired and fenced of a lock, and what is to end a job, at this
- * nesting level to the one above.
+ * Hand what was acquired and fenced of a lock, and what is to end a job, at
+ * this nesting level to the one above.
  */
 static void
 pass_level_up(Lock *lock, int nesting)

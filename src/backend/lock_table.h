@@ -32,8 +32,8 @@ typedef enum JobState
 typedef struct Job
 {
 	JobState	state;
-	int			begun_nesting;	/* level of this transaction at which it was begun;
-								 * 0 if an earlier one has begun it */
+	int			begun_nesting;	/* level of this transaction at which it was
+								 * begun; 0 if an earlier one has begun it */
 	int			nesting;		/* ENDING: level at which that was asked for */
 	TimestampTz begun_at;
 	ZkRun		run;			/* what the record will have */
@@ -47,8 +47,8 @@ typedef struct LossNote
 	ZkLoss		by;
 	char		name[ZK_NAME_SIZE]; /* of its contender; maybe empty */
 	char		why[ZK_DETAIL_SIZE];	/* a sentence */
-	char		breaker[ZK_OWNER_SIZE]; /* who has broken it, in its own words;
-										 * empty if that is not known */
+	char		breaker[ZK_OWNER_SIZE]; /* who has broken it, in its own
+										 * words; empty if that is not known */
 } LossNote;
 
 /* Transaction-scope acquisitions made at one nesting level. */
@@ -63,16 +63,16 @@ typedef struct LockLevel
  *
  * Counts say what the caller acquired, contenders what stands for it in the
  * queue.  An exclusive contender stands for shared acquisitions too; then the
- * shared one is absent, or only reserved for the day the exclusive one goes.  Of a
- * semaphore there is nothing but what is in mode ZK_PERMIT, of a lock everything
- * else.
+ * shared one is absent, or only reserved for the day the exclusive one goes.
+ * Of a semaphore there is nothing but what is in mode ZK_PERMIT, of a lock
+ * everything else.
  */
 typedef struct Lock
 {
 	char		node[ZK_NODE_PATH_SIZE];	/* hash key */
 	dlist_node	link;			/* in order of creation */
-	int			nesting;		/* the deepest level of this transaction that may
-								 * have something of it; 0 for none */
+	int			nesting;		/* the deepest level of this transaction that
+								 * may have something of it; 0 for none */
 	dlist_node	touched_link;	/* if not 0: by falling nesting */
 	char	   *path;			/* as named when the entry was made */
 	int			permits;		/* of a semaphore: how many there are; else 0 */
@@ -84,8 +84,9 @@ typedef struct Lock
 											 * asked for */
 	TimestampTz since[ZK_MODE_COUNT];	/* of the grant of contender[], for
 										 * display */
-	char		name[ZK_MODE_COUNT][ZK_NAME_SIZE];	/* of contender[], for messages;
-													 * empty if unknown */
+	char		name[ZK_MODE_COUNT][ZK_NAME_SIZE];	/* of contender[], for
+													 * messages; empty if
+													 * unknown */
 
 	int			session_count[ZK_MODE_COUNT];
 	int			transaction_count[ZK_MODE_COUNT];	/* sum over levels */

@@ -102,8 +102,8 @@ zklock_handle_loss(SIGNAL_ARGS)
 }
 
 /*
- * The lock that the statement was cancelled for; NULL if there is none any more: it was
- * released since.  Cannot fail.
+ * The lock that the statement was cancelled for; NULL if there is none any
+ * more: it was released since.  Cannot fail.
  */
 static Lock *
 find_loss(void)
@@ -135,9 +135,9 @@ errmsg_overtime(const Lock *lock)
 }
 
 /*
- * Error context callback: if the error is the cancel because of a loss, have it say so.
- * Its SQLSTATE stays.  Who has broken the lock is not said, as that may have to be
- * looked up.
+ * Error context callback: if the error is the cancel because of a loss, have it
+ * say so.  Its SQLSTATE stays.  Who has broken the lock is not said, as that
+ * may have to be looked up.
  */
 static void
 explain_cancel(void *arg)
@@ -159,9 +159,9 @@ explain_cancel(void *arg)
 }
 
 /*
- * Report the lock that the statement was cancelled for.  Throws 57014 if that was lost by
- * the end of the time for which a job may run, else ZKL01.  Returns if there is none
- * any more.
+ * Report the lock that the statement was cancelled for.  Throws 57014 if that
+ * was lost by the end of the time for which a job may run, else ZKL01.  Returns
+ * if there is none any more.
  */
 static void
 report_loss(void)
@@ -178,15 +178,19 @@ report_loss(void)
 }
 
 /*
- * A statement begins, maybe within another; deed says what it does.  If it fails from
- * here on, zklock_statement_failed() is to be called, else zklock_statement_end().  To be
- * called within PG_TRY(), whose end takes our error context away.  Throws 57014 if a
- * lock was lost since the client sent it, and it can be refused.
+ * A statement begins, maybe within another; deed says what it does.  If it
+ * fails from here on, zklock_statement_failed() is to be called, else
+ * zklock_statement_end().  To be called within PG_TRY(), whose end takes our
+ * error context away.  Throws 57014 if a lock was lost since the client sent
+ * it, and it can be refused.
  */
 void
 zklock_statement_begin(Deed deed)
 {
-	static ErrorContextCallback context = {.callback = explain_cancel};
+	static ErrorContextCallback context =
+	{
+		.callback = explain_cancel
+	};
 	TimestampTz noted;
 
 	if (statements++ == 0)
@@ -209,9 +213,10 @@ zklock_statement_begin(Deed deed)
 
 /*
  * Is the function that runs called by the client's statement itself, and not by
- * another function, and is that statement a transaction of its own?  SPI, through
- * which other functions call this one, knows whether anybody is connected to it.
- * (Those in SQL run statements, or have become a part of this one.)
+ * another function, and is that statement a transaction of its own?  SPI,
+ * through which other functions call this one, knows whether anybody is
+ * connected to it.  (Those in SQL run statements, or have become a part of this
+ * one.)
  */
 bool
 zklock_statement_alone(void)
@@ -221,10 +226,11 @@ zklock_statement_alone(void)
 }
 
 /*
- * The statement has come to its end: a good time to tell the client who asks for
- * its locks, and to be the first again who is asked before a commit.  Throws ZKL01
- * if it was to be cancelled and it is the outermost one: the client has not been
- * told of its success.  But one that has taken effect is let be.
+ * The statement has come to its end: a good time to tell the client who asks
+ * for its locks, and to be the first again who is asked before a commit.
+ * Throws ZKL01 if it was to be cancelled and it is the outermost one: the
+ * client has not been told of its success.  But one that has taken effect is
+ * let be.
  */
 void
 zklock_statement_end(void)

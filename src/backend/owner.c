@@ -175,7 +175,7 @@ parse_token(const char *text, Datum *value)
  * A member of an object begins, maybe of one within ours.  What came before
  * under the same name does not count.
  */
-static		JSON_ACTION_RESULT
+static JSON_ACTION_RESULT
 field_start(void *state, char *name, bool isnull)
 {
 	OwnerParse *parse = state;
@@ -195,7 +195,7 @@ field_start(void *state, char *name, bool isnull)
  * A string, a number, or the like: keep it if it is the value of a member of
  * ours and of its type.
  */
-static		JSON_ACTION_RESULT
+static JSON_ACTION_RESULT
 scalar(void *state, char *token, JsonTokenType type)
 {
 	OwnerParse *parse = state;
@@ -224,8 +224,8 @@ scalar(void *state, char *token, JsonTokenType type)
 }
 
 /*
- * Is this nested so deeply that the parser might run out of stack?  Also true if
- * that cannot be told, as it is no JSON.
+ * Is this nested so deeply that the parser might run out of stack?  Also true
+ * if that cannot be told, as it is no JSON.
  */
 static bool
 nested_deeply(const char *text, int length)
@@ -372,9 +372,9 @@ zklock_owner_append(StringInfo buf, const Datum *values, const bool *nulls)
 }
 
 /*
- * May the current user see what some data says?  Members of pg_read_all_stats may,
- * and others if it is of a process of this instance that is as much as their own,
- * as in pg_stat_activity.
+ * May the current user see what some data says?  Members of pg_read_all_stats
+ * may, and others if it is of a process of this instance that is as much as
+ * their own, as in pg_stat_activity.
  */
 static bool
 may_see(const Datum *values, const bool *nulls)
@@ -393,10 +393,10 @@ may_see(const Datum *values, const bool *nulls)
 }
 
 /*
- * Whose a contender is, for a message, by its data, which may have been cut short,
- * and its ZooKeeper session, 0 if that is not known: as far as the current user may
- * see, or all of it, for the server log.  Says nothing outside a transaction.
- * Palloc'd.
+ * Whose a contender is, for a message, by its data, which may have been cut
+ * short, and its ZooKeeper session, 0 if that is not known: as far as the
+ * current user may see, or all of it, for the server log.  Says nothing outside
+ * a transaction.  Palloc'd.
  */
 char *
 zklock_owner_describe(const char *data, int64 session_id, bool all)
@@ -423,8 +423,8 @@ zklock_owner_describe(const char *data, int64 session_id, bool all)
 }
 
 /*
- * Who has broken a contender, as a sentence; by is data of the one who has, and the
- * rest is as for zklock_owner_describe().
+ * Who has broken a contender, as a sentence; by is data of the one who has, and
+ * the rest is as for zklock_owner_describe().
  */
 char *
 zklock_broken_sentence(const char *by, bool all)

@@ -16,8 +16,8 @@
 #include "zklock.h"
 
 /*
- * What the data of a contender says about its owner; the columns that show that,
- * in this order, are the first ones.
+ * What the data of a contender says about its owner; the columns that show
+ * that, in this order, are the first ones.
  */
 typedef enum OwnerField
 {

@@ -71,8 +71,8 @@
 bool		zklock_preconnect = false;
 
 /*
- * The setting was turned on, and nothing has come of that yet.  Tested with each
- * statement.
+ * The setting was turned on, and nothing has come of that yet.  Tested with
+ * each statement.
  */
 bool		zklock_preconnect_due = false;
 
@@ -86,8 +86,8 @@ static const char *const lock_functions[] = {
 };
 
 /*
- * GUC assign hook.  A value that is assigned again (RESET ALL, a reload) is no reason
- * to begin again: the session may have been closed on purpose.
+ * GUC assign hook.  A value that is assigned again (RESET ALL, a reload) is no
+ * reason to begin again: the session may have been closed on purpose.
  */
 void
 zklock_assign_preconnect(bool newval, void *extra)
@@ -98,9 +98,9 @@ zklock_assign_preconnect(bool newval, void *extra)
 }
 
 /*
- * Is there a function of that name that the current role may call?  One in C, which
- * only a superuser can have made: a namesake of somebody's is not ours.  Needs a
- * transaction.
+ * Is there a function of that name that the current role may call?  One in C,
+ * which only a superuser can have made: a namesake of somebody's is not ours.
+ * Needs a transaction.
  */
 static bool
 may_call(const char *name)
@@ -113,7 +113,7 @@ may_call(const char *name)
 	for (int i = 0; i < list->n_members && !found; i++)
 	{
 		Form_pg_proc function =
-			(Form_pg_proc) GETSTRUCT(&list->members[i]->tuple);
+		(Form_pg_proc) GETSTRUCT(&list->members[i]->tuple);
 
 		found = function->prolang == ClanguageId &&
 			object_aclcheck(NamespaceRelationId, function->pronamespace, role,
@@ -126,8 +126,8 @@ may_call(const char *name)
 }
 
 /*
- * May the current role lock anything, in this database?  Not where the extension is
- * not installed.
+ * May the current role lock anything, in this database?  Not where the
+ * extension is not installed.
  */
 static bool
 may_lock(void)
@@ -149,14 +149,15 @@ connect_ahead(void)
 }
 
 /*
- * Write into the server log why there is no session.  Without the statement that
- * happens to run, which has nothing to do with it and may have a password in it.
+ * Write into the server log why there is no session.  Without the statement
+ * that happens to run, which has nothing to do with it and may have a password
+ * in it.
  */
 static void
 log_failure(const ErrorData *error)
 {
 	const char *detail = error->detail_log != NULL ? error->detail_log :
-		error->detail;
+	error->detail;
 
 	ereport(LOG_SERVER_ONLY,
 			(errcode(error->sqlerrcode),
@@ -168,9 +169,9 @@ log_failure(const ErrorData *error)
 }
 
 /*
- * Do that, if the role may lock; in a subtransaction, so that an error can be left
- * behind.  No interrupt is served meanwhile, for a cancel is not to be left behind
- * with it; nothing here waits.
+ * Do that, if the role may lock; in a subtransaction, so that an error can be
+ * left behind.  No interrupt is served meanwhile, for a cancel is not to be
+ * left behind with it; nothing here waits.
  */
 static void
 try_to_connect(void)
@@ -204,9 +205,10 @@ try_to_connect(void)
 }
 
 /*
- * It is due: begin, unless this cannot be the time, or the process.  It is not where
- * no servers are set: they may be yet.  And it is for client backends only, as workers
- * do one thing each, and parallel ones have the settings of their leader.
+ * It is due: begin, unless this cannot be the time, or the process.  It is not
+ * where no servers are set: they may be yet.  And it is for client backends
+ * only, as workers do one thing each, and parallel ones have the settings of
+ * their leader.
  *
  * Never throws for want of a session.
  */
@@ -227,8 +229,8 @@ zklock_preconnect_begin(void)
 
 /*
  * The library is loaded.  If that is while the backend starts, which is in a
- * transaction from PostgreSQL 15 on, there is nothing to wait for; a statement that
- * runs is left alone.
+ * transaction from PostgreSQL 15 on, there is nothing to wait for; a statement
+ * that runs is left alone.
  */
 void
 zklock_preconnect_loaded(void)

@@ -88,7 +88,7 @@ await_ends(ReleaseList *list)
 		{
 			const Lock *lock = list->items[i].lock;
 			const char *doing = lock->permits > 0 ?
-				"while releasing semaphore \"%s\"" : "while releasing lock \"%s\"";
+			"while releasing semaphore \"%s\"" : "while releasing lock \"%s\"";
 			int			others = list->count - i - 1;
 			ZkContenderStatus status;
 
@@ -143,8 +143,8 @@ warn_lost(const Lock *lock)
 }
 
 /*
- * For ereport: the DETAIL, and the HINT, about what cannot be released, if there is
- * anything to say; lock is the entry of that path, or NULL.
+ * For ereport: the DETAIL, and the HINT, about what cannot be released, if
+ * there is anything to say; lock is the entry of that path, or NULL.
  */
 static int
 errdetail_not_held(const Lock *lock, bool permit)
@@ -322,7 +322,8 @@ zklock_discard_all(void)
 /*
  * Release everything and close the ZooKeeper session.  What the transaction
  * holds counts as lost: it cannot commit any more.  Throws 55006 if a job ends
- * with the transaction, what interrupts throw; then the ZooKeeper session stays.
+ * with the transaction, what interrupts throw; then the ZooKeeper session
+ * stays.
  */
 void
 zklock_close(void)

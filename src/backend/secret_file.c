@@ -84,8 +84,8 @@ zklock_stamp_file(uint64 stamp, const char *file)
 }
 
 /*
- * As part of an error: what is wrong with a file, if the message does not say so, and
- * for superusers and the server log only, which one it is.
+ * As part of an error: what is wrong with a file, if the message does not say
+ * so, and for superusers and the server log only, which one it is.
  */
 static int
 errdetail_file(const char *file, const char *wrong)
@@ -102,8 +102,8 @@ errdetail_file(const char *file, const char *wrong)
 }
 
 /*
- * The file that a setting names is not as it should be: what is wrong, and a hint or
- * NULL.  Throws F0000.
+ * The file that a setting names is not as it should be: what is wrong, and a
+ * hint or NULL.  Throws F0000.
  */
 pg_noreturn void
 zklock_file_report(const char *setting, const char *file, const char *wrong,
@@ -137,8 +137,8 @@ check_owner(const char *setting, const char *file, const struct stat *st)
 }
 
 /*
- * Open a file, which may be a secret one.  Fills *size.  Throws 58P01 and the like,
- * F0000.
+ * Open a file, which may be a secret one.  Fills *size.  Throws 58P01 and the
+ * like, F0000.
  */
 static int
 open_file(const char *setting, const char *file, bool secret, size_t *size)
@@ -164,8 +164,9 @@ open_file(const char *setting, const char *file, bool secret, size_t *size)
 }
 
 /*
- * Read the file that a setting names, which may be a secret one.  Returns its content,
- * palloc'd, with a NUL behind it, and its length.  Throws 58P01 and the like, F0000.
+ * Read the file that a setting names, which may be a secret one.  Returns its
+ * content, palloc'd, with a NUL behind it, and its length.  Throws 58P01 and
+ * the like, F0000.
  */
 char *
 zklock_file_read(const char *setting, const char *file, bool secret, size_t *len)
@@ -183,7 +184,8 @@ zklock_file_read(const char *setting, const char *file, bool secret, size_t *len
 }
 
 /*
- * Wipe and free what was read from such a file, or is as secret; NULL is nothing.
+ * Wipe and free what was read from such a file, or is as secret; NULL is
+ * nothing.
  */
 void
 zklock_wipe(char *secret)

@@ -53,8 +53,8 @@
 #include "tls_settings.h"
 
 /*
- * How long the exit of a backend may be held up to close its ZooKeeper
- * session; unclosed, it keeps others waiting until it expires.  The end of a job's run
+ * How long the exit of a backend may be held up to close its ZooKeeper session;
+ * unclosed, it keeps others waiting until it expires.  The end of a job's run
  * has longer: see zk_client_stop_at_exit().
  */
 #define EXIT_TIMEOUT_MS	500
@@ -238,8 +238,8 @@ static const ErrorMeaning error_meanings[] = {
 };
 
 /*
- * For ereport: the HINT for an error of the lock client, if there is one for this case;
- * detail is the client's own words.
+ * For ereport: the HINT for an error of the lock client, if there is one for
+ * this case; detail is the client's own words.
  */
 static int
 errhint_meaning(ZkError error, const char *detail)
@@ -329,8 +329,8 @@ count_at_exit(int code, Datum arg)
 }
 
 /*
- * A number that changes with the settings about access and about how servers are talked
- * to, and with the files they name.
+ * A number that changes with the settings about access and about how servers
+ * are talked to, and with the files they name.
  */
 static uint64
 access_stamp(void)
@@ -389,9 +389,10 @@ forget_secrets(ZkConfig *config)
 }
 
 /*
- * Take into a config what is told to servers only, and the descriptors for the client.
- * Throws as zklock_credential(), zklock_secure_config() and acquire_descriptors(), and
- * leaves no secret behind then; else forget_secrets() is due.
+ * Take into a config what is told to servers only, and the descriptors for the
+ * client.  Throws as zklock_credential(), zklock_secure_config() and
+ * acquire_descriptors(), and leaves no secret behind then; else
+ * forget_secrets() is due.
  */
 static void
 gather_secrets(ZkConfig *config)
@@ -569,10 +570,10 @@ zklock_link_timeout(const Link *link)
 }
 
 /*
- * Report that something could not be done with a lock for want of an answer: what, a
- * format for the path, as in "could not acquire lock \"%s\"".  Throws 08001 if there was no
- * connection during this call, 08006 if there was, or what a definite reason
- * asks for (28000, 53000, ...).
+ * Report that something could not be done with a lock for want of an answer:
+ * what, a format for the path, as in "could not acquire lock \"%s\"".  Throws
+ * 08001 if there was no connection during this call, 08006 if there was, or
+ * what a definite reason asks for (28000, 53000, ...).
  */
 void
 zklock_link_report(const Link *link, const char *what, const char *path)
@@ -600,9 +601,9 @@ zklock_link_report(const Link *link, const char *what, const char *path)
 }
 
 /*
- * Report an error of the lock client: what, as for zklock_link_report(), the lock
- * path, and the client's own words.  Throws the SQLSTATE that belongs
- * to it.
+ * Report an error of the lock client: what, as for zklock_link_report(), the
+ * lock path, and the client's own words.  Throws the SQLSTATE that belongs to
+ * it.
  */
 void
 zklock_report_error(ZkError error, const char *detail, const char *what,
@@ -783,9 +784,10 @@ zklock_instance(void)
 }
 
 /*
- * The data of a contender: who asks for the lock, as one line of JSON in
- * UTF-8 (which begins with ZK_OWNER_PREFIX).  Names are at most NAMEDATALEN - 1 bytes and the host's name 64, so
- * it stays below 1 kB.  Palloc'd.  Needs a transaction.
+ * The data of a contender: who asks for the lock, as one line of JSON in UTF-8
+ * (which begins with ZK_OWNER_PREFIX).  Names are at most NAMEDATALEN - 1 bytes
+ * and the host's name 64, so it stays below 1 kB.  Palloc'd.  Needs a
+ * transaction.
  */
 char *
 zklock_owner_data(void)

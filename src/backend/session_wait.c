@@ -122,10 +122,11 @@ zklock_session_wait_over(void)
 }
 
 /*
- * Wait until a state of the client may have changed, or until a point in
- * time.  The caller reads the states it is interested in before and after, and
- * calls again: a return says nothing by itself.  What it does with which lock
- * (doing, a format for the path, as in "while releasing lock \"%s\"") becomes the CONTEXT of an interrupt.
+ * Wait until a state of the client may have changed, or until a point in time.
+ * The caller reads the states it is interested in before and after, and calls
+ * again: a return says nothing by itself.  What it does with which lock (doing,
+ * a format for the path, as in "while releasing lock \"%s\"") becomes the
+ * CONTEXT of an interrupt.
  *
  * If nothing else needs a snapshot then none is held meanwhile (snapshot.c).
  *

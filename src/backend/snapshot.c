@@ -71,8 +71,8 @@ refuse(const char *detail)
 
 /*
  * Commit the transaction, which is that of a statement at top level, and begin
- * another one.  There is nothing for the commit guard to veto, and a lost lock may
- * be the one that is to be acquired again.  Throws what a commit throws.
+ * another one.  There is nothing for the commit guard to veto, and a lost lock
+ * may be the one that is to be acquired again.  Throws what a commit throws.
  */
 static void
 begin_another_transaction(void)
@@ -113,13 +113,13 @@ drop_portal_snapshots(void)
 }
 
 /*
- * For a procedure, whose fcinfo->context this is, that is about to wait: give up
- * every snapshot.  To be called with arguments evaluated and detoasted; memory
- * of the caller's context stays, and so does the transaction within a procedure.
- * Throws 25001 if that cannot be done: in a transaction block or a function, behind
- * another statement of a pipeline, in a transaction that has written, or if something
- * else needs a snapshot (an open cursor, or the isolation level); else what a commit
- * throws.
+ * For a procedure, whose fcinfo->context this is, that is about to wait: give
+ * up every snapshot.  To be called with arguments evaluated and detoasted;
+ * memory of the caller's context stays, and so does the transaction within a
+ * procedure.  Throws 25001 if that cannot be done: in a transaction block or a
+ * function, behind another statement of a pipeline, in a transaction that has
+ * written, or if something else needs a snapshot (an open cursor, or the
+ * isolation level); else what a commit throws.
  */
 void
 zklock_snapshot_give_up(Node *context)

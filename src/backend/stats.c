@@ -85,8 +85,8 @@ zklock_stats_shmem_size(void)
 }
 
 /*
- * Find the cluster's counters in shared memory, or make them; for the startup hook,
- * which holds AddinShmemInitLock.
+ * Find the cluster's counters in shared memory, or make them; for the startup
+ * hook, which holds AddinShmemInitLock.
  */
 void
 zklock_stats_attach(void)
@@ -115,8 +115,8 @@ zklock_stats_count(StatCounter stat)
 }
 
 /*
- * Upper bound of a bucket of the histogram of waits, in microseconds; the last one
- * has none.
+ * Upper bound of a bucket of the histogram of waits, in microseconds; the last
+ * one has none.
  */
 ZkTime
 zklock_stats_bucket_bound(int bucket)
@@ -140,8 +140,8 @@ count_wait(ZkTime waited)
 }
 
 /*
- * The acquire call that is being made has ended like that.  Does nothing if there
- * is none.  Cannot fail.
+ * The acquire call that is being made has ended like that.  Does nothing if
+ * there is none.  Cannot fail.
  */
 void
 zklock_stats_end(StatCounter outcome)
@@ -155,7 +155,8 @@ zklock_stats_end(StatCounter outcome)
 }
 
 /*
- * Exit callback: a call that is ended with its process (57P01) ends nowhere else.
+ * Exit callback: a call that is ended with its process (57P01) ends nowhere
+ * else.
  */
 static void
 end_at_exit(int code, Datum arg)
@@ -184,8 +185,8 @@ zklock_stats_begin(void)
 }
 
 /*
- * The acquire call that is being made waits for somebody else, from now on if not
- * since before.
+ * The acquire call that is being made waits for somebody else, from now on if
+ * not since before.
  */
 void
 zklock_stats_behind(void)
@@ -234,8 +235,8 @@ count_growth(StatCounter stat, int64 now, int64 before)
 }
 
 /*
- * Count what has become of the client's ZooKeeper sessions since this was called
- * last.  NULL for a new client, which has had none.  Cannot fail.
+ * Count what has become of the client's ZooKeeper sessions since this was
+ * called last.  NULL for a new client, which has had none.  Cannot fail.
  */
 void
 zklock_stats_session(const ZkSessionStatus *status)

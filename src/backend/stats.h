@@ -39,8 +39,8 @@ typedef enum StatCounter
 #define STAT_LAST_OUTCOME	STAT_ERRORS
 
 /*
- * Waits are counted by their length: up to 1, 4, 16, ... ms, and those longer than
- * the last bound, which is 4^9 ms (four minutes).
+ * Waits are counted by their length: up to 1, 4, 16, ... ms, and those longer
+ * than the last bound, which is 4^9 ms (four minutes).
  */
 #define WAIT_BUCKETS			11
 

@@ -87,10 +87,10 @@ prepare_query(TableQuery *query, Relation table)
 
 /*
  * Run a query that has been prepared, to see what is committed now.  Under
- * SERIALIZABLE that is with a snapshot that takes no predicate locks: these are for
- * whole pages, or for the table as long as that is small, so that of transactions that
- * have nothing else in common one would fail (40001).  Plans that do not work with
- * such a snapshot are not made.
+ * SERIALIZABLE that is with a snapshot that takes no predicate locks: these are
+ * for whole pages, or for the table as long as that is small, so that of
+ * transactions that have nothing else in common one would fail (40001).  Plans
+ * that do not work with such a snapshot are not made.
  */
 static int
 execute_now(const TableQuery *query, Datum *values, const char *nulls)
@@ -112,8 +112,8 @@ execute_now(const TableQuery *query, Datum *values, const char *nulls)
 }
 
 /*
- * Run a query that has been prepared.  One that only reads sees what is committed
- * now.  Returns what SPI does.
+ * Run a query that has been prepared.  One that only reads sees what is
+ * committed now.  Returns what SPI does.
  */
 static int
 execute_query(const TableQuery *query, Datum *values, const char *nulls)
@@ -124,11 +124,11 @@ execute_query(const TableQuery *query, Datum *values, const char *nulls)
 }
 
 /*
- * Run a query as the table's owner; nulls is as SPI has it.  Returns the number of
- * rows; the first one is in SPI_tuptable if the query returns any.  Throws what the
- * query throws: rows may have to be waited for, which ends by interrupts,
- * lock_timeout and as a deadlock; 40001.  Whoever the user is then, the abort
- * restores it.
+ * Run a query as the table's owner; nulls is as SPI has it.  Returns the number
+ * of rows; the first one is in SPI_tuptable if the query returns any.  Throws
+ * what the query throws: rows may have to be waited for, which ends by
+ * interrupts, lock_timeout and as a deadlock; 40001.  Whoever the user is then,
+ * the abort restores it.
  */
 uint64
 zklock_table_query(TableQuery *query, Relation table, Datum *values,

@@ -175,8 +175,8 @@ zklock_secure_mechanism(void)
 }
 
 /*
- * Can ZooKeeper know who this is by what is set here?  Servers that are set up for that take
- * a certificate for an identity.
+ * Can ZooKeeper know who this is by what is set here?  Servers that are set up
+ * for that take a certificate for an identity.
  */
 bool
 zklock_secure_identifies(void)
@@ -229,7 +229,8 @@ first_set(ZkTransportText first, ZkTransportText last)
 }
 
 /*
- * The library was built without what is wanted of it; the setting asks for it.  Throws 0A000.
+ * The library was built without what is wanted of it; the setting asks for it.
+ * Throws 0A000.
  */
 pg_noreturn static void
 report_unsupported(const char *what, const char *setting)
@@ -243,7 +244,8 @@ report_unsupported(const char *what, const char *setting)
 }
 
 /*
- * The library's shared form does not let us see whom a certificate is for.  Throws 0A000.
+ * The library's shared form does not let us see whom a certificate is for.
+ * Throws 0A000.
  */
 pg_noreturn static void
 report_unverified(void)
@@ -256,7 +258,8 @@ report_unverified(void)
 }
 
 /*
- * See whether the settings fit each other and the library.  Throws 0A000, 55000.
+ * See whether the settings fit each other and the library.  Throws 0A000,
+ * 55000.
  */
 static void
 check_settings(void)
@@ -291,8 +294,8 @@ check_settings(void)
 }
 
 /*
- * The first line of a file with a secret, palloc'd.  Throws as zklock_file_read(), and
- * F0000 if there is none.
+ * The first line of a file with a secret, palloc'd.  Throws as
+ * zklock_file_read(), and F0000 if there is none.
  */
 static char *
 read_secret(ZkTransportText which)
@@ -318,8 +321,8 @@ read_secret(ZkTransportText which)
 
 /*
  * See whether a file is in PEM format and has something of that kind, as in
- * "CERTIFICATE-----"; a key, which is a secret, must have a passphrase if it is encrypted.
- * Returns its path, palloc'd.  Throws as zklock_file_read(), F0000.
+ * "CERTIFICATE-----"; a key, which is a secret, must have a passphrase if it is
+ * encrypted.  Returns its path, palloc'd.  Throws as zklock_file_read(), F0000.
  */
 static char *
 check_pem(ZkTransportText which, const char *kind)
@@ -382,9 +385,10 @@ take_sasl(const char **transport)
 }
 
 /*
- * Tell how servers are to be talked to, in a config whose texts about that are NULL.  They are
- * valid until zklock_secure_wipe(), which is due in any case.  Throws 0A000 if the library cannot do that, 55000 if the settings
- * contradict each other, and F0000 and the like for files.
+ * Tell how servers are to be talked to, in a config whose texts about that are
+ * NULL.  They are valid until zklock_secure_wipe(), which is due in any case.
+ * Throws 0A000 if the library cannot do that, 55000 if the settings contradict
+ * each other, and F0000 and the like for files.
  */
 void
 zklock_secure_config(ZkConfig *config)

@@ -109,8 +109,9 @@ zklock_verdict_worked(void)
 }
 
 /*
- * Has it only done what is never refused?  If it has written, it has not, whether we
- * have seen that or not: workers of replication write without a statement.
+ * Has it only done what is never refused?  If it has written, it has not,
+ * whether we have seen that or not: workers of replication write without a
+ * statement.
  */
 bool
 zklock_verdict_harmless(void)
@@ -176,8 +177,9 @@ zklock_verdict_begin(Deed deed)
 }
 
 /*
- * A function is called without a statement around it, which is no concern within one.
- * As its end is not seen, a call that acquires is work from its beginning on.
+ * A function is called without a statement around it, which is no concern
+ * within one.  As its end is not seen, a call that acquires is work from its
+ * beginning on.
  */
 void
 zklock_verdict_call(Deed deed)
@@ -189,8 +191,8 @@ zklock_verdict_call(Deed deed)
 }
 
 /*
- * The command that begins takes effect by itself: from here on it is not refused,
- * nor cancelled if it does that at once.
+ * The command that begins takes effect by itself: from here on it is not
+ * refused, nor cancelled if it does that at once.
  */
 void
 zklock_verdict_take_effect(Deed deed)
@@ -215,8 +217,8 @@ zklock_verdict_end(void)
 }
 
 /*
- * A lock that was lost goes from the transaction's hands.  If the transaction may
- * have relied on it, the transaction is doomed.
+ * A lock that was lost goes from the transaction's hands.  If the transaction
+ * may have relied on it, the transaction is doomed.
  */
 void
 zklock_verdict_doom(const Lock *lock, const LossNote *loss)
@@ -231,8 +233,8 @@ zklock_verdict_doom(const Lock *lock, const LossNote *loss)
 }
 
 /*
- * The transaction is over.  What runs on is a command that commits in between, or
- * a procedure of which anything can be expected.
+ * The transaction is over.  What runs on is a command that commits in between,
+ * or a procedure of which anything can be expected.
  */
 void
 zklock_verdict_reset(void)
@@ -243,13 +245,14 @@ zklock_verdict_reset(void)
 }
 
 /*
- * How a lock was lost: as far as the current user may see, or all of it.  Palloc'd.
+ * How a lock was lost: as far as the current user may see, or all of it.
+ * Palloc'd.
  */
 static char *
 describe_loss(const LossNote *loss, bool all)
 {
 	const char *why = loss->breaker[0] == '\0' ? loss->why :
-		zklock_broken_sentence(loss->breaker, all);
+	zklock_broken_sentence(loss->breaker, all);
 
 	if (loss->name[0] == '\0')
 		return psprintf("%s It was lost at %s.", why,

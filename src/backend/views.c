@@ -51,7 +51,8 @@ PG_FUNCTION_INFO_V1(zk_stat_reset);
 #define ZK_HOLDER_COLS		(OWNER_COLS - 1)
 
 /*
- * Refuse to show what is known only if the library was preloaded.  Throws 55000.
+ * Refuse to show what is known only if the library was preloaded.  Throws
+ * 55000.
  */
 static void
 check_preloaded(const char *what)
@@ -65,8 +66,8 @@ check_preloaded(const char *what)
 }
 
 /*
- * Text that may be foreign, and cut short in the middle of a character; null if it
- * is empty.
+ * Text that may be foreign, and cut short in the middle of a character; null if
+ * it is empty.
  */
 static void
 put_text(const char *text, Datum *value, bool *null)
@@ -80,8 +81,9 @@ put_text(const char *text, Datum *value, bool *null)
 }
 
 /*
- * Fill in who holds the lock, or is before the waiter, from the column of the blocker
- * on.  What these say of themselves is for administrators, as in zk_lock_queue().
+ * Fill in who holds the lock, or is before the waiter, from the column of the
+ * blocker on.  What these say of themselves is for administrators, as in
+ * zk_lock_queue().
  */
 static void
 put_others(const Wait *wait, bool administrator, Datum *values, bool *nulls)

@@ -51,7 +51,8 @@
 typedef struct Vertex
 {
 	Waiter		waiter;
-	int			wait;			/* what it publishes: member of the listing; or -1 */
+	int			wait;			/* what it publishes: member of the listing;
+								 * or -1 */
 } Vertex;
 
 /* What an edge is known by. */
@@ -70,7 +71,8 @@ typedef struct Graph
 {
 	const ZkQueueListing *listing;
 	ZkQueueEntry *entries;		/* by member: the contender's name */
-	int		   *owners;			/* by member: the wait that it belongs to; or -1 */
+	int		   *owners;			/* by member: the wait that it belongs to; or
+								 * -1 */
 	int			vertex_count;
 	int			vertex_capacity;
 	Vertex	   *vertices;
@@ -186,8 +188,8 @@ vertex_of_process(Graph *graph, int pid, const ZkQueueMember *contender)
 }
 
 /*
- * The vertex of the owner of a contender; -1 if nothing is known of what it waits
- * for.
+ * The vertex of the owner of a contender; -1 if nothing is known of what it
+ * waits for.
  */
 static int
 vertex_of_contender(Graph *graph, int which)
@@ -229,8 +231,8 @@ add_edge(Graph *graph, int from, int to, bool local, const Fact *fact)
 }
 
 /*
- * Find a contender that a wait names.  Returns its member, and in *queue the first
- * of its queue; -1 if it is not there (any more).
+ * Find a contender that a wait names.  Returns its member, and in *queue the
+ * first of its queue; -1 if it is not there (any more).
  */
 static int
 find_contender(const Graph *graph, const ZkWaitedFor *lock, int *queue)
@@ -258,13 +260,14 @@ find_contender(const Graph *graph, const ZkWaitedFor *lock, int *queue)
 }
 
 /*
- * Add what a published wait waits for: everybody who is ahead of it and matters.
+ * Add what a published wait waits for: everybody who is ahead of it and
+ * matters.
  */
 static void
 add_published(Graph *graph, int vertex)
 {
 	const ZkQueueMember *wait =
-		&graph->listing->members[graph->vertices[vertex].wait];
+	&graph->listing->members[graph->vertices[vertex].wait];
 	ZkWaitedFor lock;
 	int			at = 0;
 
@@ -290,8 +293,8 @@ add_published(Graph *graph, int vertex)
 }
 
 /*
- * What a process waits for in PostgreSQL, and since when.  False if it does not,
- * or not for certain yet.
+ * What a process waits for in PostgreSQL, and since when.  False if it does
+ * not, or not for certain yet.
  */
 static bool
 find_local_wait(int pid, Fact *fact)

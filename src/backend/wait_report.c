@@ -71,8 +71,8 @@ ahead_of(const LockWait *wait)
 }
 
 /*
- * Whom a wait for others is for: as far as the current user may see, or all of it, for
- * the server log.  Palloc'd.
+ * Whom a wait for others is for: as far as the current user may see, or all of
+ * it, for the server log.  Palloc'd.
  */
 static char *
 describe_others(const LockCall *call, const LockWait *wait, bool all)
@@ -110,7 +110,8 @@ describe_others(const LockCall *call, const LockWait *wait, bool all)
 }
 
 /*
- * Whom a wait is for, likewise, or why that is not known, as sentences; palloc'd.
+ * Whom a wait is for, likewise, or why that is not known, as sentences;
+ * palloc'd.
  */
 static char *
 describe_wait(const LockCall *call, const LockWait *wait, bool all)
@@ -194,9 +195,9 @@ report_deadlock(const LockCall *call, const LockWait *wait)
 }
 
 /*
- * Is the lock that is waited for somebody else's, by what was looked at last?  So it
- * is while the lock delay runs, though nobody has it then.  It is not while a permit
- * that this backend has given back is on its way out.
+ * Is the lock that is waited for somebody else's, by what was looked at last?
+ * So it is while the lock delay runs, though nobody has it then.  It is not
+ * while a permit that this backend has given back is on its way out.
  */
 bool
 zklock_wait_behind(const LockWait *wait)
@@ -206,8 +207,8 @@ zklock_wait_behind(const LockWait *wait)
 }
 
 /*
- * Let others see what the call waits for, at the moment: nobody, while a lock delay
- * runs.
+ * Let others see what the call waits for, at the moment: nobody, while a lock
+ * delay runs.
  */
 void
 zklock_wait_show(const LockCall *call, const LockWait *wait)
@@ -240,8 +241,8 @@ zklock_wait_show(const LockCall *call, const LockWait *wait)
 }
 
 /*
- * A wait has become a long one.  Is it known who holds the lock, if somebody wants
- * to know?  *next is moved up to when to ask again.
+ * A wait has become a long one.  Is it known who holds the lock, if somebody
+ * wants to know?  *next is moved up to when to ask again.
  */
 static bool
 holder_known(LockWait *wait, ZkTime *next)
@@ -253,9 +254,10 @@ holder_known(LockWait *wait, ZkTime *next)
 }
 
 /*
- * Contenders have stood behind others for deadlock_timeout: look for a deadlock, as
- * far as that can be done now.  Not for a permit, which any of several may give
- * back, so that no cycle proves that none will.  Returns and throws as zklock_wait_long().
+ * Contenders have stood behind others for deadlock_timeout: look for a
+ * deadlock, as far as that can be done now.  Not for a permit, which any of
+ * several may give back, so that no cycle proves that none will.  Returns and
+ * throws as zklock_wait_long().
  */
 static ZkTime
 check_deadlock(LockCall *call, ZkTime now)

@@ -76,8 +76,8 @@ zklock_waiting_request_shmem(void)
 }
 
 /*
- * Find the places in shared memory, or make them; for the startup hook, which holds
- * AddinShmemInitLock.
+ * Find the places in shared memory, or make them; for the startup hook, which
+ * holds AddinShmemInitLock.
  */
 void
 zklock_waiting_attach(void)
@@ -103,8 +103,8 @@ zklock_waiting_places(void)
 
 /*
  * Exit callback: leave the place empty for the next one.  What this process may
- * have held of the lock when it was interrupted was released when its transaction
- * was aborted, before.
+ * have held of the lock when it was interrupted was released when its
+ * transaction was aborted, before.
  */
 static void
 leave_at_exit(int code, Datum arg)
@@ -149,7 +149,8 @@ zklock_waiting_session(int64 session)
 }
 
 /*
- * This backend waits for a lock, and knows that of it; since when is filled in here.
+ * This backend waits for a lock, and knows that of it; since when is filled in
+ * here.
  */
 void
 zklock_waiting_show(Wait *wait)
@@ -235,10 +236,10 @@ add_pid(int *pids, int count, const Place *place)
 
 /*
  * Which processes of this cluster does a process wait for?  Those behind the
- * contender that it watches and behind the one that holds the lock, as far as it
- * knows them; and of those that wait for the same lock themselves likewise.  Puts
- * them into pids, which has room for as many as there are places, and returns how
- * many they are.
+ * contender that it watches and behind the one that holds the lock, as far as
+ * it knows them; and of those that wait for the same lock themselves likewise.
+ * Puts them into pids, which has room for as many as there are places, and
+ * returns how many they are.
  */
 int
 zklock_waiting_blockers(int pid, int *pids)

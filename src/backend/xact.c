@@ -102,9 +102,9 @@ static uintptr_t first_registration = 1;
 static uintptr_t last_registration = 0;
 
 /*
- * Have no lock given up, while a commit goes on, because a job has run for too long:
- * the guard would have seen it held.  To be called before the guard looks.  Takes no
- * memory and cannot fail.
+ * Have no lock given up, while a commit goes on, because a job has run for too
+ * long: the guard would have seen it held.  To be called before the guard
+ * looks.  Takes no memory and cannot fail.
  */
 static void
 keep_locks(bool keep)
@@ -119,9 +119,9 @@ keep_locks(bool keep)
 }
 
 /*
- * May the transaction commit?  Throws ZKL01 if it is doomed, or a lock was lost.
- * Waits for a proof of all locks if the lease of one has run out, or the setting
- * asks for it.
+ * May the transaction commit?  Throws ZKL01 if it is doomed, or a lock was
+ * lost.  Waits for a proof of all locks if the lease of one has run out, or the
+ * setting asks for it.
  */
 static void
 judge(void)
@@ -139,8 +139,8 @@ judge(void)
 }
 
 /*
- * A command has taken effect, and its last transaction is about to commit.  Tell
- * which locks were lost since it began.  Nothing may end it any more.
+ * A command has taken effect, and its last transaction is about to commit.
+ * Tell which locks were lost since it began.  Nothing may end it any more.
  */
 static void
 warn_of_losses(void)
@@ -177,9 +177,9 @@ guard_commit(void)
 }
 
 /*
- * Before a command that takes effect before its commit, or commits more than once,
- * or shows outside of the database: the veto comes now, and for the former two it does
- * not come again.  Throws as judge().
+ * Before a command that takes effect before its commit, or commits more than
+ * once, or shows outside of the database: the veto comes now, and for the
+ * former two it does not come again.  Throws as judge().
  */
 void
 zklock_guard_command(Deed deed)
@@ -191,9 +191,9 @@ zklock_guard_command(Deed deed)
 }
 
 /*
- * Before locks are acquired, count of them, of which each may be acquired anew if it
- * was lost: does anything else forbid the transaction's commit already?  Throws
- * ZKL01 then.  Asks nobody.
+ * Before locks are acquired, count of them, of which each may be acquired anew
+ * if it was lost: does anything else forbid the transaction's commit already?
+ * Throws ZKL01 then.  Asks nobody.
  */
 void
 zklock_guard_transaction(const LockName *names, int count)
@@ -245,8 +245,8 @@ refuse_prepare(void)
 }
 
 /*
- * The transaction has committed: so the jobs have ended that were to end with it,
- * and their locks are given back.
+ * The transaction has committed: so the jobs have ended that were to end with
+ * it, and their locks are given back.
  */
 static void
 end_jobs(void)
@@ -257,8 +257,9 @@ end_jobs(void)
 }
 
 /*
- * The transaction has committed: note that for the records of the locks that the
- * session goes on to hold.  So it is left as well by a backend that just exits.
+ * The transaction has committed: note that for the records of the locks that
+ * the session goes on to hold.  So it is left as well by a backend that just
+ * exits.
  */
 static void
 renew_notes(void)
@@ -280,8 +281,8 @@ renew_notes(void)
  * ABORT, PREPARE	the same								no
  * PARALLEL_*		nothing: workers cannot lock
  *
- * It may be registered more than once, see zklock_xact_go_first(); then the last
- * one counts, which is the first to be called.
+ * It may be registered more than once, see zklock_xact_go_first(); then the
+ * last one counts, which is the first to be called.
  *
  * When the process exits it does nothing: the ZooKeeper session is closed
  * next.  And it must not: a background worker with the default handler of
@@ -322,8 +323,8 @@ xact_callback(XactEvent event, void *arg)
 }
 
 /*
- * A subtransaction is rolled back, and what it holds of locks goes with it: that is no
- * way to get rid of a loss.
+ * A subtransaction is rolled back, and what it holds of locks goes with it:
+ * that is no way to get rid of a loss.
  */
 static void
 let_go(int nesting)
@@ -422,13 +423,14 @@ zklock_xact_watch(void)
 }
 
 /*
- * See to it that of all callbacks ours is called first: if others had been registered
- * since, they would act before us, as postgres_fdw does that commits on other servers.
- * To be called when any may have been.
+ * See to it that of all callbacks ours is called first: if others had been
+ * registered since, they would act before us, as postgres_fdw does that commits
+ * on other servers.  To be called when any may have been.
  *
- * To take our older registrations back is safe only if no callbacks are being called at
- * this moment, as that may be the one to be called next.  If the caller cannot know,
- * they stay until it does.  Throws 53200, and we are registered even so.
+ * To take our older registrations back is safe only if no callbacks are being
+ * called at this moment, as that may be the one to be called next.  If the
+ * caller cannot know, they stay until it does.  Throws 53200, and we are
+ * registered even so.
  */
 void
 zklock_xact_go_first(bool safe)

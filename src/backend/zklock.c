@@ -63,7 +63,7 @@
 #include "xact.h"
 #include "zk_check.h"
 
-PG_MODULE_MAGIC_EXT(.name = "zklock", .version = "1.0");
+PG_MODULE_MAGIC_EXT(.name = "zklock",.version = "1.0");
 
 static const struct config_enum_entry commit_guard_options[] = {
 	{"off", GUARD_OFF, false},
@@ -127,8 +127,8 @@ check_servers(char **newval, void **extra, GucSource source)
 }
 
 /*
- * ExecutorRun hook: a statement runs that the loss of a lock can end.  It may be the
- * first one for which there is to be a ZooKeeper session.
+ * ExecutorRun hook: a statement runs that the loss of a lock can end.  It may
+ * be the first one for which there is to be a ZooKeeper session.
  */
 static void
 zklock_ExecutorRun(QueryDesc *query, ScanDirection direction,
@@ -184,9 +184,9 @@ zklock_ExecutorFinish(QueryDesc *query)
 }
 
 /*
- * ProcessUtility hook: likewise.  A command that takes effect before its commit is
- * judged before it begins.  And DISCARD ALL releases session-scope locks,
- * as it does advisory locks, and a credential is kept out of the configuration
+ * ProcessUtility hook: likewise.  A command that takes effect before its commit
+ * is judged before it begins.  And DISCARD ALL releases session-scope locks, as
+ * it does advisory locks, and a credential is kept out of the configuration
  * file.
  */
 static void
@@ -197,7 +197,7 @@ zklock_ProcessUtility(PlannedStmt *pstmt, const char *query,
 {
 	/* The statement may be gone once it was executed. */
 	bool		discard_all = IsA(pstmt->utilityStmt, DiscardStmt) &&
-		castNode(DiscardStmt, pstmt->utilityStmt)->target == DISCARD_ALL;
+	castNode(DiscardStmt, pstmt->utilityStmt)->target == DISCARD_ALL;
 	MemoryContext memory_context = CurrentMemoryContext;
 	Deed		deed;
 
@@ -230,8 +230,9 @@ zklock_ProcessUtility(PlannedStmt *pstmt, const char *query,
 }
 
 /*
- * Object access hook: a function is about to be called.  If no query is being worked at,
- * the client calls it itself, on libpq's fast path, or a background worker does.
+ * Object access hook: a function is about to be called.  If no query is being
+ * worked at, the client calls it itself, on libpq's fast path, or a background
+ * worker does.
  */
 static void
 zklock_object_access(ObjectAccessType access, Oid class_id, Oid object_id,
@@ -270,7 +271,8 @@ zklock_shmem_startup(void)
 }
 
 /*
- * Module load.  This may be the postmaster, where nothing is opened, nor started.
+ * Module load.  This may be the postmaster, where nothing is opened, nor
+ * started.
  */
 void
 _PG_init(void)

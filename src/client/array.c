@@ -35,8 +35,8 @@ whole_pages(size_t bytes)
 }
 
 /*
- * Make an empty array with room for so many items of that size in bytes.  False if
- * there is no address space.  Any thread.
+ * Make an empty array with room for so many items of that size in bytes.  False
+ * if there is no address space.  Any thread.
  */
 bool
 zk_array_reserve(ZkArray *array, size_t item_size, int count)
@@ -55,8 +55,9 @@ zk_array_reserve(ZkArray *array, size_t item_size, int count)
 }
 
 /*
- * Have memory for the first so many items, no more than there is room for.  New ones
- * are zero.  False if there is no memory; the array is as it was then.  Any thread.
+ * Have memory for the first so many items, no more than there is room for.  New
+ * ones are zero.  False if there is no memory; the array is as it was then.
+ * Any thread.
  */
 bool
 zk_array_provide(ZkArray *array, int count)

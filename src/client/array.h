@@ -16,7 +16,8 @@
 
 typedef struct ZkArray
 {
-	void	   *items;			/* room for all; NULL before zk_array_reserve() */
+	void	   *items;			/* room for all; NULL before
+								 * zk_array_reserve() */
 	size_t		item_size;
 	size_t		reserved;		/* bytes of address space */
 	size_t		provided;		/* bytes of it that are memory */

@@ -110,7 +110,7 @@ static bool
 is_digest(const char *id)
 {
 	static const char base64[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	const char *hash = strchr(id, ':');
 
 	return hash != NULL && hash != id && strlen(++hash) == HASH_LENGTH &&
@@ -317,9 +317,10 @@ on_nothing(int rc, const struct Stat *stat, const void *context)
 }
 
 /*
- * Show the credential to a new handle, if it has not seen it.  The library sends
- * it when it has a connection.  If it has one already it has to be woken for
- * that, which only a request does.  False if there is no memory.  engine_lock.
+ * Show the credential to a new handle, if it has not seen it.  The library
+ * sends it when it has a connection.  If it has one already it has to be woken
+ * for that, which only a request does.  False if there is no memory.
+ * engine_lock.
  */
 bool
 zk_identity_present(ZkClient *client, zhandle_t *zh)
@@ -390,8 +391,8 @@ zk_identity_leave_user(ZkClient *client)
  * Is an answer's code the one that the ensemble gives to whoever has not
  * authenticated, before it closes the connection?  Only the first request of a
  * connection gets it, if at all, and the ZooKeeper session lives on: so it is
- * noted for the moment at which the connection is seen to be lost (connection.c).
- * engine_lock.
+ * noted for the moment at which the connection is seen to be lost
+ * (connection.c). engine_lock.
  */
 bool
 zk_identity_wanted(ZkIdentity *identity, int rc)

@@ -54,8 +54,9 @@
 #define ZK_RENEWAL_BATCH	128
 
 /*
- * How long a contender stays in one place before it gets a watch on its own znode,
- * and how long far behind in a queue, where it will be looked for in a list anyhow.
+ * How long a contender stays in one place before it gets a watch on its own
+ * znode, and how long far behind in a queue, where it will be looked for in a
+ * list anyhow.
  */
 #define ZK_WATCH_DELAY		ZK_MS(100)
 #define ZK_FAR_WATCH_DELAY	ZK_MS(1000)
@@ -78,8 +79,8 @@
 #define ZK_READ_RESERVE		16
 
 /*
- * Marks of others that one multi-op deletes, and the operations of a multi-op of a
- * contender's own: it may check itself, and make its mark, besides.
+ * Marks of others that one multi-op deletes, and the operations of a multi-op
+ * of a contender's own: it may check itself, and make its mark, besides.
  */
 #define ZK_MARK_BATCH	8
 #define ZK_OWN_OPS		(ZK_MARK_BATCH + 2)
@@ -119,13 +120,14 @@ typedef enum RequestKind
 	REQ_OWN,					/* the own contender's data, and a watch */
 	REQ_BREAK,					/* a step of breaking a contender */
 	REQ_READ_INQUIRY,			/* an ACL, likewise */
-	REQ_TREE,					/* a step of reading a tree, or published waits */
+	REQ_TREE,					/* a step of reading a tree, or published
+								 * waits */
 	REQ_PUBLISH					/* a step of publishing a wait */
 } RequestKind;
 
 /*
- * Deals with the answer to a request, with engine_lock, on the completion thread.  "which"
- * is what zk_request_begin() was given.
+ * Deals with the answer to a request, with engine_lock, on the completion
+ * thread.  "which" is what zk_request_begin() was given.
  */
 typedef struct Answer Answer;
 typedef void (*AnswerHandler) (ZkClient *client, int which, const Answer *answer);
@@ -137,14 +139,15 @@ typedef struct Request
 	RequestKind kind;
 	int			which;			/* slot, or index into a listing */
 	ZkTime		sent_at;
-	ZkTime		leader_heard_at;	/* ZkLeaderContact.leader_heard_at at that moment */
+	ZkTime		leader_heard_at;	/* ZkLeaderContact.leader_heard_at at that
+									 * moment */
 	AnswerHandler handler;		/* of whoever waits for the answer */
 	bool		of_contender;	/* of which "which" is the slot */
 } Request;
 
 /*
- * What has come for it: those parts that its kind has.  They live as long as the handler
- * runs.
+ * What has come for it: those parts that its kind has.  They live as long as
+ * the handler runs.
  */
 struct Answer
 {
@@ -195,12 +198,14 @@ typedef enum MarkState
 } MarkState;
 
 /*
- * What a contender with a lock delay has to do with marks (lock_delay.c).  Lists of names
- * are malloc'd, each name with a NUL and an empty one at the end.  engine_lock.
+ * What a contender with a lock delay has to do with marks (lock_delay.c).
+ * Lists of names are malloc'd, each name with a NUL and an empty one at the
+ * end.  engine_lock.
  */
 typedef struct Marking
 {
-	size_t		parent_len;		/* bytes of the path of the znode to create; or 0 */
+	size_t		parent_len;		/* bytes of the path of the znode to create;
+								 * or 0 */
 	MarkState	own;
 	bool		orphaned_mark;	/* the contender is gone, its mark may not be */
 	int			ops;			/* about its mark, in the multi-op on its way */
@@ -240,10 +245,12 @@ typedef struct Contender
 	bool		parent_seen;	/* the znode above the one to create was there */
 	bool		last_ahead;		/* the watched one is the only one ahead */
 	bool		unbroken;		/* it is watched without a break since it was
-								 * created: that it is deleted says that nothing
-								 * has taken its place */
-	bool		last_second_watch;	/* last_ahead, once the second_watch is deleted */
-	bool		relist;			/* the second_watch is gone: list while waiting */
+								 * created: that it is deleted says that
+								 * nothing has taken its place */
+	bool		last_second_watch;	/* last_ahead, once the second_watch is
+									 * deleted */
+	bool		relist;			/* the second_watch is gone: list while
+								 * waiting */
 	bool		proving;		/* granted, but the lease must be proved first */
 	bool		next_in_line;	/* only holders are ahead: keep the lease */
 	bool		touched;		/* is in ZkClient.touched */
@@ -253,26 +260,28 @@ typedef struct Contender
 	bool		grouped;		/* created in one transaction with others */
 	bool		watch_all;		/* waits for any of several (semaphore.c) */
 	bool		own_ahead;		/* and all of them are our own (likewise) */
-	bool		rewrite;		/* its data is to be written once more: somebody
-								 * behind may take it for a waiter, or a revocation
-								 * has wiped it out */
+	bool		rewrite;		/* its data is to be written once more:
+								 * somebody behind may take it for a waiter,
+								 * or a revocation has wiped it out */
 	bool		reading;		/* granted, but the record is to be read first */
 	bool		record_known;	/* it was, since the queue was listed */
 	bool		recording;		/* the multi-op on its way writes the record */
 	bool		recorded;		/* what was noted is in the record */
 	uint8_t		attempts;		/* creates in vain, in a row */
 	uint8_t		pending;		/* requests on their way for it */
-	uint16_t	partner;		/* exclusive one to take the place of, or to see
-								 * gone before this one is */
+	uint16_t	partner;		/* exclusive one to take the place of, or to
+								 * see gone before this one is */
 	uint16_t	successor;		/* the one whose partner this is */
 	uint16_t	next_member;	/* of the group that is to be created; a ring */
-	uint16_t	parent_len;		/* bytes of the path of the container to create */
+	uint16_t	parent_len;		/* bytes of the path of the container to
+								 * create */
 	uint32_t	incarnation;	/* bumped with each new identity (base) */
 	uint32_t	watch_serial;	/* of the REQ_OWN on its way; 0 for none */
 	uint32_t	rewrite_serial; /* likewise of the REQ_REWRITE */
-	int32_t		version;		/* of its data, as last seen; -1 if that may not
-								 * be read */
-	int32_t		watched_version;	/* likewise of the one watched (semaphore.c) */
+	int32_t		version;		/* of its data, as last seen; -1 if that may
+								 * not be read */
+	int32_t		watched_version;	/* likewise of the one watched
+									 * (semaphore.c) */
 	ZkLockRequest request;
 	ZkContenderState state;
 	ZkContenderState end;		/* ZK_LOST, ZK_FAILED, or ZK_NONE */
@@ -285,13 +294,15 @@ typedef struct Contender
 	char		name[ZK_NAME_SIZE]; /* its name; empty while unknown */
 	char		detail[ZK_DETAIL_SIZE];
 	char	   *watched;		/* malloc'd path of the one waited for */
-	char	   *second_watch;	/* malloc'd path of the one before that, while it is
-							 * watched as well; or NULL */
-	char	   *to_watch;		/* malloc'd names of others to watch, each with a
-								 * NUL, an empty one at the end; or NULL */
+	char	   *second_watch;	/* malloc'd path of the one before that, while
+								 * it is watched as well; or NULL */
+	char	   *to_watch;		/* malloc'd names of others to watch, each
+								 * with a NUL, an empty one at the end; or
+								 * NULL */
 	int			watches_asked;	/* bytes of them that were asked for */
 	int			watches_answered;	/* and answered */
-	char		rival[ZK_NAME_SIZE];	/* makes an upgrade a deadlock; or empty */
+	char		rival[ZK_NAME_SIZE];	/* makes an upgrade a deadlock; or
+										 * empty */
 	char		blocker_owner[ZK_OWNER_SIZE];	/* data of the one watched */
 	int64_t		blocker_session;	/* whose that is */
 	char		holder[ZK_NAME_SIZE];	/* first in the queue */
@@ -299,8 +310,8 @@ typedef struct Contender
 	int			position;
 	int64_t		token;
 	ZkTime		proved_at;
-	ZkTime		asked_at;		/* when the last renewal with it was sent; 0 if
-								 * there is to be another one at once */
+	ZkTime		asked_at;		/* when the last renewal with it was sent; 0
+								 * if there is to be another one at once */
 	ZkTime		lease_end;
 	ZkTime		presumed_lost;
 	ZkTime		granted_at;
@@ -313,14 +324,14 @@ typedef struct Contender
 	Refusal		refusal;		/* to be explained; then it fails */
 	RecordBuffer *record;		/* MailboxSlot.record; NULL without a record */
 	Marking		marking;
-	zoo_op_result_t results[ZK_OWN_OPS];	/* of a multi-op of its own; written by
-											 * the library */
+	zoo_op_result_t results[ZK_OWN_OPS];	/* of a multi-op of its own;
+											 * written by the library */
 } Contender;
 
 /*
  * A renewal on its way.  There may be as many as it takes to prove all
- * contenders at the same time; and a server that has stalled (ZOOKEEPER-4537) is
- * often woken by the next commit.  engine_lock; results also by the library.
+ * contenders at the same time; and a server that has stalled (ZOOKEEPER-4537)
+ * is often woken by the next commit.  engine_lock; results also by the library.
  */
 #define ZK_RENEWALS		(ZK_MAX_CONTENDERS / ZK_RENEWAL_BATCH)
 
@@ -334,8 +345,8 @@ typedef struct Renewal
 } Renewal;
 
 /*
- * A group being created; one at a time, as requests are answered in their order.
- * engine_lock; results, stat and paths also by the library.
+ * A group being created; one at a time, as requests are answered in their
+ * order. engine_lock; results, stat and paths also by the library.
  */
 typedef struct GroupCreate
 {
@@ -367,8 +378,8 @@ typedef enum TreeStep
 } TreeStep;
 
 /*
- * What was met in a tree: a znode that may be a lock node, or (lock is not -1) a
- * contender, of which member says what is known: czxid is 0 before that, and
+ * What was met in a tree: a znode that may be a lock node, or (lock is not -1)
+ * a contender, of which member says what is known: czxid is 0 before that, and
  * again when it has gone.
  */
 typedef struct TreeItem
@@ -410,8 +421,9 @@ typedef enum WaitZnode
 } WaitZnode;
 
 /*
- * The published wait of this client (publish_wait.c).  A znode of ours can exist only
- * while znode is not WAIT_ABSENT; then it is wanted or being reaped.  engine_lock.
+ * The published wait of this client (publish_wait.c).  A znode of ours can
+ * exist only while znode is not WAIT_ABSENT; then it is wanted or being reaped.
+ * engine_lock.
  */
 typedef struct Publication
 {
@@ -485,29 +497,34 @@ struct ZkClient
 	ZkTime		opened_at;		/* when the handle was */
 	ZkTime		disconnected_at;	/* when the connection was lost */
 	ZkTime		next_open;		/* not before then */
-	ZkTime		connect_by;		/* until then it is to be tried to have a session,
-								 * though nothing is asked for; 0 for never */
-	ZkTime		gave_up;		/* when the connection attempt that was given up
-								 * last had begun */
+	ZkTime		connect_by;		/* until then it is to be tried to have a
+								 * session, though nothing is asked for; 0 for
+								 * never */
+	ZkTime		gave_up;		/* when the connection attempt that was given
+								 * up last had begun */
 	ZkTime		unneeded_since; /* nothing is asked for while there is no
 								 * connection; 0 if something is */
-	int			given_up;		/* attempts given up since there was a connection */
-	int			silences;		/* connections given up since an answer of the leader */
+	int			given_up;		/* attempts given up since there was a
+								 * connection */
+	int			silences;		/* connections given up since an answer of the
+								 * leader */
 	ZkTime		looked_at;		/* when the helper looked for silence last */
 	ZkTime		no_timeout_until;	/* nothing is given up before then */
 	ZkTime		timeout_jitter; /* random; how much later this connection is */
 	ZkTime		round_trip;		/* what the leader's answers take, at worst */
-	bool		stale;			/* proofs over this connection will come too late */
+	bool		stale;			/* proofs over this connection will come too
+								 * late */
 	ZkTime		prove_since;	/* proofs older than this will not do */
 	uint64_t	random;			/* for zk_jitter() */
-	ZkLeaderContact leader_contact; /* what the leader has heard of the session */
+	ZkLeaderContact leader_contact; /* what the leader has heard of the
+									 * session */
 	bool		heartbeat_pending;	/* a sync for that is on its way */
 	ZkTime		heartbeat_sent_at;	/* when the last one was sent */
-	ZkTime		heartbeat_at;	/* and answered, or there was a connection: what was
-							 * asked before may be asked again */
+	ZkTime		heartbeat_at;	/* and answered, or there was a connection:
+								 * what was asked before may be asked again */
 	ZkTime		heartbeat_due;	/* when to send the next one */
-	size_t		watch_bytes;	/* of the paths watched through the handle, those
-								 * of watches that have fired included */
+	size_t		watch_bytes;	/* of the paths watched through the handle,
+								 * those of watches that have fired included */
 	bool		starved;		/* somebody waits for a free request */
 	bool		warned_foreign; /* of a child that is no contender */
 
@@ -537,8 +554,8 @@ zk_timeout(const ZkClient *client)
 }
 
 /*
- * Is there a mark that has to go with the contender?  Not that of a lock that was
- * lost.  engine_lock.
+ * Is there a mark that has to go with the contender?  Not that of a lock that
+ * was lost.  engine_lock.
  */
 static inline bool
 zk_mark_to_go(const Contender *contender)
@@ -547,8 +564,8 @@ zk_mark_to_go(const Contender *contender)
 }
 
 /*
- * Is all there is of the contender a create that may be executed late (Q7)?  Nobody wants
- * it any more, and its name is not known.  engine_lock.
+ * Is all there is of the contender a create that may be executed late (Q7)?
+ * Nobody wants it any more, and its name is not known.  engine_lock.
  */
 static inline bool
 zk_is_doubted(const Contender *contender)

@@ -117,8 +117,8 @@ connect_failed(ZkClient *client, ZkError error, const char *detail)
 }
 
 /*
- * The handle is of no use, for a reason that another one would meet as well: close it
- * and try again later.  engine_lock.
+ * The handle is of no use, for a reason that another one would meet as well:
+ * close it and try again later.  engine_lock.
  */
 static void
 handle_useless(ZkClient *client, ZkError error, const char *detail)
@@ -291,8 +291,8 @@ session_watcher(zhandle_t *zh, int type, int state, const char *path,
 }
 
 /*
- * See whether the handle has come to an end that the library does not tell.  Helper;
- * engine_lock.
+ * See whether the handle has come to an end that the library does not tell.
+ * Helper; engine_lock.
  */
 void
 zk_connection_look(ZkClient *client)
@@ -333,9 +333,10 @@ handle_ended(void)
 
 /*
  * Give the handle up: from here on nothing that comes through it counts, and no
- * contender is granted.  Returns it; it is still to be closed, without engine_lock.
- * Whoever decides that must not let go of engine_lock in between, or the I/O thread
- * might grant a lock whose ZooKeeper session is about to be closed.  engine_lock.
+ * contender is granted.  Returns it; it is still to be closed, without
+ * engine_lock.  Whoever decides that must not let go of engine_lock in between,
+ * or the I/O thread might grant a lock whose ZooKeeper session is about to be
+ * closed.  engine_lock.
  */
 static zhandle_t *
 give_up_handle(ZkClient *client)
@@ -356,8 +357,8 @@ give_up_handle(ZkClient *client)
 }
 
 /*
- * Close a handle that was given up.  If it is connected the ensemble is told, and
- * deletes all contenders of the session.  Without engine_lock.
+ * Close a handle that was given up.  If it is connected the ensemble is told,
+ * and deletes all contenders of the session.  Without engine_lock.
  */
 static void
 close_handle(ZkClient *client, zhandle_t *zh)
@@ -513,8 +514,8 @@ must_close(ZkClient *client)
 	 * Take another handle for the session.  Not while somebody relies on a
 	 * lease: if the connection comes back at this very moment, closing the
 	 * handle ends the session, and the lock is another's although its lease
-	 * runs.  It also takes as long as the resolver likes, and who loses a lock
-	 * is to be told in time.
+	 * runs.  It also takes as long as the resolver likes, and who loses a
+	 * lock is to be told in time.
 	 */
 	if (zk_leases_run(client))
 		return false;

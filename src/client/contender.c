@@ -25,16 +25,17 @@
 #include "server_timeout.h"
 
 /*
- * How long to wait before trying again what failed while connected, and up to how much
- * longer.
+ * How long to wait before trying again what failed while connected, and up to
+ * how much longer.
  */
 #define RETRY_DELAY		ZK_MS(100)
 #define RETRY_JITTER	ZK_MS(50)
 
 /*
- * For how many session timeouts a create is doubted that was not answered and not
- * executed.  What a server could not tell its leader is lost with their connection,
- * which lasts syncLimit ticks without an answer: one session timeout, by default.
+ * For how many session timeouts a create is doubted that was not answered and
+ * not executed.  What a server could not tell its leader is lost with their
+ * connection, which lasts syncLimit ticks without an answer: one session
+ * timeout, by default.
  */
 #define DOUBT			8
 
@@ -170,8 +171,8 @@ zk_contender_new_name(ZkClient *client, Contender *c)
 }
 
 /*
- * Nothing of it exists in ZooKeeper any more, but the mark that it may have left on
- * purpose.
+ * Nothing of it exists in ZooKeeper any more, but the mark that it may have
+ * left on purpose.
  */
 void
 zk_contender_forget(Contender *c)
@@ -183,8 +184,8 @@ zk_contender_forget(Contender *c)
 }
 
 /*
- * Do without looking out for the one before the watched one: a list that is read
- * when that one is gone will do.
+ * Do without looking out for the one before the watched one: a list that is
+ * read when that one is gone will do.
  */
 void
 zk_contender_drop_second_watch(Contender *c)
@@ -205,10 +206,10 @@ zk_contender_unwatch(Contender *c)
 }
 
 /*
- * The contender has come to another place: its own znode is watched that much later
- * (own_watch.c), unless it is already, or is about to be, or never will be.  A time that is
- * set already for later stays: the helper, which waits for it, need not be woken to
- * wait for another one.
+ * The contender has come to another place: its own znode is watched that much
+ * later (own_watch.c), unless it is already, or is about to be, or never will
+ * be.  A time that is set already for later stays: the helper, which waits for
+ * it, need not be woken to wait for another one.
  */
 void
 zk_contender_watch_own_in(Contender *c, ZkTime delay)
@@ -223,8 +224,8 @@ zk_contender_watch_own_in(Contender *c, ZkTime delay)
 
 /*
  * The contender must wait: remember its place in the queue that was read, whose
- * entries these are.  Who is behind the one ahead is known only if that is being
- * watched already.
+ * entries these are.  Who is behind the one ahead is known only if that is
+ * being watched already.
  */
 void
 zk_contender_placed(Contender *c, const ZkQueueEntry *entries,
@@ -244,8 +245,8 @@ zk_contender_placed(Contender *c, const ZkQueueEntry *entries,
 }
 
 /*
- * The slot of this client's whose that contender of the lock node is, or may be;
- * ZK_NO_SLOT if there is none.
+ * The slot of this client's whose that contender of the lock node is, or may
+ * be; ZK_NO_SLOT if there is none.
  */
 static int
 slot_of(const ZkClient *client, const char *node, const char *name)
@@ -283,9 +284,9 @@ zk_contender_use(ZkClient *client, int slot, const char *node, ZkMode mode)
 }
 
 /*
- * A slot of its own for a contender that is to be deleted, and that nobody waits for: of
- * the same lock node and mode as that one.  Its names are for the caller to give.  NULL if
- * there is no room.
+ * A slot of its own for a contender that is to be deleted, and that nobody
+ * waits for: of the same lock node and mode as that one.  Its names are for the
+ * caller to give.  NULL if there is no room.
  */
 static Contender *
 take_reaper(ZkClient *client, const Contender *like)
@@ -303,9 +304,9 @@ take_reaper(ZkClient *client, const Contender *like)
 }
 
 /*
- * A contender of our own ZooKeeper session is in somebody's way that nobody here knows of: an
- * orphan.  There should be none (Q5, Q7); but our session would keep it alive for ever,
- * and we would wait for ourselves.
+ * A contender of our own ZooKeeper session is in somebody's way that nobody
+ * here knows of: an orphan.  There should be none (Q5, Q7); but our session
+ * would keep it alive for ever, and we would wait for ourselves.
  */
 static void
 reap_orphan(ZkClient *client, const Contender *behind, const char *name)
@@ -321,8 +322,8 @@ reap_orphan(ZkClient *client, const Contender *behind, const char *name)
 }
 
 /*
- * Somebody waits for a contender with that name and Stat: see that it is not for an
- * orphan, nor for one whose create was executed late.
+ * Somebody waits for a contender with that name and Stat: see that it is not
+ * for an orphan, nor for one whose create was executed late.
  */
 void
 zk_contender_seen_ahead(ZkClient *client, int slot, const char *name,
@@ -381,8 +382,8 @@ zk_contender_pass_record(Contender *to, Contender *from)
 /*
  * The contender is unwanted: so is the exclusive one whose place it was to
  * take.  It remains the partner until it is gone, for this one is not gone
- * before: somebody may be waiting to hear that the lock is free.  What was to be
- * written into the record is the exclusive one's to write again.
+ * before: somebody may be waiting to hear that the lock is free.  What was to
+ * be written into the record is the exclusive one's to write again.
  */
 void
 zk_contender_give_up_partner(ZkClient *client, Contender *c)
@@ -478,8 +479,8 @@ may_try_again(ZkClient *client, int slot)
 }
 
 /*
- * A contender that was not held, or not yet, is not there, or seems not to be.  So is
- * its mark to go.
+ * A contender that was not held, or not yet, is not there, or seems not to be.
+ * So is its mark to go.
  */
 static void
 reap_mark(ZkClient *client, Contender *c)
@@ -491,8 +492,8 @@ reap_mark(ZkClient *client, Contender *c)
 }
 
 /*
- * A contender of a group is not in the queue, or not any more: at the place that it
- * would get now the order of the group would not hold.
+ * A contender of a group is not in the queue, or not any more: at the place
+ * that it would get now the order of the group would not hold.
  */
 void
 zk_contender_unqueued(ZkClient *client, int slot)
@@ -565,10 +566,10 @@ zk_contender_missing(ZkClient *client, int slot)
 }
 
 /*
- * An ACL forbids to delete the contender (deleting), or to find out whether there is
- * one.  It can go in one way only: with its ZooKeeper session.  Others wait for it
- * until then, and maybe nobody looks at the contender any more: so the server log is
- * told.
+ * An ACL forbids to delete the contender (deleting), or to find out whether
+ * there is one.  It can go in one way only: with its ZooKeeper session.  Others
+ * wait for it until then, and maybe nobody looks at the contender any more: so
+ * the server log is told.
  */
 void
 zk_contender_stuck(ZkClient *client, int slot, bool deleting)
@@ -595,10 +596,10 @@ zk_contender_stuck(ZkClient *client, int slot, bool deleting)
 
 /*
  * The lock is ours: nobody conflicting is ahead.  It is reported only with a
- * lease that is running; who waited for longer than that proves first that
- * its ZooKeeper session is still alive, for an event or a list may be as old
- * as the process slept.  And it is reported with the lock's record, if that was
- * asked for: what was read before the grant is not to be relied on.  And not before
+ * lease that is running; who waited for longer than that proves first that its
+ * ZooKeeper session is still alive, for an event or a list may be as old as the
+ * process slept.  And it is reported with the lock's record, if that was asked
+ * for: what was read before the grant is not to be relied on.  And not before
  * the lock delay is over, and the contender has its mark.
  */
 void
@@ -639,9 +640,9 @@ zk_contender_grant(ZkClient *client, int slot)
 }
 
 /*
- * An operation of the ZooKeeper session was committed: the contender may be believed
- * in until its lease runs out, and until then its session cannot have expired
- * (leader_contact.c).
+ * An operation of the ZooKeeper session was committed: the contender may be
+ * believed in until its lease runs out, and until then its session cannot have
+ * expired (leader_contact.c).
  */
 void
 zk_contender_set_lease(ZkClient *client, Contender *c, ZkProof proof)
@@ -652,8 +653,9 @@ zk_contender_set_lease(ZkClient *client, Contender *c, ZkProof proof)
 }
 
 /*
- * The ZooKeeper session has got a shorter timeout with a connection that was begun
- * then: no lease is longer than it could be if all had been proved at that moment.
+ * The ZooKeeper session has got a shorter timeout with a connection that was
+ * begun then: no lease is longer than it could be if all had been proved at
+ * that moment.
  */
 void
 zk_contender_cut_lease(ZkClient *client, int slot, ZkTime since)
@@ -724,8 +726,8 @@ count_doubted(const ZkClient *client)
 }
 
 /*
- * Leave a create that may be executed yet to a slot of its own.  If there is no room,
- * reap_orphan() may have to do with it.
+ * Leave a create that may be executed yet to a slot of its own.  If there is no
+ * room, reap_orphan() may have to do with it.
  */
 static void
 doubt_elsewhere(ZkClient *client, Contender *c)
@@ -737,10 +739,10 @@ doubt_elsewhere(ZkClient *client, Contender *c)
 }
 
 /*
- * A create that was not answered has not been executed.  It may be yet (Q7): so it is
- * looked for after each new connection, and after as long as has been waited already,
- * until that was for DOUBT session timeouts.  Returns true if that is to be done with
- * this contender itself: it may still come into being.
+ * A create that was not answered has not been executed.  It may be yet (Q7): so
+ * it is looked for after each new connection, and after as long as has been
+ * waited already, until that was for DOUBT session timeouts.  Returns true if
+ * that is to be done with this contender itself: it may still come into being.
  */
 bool
 zk_contender_doubted(ZkClient *client, int slot)

@@ -305,7 +305,10 @@ on_stat(ZkClient *client, int slot, const Answer *answer)
 
 	if (answer->rc == ZOK)
 	{
-		/* what was committed to find it (zk_send_find) came before this was sent */
+		/*
+		 * what was committed to find it (zk_send_find) came before this was
+		 * sent
+		 */
 		ZkProof		proof = {c->proved_at, answer->request->leader_heard_at};
 
 		zk_create_adopt(client, slot, c->name, answer->stat, proof);
@@ -363,8 +366,8 @@ find_by_base(ZkClient *client, int slot, const struct String_vector *list)
 }
 
 /*
- * The list that was to show the contender.  If what was to be committed before it was
- * not, it may be as old as its server likes.
+ * The list that was to show the contender.  If what was to be committed before
+ * it was not, it may be as old as its server likes.
  */
 static void
 on_find(ZkClient *client, int slot, const Answer *answer)
@@ -382,9 +385,9 @@ on_find(ZkClient *client, int slot, const Answer *answer)
 }
 
 /*
- * The answer to what is to be committed before the list is read.  A check that fails is
- * a transaction as well; any other answer may come from a server that has not asked
- * its leader.
+ * The answer to what is to be committed before the list is read.  A check that
+ * fails is a transaction as well; any other answer may come from a server that
+ * has not asked its leader.
  */
 static void
 on_settled(ZkClient *client, int slot, const Answer *answer)
@@ -397,13 +400,14 @@ on_settled(ZkClient *client, int slot, const Answer *answer)
 }
 
 /*
- * Find the contender of a create that was not answered.  This may be another server than
- * the create was sent to, and lag behind; and its leader may be one no more, and not know
- * it yet.  So something is committed first, which takes the leader of now and shows in
- * the list what was committed before it.  (A sync does not do: a leader that nobody
- * follows answers it by itself, and a server that throttles does not even ask.)  What
- * was sent over the old connection is refused by the leader after that, as the session
- * has left the server that it comes from; unless it has come back (Q7).
+ * Find the contender of a create that was not answered.  This may be another
+ * server than the create was sent to, and lag behind; and its leader may be one
+ * no more, and not know it yet.  So something is committed first, which takes
+ * the leader of now and shows in the list what was committed before it.  (A
+ * sync does not do: a leader that nobody follows answers it by itself, and a
+ * server that throttles does not even ask.)  What was sent over the old
+ * connection is refused by the leader after that, as the session has left the
+ * server that it comes from; unless it has come back (Q7).
  */
 void
 zk_send_find(ZkClient *client, int slot)

@@ -38,8 +38,8 @@
 #include "server_timeout.h"
 
 /*
- * How often to look at what tells nobody that it is over.  And a timer for what will
- * not be done any more cannot have the helper spin.
+ * How often to look at what tells nobody that it is over.  And a timer for what
+ * will not be done any more cannot have the helper spin.
  */
 #define POLL			ZK_MS(1)
 
@@ -47,8 +47,8 @@
 typedef bool (*ContenderTest) (ZkClient *client, const Contender *c);
 
 /*
- * The client is to end: nobody waits for what was asked for, and those contenders
- * go at once whose going is more than that of the session.
+ * The client is to end: nobody waits for what was asked for, and those
+ * contenders go at once whose going is more than that of the session.
  */
 static void
 begin(ZkClient *client)
@@ -101,9 +101,9 @@ under_way(ZkClient *client)
  * The backend has said its last word.  Is there something to be done before the
  * ZooKeeper session is closed, and time for it?  Then the helper is to go on.
  *
- * The end of a run has more time than the rest, and may outlast a connection: closing
- * the session without it would give the lock to somebody who runs it again.  Without
- * engine_lock.
+ * The end of a run has more time than the rest, and may outlast a connection:
+ * closing the session without it would give the lock to somebody who runs it
+ * again.  Without engine_lock.
  */
 bool
 zk_flush_goes_on(ZkClient *client, const MailboxNews *news)

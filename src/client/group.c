@@ -49,19 +49,19 @@
 #include "server_timeout.h"
 
 /*
- * The operations that follow the creates, which tell when they were executed.  A
- * create in a multi-op is answered without a Stat, in which its zxid, the token,
- * would be; but setting data is answered with one.  So a znode is created, changed
- * and deleted, which nobody ever sees, and all that is done by one transaction has
- * one zxid.
+ * The operations that follow the creates, which tell when they were executed.
+ * A create in a multi-op is answered without a Stat, in which its zxid, the
+ * token, would be; but setting data is answered with one.  So a znode is
+ * created, changed and deleted, which nobody ever sees, and all that is done by
+ * one transaction has one zxid.
  */
 #define STAMP_CREATE	0
 #define STAMP_SET		1
 #define STAMP_DELETE	2
 
 /*
- * The group of a contender is no more before it has been created, as that one goes:
- * it will never be.
+ * The group of a contender is no more before it has been created, as that one
+ * goes: it will never be.
  */
 void
 zk_group_dissolve(ZkClient *client, int slot)
@@ -148,8 +148,8 @@ on_group(ZkClient *client, int which, const Answer *answer)
 }
 
 /*
- * Collect the group of a contender.  Returns false if a member of it is not ready
- * to be created.
+ * Collect the group of a contender.  Returns false if a member of it is not
+ * ready to be created.
  */
 static bool
 gather(ZkClient *client, int first)
@@ -221,8 +221,8 @@ sent(ZkClient *client)
 }
 
 /*
- * Create the group of a contender that is wanted, if all its members are ready and
- * no other group is being created.
+ * Create the group of a contender that is wanted, if all its members are ready
+ * and no other group is being created.
  */
 void
 zk_send_group(ZkClient *client, int slot)

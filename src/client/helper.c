@@ -299,7 +299,8 @@ zk_client_start(const ZkConfig *config, ZkError *error, char *detail)
 	}
 
 	/* one arena: threads of their own arenas cost address space, not speed */
-	mallopt(M_ARENA_MAX, 1);	/* NOLINT(concurrency-mt-unsafe): our only call */
+	mallopt(M_ARENA_MAX, 1);	/* NOLINT(concurrency-mt-unsafe): our only
+								 * call */
 	zoo_set_debug_level(ZOO_LOG_LEVEL_WARN);
 
 	client = make_client(config);
@@ -329,8 +330,9 @@ zk_client_start(const ZkConfig *config, ZkError *error, char *detail)
 }
 
 /*
- * Wait until the helper has finished, or give up: then it frees the client.  As long as
- * the end of a run is to be written, but not beyond runs_by, the time begins anew.
+ * Wait until the helper has finished, or give up: then it frees the client.  As
+ * long as the end of a run is to be written, but not beyond runs_by, the time
+ * begins anew.
  */
 static bool
 wait_finished(ZkClient *client, int timeout_ms, ZkTime runs_by)

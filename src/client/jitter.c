@@ -18,7 +18,8 @@
 #include "jitter.h"
 
 /*
- * Begin a sequence of random numbers that is like no other process's.  Any thread.
+ * Begin a sequence of random numbers that is like no other process's.  Any
+ * thread.
  */
 void
 zk_jitter_seed(uint64_t *state)
@@ -30,8 +31,9 @@ zk_jitter_seed(uint64_t *state)
 }
 
 /*
- * A random time of at least 0 and less than the limit, in microseconds; the next one
- * of the sequence (xorshift64*).  The caller sees to it that no other thread uses it.
+ * A random time of at least 0 and less than the limit, in microseconds; the
+ * next one of the sequence (xorshift64*).  The caller sees to it that no other
+ * thread uses it.
  */
 ZkTime
 zk_jitter(uint64_t *state, ZkTime limit)

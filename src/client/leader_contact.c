@@ -59,9 +59,10 @@
 #include "leader_contact.h"
 
 /*
- * Until when may a contender be believed in that is proved by an operation, with that
- * session timeout?  For two thirds of the timeout after that was sent, as far as the
- * leader cannot expire the session before; a twelfth is left for clocks that differ.
+ * Until when may a contender be believed in that is proved by an operation,
+ * with that session timeout?  For two thirds of the timeout after that was
+ * sent, as far as the leader cannot expire the session before; a twelfth is
+ * left for clocks that differ.
  */
 ZkTime
 zk_lease_end(ZkProof proof, ZkTime timeout)
@@ -85,8 +86,8 @@ zk_leader_contact_connected(ZkLeaderContact *contact, ZkTime since)
 }
 
 /*
- * Remember a link, but for one that comes soon after another.  If there is no room
- * the oldest one goes, of which the leader has been told.
+ * Remember a link, but for one that comes soon after another.  If there is no
+ * room the oldest one goes, of which the leader has been told.
  */
 static void
 add_link(ZkLeaderContact *contact, ZkLink link, ZkTime timeout)
@@ -108,8 +109,8 @@ add_link(ZkLeaderContact *contact, ZkLink link, ZkTime timeout)
 }
 
 /*
- * The leader has answered an operation: of whatever was answered half a tick before
- * that was sent, it is told before it gets what is sent from now on.
+ * The leader has answered an operation: of whatever was answered half a tick
+ * before that was sent, it is told before it gets what is sent from now on.
  */
 void
 zk_leader_contact_answered(ZkLeaderContact *contact, ZkTime sent_at, ZkTime answered_at, ZkTime timeout)

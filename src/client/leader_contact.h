@@ -26,14 +26,15 @@ typedef struct ZkLink
 
 typedef struct ZkLeaderContact
 {
-	ZkTime		leader_heard_at;	/* the leader has heard of the session since */
+	ZkTime		leader_heard_at;	/* the leader has heard of the session
+									 * since */
 	int			count;
 	ZkLink		links[ZK_LINKS_MAX];	/* in order */
 } ZkLeaderContact;
 
 /*
- * An operation of the session that was committed: when it was sent, and since when
- * the leader had heard of the session, as was known at that moment.
+ * An operation of the session that was committed: when it was sent, and since
+ * when the leader had heard of the session, as was known at that moment.
  */
 typedef struct ZkProof
 {

@@ -91,11 +91,10 @@
 
 /*
  * Is the contender's lease to be kept running?  Waiters far behind need none;
- * the next in line does, so that an event is its grant, and so does who is granted
- * but for the lock delay; and where answers take long, whoever may be by the time that
- * they come.  While a downgrade is
- * on its way nobody knows which of the two contenders exists; its success is a
- * proof.
+ * the next in line does, so that an event is its grant, and so does who is
+ * granted but for the lock delay; and where answers take long, whoever may be
+ * by the time that they come.  While a downgrade is on its way nobody knows
+ * which of the two contenders exists; its success is a proof.
  */
 static bool
 keep_lease(const ZkClient *client, const Contender *c)
@@ -109,9 +108,9 @@ keep_lease(const ZkClient *client, const Contender *c)
 }
 
 /*
- * When is its renewal due?  With a beat, after which the leader is known to have
- * heard of the session a short time ago; in between only if there is something to be
- * gained by that, or no lease to lose.
+ * When is its renewal due?  With a beat, after which the leader is known to
+ * have heard of the session a short time ago; in between only if there is
+ * something to be gained by that, or no lease to lose.
  */
 static ZkTime
 renewal_due(const ZkClient *client, const Contender *c)
@@ -304,8 +303,9 @@ heartbeat_in(ZkClient *client, ZkTime delay)
 }
 
 /*
- * The sync was answered.  If it was not, or not by the leader (a server that throttles
- * does not forward it), leases are renewed all the same, as well as can be.
+ * The sync was answered.  If it was not, or not by the leader (a server that
+ * throttles does not forward it), leases are renewed all the same, as well as
+ * can be.
  */
 static void
 on_heartbeat(ZkClient *client, int which, const Answer *answer)
@@ -323,9 +323,10 @@ on_heartbeat(ZkClient *client, int which, const Answer *answer)
 }
 
 /*
- * When is the next sync to be sent?  A quarter of the timeout after the last one was
- * answered, which is half a tick at least (leader_contact.c), and a little more: so that one
- * counts, and the proof behind the next has a lease of nearly two thirds.
+ * When is the next sync to be sent?  A quarter of the timeout after the last
+ * one was answered, which is half a tick at least (leader_contact.c), and a
+ * little more: so that one counts, and the proof behind the next has a lease of
+ * nearly two thirds.
  */
 ZkTime
 zk_lease_heartbeat_due(const ZkClient *client)
@@ -334,8 +335,8 @@ zk_lease_heartbeat_due(const ZkClient *client)
 }
 
 /*
- * Have the leader hear of the session, with or without a lock, if that is due and can
- * be done now.
+ * Have the leader hear of the session, with or without a lock, if that is due
+ * and can be done now.
  */
 void
 zk_lease_heartbeat(ZkClient *client)
@@ -356,9 +357,9 @@ zk_lease_heartbeat(ZkClient *client)
 }
 
 /*
- * There is a connection (again), begun at that time, and the session's timeout may be
- * another one than before.  What was asked over the last connection will not be
- * answered: ask again.
+ * There is a connection (again), begun at that time, and the session's timeout
+ * may be another one than before.  What was asked over the last connection will
+ * not be answered: ask again.
  */
 void
 zk_leases_connected(ZkClient *client, ZkTime since, ZkTime timeout_before)
@@ -403,10 +404,10 @@ zk_leases_run(const ZkClient *client)
 }
 
 /*
- * Was a proof asked for while that lease ran, by a renewal (or the sync before it) or a
- * downgrade, and was there no answer?  That it failed with the connection is none: the library
- * gives up a silent connection in the same moment as the lease ends that was
- * proved by the last thing it heard.
+ * Was a proof asked for while that lease ran, by a renewal (or the sync before
+ * it) or a downgrade, and was there no answer?  That it failed with the
+ * connection is none: the library gives up a silent connection in the same
+ * moment as the lease ends that was proved by the last thing it heard.
  */
 static bool
 asked_in_vain(const ZkClient *client, const Contender *c)
@@ -436,8 +437,8 @@ hold_until(const Contender *c)
 }
 
 /*
- * Give up a contender that has been held for long enough; but not under a commit,
- * which is to have the lock to its end.
+ * Give up a contender that has been held for long enough; but not under a
+ * commit, which is to have the lock to its end.
  */
 static void
 end_hold(ZkClient *client, int slot)
@@ -451,8 +452,8 @@ end_hold(ZkClient *client, int slot)
 }
 
 /*
- * Lose what can no longer be proved, or has been held for long enough.  To be called
- * on time, and before a connection is used that was regained.
+ * Lose what can no longer be proved, or has been held for long enough.  To be
+ * called on time, and before a connection is used that was regained.
  */
 void
 zk_lease_check(ZkClient *client)
@@ -490,7 +491,7 @@ contender_timer(const ZkClient *client, const Contender *c, bool can_renew)
 	if (c->state == ZK_HELD && !c->unwanted)
 	{
 		ZkTime		judge = zk_now() < c->lease_end ?
-			c->lease_end : c->presumed_lost;
+		c->lease_end : c->presumed_lost;
 
 		if (judge < timer)
 			timer = judge;
@@ -515,7 +516,7 @@ zk_lease_next_timer(ZkClient *client)
 {
 	ZkTime		next = INT64_MAX;
 	bool		can_renew = client->connected && client->free_requests > 0 &&
-		free_renewal(client) != NULL;
+	free_renewal(client) != NULL;
 
 	for (int i = 0; i < client->used; i++)
 	{

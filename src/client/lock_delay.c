@@ -94,8 +94,8 @@ mark_path(const Contender *c, const char *name, char *path)
 }
 
 /*
- * An empty list with room for so many bytes of names, each with its NUL.  Malloc'd;
- * NULL if out of memory.
+ * An empty list with room for so many bytes of names, each with its NUL.
+ * Malloc'd; NULL if out of memory.
  */
 static char *
 make_names(size_t bytes)
@@ -123,8 +123,8 @@ add_name(char **end, const char *name)
 }
 
 /*
- * The queue was listed: keep who was in it until the marks are known.  Nothing to do
- * for a contender without a delay.  False if out of memory.
+ * The queue was listed: keep who was in it until the marks are known.  Nothing
+ * to do for a contender without a delay.  False if out of memory.
  */
 bool
 zk_marks_queue_listed(Contender *c, const struct String_vector *list)
@@ -156,8 +156,8 @@ zk_marks_forget(Contender *c)
 }
 
 /*
- * Is a child of the record's znode a mark?  Others are records of locks below, which
- * no contender has the name of.
+ * Is a child of the record's znode a mark?  Others are records of locks below,
+ * which no contender has the name of.
  */
 static bool
 is_mark(const char *name)
@@ -192,9 +192,9 @@ forget_known(Known *known)
 }
 
 /*
- * Sort out the marks that were read behind a list of the queue: into seen go all of
- * others, into unclean those without a contender in the list; both have room.
- * Returns whether there is one that was not unclean before.
+ * Sort out the marks that were read behind a list of the queue: into seen go
+ * all of others, into unclean those without a contender in the list; both have
+ * room.  Returns whether there is one that was not unclean before.
  */
 static bool
 sort_out(Contender *c, const Known *known, const struct String_vector *list,
@@ -224,8 +224,8 @@ sort_out(Contender *c, const Known *known, const struct String_vector *list,
 }
 
 /*
- * Which of the marks that were read are those of holders that are gone?  That is not
- * told if one is doubtful.  False if out of memory.
+ * Which of the marks that were read are those of holders that are gone?  That
+ * is not told if one is doubtful.  False if out of memory.
  */
 static bool
 judge(Contender *c, const struct String_vector *list)
@@ -288,8 +288,8 @@ marks_read(ZkClient *client, int slot, const struct String_vector *list)
 }
 
 /*
- * Something that has to do with marks cannot be done, for the reason rc, which is
- * that of an ACL or another one: the contender cannot be granted.
+ * Something that has to do with marks cannot be done, for the reason rc, which
+ * is that of an ACL or another one: the contender cannot be granted.
  */
 static void
 impossible(ZkClient *client, int slot, int rc, int permission,
@@ -394,9 +394,9 @@ send_parent(ZkClient *client, int slot)
 }
 
 /*
- * Operation number "culprit" of the multi-op that makes the mark was refused, for
- * the reason rc.  The first one checks the contender.  If another mark to be deleted
- * is gone by now, all is read anew.
+ * Operation number "culprit" of the multi-op that makes the mark was refused,
+ * for the reason rc.  The first one checks the contender.  If another mark to
+ * be deleted is gone by now, all is read anew.
  */
 static void
 not_made(ZkClient *client, int slot, int culprit, int rc)
@@ -462,8 +462,8 @@ on_mark(ZkClient *client, int slot, const Answer *answer)
 }
 
 /*
- * Fill in the operations that follow the check: delete the marks of who has gone
- * without a release, then make the own one.  If they are too many for one
+ * Fill in the operations that follow the check: delete the marks of who has
+ * gone without a release, then make the own one.  If they are too many for one
  * transaction, they come first, and it is made by a later one.
  */
 static void
@@ -520,8 +520,8 @@ send_mark(ZkClient *client, int slot)
 }
 
 /*
- * Somebody has gone without a release: the backend is told, and the helper's timer
- * set.
+ * Somebody has gone without a release: the backend is told, and the helper's
+ * timer set.
  */
 static void
 show_delay(ZkClient *client, int slot)
@@ -544,8 +544,8 @@ must_wait(const Marking *m)
 }
 
 /*
- * The contender is granted but for the marks: do what comes next about them.  There
- * is room for that.  Returns false if the queue is to be listed anew.
+ * The contender is granted but for the marks: do what comes next about them.
+ * There is room for that.  Returns false if the queue is to be listed anew.
  */
 bool
 zk_marks_advance(ZkClient *client, int slot)
@@ -571,8 +571,8 @@ zk_marks_advance(ZkClient *client, int slot)
 }
 
 /*
- * When is the delay of a contender over?  INT64_MAX if there is none, or nothing
- * could be done then.
+ * When is the delay of a contender over?  INT64_MAX if there is none, or
+ * nothing could be done then.
  */
 ZkTime
 zk_marks_due(const ZkClient *client, const Contender *c)
@@ -585,9 +585,10 @@ zk_marks_due(const ZkClient *client, const Contender *c)
 }
 
 /*
- * Make the operations that delete a contender's mark, and make one of another name
- * (to) if that is not NULL.  For a multi-op that is sent before paths are used for
- * something else.  Returns how many they are, none if there is no mark.
+ * Make the operations that delete a contender's mark, and make one of another
+ * name (to) if that is not NULL.  For a multi-op that is sent before paths are
+ * used for something else.  Returns how many they are, none if there is no
+ * mark.
  */
 int
 zk_mark_ops(const ZkClient *client, const Contender *c, const char *to,
@@ -606,10 +607,10 @@ zk_mark_ops(const ZkClient *client, const Contender *c, const char *to,
 }
 
 /*
- * Was a multi-op of the contender refused because of the operations on its mark,
- * which come after so many?  Then it is to be tried without them: a mark that
- * somebody else has deleted keeps no contender, nor does one that cannot be deleted.
- * The latter is logged, as the next holder will wait for nothing.
+ * Was a multi-op of the contender refused because of the operations on its
+ * mark, which come after so many?  Then it is to be tried without them: a mark
+ * that somebody else has deleted keeps no contender, nor does one that cannot
+ * be deleted.  The latter is logged, as the next holder will wait for nothing.
  */
 bool
 zk_mark_to_blame(const Contender *c, int before)
@@ -642,8 +643,8 @@ on_mark_deleted(ZkClient *client, int slot, const Answer *answer)
 }
 
 /*
- * Delete the mark of a contender that is gone already: somebody else has deleted it,
- * or it went with the mark, in a transaction that was not answered.
+ * Delete the mark of a contender that is gone already: somebody else has
+ * deleted it, or it went with the mark, in a transaction that was not answered.
  */
 void
 zk_send_mark_delete(ZkClient *client, int slot)

@@ -36,8 +36,9 @@
 	(((ZkContenderId) (generation) << 16) | (ZkContenderId) (slot))
 
 /*
- * Make an empty mailbox in zeroed memory; engine_size is the number of bytes that
- * the engine keeps for each slot.  False with an error, and the reason in detail.
+ * Make an empty mailbox in zeroed memory; engine_size is the number of bytes
+ * that the engine keeps for each slot.  False with an error, and the reason in
+ * detail.
  */
 bool
 zk_mailbox_init(Mailbox *mailbox, size_t engine_size, ZkError *error, char *detail)
@@ -147,8 +148,8 @@ slot_id(Mailbox *mailbox, MailboxSlot *slot)
 }
 
 /*
- * Give an order that can wait until there is another one, or the helper wakes by
- * itself: the latest one counts.  The lock is held.
+ * Give an order that can wait until there is another one, or the helper wakes
+ * by itself: the latest one counts.  The lock is held.
  */
 static void
 leave_order(Mailbox *mailbox, MailboxSlot *slot, ZkOrder order)
@@ -177,8 +178,8 @@ give_order(Mailbox *mailbox, MailboxSlot *slot, ZkOrder order)
 }
 
 /*
- * Does it do no harm if a slot stays in use for some more time?  Its contender is gone
- * for certain, and there is room for as many others.
+ * Does it do no harm if a slot stays in use for some more time?  Its contender
+ * is gone for certain, and there is room for as many others.
  */
 static bool
 can_wait(const Mailbox *mailbox, const MailboxSlot *slot)
@@ -666,11 +667,11 @@ zk_mailbox_publish(Mailbox *mailbox, int index, const ZkContenderStatus *status,
 }
 
 /*
- * A contender has been held for long enough: the backend does not see it as held from
- * now on, and why (a sentence) it was lost.  Returns false while a commit is under
- * way, which may have seen it held: then the helper is woken when that is over.  So it
- * does if the backend has released the contender, and what it leaves is to be written.
- * Client threads.
+ * A contender has been held for long enough: the backend does not see it as
+ * held from now on, and why (a sentence) it was lost.  Returns false while a
+ * commit is under way, which may have seen it held: then the helper is woken
+ * when that is over.  So it does if the backend has released the contender, and
+ * what it leaves is to be written.  Client threads.
  */
 bool
 zk_mailbox_end_hold(Mailbox *mailbox, int index, const char *why)
@@ -797,7 +798,8 @@ zk_mailbox_wake_helper(Mailbox *mailbox)
 }
 
 /*
- * Is there a contender that has the end of a run to write before it goes?  mailbox.lock.
+ * Is there a contender that has the end of a run to write before it goes?
+ * mailbox.lock.
  */
 bool
 zk_mailbox_has_run(const Mailbox *mailbox)

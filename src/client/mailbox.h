@@ -39,8 +39,8 @@
 #include "zk_types.h"
 
 /*
- * How the data of a contender ends, in place of a brace, that has taken the place of
- * an exclusive one, and so much room it takes.
+ * How the data of a contender ends, in place of a brace, that has taken the
+ * place of an exclusive one, and so much room it takes.
  */
 #define ZK_TOKEN_MEMBER		",\"token\":%" PRId64 "}"
 #define ZK_TOKEN_ROOM		sizeof(",\"token\":9223372036854775807}")
@@ -61,17 +61,19 @@ typedef enum RecordStep
 	RECORD_WRITE,				/* with the multi-op that ends the contender */
 	RECORD_READ,				/* it was changed since */
 	RECORD_PARENT,				/* the znode above it is missing */
-	RECORD_VERIFY				/* the contender is gone: was it by our multi-op? */
+	RECORD_VERIFY				/* the contender is gone: was it by our
+								 * multi-op? */
 } RecordStep;
 
 /*
- * What a contender with a record needs for it: made when it is asked for, so that
- * nothing has to be when it is released.
+ * What a contender with a record needs for it: made when it is asked for, so
+ * that nothing has to be when it is released.
  */
 typedef struct RecordBuffer
 {
 	/* constant */
-	size_t		root_len;		/* bytes of the lock node's path that are the root */
+	size_t		root_len;		/* bytes of the lock node's path that are the
+								 * root */
 
 	/* mailbox.lock */
 	bool		known;			/* found is what the grant came with */
@@ -105,13 +107,13 @@ typedef struct MailboxSlot
 	uint16_t	next_member;	/* REQUEST: next in the ring of its group */
 	ZkOrder		order;			/* backend writes, helper takes */
 	ZkLockRequest request;		/* its owner is the next but one */
-	char	   *node;			/* malloc'd by the backend, freed by the helper
-								 * when the slot is */
+	char	   *node;			/* malloc'd by the backend, freed by the
+								 * helper when the slot is */
 	char	   *owner;			/* likewise; NULL once taken.  With room for
 								 * ZK_TOKEN_MEMBER */
 	int			owner_len;
 	RecordBuffer *record;		/* likewise malloc'd and freed; NULL without a
-							 * record */
+								 * record */
 	ZkContenderStatus status;	/* client writes, backend reads */
 } MailboxSlot;
 
@@ -133,8 +135,9 @@ typedef struct Query
 	QueryKind	kind;
 	uint32_t	serial;
 	char	   *node;
-	char	   *name;			/* of the contender; NULL for READ and HEAD; for
-								 * TREE the child of node to leave out, or NULL */
+	char	   *name;			/* of the contender; NULL for READ and HEAD;
+								 * for TREE the child of node to leave out, or
+								 * NULL */
 	char	   *note;			/* what to write into it; likewise */
 } Query;
 
@@ -170,7 +173,8 @@ typedef struct Mailbox
 	/* a commit is under way; a contender is to be given up when it is over */
 	bool		committing;
 	bool		overdue;
-	atomic_int	revocations;	/* of held contenders, ever; written under lock */
+	atomic_int	revocations;	/* of held contenders, ever; written under
+								 * lock */
 
 	/* orders for the helper */
 	uint16_t	first_order;
@@ -184,8 +188,10 @@ typedef struct Mailbox
 	bool		renew;
 	bool		stop;
 	ZkTime		stop_by;		/* then leave what is not done */
-	ZkTime		runs_by;		/* ... but for the ends of runs, which have longer */
-	ZkTime		connect_by;		/* try for a connection until then, needed or not */
+	ZkTime		runs_by;		/* ... but for the ends of runs, which have
+								 * longer */
+	ZkTime		connect_by;		/* try for a connection until then, needed or
+								 * not */
 	bool		orphaned;		/* zk_client_stop() did not wait for the end */
 	bool		finished;		/* the helper is done, but for its return */
 	Query		query;			/* its strings are NULL once taken */
@@ -215,8 +221,8 @@ mailbox_enter(Mailbox *mailbox)
 }
 
 /*
- * If the helper is to be woken that is done without the lock, or it would wake to
- * wait for that.  (It cannot end meanwhile: only this thread has it stop.)
+ * If the helper is to be woken that is done without the lock, or it would wake
+ * to wait for that.  (It cannot end meanwhile: only this thread has it stop.)
  */
 static inline void
 mailbox_leave(Mailbox *mailbox)
@@ -231,8 +237,8 @@ mailbox_leave(Mailbox *mailbox)
 }
 
 /*
- * There is something new for the helper, which is told so in mailbox_leave(), unless
- * somebody has told it already.  The lock is held.
+ * There is something new for the helper, which is told so in mailbox_leave(),
+ * unless somebody has told it already.  The lock is held.
  */
 static inline void
 wake_helper(Mailbox *mailbox)

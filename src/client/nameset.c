@@ -54,8 +54,8 @@ zk_nameset_has(const NameSet *set, const char *name, size_t len)
 }
 
 /*
- * Add a name of so many bytes, which is copied, if the set does not have it.  False if
- * out of memory; the set is as it was then.
+ * Add a name of so many bytes, which is copied, if the set does not have it.
+ * False if out of memory; the set is as it was then.
  */
 bool
 zk_nameset_add(NameSet *set, const char *name, size_t len)

@@ -105,10 +105,11 @@ data_changed(ZkClient *client, int slot, const char *data, int len)
 }
 
 /*
- * The contender is not there, as far as a read can tell.  A waiter looks for it in earnest.
- * A holder has lost its lock: if its server should only be behind, which a handle that
- * was opened anew would not notice, that is a mistake on the safe side, provided that the
- * contender goes now.  So it is deleted, and not taken for gone before that is answered.
+ * The contender is not there, as far as a read can tell.  A waiter looks for it
+ * in earnest.  A holder has lost its lock: if its server should only be behind,
+ * which a handle that was opened anew would not notice, that is a mistake on
+ * the safe side, provided that the contender goes now.  So it is deleted, and
+ * not taken for gone before that is answered.
  */
 static void
 not_there(ZkClient *client, int slot)
@@ -134,8 +135,8 @@ not_there(ZkClient *client, int slot)
 
 /*
  * Write down what the contender's data should be: what it was created with, and
- * once it is revoked, that it is.  data has OWN_DATA_SIZE bytes.  Returns the length,
- * -1 if it is not data of ours, which has an object that is shorter.
+ * once it is revoked, that it is.  data has OWN_DATA_SIZE bytes.  Returns the
+ * length, -1 if it is not data of ours, which has an object that is shorter.
  */
 static int
 own_data(const Contender *c, char *data)
@@ -152,8 +153,8 @@ own_data(const Contender *c, char *data)
 }
 
 /*
- * Is this what the contender's data should be, or was before it was revoked?  Then
- * nobody else has changed it, but ourselves (zk_own_rewrite).
+ * Is this what the contender's data should be, or was before it was revoked?
+ * Then nobody else has changed it, but ourselves (zk_own_rewrite).
  */
 static bool
 has_own_data(const Contender *c, const char *data, int len)
@@ -168,15 +169,15 @@ has_own_data(const Contender *c, const char *data, int len)
 }
 
 /*
- * The contender whose watch was set, or which was rewritten; NULL if it does not wait
- * for that any more.
+ * The contender whose watch was set, or which was rewritten; NULL if it does
+ * not wait for that any more.
  */
 static Contender *
 own_answered(ZkClient *client, int slot, const Request *request)
 {
 	Contender  *c = &client->contenders[slot];
 	uint32_t   *serial = request->kind == REQ_REWRITE ?
-		&c->rewrite_serial : &c->watch_serial;
+	&c->rewrite_serial : &c->watch_serial;
 
 	if (!c->in_use || *serial != request->serial)
 		return NULL;
@@ -292,8 +293,8 @@ own_watcher(zhandle_t *zh, int type, int state, const char *path,
 }
 
 /*
- * Give a contender its watch if it has lived for long enough, and that can be done
- * now.
+ * Give a contender its watch if it has lived for long enough, and that can be
+ * done now.
  */
 void
 zk_own_watch(ZkClient *client, int slot)
@@ -308,8 +309,8 @@ zk_own_watch(ZkClient *client, int slot)
 
 /*
  * When is the next watch to be set?  What waits for room needs no timer, it is
- * resumed; nor does a contender whose create takes that long, its answer will see
- * to it.
+ * resumed; nor does a contender whose create takes that long, its answer will
+ * see to it.
  */
 ZkTime
 zk_own_watch_due(const ZkClient *client)
@@ -371,9 +372,9 @@ on_rewrite(ZkClient *client, int slot, const Answer *answer)
 }
 
 /*
- * Write the contender's own data into it once more if that is to be done, and can
- * be now: because others may take a holder for a waiter (semaphore.c), or because a
- * revocation has taken the place of what says whose the contender is.
+ * Write the contender's own data into it once more if that is to be done, and
+ * can be now: because others may take a holder for a waiter (semaphore.c), or
+ * because a revocation has taken the place of what says whose the contender is.
  */
 void
 zk_own_rewrite(ZkClient *client, int slot)

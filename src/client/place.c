@@ -66,10 +66,10 @@
 
 /*
  * Collect the base names of this client's other contenders of the same lock
- * node: they never conflict.  One that should not exist is waited for, so that it is
- * noticed and deleted (zk_contender_seen_ahead()).  Returns a malloc'd array (NULL if
- * none or no memory: then we wait for ourselves, which is safe), and whether one of
- * them is a shared lock that is held.
+ * node: they never conflict.  One that should not exist is waited for, so that
+ * it is noticed and deleted (zk_contender_seen_ahead()).  Returns a malloc'd
+ * array (NULL if none or no memory: then we wait for ourselves, which is safe),
+ * and whether one of them is a shared lock that is held.
  */
 static const char **
 own_names(ZkClient *client, const Contender *self, int *count, bool *shared)
@@ -133,8 +133,9 @@ on_watch(ZkClient *client, int slot, const Answer *answer)
 }
 
 /*
- * The answer to the get that set the watch on the second_watch.  If that could not be
- * done, but not because it is gone, then the contender waits without one.
+ * The answer to the get that set the watch on the second_watch.  If that could
+ * not be done, but not because it is gone, then the contender waits without
+ * one.
  */
 static void
 on_second_watch(ZkClient *client, int slot, const Answer *answer)
@@ -151,7 +152,8 @@ on_second_watch(ZkClient *client, int slot, const Answer *answer)
 }
 
 /*
- * The path of an entry of the contender's queue, malloc'd; NULL if out of memory.
+ * The path of an entry of the contender's queue, malloc'd; NULL if out of
+ * memory.
  */
 static char *
 entry_path(const Contender *c, const ZkQueueEntry *entry)
@@ -165,8 +167,8 @@ entry_path(const Contender *c, const ZkQueueEntry *entry)
 }
 
 /*
- * Wait for a contender to go.  Returns whether that could be asked for; else the
- * contender has failed or will be placed anew.
+ * Wait for a contender to go.  Returns whether that could be asked for; else
+ * the contender has failed or will be placed anew.
  */
 static bool
 send_watch(ZkClient *client, int slot, const ZkQueueEntry *entry)
@@ -186,8 +188,8 @@ send_watch(ZkClient *client, int slot, const ZkQueueEntry *entry)
 }
 
 /*
- * Look out for the contender before the watched one, so that it is known to be the
- * only one ahead before it goes.  Who has to know the marks lists anyhow.
+ * Look out for the contender before the watched one, so that it is known to be
+ * the only one ahead before it goes.  Who has to know the marks lists anyhow.
  */
 static void
 send_second_watch(ZkClient *client, int slot, const ZkQueueEntry *entries,
@@ -205,9 +207,9 @@ send_second_watch(ZkClient *client, int slot, const ZkQueueEntry *entries,
 }
 
 /*
- * The contender is next in line: it keeps its lease from now on, and watches its
- * own znode soon.  The helper looks after leases every eighth of the timeout anyway, so
- * it is woken for an older one only.
+ * The contender is next in line: it keeps its lease from now on, and watches
+ * its own znode soon.  The helper looks after leases every eighth of the
+ * timeout anyway, so it is woken for an older one only.
  */
 static void
 come_next(ZkClient *client, int slot)
@@ -223,10 +225,10 @@ come_next(ZkClient *client, int slot)
 }
 
 /*
- * The queue says that the contender must wait.  If it is for the one that it waits
- * for already, then the watch is kept: that one is in a list which was read after
- * its watch was set, and should something have happened to it then the event is on
- * its way.
+ * The queue says that the contender must wait.  If it is for the one that it
+ * waits for already, then the watch is kept: that one is in a list which was
+ * read after its watch was set, and should something have happened to it then
+ * the event is on its way.
  */
 static void
 wait_for(ZkClient *client, int slot, const ZkQueueEntry *entries,
@@ -235,7 +237,7 @@ wait_for(ZkClient *client, int slot, const ZkQueueEntry *entries,
 	Contender  *c = &client->contenders[slot];
 	const ZkQueueEntry *nearest = &entries[verdict->watch];
 	bool		kept = c->state == ZK_WATCHING && c->unbroken &&
-		strcmp(strrchr(c->watched, '/') + 1, nearest->name) == 0;
+	strcmp(strrchr(c->watched, '/') + 1, nearest->name) == 0;
 
 	zk_contender_drop_second_watch(c);
 	if (!kept)
@@ -275,8 +277,8 @@ warn_foreign(ZkClient *client, const Contender *c, const char *name)
 }
 
 /*
- * A contender of another kind is ahead: whatever ours waited for, it would not get
- * what was asked for.
+ * A contender of another kind is ahead: whatever ours waited for, it would not
+ * get what was asked for.
  */
 static void
 mixed(ZkClient *client, int slot, const ZkQueueEntry *other)
@@ -354,8 +356,8 @@ evaluate(ZkClient *client, int slot, const struct String_vector *list)
 }
 
 /*
- * The second_watch is gone, or was changed.  If it was the only other one ahead then
- * the watched one is the last, else a list will tell.
+ * The second_watch is gone, or was changed.  If it was the only other one ahead
+ * then the watched one is the last, else a list will tell.
  */
 static void
 second_watch_gone(ZkClient *client, int slot, bool deleted)
@@ -430,8 +432,8 @@ watcher(zhandle_t *zh, int type, int state, const char *path, void *context)
 
 /*
  * The connection is lost.  The library will set the watches anew, and the
- * server answers that with a plain "deleted" for what went meanwhile, even if
- * a shared contender was put in its place: no such event is a grant, nor does it
+ * server answers that with a plain "deleted" for what went meanwhile, even if a
+ * shared contender was put in its place: no such event is a grant, nor does it
  * say who is ahead.
  */
 void
@@ -485,8 +487,8 @@ on_list(ZkClient *client, int slot, const Answer *answer)
 }
 
 /*
- * The second_watch is gone: list the queue while the contender goes on waiting, to find
- * out whether the watched one is the last one ahead.
+ * The second_watch is gone: list the queue while the contender goes on waiting,
+ * to find out whether the watched one is the last one ahead.
  */
 void
 zk_place_relist(ZkClient *client, int slot)
@@ -496,8 +498,8 @@ zk_place_relist(ZkClient *client, int slot)
 }
 
 /*
- * List the queue, to find the contender's place in it; and read the record and the
- * marks that it wants behind that, in the same go.
+ * List the queue, to find the contender's place in it; and read the record and
+ * the marks that it wants behind that, in the same go.
  */
 void
 zk_place_send_list(ZkClient *client, int slot)

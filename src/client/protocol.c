@@ -116,9 +116,10 @@ zk_contender_begin(ZkClient *client, const MailboxOrder *order)
 }
 
 /*
- * Add the token to what the exclusive contender says about its owner, which the shared
- * one is to say in its place.  That holds the lock under the same token, as those who
- * wait behind it have later ones; but its own czxid is later still.
+ * Add the token to what the exclusive contender says about its owner, which the
+ * shared one is to say in its place.  That holds the lock under the same token,
+ * as those who wait behind it have later ones; but its own czxid is later
+ * still.
  */
 static void
 add_token(Contender *c)
@@ -174,7 +175,8 @@ zk_contender_advance(ZkClient *client, int slot)
 	if (c->retry_at <= zk_now())
 		c->retry_at = 0;		/* or its timer would fire for ever */
 	if (c->unwanted)
-		zk_contender_give_up_partner(client, c);	/* if it was not sent, or failed */
+		zk_contender_give_up_partner(client, c);	/* if it was not sent, or
+													 * failed */
 	if (c->unwanted && c->name[0] == '\0' && !c->maybe_exists)
 	{
 		if (c->partner == ZK_NO_SLOT)
@@ -239,9 +241,9 @@ zk_contender_advance(ZkClient *client, int slot)
 }
 
 /*
- * There is a connection (again): try everything now.  Those whose create may be executed
- * late are looked for when it has lasted for a moment, and one after the other: on a bad
- * network they must not keep others from what they want.
+ * There is a connection (again): try everything now.  Those whose create may be
+ * executed late are looked for when it has lasted for a moment, and one after
+ * the other: on a bad network they must not keep others from what they want.
  */
 void
 zk_contenders_connected(ZkClient *client)
@@ -274,8 +276,9 @@ zk_contenders_disconnected(ZkClient *client)
 }
 
 /*
- * Is there anything that a connection would be needed for?  Not for a create that is
- * only doubted: without a connection the ZooKeeper session ends, and it fails.
+ * Is there anything that a connection would be needed for?  Not for a create
+ * that is only doubted: without a connection the ZooKeeper session ends, and it
+ * fails.
  */
 bool
 zk_contender_needs_ensemble(const Contender *c)
@@ -285,8 +288,8 @@ zk_contender_needs_ensemble(const Contender *c)
 }
 
 /*
- * Is there anything that a connection is needed for?  *wanted says whether somebody is
- * waiting for it, or holds something.
+ * Is there anything that a connection is needed for?  *wanted says whether
+ * somebody is waiting for it, or holds something.
  */
 bool
 zk_ensemble_needed(const ZkClient *client, bool *wanted)

@@ -155,8 +155,8 @@ on_set(ZkClient *client, int which, const Answer *answer)
 }
 
 /*
- * The znode was deleted, or could not be: if an ACL forbids it, it goes with the
- * ZooKeeper session only.
+ * The znode was deleted, or could not be: if an ACL forbids it, it goes with
+ * the ZooKeeper session only.
  */
 static void
 on_delete(ZkClient *client, int which, const Answer *answer)
@@ -191,8 +191,8 @@ on_parent(int rc, const char *path, const void *context)
 }
 
 /*
- * Have the two znodes above made, containers like all others.  The root is there,
- * as something is waited for below it.
+ * Have the two znodes above made, containers like all others.  The root is
+ * there, as something is waited for below it.
  */
 static void
 send_parents(ZkClient *client)
@@ -365,8 +365,8 @@ zk_publish_due(const ZkClient *client)
  */
 
 /*
- * Give a wait to be published, which is taken over, in place of the last one; an
- * empty one just ends that.
+ * Give a wait to be published, which is taken over, in place of the last one;
+ * an empty one just ends that.
  */
 static void
 give_wait(Mailbox *mailbox, const WaitText *wait)

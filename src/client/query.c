@@ -59,8 +59,8 @@ answered(ZkClient *client)
 }
 
 /*
- * The contender is not there (any more).  If something was sent that changes it,
- * that has done it, or its owner has.
+ * The contender is not there (any more).  If something was sent that changes
+ * it, that has done it, or its owner has.
  */
 static void
 gone(ZkClient *client)
@@ -256,7 +256,7 @@ send_step(ZkClient *client, const char *path, void *context)
 {
 	const Query *query = &client->query;
 	const char *note = query->kind == QUERY_REVOKE ?
-		ZK_REVOCATION : query->note;
+	ZK_REVOCATION : query->note;
 
 	switch (client->breaking.step)
 	{
@@ -335,8 +335,8 @@ zk_query_advance(ZkClient *client)
 /*
  * The connection was lost, or the handle closed: begin again.  What was found
  * before something was changed is kept, for the contender may be gone by now;
- * and what was found of a tree, for there may be much of it.  Waits are read within
- * one connection, as one server sees them.
+ * and what was found of a tree, for there may be much of it.  Waits are read
+ * within one connection, as one server sees them.
  */
 void
 zk_query_restart(ZkClient *client)

@@ -81,9 +81,9 @@ zk_query_failed(ZkClient *client, ZkError error, const char *detail)
 }
 
 /*
- * Have the server catch up with its leader before it answers what is sent next for the
- * query.  The handler begins with zk_sync_refused().  There is room for a request.
- * False if it cannot be sent now.
+ * Have the server catch up with its leader before it answers what is sent next
+ * for the query.  The handler begins with zk_sync_refused().  There is room for
+ * a request.  False if it cannot be sent now.
  */
 bool
 zk_query_sync(ZkClient *client, AnswerHandler handler)
@@ -97,9 +97,9 @@ zk_query_sync(ZkClient *client, AnswerHandler handler)
 }
 
 /*
- * Was the sync refused?  A server that throttles does so, and may answer all the same
- * what was sent behind it: then nobody waits for those answers any more, and all is to
- * be asked for again.
+ * Was the sync refused?  A server that throttles does so, and may answer all
+ * the same what was sent behind it: then nobody waits for those answers any
+ * more, and all is to be asked for again.
  */
 bool
 zk_sync_refused(ZkClient *client, const Answer *answer)
@@ -268,8 +268,9 @@ on_data_stat(ZkClient *client, int which, const Answer *answer)
 }
 
 /*
- * An ACL forbids to read a contender's data: it is listed without.  Up to ZooKeeper
- * 3.9.2 everybody may read the Stat; later, it is forbidden with the data.
+ * An ACL forbids to read a contender's data: it is listed without.  Up to
+ * ZooKeeper 3.9.2 everybody may read the Stat; later, it is forbidden with the
+ * data.
  */
 static void
 send_data_stat(ZkClient *client, int which)
@@ -416,7 +417,8 @@ on_read_sync(ZkClient *client, int which, const Answer *answer)
 }
 
 /*
- * Ask for the list of children, or when that was refused, for what may tell why.
+ * Ask for the list of children, or when that was refused, for what may tell
+ * why.
  */
 static void
 send_list(ZkClient *client)

@@ -92,7 +92,7 @@ zk_tree_reserve(ZkClient *client, size_t bytes)
 {
 	char		detail[ZK_DETAIL_SIZE];
 	size_t		limit = client->query.kind == QUERY_WAITS ?
-		ZK_WAITS_MAX_BYTES : ZK_TREE_MAX_BYTES;
+	ZK_WAITS_MAX_BYTES : ZK_TREE_MAX_BYTES;
 
 	client->tree.bytes += bytes;
 	if (client->tree.bytes <= limit)
@@ -115,7 +115,7 @@ zk_tree_make_room(ZkClient *client, int more)
 	char		detail[ZK_DETAIL_SIZE];
 	int			capacity = tree->capacity > 0 ? tree->capacity : FIRST_CAPACITY;
 	int			limit = client->query.kind == QUERY_WAITS ?
-		ZK_WAITS_MAX_ZNODES : ZK_TREE_MAX_ZNODES;
+	ZK_WAITS_MAX_ZNODES : ZK_TREE_MAX_ZNODES;
 	TreeItem   *items;
 
 	if (more > limit - tree->count)
@@ -142,8 +142,8 @@ zk_tree_make_room(ZkClient *client, int more)
 
 /*
  * Add an item, for which there is room: a znode by its path, or a contender by
- * its name and the index of its lock node.  The string, malloc'd, is taken over.
- * False, and the walk has failed, if it is NULL or too long.
+ * its name and the index of its lock node.  The string, malloc'd, is taken
+ * over.  False, and the walk has failed, if it is NULL or too long.
  */
 bool
 zk_tree_add(ZkClient *client, char *path, char *name, int lock)
@@ -227,8 +227,8 @@ add_znodes(ZkClient *client, int parent, const struct String_vector *children)
 }
 
 /*
- * The children of a znode may not be listed: go on without, if it is not the one
- * that was asked for.
+ * The children of a znode may not be listed: go on without, if it is not the
+ * one that was asked for.
  */
 void
 zk_tree_forbidden(ZkClient *client, int which)
@@ -361,8 +361,8 @@ on_data(ZkClient *client, int which, const Answer *answer)
 }
 
 /*
- * Ask for an item: the children of a znode, the Stat of a contender, or, if that
- * is known, its data.  Returns the library's answer.
+ * Ask for an item: the children of a znode, the Stat of a contender, or, if
+ * that is known, its data.  Returns the library's answer.
  */
 static int
 ask(ZkClient *client, const TreeItem *item, const char *path,
@@ -390,9 +390,9 @@ first_of(const TreeRead *tree, const TreeItem *lock)
 }
 
 /*
- * All that was asked for is there.  See of which first holders the data is to be
- * read, if they have any, and no more than a lock client writes.  They may go
- * meanwhile; then others are the first.  Returns whether there are any.
+ * All that was asked for is there.  See of which first holders the data is to
+ * be read, if they have any, and no more than a lock client writes.  They may
+ * go meanwhile; then others are the first.  Returns whether there are any.
  */
 static bool
 want_data(TreeRead *tree)
@@ -402,7 +402,7 @@ want_data(TreeRead *tree)
 	for (int i = 0; i < tree->count; i++)
 	{
 		int			first = tree->items[i].contenders > 0 ?
-			first_of(tree, &tree->items[i]) : -1;
+		first_of(tree, &tree->items[i]) : -1;
 
 		if (first < 0 || tree->items[first].data_known ||
 			tree->items[first].size == 0 ||
@@ -415,8 +415,8 @@ want_data(TreeRead *tree)
 }
 
 /*
- * How many hold a lock, and how many wait?  Scratch memory for its contenders is
- * the caller's.
+ * How many hold a lock, and how many wait?  Scratch memory for its contenders
+ * is the caller's.
  */
 static void
 count_queue(const TreeRead *tree, const TreeItem *lock, ZkQueueEntry *entries,
@@ -449,8 +449,8 @@ compare_locks(const void *a, const void *b)
 }
 
 /*
- * Put every lock that has a contender into the listing, its first holder standing
- * for it.  The strings pass to the listing.
+ * Put every lock that has a contender into the listing, its first holder
+ * standing for it.  The strings pass to the listing.
  */
 static void
 list_locks(TreeRead *tree, ZkQueueListing *listing, ZkQueueEntry *entries,
@@ -516,7 +516,7 @@ send_item(ZkClient *client, int which, ZkTreeAsk ask_for)
 	TreeRead   *tree = &client->tree;
 	TreeItem   *item = &tree->items[which];
 	char	   *path = item->lock < 0 ? item->path :
-		child_path(tree->items[item->lock].path, item->member.name);
+	child_path(tree->items[item->lock].path, item->member.name);
 	void	   *context;
 	int			rc;
 
@@ -540,8 +540,8 @@ send_item(ZkClient *client, int which, ZkTreeAsk ask_for)
 }
 
 /*
- * Ask for what is to be asked for, with "ask_for", as far as there is room.  Returns
- * whether everything was asked for and answered.
+ * Ask for what is to be asked for, with "ask_for", as far as there is room.
+ * Returns whether everything was asked for and answered.
  */
 bool
 zk_tree_all_answered(ZkClient *client, ZkTreeAsk ask_for)

@@ -53,8 +53,8 @@ add_waits(ZkClient *client, const struct String_vector *children)
 }
 
 /*
- * Add the queue of a lock.  Of its contenders only those are to be read that hold
- * it.
+ * Add the queue of a lock.  Of its contenders only those are to be read that
+ * hold it.
  */
 static void
 add_queue(ZkClient *client, int lock, const struct String_vector *children)
@@ -128,8 +128,8 @@ add_locks(ZkClient *client, const char *text, int len)
 }
 
 /*
- * The data of a published wait, or of a holder.  Who has gone, or may not be read,
- * is left out.
+ * The data of a published wait, or of a holder.  Who has gone, or may not be
+ * read, is left out.
  */
 static void
 on_data(ZkClient *client, int which, const Answer *answer)
@@ -156,8 +156,8 @@ on_data(ZkClient *client, int which, const Answer *answer)
 }
 
 /*
- * Ask for an item: the children of a znode, or the data of a published wait or of
- * a holder.  Returns the library's answer.
+ * Ask for an item: the children of a znode, or the data of a published wait or
+ * of a holder.  Returns the library's answer.
  */
 static int
 ask(ZkClient *client, const TreeItem *item, const char *path,
@@ -170,8 +170,8 @@ ask(ZkClient *client, const TreeItem *item, const char *path,
 }
 
 /*
- * Move those below one item to the listing that have not gone.  The first gets the
- * path of the item if it is a lock node.
+ * Move those below one item to the listing that have not gone.  The first gets
+ * the path of the item if it is a lock node.
  */
 static void
 hand_over(TreeRead *tree, int parent, ZkQueueListing *listing)

@@ -63,8 +63,8 @@
 #include "request.h"
 
 /*
- * Tries to write a record.  Each one in vain is for a write of somebody else's, so
- * this is more than any crowd of shared holders needs.
+ * Tries to write a record.  Each one in vain is for a write of somebody else's,
+ * so this is more than any crowd of shared holders needs.
  */
 #define MAX_ATTEMPTS	2000
 
@@ -90,8 +90,8 @@ publish_record(Mailbox *mailbox, RecordBuffer *record)
 }
 
 /*
- * What the backend has noted for a record, and the release itself; false if it has
- * noted nothing.
+ * What the backend has noted for a record, and the release itself; false if it
+ * has noted nothing.
  */
 static bool
 take_note(ZkClient *client, const Contender *c, ZkRecord *note)
@@ -123,7 +123,8 @@ take_due_note(ZkClient *client, const Contender *c, ZkRecord *note)
 }
 
 /*
- * Does something have to be written into the record when the contender is ended?
+ * Does something have to be written into the record when the contender is
+ * ended?
  */
 bool
 zk_record_due(ZkClient *client, const Contender *c)
@@ -145,10 +146,10 @@ zk_record_run_due(ZkClient *client, const Contender *c)
 }
 
 /*
- * Has another contender of this client's for the same lock still to write down that a
- * run has ended?  Who asks for the lock after that queues up when it is written:
- * ours never stand in each other's way, so it would be granted at once, with the
- * record of before, and begin the same run again.
+ * Has another contender of this client's for the same lock still to write down
+ * that a run has ended?  Who asks for the lock after that queues up when it is
+ * written: ours never stand in each other's way, so it would be granted at
+ * once, with the record of before, and begin the same run again.
  */
 bool
 zk_record_end_pending(ZkClient *client, const Contender *c)
@@ -167,8 +168,8 @@ zk_record_end_pending(ZkClient *client, const Contender *c)
 }
 
 /*
- * The contender is gone, and so nothing of it is pending: see what comes next for
- * those that zk_record_end_pending() has kept.
+ * The contender is gone, and so nothing of it is pending: see what comes next
+ * for those that zk_record_end_pending() has kept.
  */
 void
 zk_record_ended(ZkClient *client, const Contender *gone)
@@ -205,8 +206,8 @@ give_up(Contender *c, int rc)
 }
 
 /*
- * The contender was found to be gone, and a multi-op of ours was not answered: was
- * it by that one?  The record tells.
+ * The contender was found to be gone, and a multi-op of ours was not answered:
+ * was it by that one?  The record tells.
  */
 static void
 verified(ZkClient *client, Contender *c)
@@ -298,8 +299,8 @@ zk_send_record(ZkClient *client, int slot)
 }
 
 /*
- * The znode on the way to the record is there, or is not, as the one above it is
- * missing.
+ * The znode on the way to the record is there, or is not, as the one above it
+ * is missing.
  */
 static void
 go_on(Contender *c, bool there)
@@ -353,8 +354,8 @@ send_parent(ZkClient *client, int slot)
 }
 
 /*
- * Of a contender of which the record is due: can it be written now?  If not, what
- * comes next for that is sent.
+ * Of a contender of which the record is due: can it be written now?  If not,
+ * what comes next for that is sent.
  */
 bool
 zk_record_ready(ZkClient *client, int slot)
@@ -369,8 +370,9 @@ zk_record_ready(ZkClient *client, int slot)
 }
 
 /*
- * Make the operation that writes the record: for a multi-op that is sent before path
- * (ZK_RECORD_PATH_SIZE bytes) and text (ZK_RECORD_SIZE) are used for something else.
+ * Make the operation that writes the record: for a multi-op that is sent before
+ * path (ZK_RECORD_PATH_SIZE bytes) and text (ZK_RECORD_SIZE) are used for
+ * something else.
  */
 void
 zk_record_op(ZkClient *client, Contender *c, zoo_op_t *op, char *path,
@@ -435,8 +437,8 @@ zk_record_conflict(ZkClient *client, int slot, int err)
 }
 
 /*
- * The contender is gone, while the record was to be written.  If by a multi-op that
- * was not answered, that has written it.
+ * The contender is gone, while the record was to be written.  If by a multi-op
+ * that was not answered, that has written it.
  */
 void
 zk_record_verify(Contender *c)
@@ -448,9 +450,9 @@ zk_record_verify(Contender *c)
 }
 
 /*
- * Is there more to a contender's end than the end of its ZooKeeper session: a record
- * to be written, or a mark to be deleted, its own or that of the one whose place it
- * is to take?
+ * Is there more to a contender's end than the end of its ZooKeeper session: a
+ * record to be written, or a mark to be deleted, its own or that of the one
+ * whose place it is to take?
  */
 bool
 zk_record_flush(ZkClient *client, const Contender *c)

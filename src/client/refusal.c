@@ -56,9 +56,9 @@ enum
 };
 
 /*
- * Something was refused: with which znode, of which len bytes of the path are given,
- * and for want of which permission.
- * zk_refusal_forget() frees what this allocates.
+ * Something was refused: with which znode, of which len bytes of the path are
+ * given, and for want of which permission. zk_refusal_forget() frees what this
+ * allocates.
  */
 void
 zk_refusal_note(const ZkClient *client, Refusal *refusal, int permission,

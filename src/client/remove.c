@@ -58,8 +58,9 @@ on_delete(ZkClient *client, int slot, const Answer *answer)
 }
 
 /*
- * The contender, that was to be deleted with its mark or its record, is gone.  If by a
- * multi-op that was not answered they are done, too; if by somebody else, not.
+ * The contender, that was to be deleted with its mark or its record, is gone.
+ * If by a multi-op that was not answered they are done, too; if by somebody
+ * else, not.
  */
 static void
 already_gone(Contender *c)
@@ -73,8 +74,8 @@ already_gone(Contender *c)
 }
 
 /*
- * The answer to a multi-op that deletes the contender and its mark, and writes the
- * record.
+ * The answer to a multi-op that deletes the contender and its mark, and writes
+ * the record.
  */
 static void
 on_flush(ZkClient *client, int slot, const Answer *answer)
@@ -107,8 +108,8 @@ on_flush(ZkClient *client, int slot, const Answer *answer)
 }
 
 /*
- * Delete the contender and its mark, and write the record, in one transaction: who is
- * granted the lock next finds all that done.
+ * Delete the contender and its mark, and write the record, in one transaction:
+ * who is granted the lock next finds all that done.
  */
 static void
 send_flush(ZkClient *client, int slot)
@@ -141,8 +142,8 @@ send_flush(ZkClient *client, int slot)
 }
 
 /*
- * Delete the contender, with its mark, and with what is to be written into the lock's
- * record.
+ * Delete the contender, with its mark, and with what is to be written into the
+ * lock's record.
  */
 void
 zk_send_delete(ZkClient *client, int slot)
@@ -215,7 +216,8 @@ downgrade_done(ZkClient *client, Contender *c)
 	client->contenders[partner].owner_len = 0;
 	zk_contender_forget(&client->contenders[partner]);
 	zk_contender_end(client, partner, true);
-	zk_mailbox_wake_helper(&client->mailbox);	/* its lease can be renewed now */
+	zk_mailbox_wake_helper(&client->mailbox);	/* its lease can be renewed
+												 * now */
 }
 
 /*

@@ -165,8 +165,9 @@ find_request(ZkClient *client, const void *context)
 }
 
 /*
- * Likewise, of a contender, which waits for the answer once zk_contender_sent() was told
- * that it is on its way.  What comes next for it is seen when the handler has returned.
+ * Likewise, of a contender, which waits for the answer once zk_contender_sent()
+ * was told that it is on its way.  What comes next for it is seen when the
+ * handler has returned.
  */
 void *
 zk_contender_ask(ZkClient *client, RequestKind kind, int slot, AnswerHandler handler)
@@ -178,8 +179,8 @@ zk_contender_ask(ZkClient *client, RequestKind kind, int slot, AnswerHandler han
 }
 
 /*
- * Have the answer go to that handler: for what is asked for in one of several ways.
- * engine_lock.
+ * Have the answer go to that handler: for what is asked for in one of several
+ * ways. engine_lock.
  */
 void
 zk_request_expect(ZkClient *client, void *context, AnswerHandler handler)
@@ -225,8 +226,8 @@ zk_contenders_touch_all(ZkClient *client)
 }
 
 /*
- * Free the entry of a request that was answered, and copy it to *request.  False if nobody
- * waits for the answer any more.  engine_lock.
+ * Free the entry of a request that was answered, and copy it to *request.
+ * False if nobody waits for the answer any more.  engine_lock.
  */
 static bool
 end_request(ZkClient *client, const void *context, Request *request)
@@ -244,10 +245,10 @@ end_request(ZkClient *client, const void *context, Request *request)
 }
 
 /*
- * Leave the engine: request what comes next for everything that has changed, in the
- * order in which it has, so that a contender is deleted before one is created that the
- * backend asked for later; release engine_lock, and send all that was requested
- * meanwhile.  Any client thread.
+ * Leave the engine: request what comes next for everything that has changed, in
+ * the order in which it has, so that a contender is deleted before one is
+ * created that the backend asked for later; release engine_lock, and send all
+ * that was requested meanwhile.  Any client thread.
  */
 void
 zk_engine_leave(ZkClient *client)
@@ -276,7 +277,8 @@ zk_engine_leave(ZkClient *client)
  */
 
 /*
- * An answer has come: have the one deal with it who waits for it, with engine_lock.
+ * An answer has come: have the one deal with it who waits for it, with
+ * engine_lock.
  */
 static void
 deliver(Answer *answer, const void *context)
@@ -389,8 +391,8 @@ zk_requests_forget(ZkClient *client)
 
 /*
  * The answers to what was asked for a query are wanted no more.  They will come
- * nevertheless, and until then these requests count as those that are on their way.
- * engine_lock.
+ * nevertheless, and until then these requests count as those that are on their
+ * way. engine_lock.
  */
 void
 zk_requests_forget_query(ZkClient *client)
@@ -462,8 +464,8 @@ zk_is_connection_error(int rc)
 }
 
 /*
- * Is the request to be made again: was its connection lost, or had the server no time for
- * it?  In the latter case it has not been executed.
+ * Is the request to be made again: was its connection lost, or had the server
+ * no time for it?  In the latter case it has not been executed.
  */
 bool
 zk_is_transient(int rc)
@@ -472,8 +474,8 @@ zk_is_transient(int rc)
 }
 
 /*
- * Of an answer that is final and not ZOK: the kind of error that it is.  What has
- * to do with who we are is dealt with before (auth.c, refusal.c).
+ * Of an answer that is final and not ZOK: the kind of error that it is.  What
+ * has to do with who we are is dealt with before (auth.c, refusal.c).
  */
 ZkError
 zk_answer_error(int rc)

@@ -75,8 +75,8 @@
 
 /*
  * Is this the path of a contender that is waited for now?  Watches of earlier
- * waits stay until what they watch is gone.  Who waits for all ahead has hardly any
- * other, and does not look for the path among them.
+ * waits stay until what they watch is gone.  Who waits for all ahead has hardly
+ * any other, and does not look for the path among them.
  */
 static bool
 concerns(const Contender *c, const char *path)
@@ -120,9 +120,10 @@ watcher(zhandle_t *zh, int type, int state, const char *path, void *context)
 }
 
 /*
- * Read a contender on the way of another one, which sets a watch on it.  The watcher's
- * context is the slot alone, so that waiting again and again for one holder registers
- * one watch with the library, not one a time.  Returns whether it was sent.
+ * Read a contender on the way of another one, which sets a watch on it.  The
+ * watcher's context is the slot alone, so that waiting again and again for one
+ * holder registers one watch with the library, not one a time.  Returns whether
+ * it was sent.
  */
 bool
 zk_send_watch(ZkClient *client, int slot, const char *path,
@@ -139,8 +140,9 @@ zk_send_watch(ZkClient *client, int slot, const char *path,
 }
 
 /*
- * A contender could not be watched, for the reason rc: it is gone, so see who is
- * ahead now; or that is tried again, or cannot be done.  path is the contender's.
+ * A contender could not be watched, for the reason rc: it is gone, so see who
+ * is ahead now; or that is tried again, or cannot be done.  path is the
+ * contender's.
  */
 void
 zk_watch_failed(ZkClient *client, int slot, int rc, const char *path)
@@ -155,8 +157,8 @@ zk_watch_failed(ZkClient *client, int slot, int rc, const char *path)
 }
 
 /*
- * Watch a contender by reading it, which leaves no watch if it is gone.  Returns
- * false if that could not be sent; the queue is read again some time.
+ * Watch a contender by reading it, which leaves no watch if it is gone.
+ * Returns false if that could not be sent; the queue is read again some time.
  */
 static bool
 send_watch(ZkClient *client, int slot, const char *name,
@@ -173,10 +175,10 @@ send_watch(ZkClient *client, int slot, const char *name,
 }
 
 /*
- * The contender right ahead is watched.  If that was a waiter in the list, and has
- * been changed since, it may have become a holder before the watch was set:
- * then its announcement would be missed.  So the list is read again, once for each
- * change.
+ * The contender right ahead is watched.  If that was a waiter in the list, and
+ * has been changed since, it may have become a holder before the watch was set:
+ * then its announcement would be missed.  So the list is read again, once for
+ * each change.
  */
 static void
 on_nearest(ZkClient *client, int slot, const Answer *answer)
@@ -222,8 +224,8 @@ on_other(ZkClient *client, int slot, const Answer *answer)
 }
 
 /*
- * Watch as many of those that are still to be watched as can be done now.  There
- * may be none.
+ * Watch as many of those that are still to be watched as can be done now.
+ * There may be none.
  */
 void
 zk_permit_watch_more(ZkClient *client, int slot)

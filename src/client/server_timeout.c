@@ -65,9 +65,9 @@
 /*
  * Until when may the server that is being tried take to answer as one?  The
  * library would wait for two thirds of the timeout, which is as long as a lease
- * is: one server that accepts connections and does nothing else (it hangs, or has
- * just been started) would cost every lock.  Others get a chance first; and more
- * time, if none of them answers either.
+ * is: one server that accepts connections and does nothing else (it hangs, or
+ * has just been started) would cost every lock.  Others get a chance first; and
+ * more time, if none of them answers either.
  */
 static ZkTime
 handshake_due(const ZkClient *client, ZkTime begun)
@@ -82,21 +82,21 @@ handshake_due(const ZkClient *client, ZkTime begun)
 }
 
 /*
- * Until when may a server take to answer a request that was sent then?  A renewal is
- * sent little more than a quarter of the timeout after the one before, when its lease
- * has three eighths left.  Given up after a tenth more, and up to an eighth at random,
- * there is time to find a server that answers.
+ * Until when may a server take to answer a request that was sent then?  A
+ * renewal is sent little more than a quarter of the timeout after the one
+ * before, when its lease has three eighths left.  Given up after a tenth more,
+ * and up to an eighth at random, there is time to find a server that answers.
  *
- * A server that has taken long for what it has answered, or after others were given up
- * for being silent, has up to five eighths.  Thus whatever takes less than half of the
- * timeout is answered once.
+ * A server that has taken long for what it has answered, or after others were
+ * given up for being silent, has up to five eighths.  Thus whatever takes less
+ * than half of the timeout is answered once.
  */
 static ZkTime
 silence_due(const ZkClient *client, ZkTime since)
 {
 	ZkTime		timeout = zk_timeout(client);
 	ZkTime		patience = timeout / 10 > client->round_trip * 2 ?
-		timeout / 10 : client->round_trip * 2;
+	timeout / 10 : client->round_trip * 2;
 
 	patience <<= client->silences;
 	if (patience > timeout / 2)
@@ -105,9 +105,10 @@ silence_due(const ZkClient *client, ZkTime since)
 }
 
 /*
- * When is the connection to be given up over which requests are sent, which was begun
- * then?  Also if the leader has not heard of the session for so long that a proof comes
- * too late to be one, and takes so long that it never will: making another one, it does.
+ * When is the connection to be given up over which requests are sent, which was
+ * begun then?  Also if the leader has not heard of the session for so long that
+ * a proof comes too late to be one, and takes so long that it never will:
+ * making another one, it does.
  */
 static ZkTime
 connection_due(const ZkClient *client, ZkTime begun)
@@ -124,9 +125,10 @@ connection_due(const ZkClient *client, ZkTime begun)
 }
 
 /*
- * When is the connection to be given up that is there, or is being made?  INT64_MAX if
- * there is none, or none that we could break, or it was given up already.  If this
- * process was stopped, the answer may be there and just not have been read.
+ * When is the connection to be given up that is there, or is being made?
+ * INT64_MAX if there is none, or none that we could break, or it was given up
+ * already.  If this process was stopped, the answer may be there and just not
+ * have been read.
  */
 ZkTime
 zk_server_timeout_due(const ZkClient *client)
@@ -142,8 +144,8 @@ zk_server_timeout_due(const ZkClient *client)
 }
 
 /*
- * The leader has answered a request that was sent then.  What that has taken counts less
- * with each answer that took less.
+ * The leader has answered a request that was sent then.  What that has taken
+ * counts less with each answer that took less.
  */
 void
 zk_leader_answered(ZkClient *client, ZkTime sent_at)
@@ -172,9 +174,9 @@ zk_server_timeout_connected(ZkClient *client, ZkTime begun)
 }
 
 /*
- * Do answers take so long that a proof tends to come when its lease is over?  It is
- * dated by its sending, and the account of what the leader has heard is behind by two
- * round trips and a quarter of the timeout (leader_contact.c).
+ * Do answers take so long that a proof tends to come when its lease is over?
+ * It is dated by its sending, and the account of what the leader has heard is
+ * behind by two round trips and a quarter of the timeout (leader_contact.c).
  */
 bool
 zk_server_timeout_slow(const ZkClient *client)
@@ -183,10 +185,10 @@ zk_server_timeout_slow(const ZkClient *client)
 }
 
 /*
- * The lease of a contender that is to be granted is over, whose proof was sent then.  Is
- * that for want of the leader's hearing, and will it be so with the next one?  Then a new
- * connection is to be made, of which the leader does hear: right after that a proof is
- * good for long enough.
+ * The lease of a contender that is to be granted is over, whose proof was sent
+ * then.  Is that for want of the leader's hearing, and will it be so with the
+ * next one?  Then a new connection is to be made, of which the leader does
+ * hear: right after that a proof is good for long enough.
  */
 void
 zk_server_timeout_proof_late(ZkClient *client, ZkTime sent_at)
@@ -196,8 +198,9 @@ zk_server_timeout_proof_late(ZkClient *client, ZkTime sent_at)
 }
 
 /*
- * Give up a connection that is not worth waiting for.  The helper looks every eighth of
- * the timeout at least, if it is not stopped with its process.  Helper thread.
+ * Give up a connection that is not worth waiting for.  The helper looks every
+ * eighth of the timeout at least, if it is not stopped with its process.
+ * Helper thread.
  */
 void
 zk_server_timeout_check(ZkClient *client)
@@ -226,8 +229,8 @@ zk_server_timeout_check(ZkClient *client)
 }
 
 /*
- * Somebody wants a session until then, though nothing is asked for; the same time
- * again is no news.  Helper thread.
+ * Somebody wants a session until then, though nothing is asked for; the same
+ * time again is no news.  Helper thread.
  */
 void
 zk_connect_begin(ZkClient *client, ZkTime until)
@@ -240,9 +243,9 @@ zk_connect_begin(ZkClient *client, ZkTime until)
 }
 
 /*
- * Is it to be tried to have a session, though nothing is asked for?  Not any more
- * when there is a reason why there cannot be one: the next who asks for something
- * is told.
+ * Is it to be tried to have a session, though nothing is asked for?  Not any
+ * more when there is a reason why there cannot be one: the next who asks for
+ * something is told.
  */
 bool
 zk_connect_wanted(const ZkClient *client)
@@ -251,12 +254,13 @@ zk_connect_wanted(const ZkClient *client)
 }
 
 /*
- * Is the first connection for a session being made?  Once the library has complained,
- * only while there is another attempt; it pauses between those.  There is a handle.
+ * Is the first connection for a session being made?  Once the library has
+ * complained, only while there is another attempt; it pauses between those.
+ * There is a handle.
  *
- * Who ends waits for that: a server that was asked for a session makes one, though
- * nobody may be there any more to read the answer, and keeps it until it expires,
- * unless it is closed.
+ * Who ends waits for that: a server that was asked for a session makes one,
+ * though nobody may be there any more to read the answer, and keeps it until it
+ * expires, unless it is closed.
  */
 bool
 zk_session_beginning(ZkClient *client)
@@ -274,9 +278,9 @@ zk_session_beginning(ZkClient *client)
 }
 
 /*
- * There is no connection, and nothing is asked for any more, as after a cancel.  Is a
- * session that is just beginning waited for even so, for the same reason?  For a moment;
- * and as long as zk_flush_goes_on() says if the client is to end.
+ * There is no connection, and nothing is asked for any more, as after a cancel.
+ * Is a session that is just beginning waited for even so, for the same reason?
+ * For a moment; and as long as zk_flush_goes_on() says if the client is to end.
  */
 bool
 zk_session_awaited(ZkClient *client, ZkTime now)

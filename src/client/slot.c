@@ -21,8 +21,8 @@
 #include "client.h"
 
 /*
- * Allocate a slot for a contender of a lock node.  Returns NULL, with *error set,
- * if there is no room or no memory.
+ * Allocate a slot for a contender of a lock node.  Returns NULL, with *error
+ * set, if there is no room or no memory.
  */
 MailboxSlot *
 zk_slot_allocate(Mailbox *mailbox, const char *node, ZkError *error)
@@ -92,8 +92,9 @@ zk_slot_free(Mailbox *mailbox, MailboxSlot *slot)
 }
 
 /*
- * Fill a slot that was allocated with what its contender is to be: a copy of the
- * data, with room for its token, and room for a record if it is to have one.  False if out of memory.
+ * Fill a slot that was allocated with what its contender is to be: a copy of
+ * the data, with room for its token, and room for a record if it is to have
+ * one.  False if out of memory.
  */
 static bool
 slot_fill(MailboxSlot *slot, const ZkLockRequest *request)

@@ -312,8 +312,8 @@ zk_servers_check(const char *servers, char *detail)
 }
 
 /*
- * Is that address, that of an endpoint among the first count ones, there for that host,
- * or for any if that is NULL?
+ * Is that address, that of an endpoint among the first count ones, there for
+ * that host, or for any if that is NULL?
  */
 static bool
 is_known(const ZkServers *servers, int count, const char *address, const char *host)
@@ -328,8 +328,8 @@ is_known(const ZkServers *servers, int count, const char *address, const char *h
 }
 
 /*
- * Add an address (ZK_ADDRESS_SIZE) of a host (ZK_HOST_SIZE) unless it is there.  False
- * when out of memory.
+ * Add an address (ZK_ADDRESS_SIZE) of a host (ZK_HOST_SIZE) unless it is there.
+ * False when out of memory.
  */
 static bool
 add_endpoint(ZkServers *servers, const char *address, const char *host)
@@ -442,10 +442,10 @@ note_failure(char *detail, const Server *server, int rc)
 }
 
 /*
- * Make one malloc'd text of the addresses, each of them once, NULL when out of memory.
- * An even number is made odd by naming the first one again: after a failure
- * libzookeeper moves on by two servers, and would never try every other one
- * of an even number (ZOOKEEPER-2466).
+ * Make one malloc'd text of the addresses, each of them once, NULL when out of
+ * memory.  An even number is made odd by naming the first one again: after a
+ * failure libzookeeper moves on by two servers, and would never try every other
+ * one of an even number (ZOOKEEPER-2466).
  */
 static char *
 join_addresses(const ZkServers *servers)
@@ -474,10 +474,10 @@ join_addresses(const ZkServers *servers)
  * libzookeeper is to be given: numeric addresses, each of
  * them once, save that one is repeated to make their number odd.
  *
- * If some servers cannot be resolved, the others do, and detail
- * (ZK_DETAIL_SIZE bytes) names those that cannot, as many as it has room for;
- * else it is empty.  Returns false, with *error and the reason in detail, if
- * none can (ZK_ERR_UNRESOLVED) or memory runs out (ZK_ERR_NO_MEMORY).  Either way
+ * If some servers cannot be resolved, the others do, and detail (ZK_DETAIL_SIZE
+ * bytes) names those that cannot, as many as it has room for; else it is empty.
+ * Returns false, with *error and the reason in detail, if none can
+ * (ZK_ERR_UNRESOLVED) or memory runs out (ZK_ERR_NO_MEMORY).  Either way
  * zk_servers_free() is due.
  *
  * Blocks as long as the resolver does.  Any thread but the backend's.

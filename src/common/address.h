@@ -36,11 +36,12 @@ typedef struct ZkServers
 } ZkServers;
 
 /*
- * Resolve a list of servers.  The addresses are those of the endpoints, each once, and an odd
- * count of them (then one is repeated).  False, with *error and the reason in
- * detail, if not one of the names can be resolved.  If only some can, they do,
- * and detail names the others (else it is empty).  Blocks as long as the resolver does: never on
- * the backend's thread.  zk_servers_free() is due in any case.
+ * Resolve a list of servers.  The addresses are those of the endpoints, each
+ * once, and an odd count of them (then one is repeated).  False, with *error
+ * and the reason in detail, if not one of the names can be resolved.  If only
+ * some can, they do, and detail names the others (else it is empty).  Blocks as
+ * long as the resolver does: never on the backend's thread.  zk_servers_free()
+ * is due in any case.
  */
 extern bool zk_servers_resolve(const char *list, ZkServers *servers,
 							   ZkError *error, char *detail);

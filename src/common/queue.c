@@ -53,6 +53,7 @@ static const struct
 	ZkMode		mode;
 	bool		may_downgrade;
 }			words[] =
+
 {
 	/* Curator's mutex, go-zookeeper, zookeeper-client of Rust; ours */
 	{"lock-", ZK_EXCLUSIVE, false},
@@ -83,6 +84,7 @@ static const struct
 	int64_t		least;			/* of the absolute value */
 	int64_t		greatest;
 }			readings[] =
+
 {
 	{10, false, 0, INT32_MAX},
 	{9, true, 1, 999999999},
@@ -92,9 +94,9 @@ static const struct
 #define lengthof(array) (sizeof(array) / sizeof((array)[0]))
 
 /*
- * Write the name of a new contender up to its sequence number, which the
- * server will append, to base (size bytes, cut off if too small).  uuid has
- * 36 characters; permits is for mode ZK_PERMIT, whose names are nobody else's and
+ * Write the name of a new contender up to its sequence number, which the server
+ * will append, to base (size bytes, cut off if too small).  uuid has 36
+ * characters; permits is for mode ZK_PERMIT, whose names are nobody else's and
  * so have one style only.  Returns the length of the whole name, as snprintf()
  * does.
  */
@@ -189,9 +191,10 @@ parse_identity(const char *name, size_t len, ZkQueueEntry *entry)
 	}
 
 	/*
-	 * The "x-<id>-" of ZooKeeper's recipes, the id being that of the ZooKeeper
-	 * session in hexadecimal (C) or signed decimal (Java).  It never ends in a
-	 * dash: one that seems to is the sign of the number (ZOOKEEPER-4372).
+	 * The "x-<id>-" of ZooKeeper's recipes, the id being that of the
+	 * ZooKeeper session in hexadecimal (C) or signed decimal (Java).  It
+	 * never ends in a dash: one that seems to is the sign of the number
+	 * (ZOOKEEPER-4372).
 	 */
 	if (len >= strlen("x-0-") && memcmp(name, "x-", 2) == 0 &&
 		name[len - 1] == '-' && name[len - 2] != '-')
@@ -289,9 +292,9 @@ zk_queue_sort(const char *const *names, int count, ZkQueueEntry *entries,
 }
 
 /*
- * The same, but of those with a higher number than "last" only one is taken, if there
- * are any, so that it shows.  Who stands near the front of a long queue need not
- * sort all that is behind it.
+ * The same, but of those with a higher number than "last" only one is taken, if
+ * there are any, so that it shows.  Who stands near the front of a long queue
+ * need not sort all that is behind it.
  */
 int
 zk_queue_sort_up_to(int64_t last, const char *const *names, int count,
@@ -365,8 +368,8 @@ find_tied(const ZkQueueEntry *entries, int count, int which,
 }
 
 /*
- * Do two contenders of different clients exclude each other?  One for a permit and
- * one of a lock do; for those of one semaphore see decide_permit().
+ * Do two contenders of different clients exclude each other?  One for a permit
+ * and one of a lock do; for those of one semaphore see decide_permit().
  */
 static bool
 conflicts(const ZkQueueEntry *a, const ZkQueueEntry *b)
@@ -393,11 +396,12 @@ find_mixed(const ZkQueueEntry *entries, int which, const char *const *own,
 }
 
 /*
- * Decide for a permit.  Those of another kind that are ahead, if any, are our own
- * client's, which is about to delete them, and do not count.  One of the same kind
- * does, our own or not: those behind go by the places of all that they see, and do
- * not know whom we would leave out of account.  own_ahead says that there would be a
- * permit but for those of our own, so that nobody else has it.
+ * Decide for a permit.  Those of another kind that are ahead, if any, are our
+ * own client's, which is about to delete them, and do not count.  One of the
+ * same kind does, our own or not: those behind go by the places of all that
+ * they see, and do not know whom we would leave out of account.  own_ahead says
+ * that there would be a permit but for those of our own, so that nobody else
+ * has it.
  */
 static void
 decide_permit(const ZkQueueEntry *entries, int count, int self,
@@ -432,8 +436,8 @@ decide_permit(const ZkQueueEntry *entries, int count, int self,
 }
 
 /*
- * Fill in the first stranger ahead of entry "self", and the conflicting ones: how
- * many, the nearest of them, and whether one waits for us.
+ * Fill in the first stranger ahead of entry "self", and the conflicting ones:
+ * how many, the nearest of them, and whether one waits for us.
  */
 static void
 look_ahead(const ZkQueueEntry *entries, int self, const char *const *own,
@@ -469,8 +473,8 @@ look_ahead(const ZkQueueEntry *entries, int self, const char *const *own,
 }
 
 /*
- * Can the deletion of entry "other" leave a contender in its place that excludes
- * entry "self", without a trace?
+ * Can the deletion of entry "other" leave a contender in its place that
+ * excludes entry "self", without a trace?
  */
 static bool
 may_be_replaced(const ZkQueueEntry *entries, int self, int other)
@@ -510,10 +514,11 @@ may_be_replaced(const ZkQueueEntry *entries, int self, int other)
  * contender was deleted while it was watched without a break: the absence of
  * a contender, found later, does not say what happened to it before.
  *
- * second_watch is for knowing that in time.  When the contender before the watched one
- * goes, those ahead of it have gone as a rule, and a list read then, while the
- * watched one holds the lock, says last_ahead.  last_second_watch says that not even
- * that list is needed, for there is nobody else; by the same reasoning.
+ * second_watch is for knowing that in time.  When the contender before the
+ * watched one goes, those ahead of it have gone as a rule, and a list read
+ * then, while the watched one holds the lock, says last_ahead.
+ * last_second_watch says that not even that list is needed, for there is nobody
+ * else; by the same reasoning.
  *
  * deadlock names the first exclusive contender that stands between a shared
  * one of own[] and our exclusive one.  If that shared one is held, and not
@@ -594,13 +599,13 @@ add_owner(Owners *owners, int64_t session_id)
 }
 
 /*
- * Which entries of a sorted queue hold the lock, and how many that are, as far as
- * somebody can tell who sees names and owners only?  session_ids[i] is the
- * ephemeralOwner of entries[i].  Contenders of one ZooKeeper session are taken to be one
- * client's, which do not exclude each other; a persistent one (0) is nobody's.
- * Of contenders with the same number none is behind another: either they are a
- * downgrade's, or each is free to believe that it is first.  For a permit it does
- * not matter whose the others are.  granted may be NULL.
+ * Which entries of a sorted queue hold the lock, and how many that are, as far
+ * as somebody can tell who sees names and owners only?  session_ids[i] is the
+ * ephemeralOwner of entries[i].  Contenders of one ZooKeeper session are taken
+ * to be one client's, which do not exclude each other; a persistent one (0) is
+ * nobody's.  Of contenders with the same number none is behind another: either
+ * they are a downgrade's, or each is free to believe that it is first.  For a
+ * permit it does not matter whose the others are.  granted may be NULL.
  *
  * It takes no longer for each than for the first, however long the queue is.
  */
@@ -642,11 +647,11 @@ zk_queue_all_granted(const ZkQueueEntry *entries, const int64_t *session_ids,
 
 /*
  * For whom does entry "which" of a sorted queue wait?  Returns how many entries
- * that are: the first ones.  What is behind the nearest exclusive one ahead of a
- * shared one waits with it, not for it; what is ahead of that is waited for by
- * both.  So it makes no difference whether those in between say that they wait.
- * Those of its own ZooKeeper session, which it never waits for, are for the
- * caller to leave out.
+ * that are: the first ones.  What is behind the nearest exclusive one ahead of
+ * a shared one waits with it, not for it; what is ahead of that is waited for
+ * by both.  So it makes no difference whether those in between say that they
+ * wait.  Those of its own ZooKeeper session, which it never waits for, are for
+ * the caller to leave out.
  */
 int
 zk_queue_blockers(const ZkQueueEntry *entries, int which)
@@ -664,9 +669,10 @@ zk_queue_blockers(const ZkQueueEntry *entries, int which)
 }
 
 /*
- * How many entries of a sorted queue wait for nobody, as their names alone tell?
- * These are the first ones, and they hold the lock.  Behind them there may be more
- * that do, but only of ZooKeeper sessions that are among the first ones.
+ * How many entries of a sorted queue wait for nobody, as their names alone
+ * tell?  These are the first ones, and they hold the lock.  Behind them there
+ * may be more that do, but only of ZooKeeper sessions that are among the first
+ * ones.
  */
 int
 zk_queue_front(const ZkQueueEntry *entries, int count)

@@ -54,8 +54,9 @@ typedef struct ZkVerdict
 	bool		last_ahead;
 
 	/*
-	 * WAIT: index of the entry to look out for, the nearest conflicting one ahead
-	 * of that; -1 if there is none, or it is of no use to know when it goes
+	 * WAIT: index of the entry to look out for, the nearest conflicting one
+	 * ahead of that; -1 if there is none, or it is of no use to know when it
+	 * goes
 	 */
 	int			second_watch;
 

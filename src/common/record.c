@@ -37,8 +37,8 @@
 #define FIRST_LINE	"zklock record 1"
 
 /*
- * Write the path of the record of a lock node, the first root_len bytes of which
- * are the root, into ZK_RECORD_PATH_SIZE bytes.
+ * Write the path of the record of a lock node, the first root_len bytes of
+ * which are the root, into ZK_RECORD_PATH_SIZE bytes.
  */
 void
 zk_record_path(const char *node, size_t root_len, char *path)
@@ -57,10 +57,10 @@ zk_record_above(const char *path, size_t len)
 }
 
 /*
- * The znodes above a path are being created; the one with the first *len bytes is
- * there now, or is not, as the one above it is missing: go on with the next one
- * down or up.  False when there is none, so that all are there; or when the root is
- * missing, and so the lock node, too, which is not created here.
+ * The znodes above a path are being created; the one with the first *len bytes
+ * is there now, or is not, as the one above it is missing: go on with the next
+ * one down or up.  False when there is none, so that all are there; or when the
+ * root is missing, and so the lock node, too, which is not created here.
  */
 bool
 zk_record_next_above(const char *path, size_t root_len, size_t *len, bool there)
@@ -252,8 +252,8 @@ parse_lines(char *text, ZkRecord *record)
 }
 
 /*
- * Read a record from the data of a znode, of len bytes.  It is empty if they are
- * none.
+ * Read a record from the data of a znode, of len bytes.  It is empty if they
+ * are none.
  */
 void
 zk_record_parse(const char *data, int len, ZkRecord *record)
@@ -315,8 +315,8 @@ zk_record_position(const ZkRecord *record, uint64_t system)
 
 /*
  * Is a position of a cluster later than another one of it?  What a timeline has
- * that another one forked off may be lost; so the higher one counts, whatever the
- * LSNs are.
+ * that another one forked off may be lost; so the higher one counts, whatever
+ * the LSNs are.
  */
 static bool
 is_later(const ZkPosition *position, const ZkPosition *other)
@@ -327,8 +327,8 @@ is_later(const ZkPosition *position, const ZkPosition *other)
 }
 
 /*
- * Put a position first into a record, unless that has a later one of the cluster.
- * If there is no room, the last one goes.
+ * Put a position first into a record, unless that has a later one of the
+ * cluster.  If there is no room, the last one goes.
  */
 static void
 add_position(ZkRecord *record, const ZkPosition *position)
@@ -363,9 +363,9 @@ earliest_run(ZkRecord *record)
 }
 
 /*
- * Put a run first into a record, in the place of the one of the same database: who
- * writes it holds the lock, and so knows better what is done there.  If there is no
- * room, the one with the earliest fire time goes.
+ * Put a run first into a record, in the place of the one of the same database:
+ * who writes it holds the lock, and so knows better what is done there.  If
+ * there is no room, the one with the earliest fire time goes.
  */
 static void
 add_run(ZkRecord *record, const ZkRun *run)
@@ -398,8 +398,9 @@ reset_runs(ZkRecord *record, int64_t reset_time, int64_t token)
 }
 
 /*
- * Add to a record what a later release says: of each cluster the later position,
- * of each database its run, of releases the one with the higher token.
+ * Add to a record what a later release says: of each cluster the later
+ * position, of each database its run, of releases the one with the higher
+ * token.
  */
 void
 zk_record_merge(ZkRecord *record, const ZkRecord *later)

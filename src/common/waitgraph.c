@@ -43,7 +43,8 @@ typedef struct Search
 	int			self;
 	bool		local;			/* look for cycles with local edges only */
 	int		   *first;			/* by vertex: its first edge, and one more */
-	int		   *reached;		/* by vertex: the edge it was reached by, or -1 */
+	int		   *reached;		/* by vertex: the edge it was reached by, or
+								 * -1 */
 	int		   *queue;			/* vertices that were reached */
 } Search;
 
@@ -66,8 +67,8 @@ zk_wait_owner_length(const char *text, int len)
 }
 
 /*
- * Is this line a contender and a lock node?  Anybody may have written it, so what
- * could not be asked for is none.
+ * Is this line a contender and a lock node?  Anybody may have written it, so
+ * what could not be asked for is none.
  */
 static bool
 parse_line(const char *line, int len, ZkWaitedFor *lock)
@@ -115,7 +116,7 @@ static bool
 may_take(const Search *search, const ZkWaitEdge *edge)
 {
 	bool		older = search->published[edge->to] <
-		search->published[search->self];
+	search->published[search->self];
 
 	if (!search->local)
 		return !edge->local && (older || edge->to == search->self);
@@ -125,8 +126,8 @@ may_take(const Search *search, const ZkWaitEdge *edge)
 }
 
 /*
- * Find the shortest way from self to self, breadth first.  Returns its last edge,
- * or -1 if there is none.
+ * Find the shortest way from self to self, breadth first.  Returns its last
+ * edge, or -1 if there is none.
  */
 static int
 search_back(Search *search, int count)
@@ -186,10 +187,10 @@ trace(const Search *search, int last, int *cycle)
  *	 waited for in PostgreSQL or holds what is waited for, and every way out of
  *	 PostgreSQL is a published wait.
  *
- * The edges are sorted by "from".  published[i] is when that was, a zxid, or 0 for
- * who has not; count is how many there are.  Returns how many edges the cycle has
- * and puts their indexes into cycle, which has room for count, from self on; 0 if
- * there is none, -1 if out of memory.
+ * The edges are sorted by "from".  published[i] is when that was, a zxid, or 0
+ * for who has not; count is how many there are.  Returns how many edges the
+ * cycle has and puts their indexes into cycle, which has room for count, from
+ * self on; 0 if there is none, -1 if out of memory.
  */
 int
 zk_cycle_find(const ZkWaitEdge *edges, int edge_count,

@@ -22,8 +22,8 @@ extern bool zk_tls_supported(void);
 extern bool zk_sasl_supported(void);
 
 /*
- * With TLS, can it be seen to whom a server's certificate was given?  The library does not
- * look, so that takes our hands on its calls.
+ * With TLS, can it be seen to whom a server's certificate was given?  The
+ * library does not look, so that takes our hands on its calls.
  */
 extern bool zk_tls_verifies_hosts(void);
 

@@ -77,7 +77,8 @@ typedef struct ZkContenderStatus
 	ZkTime		granted_at;		/* since when it is held */
 
 	bool		revoked;		/* somebody asks for the lock to be given back */
-	bool		delayed;		/* in QUEUED: nobody is ahead, the lock delay runs */
+	bool		delayed;		/* in QUEUED: nobody is ahead, the lock delay
+								 * runs */
 
 	/*
 	 * In GONE: what was noted is in the lock's record.  If not, though the
@@ -95,12 +96,13 @@ typedef struct ZkContenderStatus
 									 * while unknown */
 	char		blocker_owner[ZK_OWNER_SIZE];	/* start of its data, which is
 												 * anybody's; empty while
-												 * unknown.  When the contender was
-												 * broken: who did that */
+												 * unknown.  When the
+												 * contender was broken: who
+												 * did that */
 
 	/*
-	 * In WATCHING, for a permit: nobody else is in the way, but contenders of this
-	 * client that are about to be deleted.
+	 * In WATCHING, for a permit: nobody else is in the way, but contenders of
+	 * this client that are about to be deleted.
 	 */
 	bool		own_ahead;
 
@@ -119,68 +121,78 @@ typedef struct ZkContenderStatus
 extern void zk_client_renew(ZkClient *client);
 
 /*
- * What is asked for: the same struct from the function that SQL calls to the contender that
- * is created.
+ * What is asked for: the same struct from the function that SQL calls to the
+ * contender that is created.
  */
 typedef struct ZkLockRequest
 {
 	ZkMode		mode;
-	int			permits;		/* in ZK_PERMIT: of how many one is wanted; else 0 */
+	int			permits;		/* in ZK_PERMIT: of how many one is wanted;
+								 * else 0 */
 	const char *owner;			/* the contenders' data: at most 4 kB, copied;
 								 * begins with ZK_OWNER_PREFIX */
 
 	/*
-	 * The contenders will not wait behind others: the backend is woken as soon as it is known
-	 * that they would have to, not when it is known for whom.
+	 * The contenders will not wait behind others: the backend is woken as
+	 * soon as it is known that they would have to, not when it is known for
+	 * whom.
 	 */
 	bool		no_wait;
 
-	/* Bytes of the lock nodes' paths that are the root; for the next two, or 0. */
+	/*
+	 * Bytes of the lock nodes' paths that are the root; for the next two, or
+	 * 0.
+	 */
 	size_t		root_len;
 
 	/*
-	 * They read the record of their lock and write to it.  It is read before the
-	 * contender is granted, and with it.
+	 * They read the record of their lock and write to it.  It is read before
+	 * the contender is granted, and with it.
 	 */
 	bool		record;
 
 	/*
-	 * If not 0: a contender is granted only when so much time has passed since
-	 * this client saw a holder of the lock gone that had not released it; and if
-	 * it does not release the lock itself, others that were asked for with a delay
-	 * will know.  Not in ZK_PERMIT.
+	 * If not 0: a contender is granted only when so much time has passed
+	 * since this client saw a holder of the lock gone that had not released
+	 * it; and if it does not release the lock itself, others that were asked
+	 * for with a delay will know.  Not in ZK_PERMIT.
 	 */
 	ZkTime		lock_delay;
 
-	/* If not 0: a contender that has been held for so long is lost, and deleted. */
+	/*
+	 * If not 0: a contender that has been held for so long is lost, and
+	 * deleted.
+	 */
 	ZkTime		max_hold;
 } ZkLockRequest;
 
 /*
  * Queue new contenders of at most ZK_MAX_GROUP lock nodes (absolute, checked by
- * zk_path_check(), below ZK_NODE_PATH_SIZE), no two of which are the same, at once:
- * one transaction creates all of them, so that of two groups one is ahead of the
- * other in all queues in which they meet.  Missing znodes on the way are created as
- * containers.  ids gets one for each.  Returns false when out of room or poisoned,
- * with *error set and nothing asked for.
+ * zk_path_check(), below ZK_NODE_PATH_SIZE), no two of which are the same, at
+ * once: one transaction creates all of them, so that of two groups one is ahead
+ * of the other in all queues in which they meet.  Missing znodes on the way are
+ * created as containers.  ids gets one for each.  Returns false when out of
+ * room or poisoned, with *error set and nothing asked for.
  *
- * From then on somebody must end the life of each: zk_contender_release() and after
- * ZK_GONE zk_contender_abandon(), or zk_contender_abandon() alone, in any state.
- * The client goes on reconnecting and queueing anew as long as the contender is
- * wanted: how long to wait is for the caller to judge.  But one of several does not queue anew on its own, as it would lose the place that it has
- * before others: it fails with ZK_ERR_UNQUEUED or ZK_ERR_VANISHED.  Then all are to
- * be ended, and a new group can be asked for.
+ * From then on somebody must end the life of each: zk_contender_release() and
+ * after ZK_GONE zk_contender_abandon(), or zk_contender_abandon() alone, in any
+ * state.  The client goes on reconnecting and queueing anew as long as the
+ * contender is wanted: how long to wait is for the caller to judge.  But one of
+ * several does not queue anew on its own, as it would lose the place that it
+ * has before others: it fails with ZK_ERR_UNQUEUED or ZK_ERR_VANISHED.  Then
+ * all are to be ended, and a new group can be asked for.
  *
- * A contender fails with ZK_ERR_KIND if one of another kind is ahead of it: a lock's
- * for a permit, a permit's for a lock, or one with another number of permits.
+ * A contender fails with ZK_ERR_KIND if one of another kind is ahead of it: a
+ * lock's for a permit, a permit's for a lock, or one with another number of
+ * permits.
  */
 extern bool zk_contenders_request(ZkClient *client, const ZkLockRequest *request,
 								  int count, const char *const *nodes,
 								  ZkContenderId *ids, ZkError *error);
 
 /*
- * The record of the lock as it was when the contender was granted.  False, and an
- * empty one, if that is not known.
+ * The record of the lock as it was when the contender was granted.  False, and
+ * an empty one, if that is not known.
  */
 extern bool zk_contender_record(ZkClient *client, ZkContenderId id,
 								ZkRecord *record);
@@ -189,8 +201,8 @@ extern bool zk_contender_record(ZkClient *client, ZkContenderId id,
  * Note what is to be added to the record, in the transaction that deletes the
  * contender, or that puts a shared one in its place: positions and a run; the
  * client knows the release itself.  Takes the place of what was noted before.
- * Nothing is written for a contender that is not held when it is ended, nor for one
- * that was not asked for with a record.  Allocates nothing and cannot fail.
+ * Nothing is written for a contender that is not held when it is ended, nor for
+ * one that was not asked for with a record.  Allocates nothing and cannot fail.
  */
 extern void zk_contender_note(ZkClient *client, ZkContenderId id,
 							  const ZkRecord *note);
@@ -243,9 +255,9 @@ extern bool zk_client_lost_any(const ZkClient *client);
 extern bool zk_client_overtime(const ZkClient *client);
 
 /*
- * A commit that relies on the contenders is under way, or is over.  Meanwhile none is
- * given up because it has been held for long enough.  To be said before they are
- * looked at.
+ * A commit that relies on the contenders is under way, or is over.  Meanwhile
+ * none is given up because it has been held for long enough.  To be said before
+ * they are looked at.
  */
 extern void zk_client_commit(ZkClient *client, bool under_way);
 

@@ -33,14 +33,14 @@ typedef struct ZkPosition
 } ZkPosition;
 
 /*
- * The run of a job that was ended last in a database.  Times are microseconds since
- * 2000.
+ * The run of a job that was ended last in a database.  Times are microseconds
+ * since 2000.
  */
 typedef struct ZkRun
 {
 	uint64_t	system;			/* the cluster's system identifier */
-	uint32_t	database;		/* whose table has the row of the run; 0 if none has,
-								 * because a standby ended it */
+	uint32_t	database;		/* whose table has the row of the run; 0 if
+								 * none has, because a standby ended it */
 	uint32_t	timeline;		/* how far the WAL of the cluster went with it */
 	uint64_t	lsn;
 	int64_t		fire_time;
@@ -49,8 +49,8 @@ typedef struct ZkRun
 } ZkRun;
 
 /*
- * What the holders of a lock leave for the next ones: its record.  An empty one is
- * all zeroes.
+ * What the holders of a lock leave for the next ones: its record.  An empty one
+ * is all zeroes.
  */
 typedef struct ZkRecord
 {
@@ -61,12 +61,12 @@ typedef struct ZkRecord
 												 * recent one first */
 
 	int			run_count;
-	ZkRun		runs[ZK_RECORD_RUNS];	/* one for a database, the most recent one
-										 * first */
+	ZkRun		runs[ZK_RECORD_RUNS];	/* one for a database, the most recent
+										 * one first */
 
 	/*
-	 * Runs of the job that were due before that time count as ended; those due later
-	 * count as not ended if a token up to that one ended them.
+	 * Runs of the job that were due before that time count as ended; those
+	 * due later count as not ended if a token up to that one ended them.
 	 */
 	bool		has_reset;
 	int64_t		reset_time;

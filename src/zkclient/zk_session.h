@@ -52,8 +52,8 @@ typedef struct ZkSessionStatus
 	/*
 	 * Why there is no connection.  A definite error (no server resolves, the
 	 * peer is no ZooKeeper, no thread) is not worth waiting for; else it is
-	 * the last hint, ZK_OK and an empty detail if there is none.  Cleared when
-	 * connected.
+	 * the last hint, ZK_OK and an empty detail if there is none.  Cleared
+	 * when connected.
 	 */
 	ZkError		error;
 	bool		definite;
@@ -61,15 +61,16 @@ typedef struct ZkSessionStatus
 } ZkSessionStatus;
 
 /*
- * How servers are talked to.  TLS takes the first three, the names of files in PEM
- * format without a comma, and the passphrase of the key if that has one.  SASL takes the
- * mechanisms (as Cyrus SASL wants them, separated by blanks) and the service, and the
- * others as the mechanism does.  What is not given is NULL.  Not both: zk_tls_supported(),
- * zk_sasl_supported().
+ * How servers are talked to.  TLS takes the first three, the names of files in
+ * PEM format without a comma, and the passphrase of the key if that has one.
+ * SASL takes the mechanisms (as Cyrus SASL wants them, separated by blanks) and
+ * the service, and the others as the mechanism does.  What is not given is
+ * NULL.  Not both: zk_tls_supported(), zk_sasl_supported().
  */
 typedef enum ZkTransportText
 {
-	ZK_TLS_CA,					/* certificates of those who sign servers' ones */
+	ZK_TLS_CA,					/* certificates of those who sign servers'
+								 * ones */
 	ZK_TLS_CERT,				/* our certificate, and those of who signed it */
 	ZK_TLS_KEY,					/* its key */
 	ZK_TLS_PASSPHRASE,
@@ -91,19 +92,19 @@ typedef struct ZkConfig
 	int			loss_signal;	/* see zk_contender_rely_on(); 0 for none */
 
 	/*
-	 * Who the client is, "user:password" that passed zk_credential_check(), or
-	 * NULL for anybody; the znode below which its user node is, when it is
-	 * somebody; and the ACL of what it creates, which passed zk_acl_check(), or
-	 * NULL for an open one.
+	 * Who the client is, "user:password" that passed zk_credential_check(),
+	 * or NULL for anybody; the znode below which its user node is, when it is
+	 * somebody; and the ACL of what it creates, which passed zk_acl_check(),
+	 * or NULL for an open one.
 	 */
 	const char *credential;
 	const char *root;
 	const char *acl;
 
 	/*
-	 * How servers are talked to: see ZkTransportText; none for plain.  And, with
-	 * TLS, is a server's certificate to be for the host by which servers has it?
-	 * Only where zk_tls_verifies_hosts().
+	 * How servers are talked to: see ZkTransportText; none for plain.  And,
+	 * with TLS, is a server's certificate to be for the host by which servers
+	 * has it? Only where zk_tls_verifies_hosts().
 	 */
 	const char *transport[ZK_TRANSPORT_TEXTS];
 	bool		tls_verify_host;
@@ -122,29 +123,32 @@ extern ZkClient *zk_client_start(const ZkConfig *config, ZkError *error,
 								 char *detail);
 
 /*
- * End the client: close its ZooKeeper session, which deletes every contender of it, and
- * end its threads.  A quarter of a second is left before for records that were noted to
- * be written, for locks that were asked for with a lock delay to be released, for what
- * was sent to be answered, and for a session that is just beginning, so that it can be
- * closed.  The end of a job's run has as long as the session can last without an answer.
+ * End the client: close its ZooKeeper session, which deletes every contender of
+ * it, and end its threads.  A quarter of a second is left before for records
+ * that were noted to be written, for locks that were asked for with a lock
+ * delay to be released, for what was sent to be answered, and for a session
+ * that is just beginning, so that it can be closed.  The end of a job's run has
+ * as long as the session can last without an answer.
  *
- * Waits at most timeout_ms (0: not at all) and returns whether all is done; if not, the
- * threads finish by themselves and free the memory.  Either way the pointer is dead.
- * Safe to call from an exit callback that interrupted another of these functions: it
- * then gives up at once and leaves the session to expire.
+ * Waits at most timeout_ms (0: not at all) and returns whether all is done; if
+ * not, the threads finish by themselves and free the memory.  Either way the
+ * pointer is dead.  Safe to call from an exit callback that interrupted another
+ * of these functions: it then gives up at once and leaves the session to
+ * expire.
  */
 extern bool zk_client_stop(ZkClient *client, int timeout_ms);
 
 /*
- * Likewise, as the process exits, and the threads with it: if the end of a job's run has
- * not been written yet, waits for that in addition, as long as the session can last
- * without an answer.  Or somebody else would run it again.
+ * Likewise, as the process exits, and the threads with it: if the end of a
+ * job's run has not been written yet, waits for that in addition, as long as
+ * the session can last without an answer.  Or somebody else would run it again.
  */
 extern bool zk_client_stop_at_exit(ZkClient *client, int timeout_ms);
 
 /*
- * Wait, for at most timeout_ms, until no client that was stopped has a ZooKeeper session
- * left to close.  To be called as the process exits, when all were.
+ * Wait, for at most timeout_ms, until no client that was stopped has a
+ * ZooKeeper session left to close.  To be called as the process exits, when all
+ * were.
  */
 extern void zk_clients_await_close(int timeout_ms);
 
@@ -158,8 +162,8 @@ extern int	zk_client_event_fd(const ZkClient *client);
 extern void zk_client_clear_event(ZkClient *client);
 
 /*
- * Has whoever calls this interrupted another of these functions?  So may an exit
- * callback, which then must not call them.
+ * Has whoever calls this interrupted another of these functions?  So may an
+ * exit callback, which then must not call them.
  */
 extern bool zk_client_interrupted(const ZkClient *client);
 
@@ -167,9 +171,10 @@ extern bool zk_client_interrupted(const ZkClient *client);
 extern void zk_client_status(ZkClient *client, ZkSessionStatus *status);
 
 /*
- * Have a ZooKeeper session before something is asked for.  That is tried for at most
- * so long (timeout_ms), and no longer if there is a definite reason against it; this
- * does not wait for it.  Once it is there it is kept like one that was used.
+ * Have a ZooKeeper session before something is asked for.  That is tried for at
+ * most so long (timeout_ms), and no longer if there is a definite reason
+ * against it; this does not wait for it.  Once it is there it is kept like one
+ * that was used.
  */
 extern void zk_client_connect(ZkClient *client, int timeout_ms);
 

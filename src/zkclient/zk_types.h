@@ -80,7 +80,8 @@ typedef enum ZkError
 	ZK_ERR_REFUSED,				/* likewise, or the password is wrong */
 	ZK_ERR_ACL,					/* the ACL for new znodes is not accepted */
 	ZK_ERR_QUOTA,				/* a quota of the ensemble is used up */
-	ZK_ERR_EPHEMERAL_PARENT,	/* the lock node, or one above it, is ephemeral */
+	ZK_ERR_EPHEMERAL_PARENT,	/* the lock node, or one above it, is
+								 * ephemeral */
 	ZK_ERR_SEQUENCE,			/* sequence numbers are about to run out */
 	ZK_ERR_TIED,				/* a stranger has the same sequence number */
 	ZK_ERR_VANISHING,			/* the lock node or contender keeps vanishing */
@@ -89,8 +90,8 @@ typedef enum ZkError
 	ZK_ERR_UNSTEADY,			/* connections are lost before anything is
 								 * answered (likewise) */
 	ZK_ERR_UNQUEUED,			/* of a group: not created, or not in this
-								 * ZooKeeper session; the group may be asked for
-								 * anew */
+								 * ZooKeeper session; the group may be asked
+								 * for anew */
 	ZK_ERR_VANISHED,			/* of a group: deleted by a stranger; likewise */
 	ZK_ERR_TLS,					/* no connection by way of TLS */
 	ZK_ERR_TLS_FILES,			/* our own certificate, key or CA is of no use */

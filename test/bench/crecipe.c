@@ -40,7 +40,8 @@ typedef struct Lock
 	Session    *session;
 	char	   *path;
 	zkr_lock_mutex_t mutex;
-	bool		held;			/* this and the next: under the session's guard */
+	bool		held;			/* this and the next: under the session's
+								 * guard */
 	bool		news;			/* the recipe has called back */
 } Lock;
 

@@ -582,7 +582,7 @@ static int
 compare_holds(const void *a, const void *b)
 {
 	double		difference = ((const PeerHold *) a)->acquired -
-		((const PeerHold *) b)->acquired;
+	((const PeerHold *) b)->acquired;
 
 	return difference < 0 ? -1 : difference > 0;
 }

@@ -61,8 +61,8 @@ typedef struct PeerClient
 	/*
 	 * Optional: do what a session does only once, such as to connect to
 	 * something else.  Called for each session before it is used, and maybe
-	 * again; for many at the same time, in a thread each.  Never measured, but
-	 * left out by "first".
+	 * again; for many at the same time, in a thread each.  Never measured,
+	 * but left out by "first".
 	 */
 	bool		(*warm) (void *session);
 
@@ -71,8 +71,8 @@ typedef struct PeerClient
 	bool		(*release) (void *session, const char *path);
 
 	/*
-	 * Optional: the locks path/0 to path/count-1, all or none.  Otherwise they
-	 * are acquired one after another.
+	 * Optional: the locks path/0 to path/count-1, all or none.  Otherwise
+	 * they are acquired one after another.
 	 */
 	bool		(*acquire_many) (void *session, const char *path, int count);
 	bool		(*release_many) (void *session, const char *path, int count);
@@ -92,8 +92,8 @@ typedef struct PeerClient
 						 int hold_us, PeerHold *holds);
 
 	/*
-	 * Optional, with hold(): wait until so many others are queued for the lock
-	 * that is held, and release it.  "released" is by the same clock.
+	 * Optional, with hold(): wait until so many others are queued for the
+	 * lock that is held, and release it.  "released" is by the same clock.
 	 */
 	bool		(*release_when) (void *session, const char *path, int waiters,
 								 double *released);

@@ -99,36 +99,36 @@ static const Kind kinds[] = {
  * seconds.  For the kind, acquire, release.
  */
 static const char hold_function[] =
-	"CREATE OR REPLACE FUNCTION bench_%s_hold(path text, count integer,"
-	" hold_us integer, OUT times float8[]) LANGUAGE plpgsql AS $$\n"
-	"BEGIN\n"
-	"  FOR i IN 1 .. count LOOP\n"
-	"    PERFORM %s;\n"
-	"    times[2 * i - 1] := date_part('epoch', clock_timestamp());\n"
-	"    IF hold_us > 0 THEN PERFORM pg_sleep(hold_us / 1e6); END IF;\n"
-	"    times[2 * i] := date_part('epoch', clock_timestamp());\n"
-	"    PERFORM %s;\n"
-	"  END LOOP;\n"
-	"END $$";
+"CREATE OR REPLACE FUNCTION bench_%s_hold(path text, count integer,"
+" hold_us integer, OUT times float8[]) LANGUAGE plpgsql AS $$\n"
+"BEGIN\n"
+"  FOR i IN 1 .. count LOOP\n"
+"    PERFORM %s;\n"
+"    times[2 * i - 1] := date_part('epoch', clock_timestamp());\n"
+"    IF hold_us > 0 THEN PERFORM pg_sleep(hold_us / 1e6); END IF;\n"
+"    times[2 * i] := date_part('epoch', clock_timestamp());\n"
+"    PERFORM %s;\n"
+"  END LOOP;\n"
+"END $$";
 
 /*
  * Releases the lock when so many others wait for it, and tells when.  For the
  * kind, queued, release.
  */
 static const char release_function[] =
-	"CREATE OR REPLACE FUNCTION bench_%s_release(path text, waiters integer,"
-	" OUT released timestamptz) LANGUAGE plpgsql AS $$\n"
-	"BEGIN\n"
-	"  WHILE %s < waiters LOOP\n"
-	"    IF clock_timestamp() > statement_timestamp() + interval '60 s' THEN\n"
-	"      RAISE 'not all are queued';\n"
-	"    END IF;\n"
-	"    PERFORM pg_sleep(0.02);\n"
-	"  END LOOP;\n"
-	"  PERFORM pg_sleep(0.02);\n"
-	"  released := clock_timestamp();\n"
-	"  PERFORM %s;\n"
-	"END $$";
+"CREATE OR REPLACE FUNCTION bench_%s_release(path text, waiters integer,"
+" OUT released timestamptz) LANGUAGE plpgsql AS $$\n"
+"BEGIN\n"
+"  WHILE %s < waiters LOOP\n"
+"    IF clock_timestamp() > statement_timestamp() + interval '60 s' THEN\n"
+"      RAISE 'not all are queued';\n"
+"    END IF;\n"
+"    PERFORM pg_sleep(0.02);\n"
+"  END LOOP;\n"
+"  PERFORM pg_sleep(0.02);\n"
+"  released := clock_timestamp();\n"
+"  PERFORM %s;\n"
+"END $$";
 
 /* What a session can have prepared. */
 enum

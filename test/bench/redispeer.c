@@ -45,7 +45,8 @@
 typedef struct Script
 {
 	const char *text;
-	char		sha[41];		/* as Redis calls it; empty before it is loaded */
+	char		sha[41];		/* as Redis calls it; empty before it is
+								 * loaded */
 } Script;
 
 typedef struct Session

@@ -485,7 +485,10 @@ set_acl(const char *path, char *text)
 			return ZBADARGUMENTS;
 		*id++ = '\0';
 		*letters++ = '\0';
-		acl->id = (struct Id) {.scheme = entry,.id = id};
+		acl->id = (struct Id)
+		{
+			.scheme = entry,.id = id
+		};
 		acl->perms = 0;
 		for (p = 0; permissions[p]; p++)
 			if (strchr(letters, permissions[p]))

@@ -351,7 +351,7 @@ spring_trap(const Link *link, int32_t type)
 	Trap		trap = proxy.trap;
 
 	bool		meant = type == proxy.trap_type ||
-		(proxy.trap_type == TYPE_ANY && type != TYPE_PING);
+	(proxy.trap_type == TYPE_ANY && type != TYPE_PING);
 
 	if (trap == TRAP_NONE || !meant || --proxy.trap_countdown > 0)
 		return TRAP_NONE;
@@ -554,7 +554,10 @@ add_poll(int fd, short events)
 		if (!poll_fds)
 			die("realloc");
 	}
-	poll_fds[poll_count] = (struct pollfd) {.fd = fd,.events = events};
+	poll_fds[poll_count] = (struct pollfd)
+	{
+		.fd = fd,.events = events
+	};
 	return poll_count++;
 }
 

@@ -39,6 +39,7 @@ static const struct
 	const char *list;
 	const char *resolved;
 }			valid[] =
+
 {
 	{"IPv4", "127.0.0.1:2181", "127.0.0.1:2181"},
 	{"IPv6", "[::1]:2181", "::1:2181"},
@@ -86,6 +87,7 @@ static const struct
 	const char *list;
 	const char *detail;
 }			invalid[] =
+
 {
 	{"", "The list of servers is empty."},
 	{" \t", "The list of servers is empty."},

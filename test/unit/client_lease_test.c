@@ -69,7 +69,8 @@ typedef struct Holder
 	atomic_bool proved;			/* since it was told to ask */
 	atomic_llong shortest;		/* what was ever left of the lease */
 	atomic_llong shortest_new;	/* ... right after a renewal */
-	atomic_llong best;			/* the longest of what was left before a renewal */
+	atomic_llong best;			/* the longest of what was left before a
+								 * renewal */
 	atomic_llong best_new;		/* the longest right after one */
 	atomic_int	renewals;
 	atomic_int	too_short;		/* renewals with less than their time allows */
@@ -228,7 +229,10 @@ start_holders(int first, int count)
 	fflush(stdout);
 	for (int i = first; i < first + count; i++)
 	{
-		/* Not at once into what the child shares: it would write its 0 there, too. */
+		/*
+		 * Not at once into what the child shares: it would write its 0 there,
+		 * too.
+		 */
 		pid_t		pid = fork();
 
 		if (pid == 0)

@@ -507,7 +507,8 @@ typedef enum Begins
 {
 	BEGINS_WITH_LENGTH,			/* what it returns */
 	BEGINS_OTHERWISE,
-	ASKED_ANEW					/* on each connection, so it is answered in the end */
+	ASKED_ANEW					/* on each connection, so it is answered in
+								 * the end */
 } Begins;
 
 static const struct
@@ -518,6 +519,7 @@ static const struct
 	int			good;			/* the answer if it is not altered */
 	Begins		begins;
 }			kinds[] =
+
 {
 	{"create2", CREATE2_TYPE, do_create, ZOK, BEGINS_WITH_LENGTH},
 	{"create", ZOO_CREATE_OP, do_plain_create, ZOK, BEGINS_WITH_LENGTH},
@@ -639,7 +641,10 @@ test_kind(int kind)
 	while (try_way(kind, ways, &believed, &stuck))
 		ways++;
 
-	/* What was answered by the next connection may still meet the end of the last one. */
+	/*
+	 * What was answered by the next connection may still meet the end of the
+	 * last one.
+	 */
 	deadline = zk_now() + DEADLINE;
 	while (kinds[kind].begins == ASKED_ANEW &&
 		   atomic_load(&answer) != kinds[kind].good && zk_now() < deadline)

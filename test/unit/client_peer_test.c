@@ -56,11 +56,11 @@ test_stop_frozen(void)
 
 /* What somebody may say who is no ZooKeeper server. */
 static const char http_answer[] =
-	"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 /* A handshake with a session timeout of 0: 36 bytes follow the length. */
 static const char zero_answer[41] = "\0\0\0\x25" "\0\0\0\0" "\0\0\0\0"
-	"\1\2\3\4\5\6\7\x8" "\0\0\0\x10" "0123456789abcdef";
+"\1\2\3\4\5\6\7\x8" "\0\0\0\x10" "0123456789abcdef";
 
 static void
 test_fake_peer(const void *answer, size_t size, const char *what)

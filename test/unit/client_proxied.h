@@ -28,7 +28,8 @@
 
 #define PATH_SIZE	256
 
-static char proxied[64];		/* the ensemble's address, seen from the client */
+static char proxied[64];		/* the ensemble's address, seen from the
+								 * client */
 
 /* Learn which ensemble to use, and which part of its tree. */
 static inline bool

@@ -251,7 +251,8 @@ test_expiry(void)
 
 	/*
 	 * The server says nothing any more to who has another connection for that
-	 * session; whether the library's patience or the lease ends first depends.
+	 * session; whether the library's patience or the lease ends first
+	 * depends.
 	 */
 	ok(status.loss == ZK_LOST_EXPIRED || status.loss == ZK_LOST_LEASE,
 	   "and that, or the silence, is the reason given");

@@ -257,6 +257,7 @@ static const struct
 	bool		good;
 	const char *what;
 }			hosts[] =
+
 {
 	{"127.0.0.1", "IP:127.0.0.1", "127.0.0.1", true, "an address"},
 	{"127.0.0.1", "IP:127.0.0.2,DNS:localhost", "127.0.0.1", false, "another address"},

@@ -26,8 +26,8 @@
 #define ZXID	"0000000000000009"
 #define OK		ZXID "00000000"
 #define NONODE	ZXID "ffffff9b"
-#define PATH	"00000002 2f61 "			/* "/a" */
-#define NAME	"00000002 6162 "			/* "ab" */
+#define PATH	"00000002 2f61 "	/* "/a" */
+#define NAME	"00000002 6162 "	/* "ab" */
 #define DATA	"00000003 780079 "
 #define LONG	"0000000000000007 "
 #define STAT	LONG LONG LONG LONG "00000000 00000000 00000000" LONG \
@@ -56,6 +56,7 @@ static const struct
 	const char *request;
 	const char *reply;
 }			kinds[] =
+
 {
 	{"create", "00000001", PATH},
 	{"create with Stat", "0000000f", PATH STAT},
@@ -76,7 +77,7 @@ static const struct
 	{"SASL", "00000066", "00000002 0102"},
 	{"multi-op", MULTI, CREATED SET CHECKED DELETED END},
 	{"failed multi-op", MULTI,
-		FAILED("00000000") FAILED("00000000") FAILED("ffffff99") FAILED("fffffffe") END}
+	FAILED("00000000") FAILED("00000000") FAILED("ffffff99") FAILED("fffffffe") END}
 };
 
 /* What is wrong with an answer, with its header but its xid. */
@@ -86,6 +87,7 @@ static const struct
 	const char *request;
 	const char *reply;
 }			bad[] =
+
 {
 	{"a path that begins elsewhere", "00000001", OK "00000002 6162"},
 	{"an empty path", "00000001", OK "00000000"},
@@ -119,11 +121,11 @@ static const struct
 	{"a success with an error", MULTI, OK CREATED SET CHECKED "00000002 00 ffffff9b" END},
 	{"a failure of some", MULTI, OK CREATED SET CHECKED FAILED("ffffff9b") END},
 	{"two errors of one operation", MULTI, OK FAILED("00000000") FAILED("00000000")
-		FAILED("00000000") "ffffffff 00 ffffff9b ffffff9a" END},
+	FAILED("00000000") "ffffffff 00 ffffff9b ffffff9a" END},
 	{"a failure without a reason", MULTI,
-		OK FAILED("00000000") FAILED("00000000") FAILED("00000000") FAILED("fffffffe") END},
+	OK FAILED("00000000") FAILED("00000000") FAILED("00000000") FAILED("fffffffe") END},
 	{"a failure by a lost connection", MULTI,
-		OK FAILED("00000000") FAILED("00000000") FAILED("00000000") FAILED("fffffffc") END},
+	OK FAILED("00000000") FAILED("00000000") FAILED("00000000") FAILED("fffffffc") END},
 	{"a multi-op of what is not known", "0000000e 00000063 00 ffffffff" END, OK END},
 	{"a multi-op that is cut", "0000000e 00000001 00 ffffffff 0000", OK END}
 };
@@ -375,6 +377,7 @@ static const struct
 	bool		new;			/* is taken for a new session */
 	bool		resumed;		/* is taken by a client with a session */
 }			greetings[] =
+
 {
 	{"a session", "00000025 00000000 00000fa0" LONG PASSWORD "00", true, true},
 	{"one that only reads", "00000025 00000000 00000fa0" LONG PASSWORD "01", true, true},
@@ -387,7 +390,7 @@ static const struct
 	{"no session, but a timeout", "00000025 00000000 00000fa0 0000000000000000" PASSWORD "00", false, false},
 	{"another version", "00000025 00000001 00000fa0" LONG PASSWORD "00", false, false},
 	{"another length of the password", "00000025 00000000 00000fa0" LONG
-		"00000011 31323334353637383132333435363738 00", false, false},
+	"00000011 31323334353637383132333435363738 00", false, false},
 	{"a truth value that is none", "00000025 00000000 00000fa0" LONG PASSWORD "02", false, false},
 	{"a byte more", "00000024 00000000 00000fa0" LONG PASSWORD "00", false, false},
 	{"a byte less", "00000025 00000000 00000fa0" LONG PASSWORD, false, false},

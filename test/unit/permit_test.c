@@ -55,6 +55,7 @@ static const struct
 	int64_t		sequence;
 	int			permits;		/* 0: this is no contender for a permit */
 }			names[] =
+
 {
 	{"one permit", ALICE "sem1-0000000007", 7, 1},
 	{"as many as can be", ALICE "sem1000-2147483647", INT32_MAX, 1000},
@@ -127,6 +128,7 @@ static const struct
 	bool		announce;
 	bool		own_ahead;
 }			decisions[] =
+
 {
 	{"alone", {ME "sem1-0000000001"}, NULL, ZK_DECIDE_GRANTED, -1, 0, false, false, false},
 	{"one of two", {ALICE "sem2-0000000001", ME "sem2-0000000002"}, NULL,

@@ -73,7 +73,8 @@ typedef struct Link
 {
 	bool		impersonated;
 	int			unanswered;		/* requests forwarded, replies not */
-	bool		severed;		/* forward no request, cut when all are answered */
+	bool		severed;		/* forward no request, cut when all are
+								 * answered */
 	bool		doomed;			/* cut before the reply to doomed_xid */
 	bool		throttled;		/* that is to be replaced */
 	int32_t		doomed_xid;
@@ -263,7 +264,10 @@ handle_request(Link *link, const unsigned char *packet, size_t size)
 	link->unanswered++;
 	if (link->to_server.packets > 0 && size >= 12)
 		link->asked[link->to_server.packets % MAX_ASKED] =
-			(Asked) {.xid = read_int(packet + 4),.type = read_int(packet + 8)};
+			(Asked)
+	{
+		.xid = read_int(packet + 4),.type = read_int(packet + 8)
+	};
 	return forward(link, &link->to_server, packet, size);
 }
 
@@ -432,15 +436,27 @@ wait_for_traffic(struct pollfd *fds)
 	unsigned int changes = proxy.changes;
 	uint64_t	count;
 
-	*fd++ = (struct pollfd) {.fd = proxy.wake,.events = POLLIN};
-	*fd++ = (struct pollfd) {.fd = proxy.listener,.events = POLLIN};
+	*fd++ = (struct pollfd)
+	{
+		.fd = proxy.wake,.events = POLLIN
+	};
+	*fd++ = (struct pollfd)
+	{
+		.fd = proxy.listener,.events = POLLIN
+	};
 	for (int i = 0; i < MAX_LINKS; i++)
 	{
 		Link	   *link = &proxy.links[i];
 		bool		open = link->to_server.from >= 0;
 
-		*fd++ = (struct pollfd) {.fd = open ? link->to_server.from : -1,.events = POLLIN};
-		*fd++ = (struct pollfd) {.fd = open ? link->to_client.from : -1,.events = POLLIN};
+		*fd++ = (struct pollfd)
+		{
+			.fd = open ? link->to_server.from : -1,.events = POLLIN
+		};
+		*fd++ = (struct pollfd)
+		{
+			.fd = open ? link->to_client.from : -1,.events = POLLIN
+		};
 	}
 	if (proxy.frozen)
 		for (int i = 1; i < 2 + 2 * MAX_LINKS; i++)

@@ -23,6 +23,7 @@ static const struct
 	const char *text;
 	const char *back;			/* NULL if it is the same */
 }			good[] =
+
 {
 	{"an empty one", FIRST, NULL},
 	{"a release", FIRST "release 4294967298 _c_aaa-lock-0000000007\n", NULL},
@@ -31,7 +32,7 @@ static const struct
 	{"a run by nobody", FIRST "run 0 -9223372036854775807 0 0 0 0 \n", NULL},
 	{"a reset", FIRST "reset -5 4294967298\n", NULL},
 	{"runs of two databases, and of a standby",
-		FIRST "run 5 6 7 1 1 F x\nrun 5 6 7 2 1 F x\nrun 5 6 7 0 0 0 x\n", NULL},
+	FIRST "run 5 6 7 1 1 F x\nrun 5 6 7 2 1 F x\nrun 5 6 7 0 0 0 x\n", NULL},
 	{"all of it",
 		FIRST "release 1 a\nposition 7 1 1A2B\nposition 8 2 0\nreset 1 2\n"
 		"run 5 6 7 1 1 F x y\n",
@@ -50,6 +51,7 @@ static const struct
 	const char *what;
 	const char *text;
 }			bad[] =
+
 {
 	{"nothing", ""},
 	{"a line without an end", "zklock record 1"},

@@ -50,8 +50,8 @@ typedef struct Way
 typedef struct Call
 {
 	Port	   *port;
-	Way			up;				/* from the client, which is there as long as up.from is
-								 * not -1 */
+	Way			up;				/* from the client, which is there as long as
+								 * up.from is not -1 */
 	Way			down;
 } Call;
 
@@ -180,7 +180,7 @@ send_due(Way *way, ZkTime now)
 	{
 		Chunk	   *chunk = way->first;
 		bool		sent = send(way->to, chunk->data, chunk->size, MSG_NOSIGNAL) ==
-			(ssize_t) chunk->size;
+		(ssize_t) chunk->size;
 
 		way->first = chunk->next;
 		if (way->first == NULL)

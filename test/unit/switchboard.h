@@ -23,8 +23,9 @@
 typedef enum PortMode
 {
 	PORT_WORKS,
-	PORT_HANGS,					/* it reads nothing and accepts nothing, as a process that
-								 * was stopped; its kernel accepts connections */
+	PORT_HANGS,					/* it reads nothing and accepts nothing, as a
+								 * process that was stopped; its kernel
+								 * accepts connections */
 	PORT_CUT_OFF,				/* what is sent to it or by it is lost */
 	PORT_DEAD					/* its process was killed */
 } PortMode;
@@ -34,7 +35,8 @@ typedef struct Port
 	int			port;			/* on 127.0.0.1; constant */
 	atomic_int	mode;
 	atomic_int	delay_ms;		/* of each way */
-	atomic_llong accepted_at;	/* when the last connection was made, zk_now(); or 0 */
+	atomic_llong accepted_at;	/* when the last connection was made,
+								 * zk_now(); or 0 */
 } Port;
 
 /*

@@ -38,7 +38,8 @@ static int	tap_failed = 0;
 /*
  * Print a line that is no result.
  */
-static inline void __attribute__((format(printf, 1, 2)))
+static inline void
+__attribute__((format(printf, 1, 2)))
 diag(const char *format,...)
 {
 	va_list		args;
@@ -67,7 +68,8 @@ tap_result(bool pass, const char *file, int line, const char *format,
 	return pass;
 }
 
-static inline bool __attribute__((format(printf, 4, 5)))
+static inline bool
+__attribute__((format(printf, 4, 5)))
 tap_ok(bool pass, const char *file, int line, const char *format,...)
 {
 	va_list		args;
@@ -78,7 +80,8 @@ tap_ok(bool pass, const char *file, int line, const char *format,...)
 	return pass;
 }
 
-static inline bool __attribute__((format(printf, 5, 6)))
+static inline bool
+__attribute__((format(printf, 5, 6)))
 tap_is_int(long long got, long long expected, const char *file, int line,
 		   const char *format,...)
 {
@@ -92,12 +95,13 @@ tap_is_int(long long got, long long expected, const char *file, int line,
 	return got == expected;
 }
 
-static inline bool __attribute__((format(printf, 5, 6)))
+static inline bool
+__attribute__((format(printf, 5, 6)))
 tap_is_str(const char *got, const char *expected, const char *file, int line,
 		   const char *format,...)
 {
 	bool		pass = got == expected ||
-		(got && expected && strcmp(got, expected) == 0);
+	(got && expected && strcmp(got, expected) == 0);
 	va_list		args;
 
 	va_start(args, format);

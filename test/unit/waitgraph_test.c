@@ -274,7 +274,7 @@ test_random(void)
 		for (int v = 0; v < VERTICES; v++)
 		{
 			int			length = published[v] == 0 ? 0 :
-				zk_cycle_find(edges, plain.count, published, VERTICES, v, cycle);
+			zk_cycle_find(edges, plain.count, published, VERTICES, v, cycle);
 
 			cycles += length > 0;
 			if ((length > 0) != plain.victim[v] ||

@@ -48,8 +48,9 @@ static pthread_t backend_thread;
 static atomic_int loss_signal;
 
 /*
- * Tell how the backend, whose thread this is, learns that the client is poisoned
- * (the descriptor wakes it), or has lost a lock (the signal; 0 for none).
+ * Tell how the backend, whose thread this is, learns that the client is
+ * poisoned (the descriptor wakes it), or has lost a lock (the signal; 0 for
+ * none).
  */
 void
 zk_guard_backend(int event_fd, int signal_number)

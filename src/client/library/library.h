@@ -68,8 +68,8 @@ typedef struct ZkHandleWish
 	int			session_timeout_ms; /* to ask for */
 	const clientid_t *session;	/* the one to go on with; NULL for a new one */
 	void	   *context;		/* zoo_get_context() */
-	void		(*on_end) (void);	/* zk_transport_look() may have something to
-									 * say.  I/O thread, without any lock. */
+	void		(*on_end) (void);	/* zk_transport_look() may have something
+									 * to say.  I/O thread, without any lock. */
 } ZkHandleWish;
 
 /* Has a handle come to an end of which the library gives no event? */

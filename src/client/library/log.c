@@ -37,8 +37,8 @@ static char log_error[ZK_DETAIL_SIZE];	/* last complaint of the library */
 static ZkError log_error_kind;	/* what it is about, if that is known */
 
 /*
- * The cause of what the library is about to complain about is noted already.  Each thread
- * has its own.
+ * The cause of what the library is about to complain about is noted already.
+ * Each thread has its own.
  */
 static __thread bool cause_noted;
 
@@ -89,8 +89,8 @@ zk_log(bool warning, const char *fmt,...)
 }
 
 /*
- * The library is about to complain of what has a cause that it cannot tell: this.
- * log_lock is held.
+ * The library is about to complain of what has a cause that it cannot tell:
+ * this. log_lock is held.
  */
 static void
 note_cause(ZkError error, const char *text)
@@ -101,8 +101,8 @@ note_cause(ZkError error, const char *text)
 }
 
 /*
- * Log the cause of an error, which the library cannot tell, before it complains.  On the
- * thread of that complaint.
+ * Log the cause of an error, which the library cannot tell, before it
+ * complains.  On the thread of that complaint.
  */
 void
 zk_log_cause(ZkError error, const char *fmt,...)
@@ -120,8 +120,8 @@ zk_log_cause(ZkError error, const char *fmt,...)
 }
 
 /*
- * A connection is given up for that reason, which begins with a small letter: log it,
- * before the library complains.  On the thread of that complaint.
+ * A connection is given up for that reason, which begins with a small letter:
+ * log it, before the library complains.  On the thread of that complaint.
  */
 void
 zk_log_given_up(const char *server, const char *why)
@@ -137,9 +137,10 @@ zk_log_given_up(const char *server, const char *why)
 }
 
 /*
- * Put what the library says of a connection into our words, as a sentence.  Its words are
- * "Socket ADDRESS zk retcode=N, errno=N(TEXT): WHAT".  False if they are others.  broken_off
- * says that we broke the connection, as nothing came.  log_lock is held.
+ * Put what the library says of a connection into our words, as a sentence.  Its
+ * words are "Socket ADDRESS zk retcode=N, errno=N(TEXT): WHAT".  False if they
+ * are others.  broken_off says that we broke the connection, as nothing came.
+ * log_lock is held.
  */
 static bool
 note_socket_error(const char *message, bool broken_off)
@@ -174,8 +175,8 @@ note_socket_error(const char *message, bool broken_off)
 }
 
 /*
- * The library complains.  Of the two lines about a failure of SASL the first one is about
- * the cause.  log_lock is held.
+ * The library complains.  Of the two lines about a failure of SASL the first
+ * one is about the cause.  log_lock is held.
  */
 static void
 note_error(const char *message, bool broken_off)
@@ -241,9 +242,9 @@ zk_log_take(char *line, size_t size, bool *warning, int *repeats, int *dropped)
 }
 
 /*
- * The library's last complaint since zk_log_clear_error(), or its cause, or an empty
- * string, into ZK_DETAIL_SIZE bytes.  Returns what it is about, ZK_OK if that is not
- * known.  Any thread.
+ * The library's last complaint since zk_log_clear_error(), or its cause, or an
+ * empty string, into ZK_DETAIL_SIZE bytes.  Returns what it is about, ZK_OK if
+ * that is not known.  Any thread.
  */
 ZkError
 zk_log_last_error(char *detail)

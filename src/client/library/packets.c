@@ -32,8 +32,8 @@
 #ifdef ZKLOCK_STATIC_LIBRARY
 
 /*
- * The longest packet that is taken for one, in bytes.  What a server sends has no
- * limit of its own; this is a list of a million contenders.
+ * The longest packet that is taken for one, in bytes.  What a server sends has
+ * no limit of its own; this is a list of a million contenders.
  */
 #define MAX_PACKET		(64 * 1024 * 1024)
 
@@ -51,8 +51,8 @@ typedef struct Stream
 } Stream;
 
 /*
- * A connection.  There is one, as there is one handle; in tests there are those of
- * others, too.
+ * A connection.  There is one, as there is one handle; in tests there are those
+ * of others, too.
  */
 typedef struct Connection
 {
@@ -66,8 +66,8 @@ typedef struct Connection
 } Connection;
 
 /*
- * Held for what is done with a connection.  May be taken with socket_lock or the lock of
- * the library's queue of requests held; log_lock after it.
+ * Held for what is done with a connection.  May be taken with socket_lock or
+ * the lock of the library's queue of requests held; log_lock after it.
  */
 static pthread_mutex_t packets_lock = PTHREAD_MUTEX_INITIALIZER;
 static Connection *connections;
@@ -86,8 +86,8 @@ find_place(int fd)
 }
 
 /*
- * The connection of this socket, with packets_lock taken; NULL, without, if it has
- * none.
+ * The connection of this socket, with packets_lock taken; NULL, without, if it
+ * has none.
  */
 static Connection *
 enter(int fd)
@@ -102,7 +102,8 @@ enter(int fd)
 }
 
 /*
- * A socket was made for a connection.  False if there is no memory.  I/O thread.
+ * A socket was made for a connection.  False if there is no memory.  I/O
+ * thread.
  */
 bool
 zk_packets_begin(int fd)
@@ -136,7 +137,8 @@ zk_packets_end(int fd)
 }
 
 /*
- * So many bytes of a length.  Returns whether it is complete, and the packet to come.
+ * So many bytes of a length.  Returns whether it is complete, and the packet to
+ * come.
  */
 static bool
 take_length(Stream *stream, const void *data, size_t size)
@@ -154,8 +156,8 @@ take_length(Stream *stream, const void *data, size_t size)
 }
 
 /*
- * The rest of a packet is about to be sent: note it, if that is all of it.  False if
- * there is no memory for that.
+ * The rest of a packet is about to be sent: note it, if that is all of it.
+ * False if there is no memory for that.
  */
 static bool
 note_packet(Connection *connection, const void *packet, size_t size)
@@ -171,8 +173,9 @@ note_packet(Connection *connection, const void *packet, size_t size)
 }
 
 /*
- * The library is about to send that by that socket.  False (ENOMEM) if it must not,
- * for want of memory.  Any client thread, with the lock of the library's queue held.
+ * The library is about to send that by that socket.  False (ENOMEM) if it must
+ * not, for want of memory.  Any client thread, with the lock of the library's
+ * queue held.
  */
 bool
 zk_packets_sending(int fd, const void *data, size_t size)
@@ -207,8 +210,8 @@ zk_packets_sent(int fd, const void *data, size_t size)
 }
 
 /*
- * Some more of the server's part of the handshake, which is one byte shorter if the
- * server is old; the library goes on with either.
+ * Some more of the server's part of the handshake, which is one byte shorter if
+ * the server is old; the library goes on with either.
  */
 static bool
 take_greeting(Connection *connection, const unsigned char *data, size_t size,

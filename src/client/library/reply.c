@@ -149,7 +149,8 @@ find_operation(int32_t type)
 /*
  * Write why a packet is refused, and return false.
  */
-static bool __attribute__((format(printf, 2, 3)))
+static bool
+__attribute__((format(printf, 2, 3)))
 refuse(char *why, const char *fmt,...)
 {
 	va_list		args;
@@ -166,8 +167,8 @@ refuse(char *why, const char *fmt,...)
  */
 
 /*
- * Go over so many bytes; a null pointer if there are not so many, or something was
- * wrong before.
+ * Go over so many bytes; a null pointer if there are not so many, or something
+ * was wrong before.
  */
 static const unsigned char *
 read_bytes(Reader *reader, size_t size)
@@ -222,8 +223,8 @@ read_bool(Reader *reader)
 }
 
 /*
- * A string.  With a byte of 0 in it the library would take its beginning for the
- * whole.
+ * A string.  With a byte of 0 in it the library would take its beginning for
+ * the whole.
  */
 static const unsigned char *
 read_string(Reader *reader, int32_t *len)
@@ -351,8 +352,8 @@ read_shape(Reader *reader, const char *shape)
  */
 
 /*
- * Read the next operation's type of a multi-op, which is to be sent.  False if there
- * is none, or one that is not known, as the reader will say.
+ * Read the next operation's type of a multi-op, which is to be sent.  False if
+ * there is none, or one that is not known, as the reader will say.
  */
 static bool
 read_operation(Reader *reader, int32_t *type)
@@ -374,8 +375,8 @@ read_operation(Reader *reader, int32_t *type)
 }
 
 /*
- * Count the operations of a multi-op, and note their types if there is a place for
- * that.  Returns -1 if they are not known.
+ * Count the operations of a multi-op, and note their types if there is a place
+ * for that.  Returns -1 if they are not known.
  */
 static int
 count_operations(const void *body, size_t size, uint8_t *types)
@@ -394,8 +395,8 @@ count_operations(const void *body, size_t size, uint8_t *types)
 }
 
 /*
- * A request is about to be sent; the packet is all of it but its length.  False if
- * there is no memory to remember it.
+ * A request is about to be sent; the packet is all of it but its length.  False
+ * if there is no memory to remember it.
  */
 bool
 zk_unanswered_add(ZkUnanswered *unanswered, const void *packet, size_t size)
@@ -404,12 +405,15 @@ zk_unanswered_add(ZkUnanswered *unanswered, const void *packet, size_t size)
 	int32_t		xid = read_int(&reader);
 	int32_t		type = read_int(&reader);
 	int			count = type != MULTI_TYPE ? 0 :
-		count_operations(reader.at, reader.left, NULL);
+	count_operations(reader.at, reader.left, NULL);
 	ZkSent	   *sent = malloc(sizeof(*sent) + (size_t) (count > 0 ? count : 0));
 
 	if (sent == NULL)
 		return false;
-	*sent = (ZkSent) {.xid = xid,.type = type,.count = count};
+	*sent = (ZkSent)
+	{
+		.xid = xid,.type = type,.count = count
+	};
 	if (count > 0)
 		(void) count_operations(reader.at, reader.left, sent->ops);
 	if (unanswered->first == NULL)
@@ -432,7 +436,10 @@ zk_unanswered_forget(ZkUnanswered *unanswered)
 		next = sent->next;
 		free(sent);
 	}
-	*unanswered = (ZkUnanswered) {0};
+	*unanswered = (ZkUnanswered)
+	{
+		0
+	};
 }
 
 /*-------------------------------------------------------------------------
@@ -448,8 +455,8 @@ is_shared(int32_t xid)
 }
 
 /*
- * Take out the request that a reply with this number answers, to be freed by the
- * caller.  NULL if none is due.
+ * Take out the request that a reply with this number answers, to be freed by
+ * the caller.  NULL if none is due.
  */
 static ZkSent *
 take_sent(ZkUnanswered *unanswered, int32_t xid)
@@ -474,9 +481,9 @@ take_sent(ZkUnanswered *unanswered, int32_t xid)
 }
 
 /*
- * Is that an error that a server can give?  Others are the library's own words for a
- * connection that is lost, a state that is wrong, a handle that is being closed, and
- * nothing to do: whoever asked would wait for another connection.
+ * Is that an error that a server can give?  Others are the library's own words
+ * for a connection that is lost, a state that is wrong, a handle that is being
+ * closed, and nothing to do: whoever asked would wait for another connection.
  */
 static bool
 is_servers_error(int32_t error)
@@ -486,8 +493,8 @@ is_servers_error(int32_t error)
 }
 
 /*
- * The results of a multi-op: one for each operation, and the end.  Of those that have
- * failed the library makes a success if no error is a reason.
+ * The results of a multi-op: one for each operation, and the end.  Of those
+ * that have failed the library makes a success if no error is a reason.
  */
 static void
 read_results(Reader *reader, const ZkSent *sent)
@@ -543,9 +550,10 @@ read_body(Reader *reader, const ZkSent *sent)
 }
 
 /*
- * What is wrong with a reply to this request, with this error in its header, of which
- * the rest is left?  NULL if nothing.  A server that fails to set watches leaves none,
- * which the library does not look at: then the next connection has to.
+ * What is wrong with a reply to this request, with this error in its header, of
+ * which the rest is left?  NULL if nothing.  A server that fails to set watches
+ * leaves none, which the library does not look at: then the next connection has
+ * to.
  */
 static const char *
 judge_reply(const ZkSent *sent, Reader reader, int32_t error)
@@ -560,8 +568,8 @@ judge_reply(const ZkSent *sent, Reader reader, int32_t error)
 }
 
 /*
- * The token of SASL may be absent, which the library takes for a length of 4 GB when
- * it is not the end that it expects.  Make an empty one of it.
+ * The token of SASL may be absent, which the library takes for a length of 4 GB
+ * when it is not the end that it expects.  Make an empty one of it.
  */
 static void
 provide_token(unsigned char *token)
@@ -593,9 +601,9 @@ check_event(const ZkUnanswered *unanswered, Reader reader, int32_t error, char *
 }
 
 /*
- * May the library see this packet, which is complete, less its length?  If so, and it
- * answers a request, that is taken out; if not, why says what is wrong.  Changes what
- * the library would stumble over.
+ * May the library see this packet, which is complete, less its length?  If so,
+ * and it answers a request, that is taken out; if not, why says what is wrong.
+ * Changes what the library would stumble over.
  */
 bool
 zk_reply_check(ZkUnanswered *unanswered, void *packet, size_t size, char *why)
@@ -633,8 +641,8 @@ zk_reply_check(ZkUnanswered *unanswered, void *packet, size_t size, char *why)
  */
 
 /*
- * The session in the client's part of the handshake, given without its length: 0 for
- * none.
+ * The session in the client's part of the handshake, given without its length:
+ * 0 for none.
  */
 int64_t
 zk_greeting_session(const void *packet, size_t size)
@@ -646,8 +654,8 @@ zk_greeting_session(const void *packet, size_t size)
 }
 
 /*
- * Can what begins with these bytes be a server's part of the handshake?  Its length
- * is that of nothing else.
+ * Can what begins with these bytes be a server's part of the handshake?  Its
+ * length is that of nothing else.
  */
 bool
 zk_greeting_begins(const void *packet, size_t size, char *why)
@@ -661,8 +669,9 @@ zk_greeting_begins(const void *packet, size_t size, char *why)
 }
 
 /*
- * Is this, with its length, the answer to a handshake with this session, 0 for none?
- * A session that was there is resumed, or is over, which is said by zeros.
+ * Is this, with its length, the answer to a handshake with this session, 0 for
+ * none?  A session that was there is resumed, or is over, which is said by
+ * zeros.
  */
 bool
 zk_greeting_check(const void *packet, size_t size, int64_t session, char *why)

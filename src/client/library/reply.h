@@ -21,9 +21,9 @@
 #define ZK_REPLY_HEADER		16
 
 /*
- * The bytes of a server's part of the handshake, less its length: version, session
- * timeout, session, and password; servers from 3.4 on add a byte that says whether
- * they only let read.
+ * The bytes of a server's part of the handshake, less its length: version,
+ * session timeout, session, and password; servers from 3.4 on add a byte that
+ * says whether they only let read.
  */
 #define ZK_GREETING_OLD		36
 #define ZK_GREETING			37

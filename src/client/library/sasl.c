@@ -127,9 +127,9 @@ add_callback(int *count, unsigned long id, Callback answer, char *context)
 }
 
 /*
- * Prepare the answers, from a client's texts (see ZkConfig); what is not among them is
- * not answered.  Returns NULL if there is no memory, or Cyrus SASL cannot be used.
- * zk_sasl_end() is due either way.  Helper.
+ * Prepare the answers, from a client's texts (see ZkConfig); what is not among
+ * them is not answered.  Returns NULL if there is no memory, or Cyrus SASL
+ * cannot be used. zk_sasl_end() is due either way.  Helper.
  */
 const sasl_callback_t *
 zk_sasl_begin(char *const *transport)

@@ -64,14 +64,14 @@ static int	last_socket = -1;
 static ZkTime last_socket_at;
 
 /*
- * How often the server is passed over that was just given up, at most, before another
- * one is tried.  The library may come by it several times.
+ * How often the server is passed over that was just given up, at most, before
+ * another one is tried.  The library may come by it several times.
  */
 #define MAX_AVOIDED		4
 
 /*
- * The server it is connected to, or is to be, and the one whose connection was broken
- * last, with how often that is to be passed over.  Under socket_lock.
+ * The server it is connected to, or is to be, and the one whose connection was
+ * broken last, with how often that is to be passed over.  Under socket_lock.
  */
 static struct sockaddr_storage last_server;
 static struct sockaddr_storage avoided;
@@ -82,7 +82,8 @@ static bool several_servers;
 static zhandle_t *handle;
 
 /*
- * That connection was broken by us, and: no other one is to be made.  Under socket_lock.
+ * That connection was broken by us, and: no other one is to be made.  Under
+ * socket_lock.
  */
 static bool broken;
 static bool closing;
@@ -96,9 +97,9 @@ static bool closing;
 #define LENGTH_WORD		4
 
 /*
- * This thread's socket, as the thread that opens the library's socket is the one
- * that reads from it; and whether requests may be sent by others, as far as it has
- * noticed.
+ * This thread's socket, as the thread that opens the library's socket is the
+ * one that reads from it; and whether requests may be sent by others, as far as
+ * it has noticed.
  */
 static __thread int own_socket = -1;
 static __thread bool own_established;
@@ -113,15 +114,16 @@ static atomic_bool no_server;
 static bool established;
 
 /*
- * May they ever be, and with which descriptors can the library do?  Set while there is
- * no handle.  Under socket_lock.
+ * May they ever be, and with which descriptors can the library do?  Set while
+ * there is no handle.  Under socket_lock.
  */
 static bool direct = true;
 static int	max_descriptor = INT_MAX;
 
 /*
- * Requests in the handle's queue that zk_socket_send() is to send.  None after the socket was
- * closed, so the handle is there while there are any.  Under socket_lock.
+ * Requests in the handle's queue that zk_socket_send() is to send.  None after
+ * the socket was closed, so the handle is there while there are any.  Under
+ * socket_lock.
  */
 static int	held_back;
 
@@ -135,8 +137,8 @@ static __thread bool completing;
 static atomic_bool stuck;
 
 /*
- * ZkHandleWish.on_end; set while there is no handle.  NULL for handles of others, which
- * there are in tests.
+ * ZkHandleWish.on_end; set while there is no handle.  NULL for handles of
+ * others, which there are in tests.
  */
 static void (*on_end) (void);
 
@@ -151,8 +153,8 @@ extern ssize_t __real_send(int fd, const void *data, size_t size, int flags);
 extern int	__real_adaptor_send_queue(zhandle_t *zh, int timeout);
 
 /*
- * The library's own: send what is in the handle's queue, as far as it goes without
- * waiting.  It holds the queue's lock meanwhile.
+ * The library's own: send what is in the handle's queue, as far as it goes
+ * without waiting.  It holds the queue's lock meanwhile.
  */
 extern int	flush_send_queue(zhandle_t *zh, int timeout);
 
@@ -164,8 +166,8 @@ extern ssize_t __wrap_send(int fd, const void *data, size_t size, int flags);
 extern int	__wrap_adaptor_send_queue(zhandle_t *zh, int timeout);
 
 /*
- * As socket(), close-on-exec; and it fails with EMFILE if the library cannot do with
- * what it gets, or with ENOMEM.
+ * As socket(), close-on-exec; and it fails with EMFILE if the library cannot do
+ * with what it gets, or with ENOMEM.
  */
 static int
 open_socket(int domain, int type, int protocol)
@@ -205,11 +207,12 @@ __wrap_socket(int domain, int type, int protocol)
 }
 
 /*
- * The server was told that the session is closed; wait until it closes the connection,
- * which it does when that is done, and throw away what it says until then.  If a socket
- * is closed with something left to be read, or something comes later, the server's kernel
- * gets a reset, and forgets what the server has not read yet: that word, as the last of
- * all.  The library waits for something to come, whatever it is.
+ * The server was told that the session is closed; wait until it closes the
+ * connection, which it does when that is done, and throw away what it says
+ * until then.  If a socket is closed with something left to be read, or
+ * something comes later, the server's kernel gets a reset, and forgets what the
+ * server has not read yet: that word, as the last of all.  The library waits
+ * for something to come, whatever it is.
  */
 static void
 hear_out(int fd)
@@ -254,8 +257,9 @@ __wrap_close(int fd)
 }
 
 /*
- * As connect(), and remember where to.  To the server whose connection was broken last
- * it fails, as if that had been tried in vain; then the library goes on.  I/O thread.
+ * As connect(), and remember where to.  To the server whose connection was
+ * broken last it fails, as if that had been tried in vain; then the library
+ * goes on.  I/O thread.
  */
 int
 __wrap_connect(int fd, const struct sockaddr *address, socklen_t len)
@@ -279,12 +283,13 @@ __wrap_connect(int fd, const struct sockaddr *address, socklen_t len)
 }
 
 /*
- * A packet has come from that socket, after the handshake: requests may be
- * sent by the threads that make them.  In the order of the I/O thread, which this
+ * A packet has come from that socket, after the handshake: requests may be sent
+ * by the threads that make them.  In the order of the I/O thread, which this
  * is, the library has put the credential, and the watches that it sets anew, in
- * front of all requests by now; nobody may send before.  Over a connection by way of
- * TLS, which two threads must not use at a time, nobody ever may; nor with SASL, where
- * the first packets are about that, and the credential comes after them.
+ * front of all requests by now; nobody may send before.  Over a connection by
+ * way of TLS, which two threads must not use at a time, nobody ever may; nor
+ * with SASL, where the first packets are about that, and the credential comes
+ * after them.
  */
 static void
 establish(int fd)
@@ -310,8 +315,9 @@ log_refusal(const char *why)
 
 /*
  * So many bytes were received from that socket, or from what came through it
- * encrypted.  False if the library must not see them; then it is to be told of an
- * error (EPROTO), closes the connection, and tries the next server.  I/O thread.
+ * encrypted.  False if the library must not see them; then it is to be told of
+ * an error (EPROTO), closes the connection, and tries the next server.  I/O
+ * thread.
  */
 bool
 zk_socket_received(int fd, void *data, size_t size)
@@ -341,8 +347,8 @@ zk_socket_received(int fd, void *data, size_t size)
 }
 
 /*
- * Has this thread been connected to something that is no server, and not told so yet?
- * I/O thread.
+ * Has this thread been connected to something that is no server, and not told
+ * so yet?  I/O thread.
  */
 static bool
 take_refusal(void)
@@ -363,8 +369,8 @@ zk_socket_completing(bool completes)
 }
 
 /*
- * The I/O thread has made a step, which returned that: if it is its last one, it is
- * going round in circles, or it has met something that is no server, have
+ * The I/O thread has made a step, which returned that: if it is its last one,
+ * it is going round in circles, or it has met something that is no server, have
  * zk_transport_look() called.  I/O thread, without any lock.
  */
 void
@@ -382,7 +388,8 @@ zk_socket_processed(zhandle_t *zh, int rc)
 }
 
 /*
- * As recv(); and it fails with EPROTO after what the library must not see.  I/O thread.
+ * As recv(); and it fails with EPROTO after what the library must not see.  I/O
+ * thread.
  */
 ssize_t
 __wrap_recv(int fd, void *data, size_t size, int flags)
@@ -396,8 +403,9 @@ __wrap_recv(int fd, void *data, size_t size, int flags)
 }
 
 /*
- * As send(); more follows a packet's length.  (If those are the last four bytes of a
- * packet for which there was no room, they may wait for a fifth of a second.)
+ * As send(); more follows a packet's length.  (If those are the last four bytes
+ * of a packet for which there was no room, they may wait for a fifth of a
+ * second.)
  */
 ssize_t
 __wrap_send(int fd, const void *data, size_t size, int flags)
@@ -415,10 +423,11 @@ __wrap_send(int fd, const void *data, size_t size, int flags)
 }
 
 /*
- * Leave what is in the handle's queue to zk_socket_send(), if that can be done, or to
- * the I/O thread.  Any client thread; the I/O thread, with a ping and not in a
- * completion, has itself woken as ever.  In any state other than connected the
- * library's way is taken, too, and for a timeout, with which it closes a handle.
+ * Leave what is in the handle's queue to zk_socket_send(), if that can be done,
+ * or to the I/O thread.  Any client thread; the I/O thread, with a ping and not
+ * in a completion, has itself woken as ever.  In any state other than connected
+ * the library's way is taken, too, and for a timeout, with which it closes a
+ * handle.
  */
 int
 __wrap_adaptor_send_queue(zhandle_t *zh, int timeout)
@@ -445,9 +454,9 @@ set_cork(int on)
 }
 
 /*
- * Send what is in the handle's queue, as far as it goes without waiting, and several
- * requests in as few segments as they fit in.  False if something is left.
- * socket_lock.
+ * Send what is in the handle's queue, as far as it goes without waiting, and
+ * several requests in as few segments as they fit in.  False if something is
+ * left. socket_lock.
  */
 static bool
 flush(void)
@@ -465,23 +474,27 @@ flush(void)
 }
 
 /*
- * Send the requests that were made in a turn of the engine.  Helper or completion
- * thread, without engine_lock; whoever comes first sends those of both.
+ * Send the requests that were made in a turn of the engine.  Helper or
+ * completion thread, without engine_lock; whoever comes first sends those of
+ * both.
  *
  * The queue has a lock of its own, under which packets are sent one after the
- * other, in their order, whoever does it; and the socket does not block, so that
- * nobody waits here for the network.  socket_lock keeps the socket open
- * meanwhile, lest its number is that of another file; the I/O thread, which waits
- * for that before it closes it, takes what remains in the queue off afterwards.
+ * other, in their order, whoever does it; and the socket does not block, so
+ * that nobody waits here for the network.  socket_lock keeps the socket open
+ * meanwhile, lest its number is that of another file; the I/O thread, which
+ * waits for that before it closes it, takes what remains in the queue off
+ * afterwards.
  *
- * What does not go, for want of room or because of an error, remains in the queue,
- * and the I/O thread is woken as ever: it waits until there is room, or meets the
- * same error and gives up the connection.  The handle is not freed before this
- * thread, if it is the completion thread, has ended; the helper closes it itself.
+ * What does not go, for want of room or because of an error, remains in the
+ * queue, and the I/O thread is woken as ever: it waits until there is room, or
+ * meets the same error and gives up the connection.  The handle is not freed
+ * before this thread, if it is the completion thread, has ended; the helper
+ * closes it itself.
  *
- * The library reads the time of the last send without a lock, to know when a ping
- * is due.  Should it read just half of what another thread writes, a ping is a second
- * early or late, with none of our requests for a third of the session timeout.
+ * The library reads the time of the last send without a lock, to know when a
+ * ping is due.  Should it read just half of what another thread writes, a ping
+ * is a second early or late, with none of our requests for a third of the
+ * session timeout.
  */
 void
 zk_socket_send(void)
@@ -567,8 +580,9 @@ zk_socket_connecting_since(ZkTime disconnected_at)
 }
 
 /*
- * Break the connection that the library has begun to make then, made or not: it goes on
- * to the next server.  False if it has none, or another one by now.  Any client thread.
+ * Break the connection that the library has begun to make then, made or not: it
+ * goes on to the next server.  False if it has none, or another one by now.
+ * Any client thread.
  */
 bool
 zk_socket_break_connection(ZkTime begun)
@@ -589,9 +603,9 @@ zk_socket_break_connection(ZkTime begun)
 }
 
 /*
- * A handle is about to be opened.  May the threads that make its requests send them,
- * which is the highest descriptor that it can do with, is there more than one
- * server, and what is to be called at its end (ZkHandleWish)?  Helper.
+ * A handle is about to be opened.  May the threads that make its requests send
+ * them, which is the highest descriptor that it can do with, is there more than
+ * one server, and what is to be called at its end (ZkHandleWish)?  Helper.
  */
 void
 zk_socket_prepare(bool may_send, int highest, bool several, void (*end) (void))
@@ -614,8 +628,8 @@ zk_socket_prepare(bool may_send, int highest, bool several, void (*end) (void))
 }
 
 /*
- * The handle is about to be closed, whatever its connection is at.  Break one that is
- * being made.  Helper.
+ * The handle is about to be closed, whatever its connection is at.  Break one
+ * that is being made.  Helper.
  */
 void
 zk_socket_give_up(bool breaking)
@@ -628,8 +642,8 @@ zk_socket_give_up(bool breaking)
 }
 
 /*
- * Is the handle that this thread is about to close connected, so that the server is
- * told?  False when it is closed.  Helper.
+ * Is the handle that this thread is about to close connected, so that the
+ * server is told?  False when it is closed.  Helper.
  */
 void
 zk_socket_part(bool connected)
@@ -683,8 +697,8 @@ zk_socket_is_open(void)
 }
 
 /*
- * Has something answered that is no server, since the handle was opened?  Any client
- * thread.
+ * Has something answered that is no server, since the handle was opened?  Any
+ * client thread.
  */
 bool
 zk_socket_met_no_server(void)
@@ -697,8 +711,8 @@ zk_socket_met_no_server(void)
 }
 
 /*
- * Does the I/O thread go round and round, as it cannot use the files for TLS?  Any
- * client thread.
+ * Does the I/O thread go round and round, as it cannot use the files for TLS?
+ * Any client thread.
  */
 bool
 zk_socket_is_stuck(void)

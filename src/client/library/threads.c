@@ -38,9 +38,9 @@
 #include "inside.h"
 
 /*
- * Stacks of the helper and of the library's threads.  16 kB were seen used by the
- * resolver, which works for the helper only, and 12 kB by the others.  Certificates
- * and Kerberos take more.
+ * Stacks of the helper and of the library's threads.  16 kB were seen used by
+ * the resolver, which works for the helper only, and 12 kB by the others.
+ * Certificates and Kerberos take more.
  */
 #if defined(ZKLOCK_TLS) || defined(ZKLOCK_SASL)
 #define ZK_THREAD_STACK		(512 * 1024)
@@ -86,8 +86,8 @@ extern int	__wrap_zookeeper_process(zhandle_t *zh, int events);
 
 /*
  * In place of creating the library's completion thread: do what it would begin
- * with.  The I/O thread waits for that, and its end must not free the handle, as
- * if who closes it were the only user left.  Helper thread.
+ * with.  The I/O thread waits for that, and its end must not free the handle,
+ * as if who closes it were the only user left.  Helper thread.
  */
 static int
 create_no_thread(pthread_t *thread, zhandle_t *zh)
@@ -100,8 +100,8 @@ create_no_thread(pthread_t *thread, zhandle_t *zh)
 
 /*
  * As adaptor_finish(), with which the library ends its threads when a handle is
- * closed.  What create_no_thread() took is given back when the other one is joined;
- * the caller has a share of its own.  Helper thread.
+ * closed.  What create_no_thread() took is given back when the other one is
+ * joined; the caller has a share of its own.  Helper thread.
  */
 void
 __wrap_adaptor_finish(zhandle_t *zh)
@@ -154,8 +154,8 @@ complete(zhandle_t *zh)
 }
 
 /*
- * As zookeeper_interest(): send a ping that is due, connect, or give up a server that
- * does not answer.
+ * As zookeeper_interest(): send a ping that is due, connect, or give up a
+ * server that does not answer.
  */
 int
 __wrap_zookeeper_interest(zhandle_t *zh, int *fd, int *interest,
@@ -168,8 +168,8 @@ __wrap_zookeeper_interest(zhandle_t *zh, int *fd, int *interest,
 }
 
 /*
- * As zookeeper_process(): receive and send what can be.  What TLS has read from the
- * socket, and not given out, will not show there again.
+ * As zookeeper_process(): receive and send what can be.  What TLS has read from
+ * the socket, and not given out, will not show there again.
  */
 int
 __wrap_zookeeper_process(zhandle_t *zh, int events)

@@ -87,8 +87,8 @@ reason_text(unsigned long code)
 }
 
 /*
- * One of the files cannot be used for what it is for ("the CA's certificates", ...).
- * Writes that to detail and returns false.
+ * One of the files cannot be used for what it is for ("the CA's certificates",
+ * ...).  Writes that to detail and returns false.
  */
 static bool
 useless(const char *what, const char *path, char *detail)
@@ -100,8 +100,8 @@ useless(const char *what, const char *path, char *detail)
 }
 
 /*
- * Has our own certificate not begun to be valid, or ended?  Then false with the reason
- * in detail.
+ * Has our own certificate not begun to be valid, or ended?  Then false with the
+ * reason in detail.
  */
 static bool
 check_dates(SSL_CTX *context, const char *path, char *detail)
@@ -120,7 +120,8 @@ check_dates(SSL_CTX *context, const char *path, char *detail)
 }
 
 /*
- * Give OpenSSL the key's passphrase; where there is none, none: it would ask for one.
+ * Give OpenSSL the key's passphrase; where there is none, none: it would ask
+ * for one.
  */
 static int
 give_passphrase(char *buffer, int size, int for_writing, void *passphrase)
@@ -138,8 +139,8 @@ give_passphrase(char *buffer, int size, int for_writing, void *passphrase)
 }
 
 /*
- * Take the files into a context as the library will do.  False with the reason in
- * detail.
+ * Take the files into a context as the library will do.  False with the reason
+ * in detail.
  */
 static bool
 load_files(SSL_CTX *context, char *const *transport, char *detail)
@@ -195,8 +196,8 @@ static __thread char the_server[100];
 static __thread char the_address[80];
 
 /*
- * What servers may be for whom; NULL if that does not matter.  Set while there is no handle, and
- * so no I/O thread.
+ * What servers may be for whom; NULL if that does not matter.  Set while there
+ * is no handle, and so no I/O thread.
  */
 static ZkEndpoint *expected;
 static int	expected_count;
@@ -243,7 +244,8 @@ about_certificate(int alert)
 }
 
 /*
- * Log why OpenSSL has given up a connection, by its first error.  I/O thread, or helper.
+ * Log why OpenSSL has given up a connection, by its first error.  I/O thread,
+ * or helper.
  */
 static void
 log_failure(unsigned long code)
@@ -259,8 +261,8 @@ log_failure(unsigned long code)
 }
 
 /*
- * Is the address of an endpoint that of the connection, which has brackets about one of IPv6?
- * I/O thread.
+ * Is the address of an endpoint that of the connection, which has brackets
+ * about one of IPv6?  I/O thread.
  */
 static bool
 is_connected_to(const ZkEndpoint *endpoint)
@@ -288,8 +290,9 @@ expected_host(void)
 }
 
 /*
- * Log why a handshake has failed, of which code is OpenSSL's first error, if any.  That
- * stays where it is, as the library looks whether there is one.  I/O thread.
+ * Log why a handshake has failed, of which code is OpenSSL's first error, if
+ * any.  That stays where it is, as the library looks whether there is one.  I/O
+ * thread.
  */
 static void
 log_handshake(SSL *ssl, unsigned long code)
@@ -313,8 +316,9 @@ log_handshake(SSL *ssl, unsigned long code)
 }
 
 /*
- * A call on a connection returned that: tell the library by errno, whose only concern is
- * whether to try again later, and return what it is to see.  I/O thread, or helper.
+ * A call on a connection returned that: tell the library by errno, whose only
+ * concern is whether to try again later, and return what it is to see.  I/O
+ * thread, or helper.
  */
 static int
 judge(SSL *ssl, int result)
@@ -402,8 +406,9 @@ __wrap_SSL_write(SSL *ssl, const void *data, int size)
 }
 
 /*
- * Is a certificate for this host?  What is an address must be in it as an address, without
- * its scope; a name may end in the dot that keeps resolvers from adding a domain.
+ * Is a certificate for this host?  What is an address must be in it as an
+ * address, without its scope; a name may end in the dot that keeps resolvers
+ * from adding a domain.
  */
 static bool
 is_for_host(X509 *certificate, const char *host)
@@ -424,9 +429,9 @@ is_for_host(X509 *certificate, const char *host)
 }
 
 /*
- * OpenSSL has judged a certificate of the server's chain.  Of the last one, its own, which is
- * accepted so far, see whether it is for a host that has led to this address
- * (RFC 2818, section 3.1).  I/O thread.
+ * OpenSSL has judged a certificate of the server's chain.  Of the last one, its
+ * own, which is accepted so far, see whether it is for a host that has led to
+ * this address (RFC 2818, section 3.1).  I/O thread.
  */
 static int
 verify_host(int accepted, X509_STORE_CTX *chain)
@@ -443,8 +448,9 @@ verify_host(int accepted, X509_STORE_CTX *chain)
 }
 
 /*
- * As SSL_set_fd(), of a new connection.  What could not be sent may lie elsewhere when it
- * is tried again: the library keeps the length of a packet on its stack.  I/O thread.
+ * As SSL_set_fd(), of a new connection.  What could not be sent may lie
+ * elsewhere when it is tried again: the library keeps the length of a packet on
+ * its stack.  I/O thread.
  */
 int
 __wrap_SSL_set_fd(SSL *ssl, int fd)
@@ -485,7 +491,8 @@ __wrap_SSL_CTX_set_default_verify_paths(SSL_CTX *context)
 }
 
 /*
- * As select(); it fails with ECANCELED when nobody waits for the handshake any more.
+ * As select(); it fails with ECANCELED when nobody waits for the handshake any
+ * more.
  */
 int
 __wrap_select(int count, fd_set *to_read, fd_set *to_write, fd_set *excepted,
@@ -513,8 +520,9 @@ __wrap_strtok(char *text, const char *separators)
 #endif							/* ZKLOCK_TLS */
 
 /*
- * Can the files be used that these texts (see ZkConfig) name?  False with the reason in
- * detail; where there is no TLS, which the backend side has refused then.  Helper.
+ * Can the files be used that these texts (see ZkConfig) name?  False with the
+ * reason in detail; where there is no TLS, which the backend side has refused
+ * then.  Helper.
  */
 bool
 zk_tls_check(char *const *transport, char *detail)
@@ -529,8 +537,9 @@ zk_tls_check(char *const *transport, char *detail)
 }
 
 /*
- * A handle is about to be opened, to these servers; from now on take care that they are who they are
- * to be, or not, if that is NULL.  Takes their endpoints.  Helper, while there is no handle.
+ * A handle is about to be opened, to these servers; from now on take care that
+ * they are who they are to be, or not, if that is NULL.  Takes their endpoints.
+ * Helper, while there is no handle.
  */
 void
 zk_tls_expect(ZkServers *servers)
@@ -551,8 +560,8 @@ zk_tls_expect(ZkServers *servers)
 }
 
 /*
- * How many bytes has this thread's connection read from the socket, and not given out?
- * I/O thread.
+ * How many bytes has this thread's connection read from the socket, and not
+ * given out?  I/O thread.
  */
 int
 zk_tls_pending(void)

@@ -78,8 +78,9 @@
 #include "zk_check.h"
 
 /*
- * The highest descriptor that the library can make a connection by way of TLS with, and
- * the highest one that is free before it is not even tried: others may come in between.
+ * The highest descriptor that the library can make a connection by way of TLS
+ * with, and the highest one that is free before it is not even tried: others
+ * may come in between.
  */
 #define MAX_DESCRIPTOR		(FD_SETSIZE - 1)
 #define MAX_FREE_DESCRIPTOR	900
@@ -135,9 +136,9 @@ by_sasl(const ZkTransport *transport)
 }
 
 /*
- * The process ends, by exit().  If there are threads left that may be inside OpenSSL, or
- * what Cyrus SASL has loaded, end it before these are cleaned up, which they were before
- * us in saying that they want to be.
+ * The process ends, by exit().  If there are threads left that may be inside
+ * OpenSSL, or what Cyrus SASL has loaded, end it before these are cleaned up,
+ * which they were before us in saying that they want to be.
  */
 static void
 end_at_once(int status, void *arg)
@@ -148,8 +149,8 @@ end_at_once(int status, void *arg)
 }
 
 /*
- * Copy the config's texts.  False if there is no memory; zk_transport_free() is due
- * either way.  Backend thread.
+ * Copy the config's texts.  False if there is no memory; zk_transport_free() is
+ * due either way.  Backend thread.
  */
 bool
 zk_transport_init(ZkTransport *transport, const ZkConfig *config)
@@ -213,8 +214,8 @@ check_descriptors(char *detail)
 }
 
 /*
- * Can a handle be opened at all?  False with the reason.  Nothing is sent for that.
- * Helper.
+ * Can a handle be opened at all?  False with the reason.  Nothing is sent for
+ * that.  Helper.
  */
 bool
 zk_transport_check(const ZkTransport *transport, ZkError *error, char *detail)
@@ -232,8 +233,8 @@ zk_transport_check(const ZkTransport *transport, ZkError *error, char *detail)
 #if !defined(ZKLOCK_TLS) || !defined(ZKLOCK_SASL)
 
 /*
- * In the place of what opens a handle with what there is not, which the backend side has
- * refused.
+ * In the place of what opens a handle with what there is not, which the backend
+ * side has refused.
  */
 static zhandle_t *
 open_unsupported(const ZkTransport *transport, const char *addresses,
@@ -251,8 +252,8 @@ open_unsupported(const ZkTransport *transport, const char *addresses,
 #ifdef ZKLOCK_TLS
 
 /*
- * The library writes to the stream of its log, which is for all handles that have no
- * function for that.
+ * The library writes to the stream of its log, which is for all handles that
+ * have no function for that.
  */
 static ssize_t
 write_log(void *cookie, const char *data, size_t size)
@@ -349,8 +350,9 @@ open_sasl(const ZkTransport *transport, const char *addresses,
 #endif							/* ZKLOCK_SASL */
 
 /*
- * Open a handle to these servers.  Returns NULL with the reason if that cannot be.  Takes
- * from the servers what it needs for longer.  Helper, without engine_lock.
+ * Open a handle to these servers.  Returns NULL with the reason if that cannot
+ * be.  Takes from the servers what it needs for longer.  Helper, without
+ * engine_lock.
  */
 zhandle_t *
 zk_transport_open(const ZkTransport *transport, ZkServers *servers,
@@ -388,8 +390,8 @@ zk_transport_open(const ZkTransport *transport, ZkServers *servers,
 }
 
 /*
- * Close a handle, and do not wait for a handshake that may never come to an end.
- * Helper, without engine_lock.
+ * Close a handle, and do not wait for a handshake that may never come to an
+ * end.  Helper, without engine_lock.
  */
 void
 zk_transport_close(const ZkTransport *transport, zhandle_t *zh)
@@ -405,8 +407,8 @@ zk_transport_close(const ZkTransport *transport, zhandle_t *zh)
 }
 
 /*
- * Does this state of a handle say that a connection by way of TLS is being made?  It is
- * in none of the library's headers.
+ * Does this state of a handle say that a connection by way of TLS is being
+ * made?  It is in none of the library's headers.
  */
 bool
 zk_transport_connecting(int state)
@@ -422,9 +424,9 @@ zk_transport_connecting(int state)
 }
 
 /*
- * Has the handle come to an end that the library does not tell?  If so, *error and detail
- * (ZK_DETAIL_SIZE bytes) say why.  Something that is no server matters only until there
- * was one, has_session.  Helper.
+ * Has the handle come to an end that the library does not tell?  If so, *error
+ * and detail (ZK_DETAIL_SIZE bytes) say why.  Something that is no server
+ * matters only until there was one, has_session.  Helper.
  */
 ZkHandleEnd
 zk_transport_look(const ZkTransport *transport, zhandle_t *zh, bool has_session,
