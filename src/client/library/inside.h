@@ -61,5 +61,6 @@ extern void zk_log_callback(const char *line);
 extern void zk_log_cause(ZkError error, const char *fmt,...)
 			__attribute__((format(printf, 2, 3)));
 extern void zk_log_given_up(const char *server, const char *why);
+extern void zk_log_broken_off(bool broken);
 
 #endif							/* ZKLOCK_INSIDE_H */

@@ -14,6 +14,7 @@
  */
 #include <errno.h>
 #include <stdarg.h>
+#include <stdlib.h>
 
 #include "inside.h"
 
@@ -41,6 +42,9 @@ static ZkError log_error_kind;	/* what it is about, if that is known */
  * Each thread has its own.
  */
 static __thread bool cause_noted;
+
+/* See zk_log_broken_off(). */
+static atomic_bool broken_off;
 
 /*
  * Put a line into the ring.  A line like the one before only counts, a full
@@ -137,25 +141,36 @@ zk_log_given_up(const char *server, const char *why)
 }
 
 /*
+ * Was the connection broken by us, or is it to be?  Then the library's complaint
+ * says nothing of the server but that it did not answer in time.  Any thread;
+ * takes no lock, as the library may hold any of its own when it complains.
+ */
+void
+zk_log_broken_off(bool broken)
+{
+	atomic_store(&broken_off, broken);
+}
+
+/*
  * Put what the library says of a connection into our words, as a sentence.  Its
  * words are "Socket ADDRESS zk retcode=N, errno=N(TEXT): WHAT".  False if they
- * are others.  broken_off says that we broke the connection, as nothing came.
- * log_lock is held.
+ * are others.  log_lock is held.
  */
 static bool
-note_socket_error(const char *message, bool broken_off)
+note_socket_error(const char *message)
 {
 	char		address[100];
-	int			code;
-	const char *text = strchr(message, '(');
+	const char *number = strstr(message, " errno=");
+	const char *text = number != NULL ? strchr(number, '(') : NULL;
 	const char *what = text != NULL ? strstr(text, "): ") : NULL;
 	int			text_len;
+	long		code;
 
-	if (what == NULL ||
-		sscanf(message, "Socket %99s zk retcode=%*d, errno=%d(", address, &code) != 2)
+	if (what == NULL || sscanf(message, "Socket %99s zk retcode=", address) != 1)
 		return false;
+	code = strtol(number + strlen(" errno="), NULL, 10);
 	text_len = (int) (what - ++text);
-	if (broken_off || strstr(what, " timed out ") != NULL)
+	if (atomic_load(&broken_off) || strstr(what, " timed out ") != NULL)
 		snprintf(log_error, sizeof(log_error), "The server at %s did not respond in time.",
 				 address);
 	else if (strstr(what, " refused to ") != NULL || strstr(what, "() call failed") != NULL)
@@ -179,12 +194,12 @@ note_socket_error(const char *message, bool broken_off)
  * one is about the cause.  log_lock is held.
  */
 static void
-note_error(const char *message, bool broken_off)
+note_error(const char *message)
 {
 	if (!cause_noted)
 	{
 		log_error_kind = ZK_OK;
-		if (!note_socket_error(message, broken_off))
+		if (!note_socket_error(message))
 			snprintf(log_error, sizeof(log_error),
 					 "The ZooKeeper client library reported: %.190s.", message);
 	}
@@ -201,19 +216,15 @@ zk_log_callback(const char *line)
 {
 	const char *level = strstr(line, "ZOO_");
 	const char *message;
-	bool		is_error;
-	bool		broken_off;
 
 	if (level == NULL)
 		return;
-	is_error = strncmp(level, "ZOO_ERROR", 9) == 0;
-	broken_off = is_error && zk_socket_given_up();
 	message = strstr(level, ": ");
 	message = message != NULL ? message + 2 : level;
 	pthread_mutex_lock(&log_lock);
 	log_append(false, message);
-	if (is_error)
-		note_error(message, broken_off);
+	if (strncmp(level, "ZOO_ERROR", 9) == 0)
+		note_error(message);
 	pthread_mutex_unlock(&log_lock);
 }
 

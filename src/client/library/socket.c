@@ -88,6 +88,15 @@ static zhandle_t *handle;
 static bool broken;
 static bool closing;
 
+/* Keep that, and have the log know it.  socket_lock. */
+static void
+set_broken(bool is_broken, bool is_closing)
+{
+	broken = is_broken;
+	closing = is_closing;
+	zk_log_broken_off(broken || closing);
+}
+
 #ifdef ZKLOCK_STATIC_LIBRARY
 
 /* How long a server may take to say its last word. */
@@ -199,7 +208,8 @@ __wrap_socket(int domain, int type, int protocol)
 	pthread_mutex_lock(&socket_lock);
 	last_socket_at = zk_now();
 	last_socket = fd = open_socket(domain, type, protocol);
-	established = broken = false;
+	established = false;
+	set_broken(false, closing);
 	pthread_mutex_unlock(&socket_lock);
 	own_socket = fd;
 	own_established = false;
@@ -597,7 +607,7 @@ zk_socket_break_connection(ZkTime begun)
 		avoided = last_server;
 		avoiding = MAX_AVOIDED;
 	}
-	broken = has_one;
+	set_broken(has_one, closing);
 	pthread_mutex_unlock(&socket_lock);
 	return has_one;
 }
@@ -623,7 +633,7 @@ zk_socket_prepare(bool may_send, int highest, bool several, void (*end) (void))
 	(void) highest;
 	(void) end;
 #endif
-	broken = closing = false;
+	set_broken(false, false);
 	pthread_mutex_unlock(&socket_lock);
 }
 
@@ -635,7 +645,7 @@ void
 zk_socket_give_up(bool breaking)
 {
 	pthread_mutex_lock(&socket_lock);
-	closing = true;
+	set_broken(broken, true);
 	if (breaking && last_socket >= 0)
 		shutdown(last_socket, SHUT_RDWR);
 	pthread_mutex_unlock(&socket_lock);
