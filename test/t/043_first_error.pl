@@ -174,7 +174,7 @@ wait_for(
 	sub {
 		$session->ask("SELECT zk_lock_verify('/other')", 'quiet');
 		slurp_file($node->logfile, $log_start) =~
-		  m{LOG: .*not authorized to delete children of znode "/zklock/forbidden/other"};
+		  m{LOG: .*could not delete a contender of lock node "/zklock/forbidden/other": permission denied};
 	},
 	'the server log to say what could not be cleaned up');
 is(scalar($ensemble->queue('/forbidden/other')),

@@ -170,7 +170,7 @@ is($reader->errors, '', 'S295: without an error');
 cmp_ok(Time::HiRes::time() - $since, '>', 0.99, 'S295: for as long as it may');
 $reader->ask("SET lock_timeout = '300 ms'; SELECT zk_job_begin('/behind', $due)");
 is($reader->sqlstate, '55P03', 'S295: or as lock_timeout lets it');
-like($reader->errors, qr/DETAIL:  The last holder had committed up to /, 'S295: which says why');
+like($reader->errors, qr/DETAIL:  The last holder committed up to /, 'S295: which says why');
 $reader->ask("RESET lock_timeout; SET statement_timeout = '1 s'; SELECT zk_job_begin('/behind', $due)");
 is($reader->sqlstate, '57014', 'S295: or until it is cancelled');
 $reader->ask('RESET statement_timeout');
@@ -257,7 +257,7 @@ is($reader->ask("SELECT zk_job_begin('/standby', $next, '60 s')"),
 is($reader->ask("SELECT zk_job_end('/standby')"), 't', 'which does the run anew');
 is($session->ask("SELECT zk_job_begin('/standby', $next, '60 s')"),
 	'f', 'S271: and a primary that was left behind does not');
-like($session->errors, qr/WARNING: .* the run of job .* after a failover that has left this server behind/,
+like($session->errors, qr/WARNING: .* the run of job .* after a failover that left this server behind/,
 	'S271: with a warning');
 
 done_testing();

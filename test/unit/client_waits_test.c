@@ -179,7 +179,7 @@ test_forbidden(void)
 
 	is_int(zoo_set_acl(stranger, waits, -1, &acl), ZOK, "nothing may be created");
 	publish(WAITER);
-	ok(said("could not publish what is waited for"), "so it is told");
+	ok(said("could not publish wait information"), "so it is told");
 	is_int(zk_wait_zxid(client), 0, "and nothing is published");
 	zk_wait_withdraw(client);
 	zoo_set_acl(stranger, waits, -1, &ZOO_OPEN_ACL_UNSAFE);
