@@ -281,17 +281,17 @@ zk_engine_leave(ZkClient *client)
  * engine_lock.
  */
 static void
-deliver(Answer *answer, const void *context)
+deliver(Answer answer, const void *context)
 {
 	ZkClient   *client = zk_client_enter();
 	Request		request;
 
 	if (end_request(client, context, &request))
 	{
-		answer->request = &request;
+		answer.request = &request;
 		if (request.of_contender)
 			client->contenders[request.which].pending--;
-		request.handler(client, request.which, answer);
+		request.handler(client, request.which, &answer);
 		if (request.of_contender)
 			zk_contender_touch(client, request.which);
 	}
@@ -303,7 +303,7 @@ zk_on_void(int rc, const void *context)
 {
 	Answer		answer = {.rc = rc};
 
-	deliver(&answer, context);
+	deliver(answer, context);
 }
 
 void
@@ -311,7 +311,7 @@ zk_on_string(int rc, const char *text, const void *context)
 {
 	Answer		answer = {.rc = rc,.text = text};
 
-	deliver(&answer, context);
+	deliver(answer, context);
 }
 
 void
@@ -319,7 +319,7 @@ zk_on_created(int rc, const char *path, const struct Stat *stat, const void *con
 {
 	Answer		answer = {.rc = rc,.text = path,.stat = stat};
 
-	deliver(&answer, context);
+	deliver(answer, context);
 }
 
 void
@@ -327,7 +327,7 @@ zk_on_stat(int rc, const struct Stat *stat, const void *context)
 {
 	Answer		answer = {.rc = rc,.stat = stat};
 
-	deliver(&answer, context);
+	deliver(answer, context);
 }
 
 void
@@ -336,7 +336,7 @@ zk_on_data(int rc, const char *data, int len, const struct Stat *stat,
 {
 	Answer		answer = {.rc = rc,.text = data,.len = len,.stat = stat};
 
-	deliver(&answer, context);
+	deliver(answer, context);
 }
 
 void
@@ -344,7 +344,7 @@ zk_on_children(int rc, const struct String_vector *children, const void *context
 {
 	Answer		answer = {.rc = rc,.children = children};
 
-	deliver(&answer, context);
+	deliver(answer, context);
 }
 
 void
@@ -352,7 +352,7 @@ zk_on_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void *context
 {
 	Answer		answer = {.rc = rc,.acl = acl,.stat = stat};
 
-	deliver(&answer, context);
+	deliver(answer, context);
 }
 
 /*-------------------------------------------------------------------------
