@@ -384,7 +384,7 @@ is($admin->ask("SELECT zk_lock_revoke('/break/none', '_c_1-lock-0000000007')"),
 		sub {
 			my $revoked = $waiter->ask('SELECT revoked FROM zk_locks', 'quiet');
 			$notices .= $waiter->errors;
-			return $revoked eq 't' && $notices =~ /NOTICE: .*lock "$path" is asked/;
+			return $revoked eq 't' && $notices =~ /NOTICE: .*release of lock "$path" was requested/;
 		},
 		'the waiter to be told', $at_once);
 	is($waiter->ask("SELECT zk_lock_release('$path')"), 't', 'S105: and releases');
