@@ -114,7 +114,7 @@ static const ErrorMeaning error_meanings[] = {
 	[ZK_ERR_CLOSED] = {
 		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
 		"could not connect to ZooKeeper",
-		"Check that \"zklock.servers\" is correct and that a majority of the ensemble is running. The server's maxClientCnxns may have been reached."
+		"Check that \"zklock.servers\" is correct and that a majority of the ensemble is running. The server may require TLS, or its maxClientCnxns may have been reached."
 	},
 	[ZK_ERR_NOT_ZOOKEEPER] = {
 		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
