@@ -109,12 +109,12 @@ static const ErrorMeaning error_meanings[] = {
 	[ZK_ERR_UNREACHABLE] = {
 		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
 		"could not connect to ZooKeeper",
-		"Check that \"zklock.servers\" is correct and that a majority of the ensemble is running."
+		"Check that \"zklock.servers\" is correct and that a majority of the ensemble is running. A server may require TLS, or its maxClientCnxns may have been reached."
 	},
 	[ZK_ERR_CLOSED] = {
 		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
 		"could not connect to ZooKeeper",
-		"Check that \"zklock.servers\" is correct and that a majority of the ensemble is running. The server may require TLS, or its maxClientCnxns may have been reached."
+		"Check that \"zklock.servers\" is correct and that a majority of the ensemble is running. A server may require TLS, or its maxClientCnxns may have been reached."
 	},
 	[ZK_ERR_NOT_ZOOKEEPER] = {
 		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,

@@ -105,7 +105,7 @@ $second->ask("SELECT zk_lock_release('/timeout/own')");
 # A permit; and one further behind.
 $admin->ask("SELECT zk_semaphore_acquire('/timeout/permit', 1)");
 time_out($session{joe}, '', "zk_semaphore_acquire('/timeout/permit', 1)");
-like(detail($session{joe}), qr/^The only permit is in use\.*another session\./,
+like(detail($session{joe}), qr/^The only permit is in use\. .*another session\./,
 	'S291: the holder of a permit is another session');
 unlike(detail($session{joe}), $traces, 'and nothing else');
 $admin->ask('SELECT zk_lock_release_all()');
