@@ -269,25 +269,20 @@ static void
 own_watcher(zhandle_t *zh, int type, int state, const char *path,
 			void *context)
 {
-	ZkClient   *client;
+	ZkClient   *client = zk_watch_fired(zh, type, path);
 	Contender  *c;
 	int			slot = (int) (intptr_t) context;
 
 	(void) state;
-	if (type == ZOO_SESSION_EVENT)
+	if (client == NULL)
 		return;
-	client = zk_client_enter();
 	c = &client->contenders[slot];
-	if ((uintptr_t) zoo_get_context(zh) == client->epoch)
+	if (c->in_use && c->own_watch && is_at(c, path))
 	{
-		client->watch_bytes -= strlen(path);
-		if (c->in_use && c->own_watch && is_at(c, path))
-		{
-			c->own_watch = false;
-			c->changed |= type == ZOO_CHANGED_EVENT;
-			c->watch_at = 0;
-			zk_contender_touch(client, slot);
-		}
+		c->own_watch = false;
+		c->changed |= type == ZOO_CHANGED_EVENT;
+		c->watch_at = 0;
+		zk_contender_touch(client, slot);
 	}
 	zk_engine_leave(client);
 }

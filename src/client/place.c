@@ -401,32 +401,26 @@ watched_gone(ZkClient *client, int slot, bool deleted)
 }
 
 /*
- * Something happened to a znode that was watched.  Session events come to
- * every watcher and mean nothing here.
+ * Something happened to a znode that was watched.
  */
 static void
 watcher(zhandle_t *zh, int type, int state, const char *path, void *context)
 {
-	ZkClient   *client;
+	ZkClient   *client = zk_watch_fired(zh, type, path);
 	Contender  *c;
 	int			slot = (int) (intptr_t) context;
 	bool		deleted = type == ZOO_DELETED_EVENT;
 
 	(void) state;
-	if (type == ZOO_SESSION_EVENT)
+	if (client == NULL)
 		return;
-	client = zk_client_enter();
 	c = &client->contenders[slot];
-	if ((uintptr_t) zoo_get_context(zh) == client->epoch)
-	{
-		client->watch_bytes -= strlen(path);
-		if (!c->in_use || c->unwanted || c->state != ZK_WATCHING)
-			;					/* of a wait that is over */
-		else if (c->watched != NULL && strcmp(c->watched, path) == 0)
-			watched_gone(client, slot, deleted);
-		else if (c->second_watch != NULL && strcmp(c->second_watch, path) == 0)
-			second_watch_gone(client, slot, deleted);
-	}
+	if (!c->in_use || c->unwanted || c->state != ZK_WATCHING)
+		;						/* of a wait that is over */
+	else if (c->watched != NULL && strcmp(c->watched, path) == 0)
+		watched_gone(client, slot, deleted);
+	else if (c->second_watch != NULL && strcmp(c->second_watch, path) == 0)
+		second_watch_gone(client, slot, deleted);
 	zk_engine_leave(client);
 }
 

@@ -355,6 +355,29 @@ zk_on_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void *context
 	deliver(answer, context);
 }
 
+/*
+ * A watch has fired that was set for a contender: the client, with engine_lock,
+ * which zk_engine_leave() gives back.  NULL, without it, for an event of the
+ * session, which comes to every watcher and means nothing there, and for one of
+ * a handle that was given up.  Completion thread.
+ */
+ZkClient *
+zk_watch_fired(zhandle_t *zh, int type, const char *path)
+{
+	ZkClient   *client;
+
+	if (type == ZOO_SESSION_EVENT)
+		return NULL;
+	client = zk_client_enter();
+	if ((uintptr_t) zoo_get_context(zh) == client->epoch)
+	{
+		client->watch_bytes -= strlen(path);
+		return client;
+	}
+	zk_engine_leave(client);
+	return NULL;
+}
+
 /*-------------------------------------------------------------------------
  * What is on its way
  *-------------------------------------------------------------------------

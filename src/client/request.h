@@ -39,6 +39,7 @@ extern void zk_on_data(int rc, const char *data, int len, const struct Stat *sta
 					   const void *context);
 extern void zk_on_children(int rc, const struct String_vector *children,
 						   const void *context);
+extern ZkClient *zk_watch_fired(zhandle_t *zh, int type, const char *path);
 extern void zk_on_acl(int rc, struct ACL_vector *acl, struct Stat *stat,
 					  const void *context);
 extern ZkTime zk_requests_unanswered_since(const ZkClient *client);

@@ -98,23 +98,18 @@ concerns(const Contender *c, const char *path)
 static void
 watcher(zhandle_t *zh, int type, int state, const char *path, void *context)
 {
-	ZkClient   *client;
+	ZkClient   *client = zk_watch_fired(zh, type, path);
 	Contender  *c;
 	int			slot = (int) (intptr_t) context;
 
 	(void) state;
-	if (type == ZOO_SESSION_EVENT)
+	if (client == NULL)
 		return;
-	client = zk_client_enter();
 	c = &client->contenders[slot];
-	if ((uintptr_t) zoo_get_context(zh) == client->epoch)
+	if (concerns(c, path))
 	{
-		client->watch_bytes -= strlen(path);
-		if (concerns(c, path))
-		{
-			c->state = ZK_QUEUED;
-			zk_contender_touch(client, slot);
-		}
+		c->state = ZK_QUEUED;
+		zk_contender_touch(client, slot);
 	}
 	zk_engine_leave(client);
 }
