@@ -231,8 +231,8 @@ check_held(const LockCall *call)
 			zklock_lock_judge(call->waits[i].lock) == HOLD_LOST)
 			zklock_report_lost(call->waits[i].lock);
 	for (int i = 0; i < call->already_held_count; i++)
-		if (zklock_lock_judge(call->covered[i]) == HOLD_LOST)
-			zklock_report_lost(call->covered[i]);
+		if (zklock_lock_judge(call->already_held[i]) == HOLD_LOST)
+			zklock_report_lost(call->already_held[i]);
 }
 
 /*
@@ -272,10 +272,10 @@ check_already_held(LockCall *call)
 {
 	for (int i = 0; i < call->already_held_count; i++)
 	{
-		if (zklock_lock_judge(call->covered[i]) == HOLD_PROVED)
+		if (zklock_lock_judge(call->already_held[i]) == HOLD_PROVED)
 			continue;
-		if (!still_held(call, call->covered[i]))
-			zklock_report_lost(call->covered[i]);
+		if (!still_held(call, call->already_held[i]))
+			zklock_report_lost(call->already_held[i]);
 		return false;
 	}
 	return true;
@@ -530,7 +530,7 @@ sort_out(LockCall *call, const LockName *names, int count, LockScope scope)
 {
 	call->waits = palloc0(count * sizeof(LockWait));
 	call->awaited = palloc(count * sizeof(Awaited));
-	call->covered = palloc(count * sizeof(Lock *));
+	call->already_held = palloc(count * sizeof(Lock *));
 	for (int i = 0; i < count; i++)
 	{
 		Lock	   *lock = zklock_lock_find(&names[i]);
@@ -543,7 +543,7 @@ sort_out(LockCall *call, const LockName *names, int count, LockScope scope)
 		if (lock != NULL && zklock_lock_judge(lock) != HOLD_LOST &&
 			zklock_lock_covers(lock, call->request.mode) && still_held(call, lock))
 		{
-			call->covered[call->already_held_count++] = lock;
+			call->already_held[call->already_held_count++] = lock;
 			continue;
 		}
 		if (lock != NULL && lock->lost &&
@@ -611,13 +611,13 @@ acquire(LockCall *call, const LockName *names, int count, ZkTime timeout,
 
 	/* of what is lost from here on nothing is acquired anew */
 	for (int i = 0; i < call->already_held_count; i++)
-		zklock_lock_make_room(call->covered[i], scope, call->request.mode);
+		zklock_lock_make_room(call->already_held[i], scope, call->request.mode);
 	if (call->wait_count == 0)
 		check_held(call);
 	else if (!acquire_missing(call, scope))
 		return false;
 	for (int i = 0; i < call->already_held_count; i++)
-		zklock_lock_count(call->covered[i], scope, call->request.mode);
+		zklock_lock_count(call->already_held[i], scope, call->request.mode);
 	for (int i = 0; i < call->wait_count; i++)
 		zklock_lock_count(call->waits[i].lock, scope, call->request.mode);
 	return true;

@@ -52,7 +52,7 @@ typedef struct LockCall
 	Awaited    *awaited;		/* the same, for who looks for deadlocks */
 	DeadlockCheck *check;		/* NULL before there is reason to */
 	int			already_held_count; /* locks that are only to be counted */
-	Lock	  **covered;
+	Lock	  **already_held;
 } LockCall;
 
 /* in wait_report.c */

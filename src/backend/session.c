@@ -97,6 +97,10 @@ typedef struct ErrorMeaning
 	const char *hint;			/* may be NULL */
 } ErrorMeaning;
 
+/* Of two errors: which of the library's complaints comes last is chance. */
+#define HINT_UNREACHABLE \
+	"Check that \"zklock.servers\" is correct and that a majority of the ensemble is running. A server may require TLS, or its maxClientCnxns may have been reached."
+
 static const ErrorMeaning error_meanings[] = {
 	[ZK_OK] = {
 		ERRCODE_SYSTEM_ERROR, "unknown reason", NULL
@@ -109,12 +113,12 @@ static const ErrorMeaning error_meanings[] = {
 	[ZK_ERR_UNREACHABLE] = {
 		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
 		"could not connect to ZooKeeper",
-		"Check that \"zklock.servers\" is correct and that a majority of the ensemble is running. A server may require TLS, or its maxClientCnxns may have been reached."
+		HINT_UNREACHABLE
 	},
 	[ZK_ERR_CLOSED] = {
 		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
 		"could not connect to ZooKeeper",
-		"Check that \"zklock.servers\" is correct and that a majority of the ensemble is running. A server may require TLS, or its maxClientCnxns may have been reached."
+		HINT_UNREACHABLE
 	},
 	[ZK_ERR_NOT_ZOOKEEPER] = {
 		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
