@@ -49,7 +49,6 @@ SRC = src
 include src/folders.mk
 objects = $(patsubst %.c,%.o,$(sort $(wildcard src/$(1)/*.c)))
 BACKEND_OBJS = $(call objects,backend)
-CLIENT_FOLDERS = $(filter-out backend,$(FOLDERS))
 CLIENT_OBJS = $(foreach folder,$(CLIENT_FOLDERS),$(call objects,$(folder)))
 OBJS = $(BACKEND_OBJS) $(CLIENT_OBJS)
 
@@ -128,7 +127,6 @@ BENCH_SOURCES = $(addprefix test/bench/,peer.c raw.c pgpeer.c awake.c \
 	$(if $(wildcard /usr/include/hiredis/hiredis.h),redispeer.c))
 TOOL_SOURCES = $(wildcard test/tools/*.c)
 UNIT_SOURCES = $(wildcard test/unit/*.c)
-TEST_INCLUDES = $(CLIENT_FOLDERS:%=-iquote src/%) -iquote src/zkclient
 
 .PHONY: lint lint-clang lint-tidy lint-cppcheck lint-shellcheck
 lint: lint-clang lint-tidy lint-cppcheck lint-shellcheck
@@ -140,14 +138,14 @@ lint-clang:
 	$(LINT) -DTHREADED $(TOOL_SOURCES)
 	$(LINT) -DTHREADED -isystem$(shell $(PG_CONFIG) --includedir) \
 		$(BENCH_SOURCES)
-	$(LINT) $(CLIENT_CPPFLAGS) $(TEST_INCLUDES) $(UNIT_SOURCES)
+	$(LINT) $(CLIENT_CPPFLAGS) $(INCLUDES_tests) $(UNIT_SOURCES)
 
 # One target for each file, so that "make -j" takes several at a time.  The analyzer
 # takes minutes.
 TIDY = $(addprefix tidy/,$(OBJS:.o=.c) $(if $(DEEP),$(TOOL_SOURCES) $(UNIT_SOURCES)))
 .PHONY: $(TIDY)
 lint-tidy: $(TIDY)
-tidy/test/%: TIDY_FLAGS = -DTHREADED $(CLIENT_CPPFLAGS) $(TEST_INCLUDES)
+tidy/test/%: TIDY_FLAGS = -DTHREADED $(CLIENT_CPPFLAGS) $(INCLUDES_tests)
 define TIDY_RULES
 $(patsubst %.o,tidy/%.c,$(call objects,$(1))): TIDY_FLAGS = $$(INCLUDES_$(1)) \
 	$$(if $$(filter backend,$(1)),$$(PG_CPPFLAGS),$$(CLIENT_CPPFLAGS))
@@ -163,7 +161,7 @@ lint-cppcheck:
 		--enable=warning,performance,portability,style --inline-suppr \
 		--suppressions-list=test/lint/cppcheck.txt \
 		-D_GNU_SOURCE -DTHREADED -DZKLOCK_STATIC_LIBRARY -DPG_VERSION_NUM=150000 \
-		--include=test/lint/cppcheck.h $(subst -iquote ,-I,$(TEST_INCLUDES)) -Isrc/backend \
+		--include=test/lint/cppcheck.h $(subst -iquote ,-I,$(INCLUDES_tests)) -Isrc/backend \
 		src test/tools test/unit
 
 # What the first line says is a shell script, and what is for such to read.
