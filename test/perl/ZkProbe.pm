@@ -28,7 +28,10 @@ use Carp;
 use parent 'ZkTool';
 
 # Codes of the C client library.
-use constant { OK => 0, NONODE => -101, NOAUTH => -102 };
+use constant { OK => 0, INVALIDSTATE => -9, NONODE => -101, NOAUTH => -102, EXPIRED => -112 };
+
+# Commands that may be run once more in a new session.
+my %is_read = map { $_ => 1 } qw(ls stat sync tree);
 
 =pod
 
@@ -47,8 +50,8 @@ sub new
 
 	# The library takes IPv6 addresses without their brackets only.
 	$servers =~ tr/[]//d;
-	($self->{session_id}, $self->{timeout_ms}) =
-	  $self->expect([OK], 'connect', $servers, $timeout_ms // 10000);
+	$self->{connect} = [ $servers, $timeout_ms // 10000 ];
+	$self->connect;
 	return $self;
 }
 
@@ -57,11 +60,32 @@ sub new
 =item $zk->call(@words)
 
 Run a command (see test/tools/zkprobe.c); returns the library's code and the
-fields of the answer.
+fields of the answer.  A command that only reads opens a new session if the old
+one has expired: the probe's own server may have been stopped for too long.
 
 =cut
 
 sub call
+{
+	my ($self, @words) = @_;
+	my ($rc, @fields) = $self->call_once(@words);
+	if ($is_read{ $words[0] } && ($rc == EXPIRED || $rc == INVALIDSTATE))
+	{
+		$self->connect;
+		($rc, @fields) = $self->call_once(@words);
+	}
+	return ($rc, @fields);
+}
+
+sub connect
+{
+	my ($self) = @_;
+	($self->{session_id}, $self->{timeout_ms}) =
+	  $self->expect([OK], 'connect', @{ $self->{connect} });
+	return;
+}
+
+sub call_once
 {
 	my ($self, @words) = @_;
 	foreach (@words)

@@ -167,6 +167,9 @@ $proxy->pass;
 
 $proxy->expire($zk, $client->session_id);
 ok(!$zk->stat('/mine'), 'a session can be ended by another client');
+my $ended = $client->session_id;
+ok((grep { $_ eq 'zookeeper' } $client->ls('/')), 'its client can read again');
+isnt($client->session_id, $ended, 'in a new session');
 $client->end;
 
 # Three servers and an observer.
