@@ -483,9 +483,7 @@ queue_up(LockCall *call)
 	return granted;
 }
 
-/*
- * Fix when a call that begins now has to end.
- */
+/* Fix when a call that begins now has to end. */
 static void
 set_deadlines(LockCall *call, ZkTime timeout)
 {

@@ -166,9 +166,7 @@ check_contender(const char *contender)
 	return utf8;
 }
 
-/*
- * Refuse to break what this backend holds itself.  Throws 55000.
- */
+/* Refuse to break what this backend holds itself.  Throws 55000. */
 static void
 check_not_own(const LockName *name, const char *contender)
 {
@@ -192,9 +190,7 @@ check_not_own(const LockName *name, const char *contender)
 	}
 }
 
-/*
- * Log that a contender was broken, or, if found is NULL, may have been.
- */
+/* Log that a contender was broken, or, if found is NULL, may have been. */
 static void
 log_break(const LockName *name, const char *contender, const char *user,
 		  const ZkQueueListing *found)

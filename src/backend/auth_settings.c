@@ -71,9 +71,7 @@ char	   *zklock_auth_file = NULL;
  */
 static bool loading = true;
 
-/*
- * The settings are defined.  Called at the end of module load.
- */
+/* The settings are defined.  Called at the end of module load. */
 void
 zklock_access_loaded(void)
 {
@@ -140,9 +138,7 @@ zklock_check_auth(char **newval, void **extra, GucSource source)
 				  "invalid value for parameter \"zklock.auth\"", wrong);
 }
 
-/*
- * GUC show hook of zklock.auth: whether it is set, no more, whoever asks.
- */
+/* GUC show hook of zklock.auth: whether it is set, no more, whoever asks. */
 const char *
 zklock_show_auth(void)
 {

@@ -46,16 +46,12 @@
 #error "zklock supports PostgreSQL 14 to 18"
 #endif
 
-/*
- * 18: the module's name and version can be asked for.
- */
+/* 18: the module's name and version can be asked for. */
 #ifndef PG_MODULE_MAGIC_EXT
 #define PG_MODULE_MAGIC_EXT(...)	PG_MODULE_MAGIC
 #endif
 
-/*
- * 18: the executor is not told any more whether it runs once.
- */
+/* 18: the executor is not told any more whether it runs once. */
 #if PG_VERSION_NUM < 180000
 #define EXECUTE_ONCE_PARAMETER	, bool execute_once
 #define EXECUTE_ONCE_ARGUMENT	, execute_once
@@ -64,16 +60,12 @@
 #define EXECUTE_ONCE_ARGUMENT
 #endif
 
-/*
- * 18: stands before the declaration.
- */
+/* 18: stands before the declaration. */
 #if PG_VERSION_NUM < 180000
 #define pg_noreturn		pg_attribute_noreturn()
 #endif
 
-/*
- * 17: wait events of extensions have names.
- */
+/* 17: wait events of extensions have names. */
 #if PG_VERSION_NUM < 170000
 #define WaitEventExtensionNew(name)		((void) (name), PG_WAIT_EXTENSION)
 #endif
@@ -97,16 +89,12 @@
 #define CreateWaitEventSetForBackend(nevents)	CreateWaitEventSet(NULL, nevents)
 #endif
 
-/*
- * 17: a backend knows its number, from 0 to MaxBackends - 1, by itself.
- */
+/* 17: a backend knows its number, from 0 to MaxBackends - 1, by itself. */
 #if PG_VERSION_NUM < 170000
 #define MyProcNumber	(MyProc->pgprocno)
 #endif
 
-/*
- * 17: a lexer of JSON may lie in the caller's memory; NULL has it allocated.
- */
+/* 17: a lexer of JSON may lie in the caller's memory; NULL has it allocated. */
 static inline JsonLexContext *
 json_lex_context(const char *text, int length, int encoding, bool unescape)
 {

@@ -121,9 +121,7 @@ waits_node(void)
 	return psprintf("%s" WAITS_NODE, zklock_root);
 }
 
-/*
- * The lock path of a lock node, in the encoding of the database; palloc'd.
- */
+/* The lock path of a lock node, in the encoding of the database; palloc'd. */
 static char *
 path_of_node(const char *node)
 {
@@ -161,9 +159,7 @@ local_fields(int pid, Datum *values, bool *nulls)
 	nulls[OWNER_DATABASE] = false;
 }
 
-/*
- * Append who somebody is, as far as it is known.
- */
+/* Append who somebody is, as far as it is known. */
 static void
 append_waiter(StringInfo buf, const Waiter *waiter)
 {
@@ -181,9 +177,7 @@ append_waiter(StringInfo buf, const Waiter *waiter)
 		zklock_owner_append(buf, values, nulls);
 }
 
-/*
- * Append one line of the DETAIL: who waits for what of whom.
- */
+/* Append one line of the DETAIL: who waits for what of whom. */
 static void
 append_step(StringInfo buf, const WaitStep *step)
 {
@@ -211,9 +205,7 @@ append_step(StringInfo buf, const WaitStep *step)
 	appendStringInfoChar(buf, '.');
 }
 
-/*
- * This backend is the victim of a deadlock.  Throws 40P01.
- */
+/* This backend is the victim of a deadlock.  Throws 40P01. */
 pg_noreturn static void
 report_cycle(const WaitCycle *cycle)
 {
@@ -267,9 +259,7 @@ make_text(const Awaited *awaited, int count)
 	return NULL;
 }
 
-/*
- * Have the wait published, if it is not so already.
- */
+/* Have the wait published, if it is not so already. */
 static void
 publish(DeadlockCheck *check, const Awaited *awaited, int count)
 {
@@ -426,9 +416,7 @@ zklock_deadlock_check(DeadlockCheck **check, const Awaited *awaited,
 	return this->next;
 }
 
-/*
- * The wait is over: have nothing left of it in ZooKeeper.  Cannot fail.
- */
+/* The wait is over: have nothing left of it in ZooKeeper.  Cannot fail. */
 void
 zklock_deadlock_end(DeadlockCheck **check)
 {

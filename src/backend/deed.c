@@ -273,18 +273,14 @@ does_matter(void)
 		!zklock_verdict_worked();
 }
 
-/*
- * What the call of a function does that no statement makes.
- */
+/* What the call of a function does that no statement makes. */
 Deed
 zklock_deed_of_call(Oid function)
 {
 	return does_matter() ? deed_of_function(function) : DEED_WORK;
 }
 
-/*
- * What a query does.
- */
+/* What a query does. */
 Deed
 zklock_deed_of_plan(const PlannedStmt *plan)
 {

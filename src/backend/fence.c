@@ -104,9 +104,7 @@ static TableQuery remove_query = {
 	.result = SPI_OK_DELETE_RETURNING
 };
 
-/*
- * Token and since of the row that a query has returned.
- */
+/* Token and since of the row that a query has returned. */
 static int64
 get_fence(TimestampTz *since)
 {
@@ -253,9 +251,7 @@ zklock_fence_reset(const LockName *name, Oid function)
 	return found;
 }
 
-/*
- * Is the trigger function called as it should be?  Throws 39P01.
- */
+/* Is the trigger function called as it should be?  Throws 39P01. */
 static void
 check_trigger(FunctionCallInfo fcinfo)
 {

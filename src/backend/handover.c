@@ -196,9 +196,7 @@ zklock_handover_look_at(ZkTime since, ZkTime now)
 	return now + Min(REPLAY_POLL_FIRST + (now - since) / 8, REPLAY_POLL);
 }
 
-/*
- * What a wait for replay is for, as a sentence; palloc'd.
- */
+/* What a wait for replay is for, as a sentence; palloc'd. */
 char *
 zklock_handover_describe(const ZkPosition *wanted, const ZkPosition *have)
 {
@@ -207,9 +205,7 @@ zklock_handover_describe(const ZkPosition *wanted, const ZkPosition *have)
 					LSN_FORMAT_ARGS(have->lsn), have->timeline);
 }
 
-/*
- * Tell that what was committed under a lock will never be there.
- */
+/* Tell that what was committed under a lock will never be there. */
 void
 zklock_handover_warn(const char *path, const ZkPosition *wanted,
 					 const ZkPosition *have)

@@ -219,9 +219,7 @@ zklock_lock_close(Lock *lock, ReleaseList *list)
 	zklock_lock_uncount_all(lock, list);
 }
 
-/*
- * Report that a lock was lost.  Throws ZKL01.
- */
+/* Report that a lock was lost.  Throws ZKL01. */
 void
 zklock_report_lost(const Lock *lock)
 {

@@ -99,9 +99,7 @@ find_place(Holder *holder, const ZkQueueListing *listing, const Lock *lock,
 	holder->ahead = Max(ahead, 0);
 }
 
-/*
- * Take over what was read of the queue, if anything was.
- */
+/* Take over what was read of the queue, if anything was. */
 static void
 take_head(Holder *holder, const ZkQueueListing *listing, const Lock *lock,
 		  const ZkContenderStatus *status)

@@ -190,9 +190,7 @@ check_not_held(const LockName *name)
 					   timestamptz_to_str(lock->job.run.fire_time)) : 0));
 }
 
-/*
- * A fire time must be one.  Throws 22023.
- */
+/* A fire time must be one.  Throws 22023. */
 static void
 check_finite(TimestampTz fire_time)
 {
@@ -293,9 +291,7 @@ judge_run(const LockName *name, TimestampTz fire_time,
 	return without_row;
 }
 
-/*
- * Tell that the record speaks of a run of which this cluster has nothing.
- */
+/* Tell that the record speaks of a run of which this cluster has nothing. */
 static void
 warn_missing_row(const LockName *name, const ZkRun *mark, JobVerdict verdict)
 {
@@ -542,9 +538,7 @@ zklock_job_begin(const LockName *name, const JobCall *call)
 	}
 }
 
-/*
- * The lock of a job was lost while it ran.  Throws ZKL01.
- */
+/* The lock of a job was lost while it ran.  Throws ZKL01. */
 pg_noreturn static void
 report_lost(const LockName *name, const Lock *lock)
 {

@@ -189,9 +189,7 @@ role_name(void)
 	return GetUserNameFromId(GetSessionUserId(), false);
 }
 
-/*
- * Who runs jobs here, as the record has it; palloc'd.  Needs a transaction.
- */
+/* Who runs jobs here, as the record has it; palloc'd.  Needs a transaction. */
 char *
 zklock_job_runner(void)
 {

@@ -92,9 +92,7 @@ make_table(void)
 						HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
 }
 
-/*
- * The entry of a lock, or NULL if the backend has nothing to do with it.
- */
+/* The entry of a lock, or NULL if the backend has nothing to do with it. */
 Lock *
 zklock_lock_find(const LockName *name)
 {
@@ -145,9 +143,7 @@ zklock_lock_make(const LockName *name)
 	return lock;
 }
 
-/*
- * Remove an entry if it counts nothing.  Cannot fail.
- */
+/* Remove an entry if it counts nothing.  Cannot fail. */
 void
 zklock_lock_forget(Lock *lock)
 {
@@ -166,9 +162,7 @@ zklock_lock_forget(Lock *lock)
 	(void) hash_search(table, lock->node, HASH_REMOVE, NULL);
 }
 
-/*
- * Walk through the entries: the first for NULL, then the next, NULL at last.
- */
+/* Walk through the entries: the first for NULL, then the next, NULL at last. */
 Lock *
 zklock_lock_next(Lock *lock)
 {
@@ -239,18 +233,14 @@ zklock_lock_has_contender(const Lock *lock, ZkMode mode)
 	return lock->contender[mode] != 0 && !(mode == ZK_SHARED && lock->reserved);
 }
 
-/*
- * In which mode is the contender that stands for what is held in this one?
- */
+/* In which mode is the contender that stands for what is held in this one? */
 ZkMode
 zklock_lock_stands_for(const Lock *lock, ZkMode mode)
 {
 	return zklock_lock_has_contender(lock, mode) ? mode : ZK_EXCLUSIVE;
 }
 
-/*
- * Does what is held grant this mode at once?
- */
+/* Does what is held grant this mode at once? */
 bool
 zklock_lock_covers(const Lock *lock, ZkMode mode)
 {

@@ -78,9 +78,7 @@ ask_cancel(void)
 	QueryCancelPending = true;
 }
 
-/*
- * The handler of the loss signal.
- */
+/* The handler of the loss signal. */
 void
 zklock_handle_loss(SIGNAL_ARGS)
 {

@@ -108,9 +108,7 @@ zklock_foreign_string(const char *data, int length)
 	return hex;
 }
 
-/*
- * A point in time as JSON writes it.  False if it is none.
- */
+/* A point in time as JSON writes it.  False if it is none. */
 static bool
 parse_time(const char *text, Datum *value)
 {
@@ -137,9 +135,7 @@ parse_time(const char *text, Datum *value)
 	return true;
 }
 
-/*
- * A number from 0 on that is not greater than that.  False if it is none.
- */
+/* A number from 0 on that is not greater than that.  False if it is none. */
 static bool
 parse_number(const char *text, int greatest, Datum *value)
 {
@@ -154,9 +150,7 @@ parse_number(const char *text, int greatest, Datum *value)
 	return true;
 }
 
-/*
- * A token: a number from 1 on.  False if it is none.
- */
+/* A token: a number from 1 on.  False if it is none. */
 static bool
 parse_token(const char *text, Datum *value)
 {
@@ -315,9 +309,7 @@ zklock_owner_columns(const char *data, int length, Datum *values, bool *nulls)
 	memcpy(nulls, all_nulls, sizeof(bool) * OWNER_COLS);
 }
 
-/*
- * Append one thing that somebody says of itself, without control characters.
- */
+/* Append one thing that somebody says of itself, without control characters. */
 static void
 append_text(StringInfo buf, const char *format, Datum value)
 {

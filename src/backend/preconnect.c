@@ -138,9 +138,7 @@ may_lock(void)
 	return false;
 }
 
-/*
- * Have the client, and have it connect.  Throws as zklock_session_open().
- */
+/* Have the client, and have it connect.  Throws as zklock_session_open(). */
 static void
 connect_ahead(void)
 {

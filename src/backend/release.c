@@ -21,9 +21,7 @@
 #include "session.h"
 #include "verdict.h"
 
-/*
- * Make a list with room for the contenders of so many locks.
- */
+/* Make a list with room for the contenders of so many locks. */
 static ReleaseList
 make_release_list(int lock_count)
 {
@@ -128,9 +126,7 @@ await_ends(ReleaseList *list)
 	PG_END_TRY();
 }
 
-/*
- * Tell that a lock which the session gives back had been lost.
- */
+/* Tell that a lock which the session gives back had been lost. */
 static void
 warn_lost(const Lock *lock)
 {
@@ -166,9 +162,7 @@ errdetail_not_held(const Lock *lock, bool permit)
 	return 0;
 }
 
-/*
- * Tell that a lock cannot be released because it was not acquired.
- */
+/* Tell that a lock cannot be released because it was not acquired. */
 static void
 warn_not_held(const LockName *name, const Lock *lock, bool exclusive,
 			  bool shared)

@@ -52,18 +52,14 @@ mix(uint64 stamp, const void *data, size_t len)
 	return hash_bytes_extended(data, (int) len, stamp);
 }
 
-/*
- * A number that changes with the stamp and the text.
- */
+/* A number that changes with the stamp and the text. */
 uint64
 zklock_stamp_text(uint64 stamp, const char *text)
 {
 	return mix(stamp, text, strlen(text) + 1);
 }
 
-/*
- * A number that changes with the stamp, and with the file or its name.
- */
+/* A number that changes with the stamp, and with the file or its name. */
 uint64
 zklock_stamp_file(uint64 stamp, const char *file)
 {
@@ -116,9 +112,7 @@ zklock_file_report(const char *setting, const char *file, const char *wrong,
 			 hint != NULL ? errhint("%s", hint) : 0));
 }
 
-/*
- * See that nobody else can read a file.  Throws F0000.
- */
+/* See that nobody else can read a file.  Throws F0000. */
 static void
 check_owner(const char *setting, const char *file, const struct stat *st)
 {

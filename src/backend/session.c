@@ -305,9 +305,7 @@ stop_at_exit(int code, Datum arg)
 				 errdetail("Its locks become free when it expires, if not before.")));
 }
 
-/*
- * Count what has become of this backend's ZooKeeper sessions so far.
- */
+/* Count what has become of this backend's ZooKeeper sessions so far. */
 void
 zklock_session_count(void)
 {
@@ -342,9 +340,7 @@ access_stamp(void)
 	return zklock_secure_stamp(zklock_access_stamp());
 }
 
-/*
- * Do the settings differ from those the client runs with?
- */
+/* Do the settings differ from those the client runs with? */
 static bool
 settings_changed(void)
 {
@@ -382,9 +378,7 @@ release_descriptors(void)
 		ReleaseExternalFD();
 }
 
-/*
- * Wipe and free the secrets of a config.
- */
+/* Wipe and free the secrets of a config. */
 static void
 forget_secrets(ZkConfig *config)
 {
@@ -514,9 +508,7 @@ zklock_session_stop(void)
 	release_descriptors();
 }
 
-/*
- * Begin to watch the connection for one call.
- */
+/* Begin to watch the connection for one call. */
 void
 zklock_link_begin(Link *link)
 {
@@ -654,9 +646,7 @@ zklock_lease_judge(ZkContenderId id, ZkContenderStatus *status)
 	return HOLD_LOST;
 }
 
-/*
- * Ask for a proof of every contender that was granted.  Returns when.
- */
+/* Ask for a proof of every contender that was granted.  Returns when. */
 ZkTime
 zklock_lease_ask(void)
 {

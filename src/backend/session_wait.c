@@ -110,9 +110,7 @@ make_wait_set(void)
 	wait_set = set;
 }
 
-/*
- * The client is about to end: nobody waits for it any more.
- */
+/* The client is about to end: nobody waits for it any more. */
 void
 zklock_session_wait_over(void)
 {
@@ -165,9 +163,7 @@ zklock_session_wait_for(WaitPurpose event, ZkTime until, const char *doing,
 	error_context_stack = context.previous;
 }
 
-/*
- * The same, for a lock.
- */
+/* The same, for a lock. */
 void
 zklock_session_wait(ZkTime until, const char *doing, const char *path)
 {

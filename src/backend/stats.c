@@ -68,9 +68,7 @@ initialize(Counters *new)
 	pg_atomic_init_u64(&new->reset_at, (uint64) GetCurrentTimestamp());
 }
 
-/*
- * At module load: begin to count for this backend.
- */
+/* At module load: begin to count for this backend. */
 void
 zklock_stats_loaded(void)
 {
@@ -105,9 +103,7 @@ zklock_stats_shared(void)
 	return counters != &own;
 }
 
-/*
- * Count something once.  Cannot fail.
- */
+/* Count something once.  Cannot fail. */
 void
 zklock_stats_count(StatCounter stat)
 {
@@ -124,9 +120,7 @@ zklock_stats_bucket_bound(int bucket)
 	return ZK_MS((ZkTime) 1 << (2 * bucket));
 }
 
-/*
- * A wait for somebody else, of so many microseconds, is over.
- */
+/* A wait for somebody else, of so many microseconds, is over. */
 static void
 count_wait(ZkTime waited)
 {
@@ -166,9 +160,7 @@ end_at_exit(int code, Datum arg)
 	zklock_stats_end(STAT_CANCELS);
 }
 
-/*
- * An acquire call begins.  zklock_stats_end() has to follow.
- */
+/* An acquire call begins.  zklock_stats_end() has to follow. */
 void
 zklock_stats_begin(void)
 {
@@ -203,9 +195,7 @@ zklock_stats_granted(void)
 					 STAT_AFTER_WAIT : STAT_AT_ONCE);
 }
 
-/*
- * The acquire call ends by an error, of that SQLSTATE.
- */
+/* The acquire call ends by an error, of that SQLSTATE. */
 void
 zklock_stats_failed(int sqlstate)
 {

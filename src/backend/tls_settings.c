@@ -112,9 +112,7 @@ static char *values[ZK_TRANSPORT_TEXTS];
 /* Has a server's certificate to be for the host in zklock.servers? */
 static bool verify_host;
 
-/*
- * Define the settings.  Module load.
- */
+/* Define the settings.  Module load. */
 void
 zklock_secure_define(void)
 {
@@ -202,9 +200,7 @@ zklock_secure_stamp(uint64 stamp)
 	return stamp;
 }
 
-/*
- * A setting takes another one, too.  Throws 55000.
- */
+/* A setting takes another one, too.  Throws 55000. */
 static void
 demand(ZkTransportText which, ZkTransportText for_which)
 {
@@ -348,9 +344,7 @@ check_pem(ZkTransportText which, const char *kind)
 	return path;
 }
 
-/*
- * Fill in the texts about TLS.  Throws as check_pem() and read_secret().
- */
+/* Fill in the texts about TLS.  Throws as check_pem() and read_secret(). */
 static void
 take_tls(const char **transport)
 {
@@ -361,9 +355,7 @@ take_tls(const char **transport)
 		transport[ZK_TLS_PASSPHRASE] = read_secret(ZK_TLS_PASSPHRASE);
 }
 
-/*
- * Fill in the texts about SASL.  Throws as read_secret().
- */
+/* Fill in the texts about SASL.  Throws as read_secret(). */
 static void
 take_sasl(const char **transport)
 {
@@ -401,9 +393,7 @@ zklock_secure_config(ZkConfig *config)
 		take_sasl(config->transport);
 }
 
-/*
- * Wipe and free the secrets among the texts.
- */
+/* Wipe and free the secrets among the texts. */
 void
 zklock_secure_wipe(const char **transport)
 {

@@ -156,9 +156,7 @@ zklock_verdict_in_statement(void)
 	return statement != DEED_NONE;
 }
 
-/*
- * A statement begins.  Within another one, that one's deed counts.
- */
+/* A statement begins.  Within another one, that one's deed counts. */
 void
 zklock_verdict_begin(Deed deed)
 {
@@ -201,9 +199,7 @@ zklock_verdict_take_effect(Deed deed)
 	zklock_shielded = deed == DEED_AT_ONCE;
 }
 
-/*
- * The outermost statement has ended.  Returns what it did.
- */
+/* The outermost statement has ended.  Returns what it did. */
 Deed
 zklock_verdict_end(void)
 {
@@ -265,9 +261,7 @@ describe_loss(const LossNote *loss, bool all)
 					loss->name);
 }
 
-/*
- * For ereport: the DETAIL about the loss of a lock.
- */
+/* For ereport: the DETAIL about the loss of a lock. */
 int
 zklock_errdetail_loss(const LossNote *loss)
 {
@@ -275,9 +269,7 @@ zklock_errdetail_loss(const LossNote *loss)
 	return errdetail_log("%s", describe_loss(loss, true));
 }
 
-/*
- * Report what doomed the transaction.  Throws ZKL01.
- */
+/* Report what doomed the transaction.  Throws ZKL01. */
 void
 zklock_report_doom(void)
 {

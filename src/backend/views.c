@@ -202,9 +202,7 @@ wait_counts(const LockStats *stats)
 										   TYPALIGN_DOUBLE));
 }
 
-/*
- * pg_stat_zklock() returns record; the view of the same name reads it
- */
+/* pg_stat_zklock() returns record; the view of the same name reads it */
 Datum
 zk_stat(PG_FUNCTION_ARGS)
 {
@@ -231,9 +229,7 @@ zk_stat(PG_FUNCTION_ARGS)
 													  values, nulls)));
 }
 
-/*
- * pg_stat_zklock_reset() returns void
- */
+/* pg_stat_zklock_reset() returns void */
 Datum
 zk_stat_reset(PG_FUNCTION_ARGS)
 {

@@ -321,9 +321,7 @@ find_local_wait(int pid, Fact *fact)
 	return false;
 }
 
-/*
- * Add what a process waits for in PostgreSQL.
- */
+/* Add what a process waits for in PostgreSQL. */
 static void
 add_local(Graph *graph, int vertex)
 {
@@ -345,9 +343,7 @@ add_local(Graph *graph, int vertex)
 					 true, &fact);
 }
 
-/*
- * Take the listing into an empty graph.
- */
+/* Take the listing into an empty graph. */
 static void
 init_graph(Graph *graph, const ZkQueueListing *listing)
 {
@@ -475,9 +471,7 @@ same_waiter(const Waiter *a, const Waiter *b)
 		a->pid == b->pid;
 }
 
-/*
- * Do two readings show the same cycle, with no fact of it any other?
- */
+/* Do two readings show the same cycle, with no fact of it any other? */
 bool
 zklock_same_cycle(const WaitCycle *a, const WaitCycle *b)
 {

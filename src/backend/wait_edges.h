@@ -24,9 +24,7 @@ typedef struct Waiter
 	int			owner_length;
 } Waiter;
 
-/*
- * One waits for the next: a fact that can be read a second time.
- */
+/* One waits for the next: a fact that can be read a second time. */
 typedef struct WaitStep
 {
 	Waiter		waiter;

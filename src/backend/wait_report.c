@@ -128,9 +128,7 @@ describe_wait(const LockCall *call, const LockWait *wait, bool all)
 	return pstrdup("ZooKeeper has not responded yet.");
 }
 
-/*
- * As log_lock_waits asks for: log that a wait has been, or was, a long one.
- */
+/* As log_lock_waits asks for: log that a wait has been, or was, a long one. */
 void
 zklock_wait_log(const LockCall *call, const LockWait *wait, const char *stage,
 				bool with_detail)
@@ -145,9 +143,7 @@ zklock_wait_log(const LockCall *call, const LockWait *wait, const char *stage,
 			 detail != NULL ? errdetail_log("%s", detail) : 0));
 }
 
-/*
- * lock_timeout has passed.  Throws 55P03.
- */
+/* lock_timeout has passed.  Throws 55P03. */
 void
 zklock_wait_timed_out(const LockCall *call, const LockWait *wait)
 {
@@ -159,9 +155,7 @@ zklock_wait_timed_out(const LockCall *call, const LockWait *wait)
 			 errcontext(zklock_wait_purpose(call), wait->lock->path)));
 }
 
-/*
- * A contender of the call was broken.  Throws 57000.
- */
+/* A contender of the call was broken.  Throws 57000. */
 void
 zklock_wait_broken(const LockCall *call, const LockWait *wait)
 {

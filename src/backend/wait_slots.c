@@ -65,9 +65,7 @@ places_size(int count)
 	return add_size(offsetof(Places, items), mul_size(count, sizeof(Place)));
 }
 
-/*
- * Ask for shared memory, in the hook that is for that.
- */
+/* Ask for shared memory, in the hook that is for that. */
 void
 zklock_waiting_request_shmem(void)
 {
@@ -116,9 +114,7 @@ leave_at_exit(int code, Datum arg)
 	LWLockRelease(places_lock);
 }
 
-/*
- * This backend's place, the lock taken.
- */
+/* This backend's place, the lock taken. */
 static Place *
 enter_place(void)
 {
@@ -135,9 +131,7 @@ enter_place(void)
 	return place;
 }
 
-/*
- * This backend has contenders of that ZooKeeper session now.
- */
+/* This backend has contenders of that ZooKeeper session now. */
 void
 zklock_waiting_session(int64 session)
 {
@@ -171,9 +165,7 @@ zklock_waiting_show(Wait *wait)
 	shown_waiting = true;
 }
 
-/*
- * This backend waits no more.
- */
+/* This backend waits no more. */
 void
 zklock_waiting_end(void)
 {
@@ -184,9 +176,7 @@ zklock_waiting_end(void)
 	LWLockRelease(places_lock);
 }
 
-/*
- * Read a place: the process that waits there, and for what; 0 if none does.
- */
+/* Read a place: the process that waits there, and for what; 0 if none does. */
 int
 zklock_waiting_read(int index, Wait *wait)
 {

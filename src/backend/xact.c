@@ -159,9 +159,7 @@ warn_of_losses(void)
 	RESUME_INTERRUPTS();
 }
 
-/*
- * Before the commit record is written: the veto.  Throws as judge().
- */
+/* Before the commit record is written: the veto.  Throws as judge(). */
 static void
 guard_commit(void)
 {

@@ -110,9 +110,7 @@ check_root(char **newval, void **extra, GucSource source)
 	return wrong == NULL;
 }
 
-/*
- * GUC check hook: a list of servers, or empty for none.
- */
+/* GUC check hook: a list of servers, or empty for none. */
 static bool
 check_servers(char **newval, void **extra, GucSource source)
 {
@@ -157,9 +155,7 @@ zklock_ExecutorRun(QueryDesc *query, ScanDirection direction,
 	zklock_statement_end();
 }
 
-/*
- * ExecutorFinish hook: likewise, as it runs triggers.
- */
+/* ExecutorFinish hook: likewise, as it runs triggers. */
 static void
 zklock_ExecutorFinish(QueryDesc *query)
 {
@@ -244,9 +240,7 @@ zklock_object_access(ObjectAccessType access, Oid class_id, Oid object_id,
 		zklock_verdict_call(zklock_deed_of_call(object_id));
 }
 
-/*
- * Hook: how much shared memory is needed is asked.
- */
+/* Hook: how much shared memory is needed is asked. */
 static void
 zklock_shmem_request(void)
 {
@@ -256,9 +250,7 @@ zklock_shmem_request(void)
 	zklock_waiting_request_shmem();
 }
 
-/*
- * Hook: shared memory is there, or there anew after a crash.
- */
+/* Hook: shared memory is there, or there anew after a crash. */
 static void
 zklock_shmem_startup(void)
 {

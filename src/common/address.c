@@ -122,9 +122,7 @@ looks_like_ipv4(const char *host)
 	return host[strspn(host, "0123456789.")] == '\0';
 }
 
-/*
- * Check a host that was not in brackets.  NULL, or what is wrong.
- */
+/* Check a host that was not in brackets.  NULL, or what is wrong. */
 static const char *
 check_host(const char *host)
 {
@@ -512,9 +510,7 @@ zk_servers_resolve(const char *list, ZkServers *servers, ZkError *error, char *d
 	return servers->addresses != NULL;
 }
 
-/*
- * Free what there is of these servers.
- */
+/* Free what there is of these servers. */
 void
 zk_servers_free(ZkServers *servers)
 {

@@ -12,9 +12,7 @@
 
 #include "zk_types.h"
 
-/*
- * Now; see ZkTime.  Any thread.
- */
+/* Now; see ZkTime.  Any thread. */
 ZkTime
 zk_now(void)
 {

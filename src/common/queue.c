@@ -773,9 +773,7 @@ like_contender(const char *component, size_t len)
 	return zk_queue_parse(name, &entry);
 }
 
-/*
- * Check one component, len bytes, of a path.  NULL, or what is wrong.
- */
+/* Check one component, len bytes, of a path.  NULL, or what is wrong. */
 static const char *
 check_component(const char *component, size_t len, bool first)
 {
@@ -797,9 +795,7 @@ check_component(const char *component, size_t len, bool first)
 	return NULL;
 }
 
-/*
- * Is this the name of a contender, of any client that is known?
- */
+/* Is this the name of a contender, of any client that is known? */
 bool
 zk_contender_check(const char *name)
 {

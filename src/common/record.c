@@ -270,9 +270,7 @@ zk_record_parse(const char *data, int len, ZkRecord *record)
 		memset(record, 0, sizeof(*record));
 }
 
-/*
- * Write a record as text into ZK_RECORD_SIZE bytes.  Returns its length.
- */
+/* Write a record as text into ZK_RECORD_SIZE bytes.  Returns its length. */
 int
 zk_record_format(const ZkRecord *record, char *text)
 {
@@ -418,9 +416,7 @@ zk_record_merge(ZkRecord *record, const ZkRecord *later)
 	}
 }
 
-/*
- * Does a record show that this was written into it: the release, or the run?
- */
+/* Does a record show that this was written into it: the release, or the run? */
 bool
 zk_record_shows(const ZkRecord *record, const ZkRecord *written)
 {

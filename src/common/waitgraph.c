@@ -57,9 +57,7 @@ line_length(const char *text, int len)
 	return end != NULL ? (int) (end - text) : len;
 }
 
-/*
- * How many bytes at the beginning of a published wait say whose it is?
- */
+/* How many bytes at the beginning of a published wait say whose it is? */
 int
 zk_wait_owner_length(const char *text, int len)
 {
@@ -109,9 +107,7 @@ zk_wait_next(const char *text, int len, int *at, ZkWaitedFor *lock)
 	return false;
 }
 
-/*
- * May the search take this edge?
- */
+/* May the search take this edge? */
 static bool
 may_take(const Search *search, const ZkWaitEdge *edge)
 {
