@@ -1,29 +1,29 @@
 /*-------------------------------------------------------------------------
  *
  * acquire.c
- *	  A lock call from start to end: look into the lock table, ask for
+ *	  A lock call from start to end: look into the lock table, request
  *	  contenders, wait, grant.
  *
- * One lock is several of which there is only one.
+ * A single lock is a set of one.
  *
- * T3. Holding shared and asking for exclusive adds a second contender, which
- * waits for the other readers.  A stranger's exclusive contender between the
- * two waits for us while we wait for it: that is a deadlock, reported after
- * deadlock_timeout, before anything is published.  (It can be told from the
- * queue alone, whatever program the stranger is; and only the one who came
- * later sees it that way, so there is one victim.)
+ * T3. A backend that holds a lock in shared mode and asks for exclusive mode
+ * adds a second contender, which waits for the other readers.  If a stranger's
+ * exclusive contender stands between the two, each waits for the other: a
+ * deadlock, reported after deadlock_timeout, before anything is published.  It
+ * shows in the queue alone, whatever program the stranger is; only the later one
+ * sees it that way, so there is one victim.
  *
- * T6. A wait that ends by an error leaves through PG_CATCH, which abandons the
- * contender; one that ends by FATAL leaves through the exit callback, which
+ * T6. A wait that ends with an error leaves through PG_CATCH, which abandons the
+ * contender.  A wait that ends with FATAL leaves through the exit callback, which
  * closes the ZooKeeper session.  There is no other way out.
  *
- * T8. Several locks are acquired as one: what is held already is judged again
- * when the last contender is granted, and nothing is counted before all can be.
- * What was held and is lost meanwhile makes the call an error; only what was
- * lost before it is acquired anew.
+ * T8. Several locks are acquired as one: locks that are already held are judged
+ * again when the last contender is granted, and nothing is counted before all
+ * can be.  If one of them is lost in the meantime, the call is an error; only
+ * locks lost before the call are acquired again.
  *
- * "False" from an acquire means one thing only: somebody else holds the lock.
- * When that is not known for certain, the call is an error.
+ * "False" means only that another client holds the lock.  When that is not
+ * certain, the call is an error.
  *
  * IDENTIFICATION
  *	  src/backend/acquire.c
@@ -61,11 +61,11 @@ int			zklock_lock_delay = 0;
 #define MAX_VANISHED	10
 
 /*
- * Check a lock path as the caller wrote it, in the server encoding, and work
- * out its lock node.  Nothing is asked of the network.  Throws 22023.
+ * Checks a lock path, in the server encoding, and works out its lock node,
+ * without network access. Throws 22023.
  *
- * The root is taken as UTF-8 whatever the encoding of the database is: it
- * means the same lock nodes in all databases of a cluster.
+ * The root is taken as UTF-8 whatever the encoding of the database is, so that
+ * it names the same lock nodes in all databases of a cluster.
  */
 void
 zklock_name_lock(const char *path, LockName *name)
@@ -86,15 +86,15 @@ zklock_name_lock(const char *path, LockName *name)
 	if (wrong != NULL)
 	{
 		int			shown = pg_mbcliplen(path, length, SHOWN_PATH_BYTES);
+		char	   *start = psprintf("%.*s%s", shown, path,
+									 shown < length ? "..." : "");
 
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid lock path \"%.*s%s\"", shown, path,
-						shown < length ? "..." : ""),
+				 errmsg("invalid lock path \"%s\"", start),
 				 errdetail("%s", wrong),
 				 path[0] != '\0' && path[0] != '/' ?
-				 errhint("Write \"/%.*s%s\".", shown, path,
-						 shown < length ? "..." : "") : 0));
+				 errhint("Write \"/%s\".", start) : 0));
 	}
 
 	name->path = path;
@@ -102,10 +102,7 @@ zklock_name_lock(const char *path, LockName *name)
 	pfree(utf8);
 }
 
-/*
- * Ask for the contenders, of several locks for all at once.  Throws 54000,
- * 53200, 08006.
- */
+/* Requests all contenders in one order. Throws 54000, 53200, 08006. */
 static void
 request_contenders(LockCall *call)
 {
@@ -127,7 +124,7 @@ request_contenders(LockCall *call)
 	}
 }
 
-/* Give up the contenders, in whatever state they are.  Cannot fail. */
+/* Gives up the contenders, in any state. Cannot fail. */
 static void
 abandon_contenders(LockCall *call)
 {
@@ -139,8 +136,8 @@ abandon_contenders(LockCall *call)
 }
 
 /*
- * A contender has failed.  Returns if all are to queue anew, as one of several
- * has lost its place; else throws what the lock client reports.
+ * A contender has failed. Returns if all have to queue again, because one of
+ * several lost its place; else throws what the lock client reports.
  */
 static void
 check_failure(LockCall *call, const LockWait *wait)
@@ -156,40 +153,39 @@ check_failure(LockCall *call, const LockWait *wait)
 }
 
 /*
- * Look where a contender stands: HOLD_PROVED if the caller may be told that it
- * was granted; HOLD_UNPROVED if not yet, be it that its lease is over and a
- * proof was asked for; HOLD_LOST if all have to queue anew, which they have as
- * well if so much time has passed since the grant that it is lost again (S3).
- * Who is granted a lock and has it broken before the call is over is still a
- * waiter, and ends as one: throws 57000 then, else as check_failure().
+ * Checks where a contender stands. Returns HOLD_PROVED if the caller may be
+ * told that it was granted; HOLD_UNPROVED if not yet, or if its lease is over
+ * and a proof was requested; HOLD_LOST if all have to queue again, also because
+ * the grant was lost again since (S3). A contender that is broken before the
+ * call ends counts as a waiter: throws 57000 then, else as check_failure().
  */
 static HoldState
 poll_contender(LockCall *call, LockWait *wait)
 {
-	HoldState	lease = HOLD_LOST;
+	HoldState	state = HOLD_LOST;
 
 	zk_contender_status(zklock_client, wait->id, &wait->status);
 	if (wait->status.state == ZK_FAILED)
 		check_failure(call, wait);
 	else if (wait->status.state == ZK_HELD || wait->status.state == ZK_LOST)
 	{
-		lease = zklock_lease_judge(wait->id, &wait->status);
-		if (lease == HOLD_LOST && wait->status.loss == ZK_LOST_BROKEN)
+		state = zklock_lease_judge(wait->id, &wait->status);
+		if (state == HOLD_LOST && wait->status.loss == ZK_LOST_BROKEN)
 			zklock_wait_broken(call, wait);
-		if (lease == HOLD_UNPROVED && !wait->renewed)
+		if (state == HOLD_UNPROVED && !wait->renewed)
 			zk_client_renew(zklock_client);
-		wait->renewed |= lease == HOLD_UNPROVED;
+		wait->renewed |= state == HOLD_UNPROVED;
 	}
 	else
-		lease = HOLD_UNPROVED;
-	return lease;
+		state = HOLD_UNPROVED;
+	return state;
 }
 
 /*
- * Look where all contenders stand, and have them queue anew if need be.
- * Returns one that is waited for, behind somebody else's if there is such a
- * one; NULL if all are granted.  *until is moved up to when to look again.
- * Throws as poll_contender() and request_contenders().
+ * Polls all contenders, and requeues them if one is lost. Returns one that
+ * still waits, preferably behind another client's; NULL if all are granted.
+ * Moves *until up to when to look again. Throws as poll_contender() and
+ * request_contenders().
  */
 static LockWait *
 poll_contenders(LockCall *call, ZkTime *until)
@@ -199,16 +195,16 @@ poll_contenders(LockCall *call, ZkTime *until)
 	for (int i = 0; i < call->wait_count; i++)
 	{
 		LockWait   *wait = &call->waits[i];
-		HoldState	lease = poll_contender(call, wait);
+		HoldState	state = poll_contender(call, wait);
 
-		if (lease == HOLD_LOST)
+		if (state == HOLD_LOST)
 		{
 			abandon_contenders(call);
 			request_contenders(call);
 			memset(&wait->status, 0, sizeof(wait->status));
 			return wait;
 		}
-		if (lease == HOLD_PROVED)
+		if (state == HOLD_PROVED)
 			continue;
 		if (wait->status.state == ZK_HELD)
 			*until = Min(*until, wait->status.presumed_lost);
@@ -220,8 +216,8 @@ poll_contenders(LockCall *call, ZkTime *until)
 }
 
 /*
- * What the call builds on must not be lost: locks that are to be upgraded, and
- * those that are only to be counted.  Throws ZKL01.
+ * Checks that no lock that the call builds on is lost: those to be upgraded,
+ * and those only to be counted. Throws ZKL01.
  */
 static void
 check_held(const LockCall *call)
@@ -236,9 +232,9 @@ check_held(const LockCall *call)
 }
 
 /*
- * Make sure that a lock that the table says is held really is, before it is
- * counted once more (S4).  Returns false if it was lost.  Throws 55P03, or
- * 08006 when that could not be told in time.
+ * Makes sure that a lock in the table is held, before it is counted once more
+ * (S4). Returns false if it was lost. Throws 55P03, or 08006 if that remains
+ * unknown.
  */
 static bool
 still_held(LockCall *call, Lock *lock)
@@ -263,9 +259,9 @@ still_held(LockCall *call, Lock *lock)
 }
 
 /*
- * All contenders are granted.  Do the locks that are only counted hold, too?
- * Returns false if that took some time, in which anything can have happened.
- * Throws ZKL01, and as still_held().
+ * All contenders are granted: checks the locks that are only counted. Returns
+ * false if that took time, so that everything has to be checked again. Throws
+ * ZKL01, and as still_held().
  */
 static bool
 check_already_held(LockCall *call)
@@ -282,8 +278,8 @@ check_already_held(LockCall *call)
 }
 
 /*
- * How far is this server, as to what the last holder of a lock has committed?
- * If it will never have it, a WARNING says so.
+ * Returns how far this server is in replaying the last holder's commits. Warns
+ * once if it will never have them.
  */
 static ReplayState
 judge_handover(const ZkRecord *record, LockWait *wait)
@@ -298,9 +294,9 @@ judge_handover(const ZkRecord *record, LockWait *wait)
 }
 
 /*
- * All contenders are granted.  Has this server replayed what their last holders
- * have left?  Returns a contender of which it has not; NULL if all is there, or
- * never will be.  *until is moved up to when to look again.
+ * All contenders are granted: returns one whose last holder's commits this
+ * server has yet to replay; NULL if there is none. Moves *until up to when to
+ * look again.
  */
 static LockWait *
 find_unreplayed(LockCall *call, ZkTime now, ZkTime *until)
@@ -322,9 +318,9 @@ find_unreplayed(LockCall *call, ZkTime now, ZkTime *until)
 }
 
 /*
- * Does each contender know its place by now?  Before that one of them may yet
- * turn out to be of another kind than those ahead of it, which is an error
- * whatever the others wait for.
+ * Returns true if each contender knows its place. Before that, one may yet turn
+ * out to be of another kind than those ahead of it, which is an error whatever
+ * the others wait for.
  */
 static bool
 all_placed(const LockCall *call)
@@ -340,14 +336,14 @@ all_placed(const LockCall *call)
 }
 
 /*
- * Wait until all contenders are granted: true; or until it is certain that
- * somebody else holds one of the locks when time is up: false.  With hand-over
- * a lock counts as somebody else's until what that one has committed is here,
- * and so it does while the lock delay runs.
+ * Waits until all contenders are granted (true), or until it is certain at the
+ * deadline that another client holds one of the locks (false). During a lock
+ * delay, and with hand-over until the last holder's commits are replayed, a
+ * lock counts as held by another client.
  *
  * Throws 55P03 at lock_timeout, 40P01 for a deadlock, 08001 or 08006 when
- * ZooKeeper cannot be asked, ZKL01 when a lock is to be upgraded and was
- * lost, what the lock client reports, what interrupts throw.
+ * ZooKeeper cannot be asked, ZKL01 when a lock to be upgraded was lost, what
+ * the lock client reports, what interrupts throw.
  */
 static bool
 wait_for_grants(LockCall *call)
@@ -356,7 +352,7 @@ wait_for_grants(LockCall *call)
 	{
 		ZkTime		now;
 		ZkTime		until = Min(call->deadline, call->lock_deadline);
-		ZkTime		patience;
+		ZkTime		link_deadline;
 		LockWait   *wait;
 		bool		behind;
 
@@ -381,8 +377,8 @@ wait_for_grants(LockCall *call)
 			zklock_link_report(&call->link, zklock_wait_failure(call), wait->lock->path);
 		if (now >= call->lock_deadline)
 			zklock_wait_timed_out(call, wait);
-		patience = zklock_link_timeout(&call->link);
-		if (now >= patience)
+		link_deadline = zklock_link_deadline(&call->link);
+		if (now >= link_deadline)
 			zklock_link_report(&call->link, zklock_wait_failure(call), wait->lock->path);
 		if (behind && call->replaying == NULL)
 		{
@@ -393,14 +389,15 @@ wait_for_grants(LockCall *call)
 			zklock_wait_end();
 		zklock_session_wait_for(call->link.down_since != 0 ?
 								WAIT_FOR_CONNECT : WAIT_FOR_LOCK,
-								Min(until, patience), zklock_wait_purpose(call),
+								Min(until, link_deadline),
+								zklock_wait_purpose(call),
 								wait->lock->path);
 	}
 }
 
 /*
- * The wait has ended without a grant: delete the contenders, and wait a moment
- * for that.  Throws what interrupts throw.
+ * Deletes the contenders after a wait without a grant, and waits a moment for
+ * that. Throws what interrupts throw.
  */
 static void
 withdraw(LockCall *call)
@@ -411,14 +408,14 @@ withdraw(LockCall *call)
 		zk_contender_release(zklock_client, call->waits[i].id);
 	for (int i = 0; i < call->wait_count; i++)
 		(void) zklock_await_end(call->waits[i].id, zklock_wait_purpose(call),
-								call->waits[i].lock->path, &deadline,
+								call->waits[i].lock->path, false, &deadline,
 								&call->waits[i].status);
 	abandon_contenders(call);
 }
 
 /*
- * The contenders were granted: last reasons not to take them.  Throws 57014 if
- * the statement was cancelled in the same instant (S17), ZKL01 as check_held().
+ * Checks the last reasons not to take the grants. Throws 57014 if the statement
+ * was cancelled at the same moment (S17), ZKL01 as check_held().
  */
 static void
 check_grants(const LockCall *call)
@@ -430,21 +427,16 @@ check_grants(const LockCall *call)
 		const LockWait *wait = &call->waits[i];
 
 		if (wait->lock->lost)
-			ereport(WARNING,
-					(errcode(ERRCODE_ZK_LOCK_LOST),
-					 wait->lock->permits > 0 ?
-					 errmsg("semaphore \"%s\" was already lost", wait->lock->path) :
-					 errmsg("lock \"%s\" was already lost", wait->lock->path),
-					 zklock_errdetail_loss(&wait->lock->loss)));
+			zklock_warn_lost(wait->lock);
 		if (wait->logged && log_lock_waits)
 			zklock_wait_log(call, wait, "acquired", false);
 	}
 }
 
 /*
- * Ask for contenders and wait for their grants; then they are the lock table's.
- * Returns false if somebody else holds one of the locks; no contender is left
- * then, nor after an error.  Throws as wait_for_grants() and
+ * Requests contenders, waits for their grants, and puts them into the lock
+ * table. Returns false if another client holds one of the locks; no contender
+ * is left then, nor after an error. Throws as wait_for_grants() and
  * request_contenders().
  */
 static bool
@@ -483,24 +475,20 @@ queue_up(LockCall *call)
 	return granted;
 }
 
-/* Fix when a call that begins now has to end. */
+/* Sets when a call that begins now has to end. */
 static void
 set_deadlines(LockCall *call, ZkTime timeout)
 {
-	ZkTime		now = zk_now();
-
 	call->request.no_wait = timeout == 0;
 	if (call->request.no_wait)
 		timeout = ZK_MS(zklock_connect_timeout);
-	call->deadline = timeout > ZKLOCK_FOREVER - now ?
-		ZKLOCK_FOREVER : now + timeout;
-	call->lock_deadline = LockTimeout > 0 ?
-		now + ZK_MS(LockTimeout) : ZKLOCK_FOREVER;
+	call->deadline = zklock_deadline(timeout);
+	call->lock_deadline = zklock_lock_deadline();
 }
 
 /*
- * What the backend has of a path must be what is asked for now: a lock, or a
- * semaphore with as many permits.  Throws 55000.
+ * Checks that what the backend holds of a path is what is asked for: a lock, or
+ * a semaphore with as many permits. Throws 55000.
  */
 static void
 check_kind(const LockCall *call, const Lock *lock)
@@ -519,9 +507,9 @@ check_kind(const LockCall *call, const Lock *lock)
 }
 
 /*
- * Sort out which locks have to be queued for, and which the backend holds
- * already and are only to be counted.  Throws ZKL01, see zklock_acquire(), and
- * as check_kind() and still_held().
+ * Sorts out which locks to queue for, and which are held already and only to be
+ * counted. Throws ZKL01, see zklock_acquire(), and as check_kind() and
+ * still_held().
  */
 static void
 sort_out(LockCall *call, const LockName *names, int count, LockScope scope)
@@ -539,7 +527,9 @@ sort_out(LockCall *call, const LockName *names, int count, LockScope scope)
 			zklock_lock_check_job(lock);
 		}
 		if (lock != NULL && zklock_lock_judge(lock) != HOLD_LOST &&
-			zklock_lock_covers(lock, call->request.mode) && still_held(call, lock))
+			(zklock_lock_has_contender(lock, ZK_EXCLUSIVE) ||
+			 zklock_lock_has_contender(lock, call->request.mode)) &&
+			still_held(call, lock))
 		{
 			call->already_held[call->already_held_count++] = lock;
 			continue;
@@ -552,7 +542,7 @@ sort_out(LockCall *call, const LockName *names, int count, LockScope scope)
 	}
 }
 
-/* Put into the request what the settings say, and who asks if that is not there yet. */
+/* Fills in what the settings say, and the owner if it is missing. */
 static void
 complete_request(LockCall *call)
 {
@@ -566,8 +556,8 @@ complete_request(LockCall *call)
 }
 
 /*
- * Queue for the locks of a call, which are some.  Returns false if somebody
- * else holds one of them.  Throws as queue_up(), zklock_session_open() and
+ * Queues for the locks that are not held. Returns false if another client holds
+ * one of them. Throws as queue_up(), zklock_session_open() and
  * zklock_lock_make_room().
  */
 static bool
@@ -595,7 +585,7 @@ acquire_missing(LockCall *call, LockScope scope)
 }
 
 /*
- * Acquire what a call is for, which has mode and permits; the rest is as for
+ * Acquires the locks of a call, whose mode and permits are set; else as
  * zklock_acquire().
  */
 static bool
@@ -607,7 +597,7 @@ acquire(LockCall *call, const LockName *names, int count, ZkTime timeout,
 	zklock_guard_transaction(names, count);
 	sort_out(call, names, count, scope);
 
-	/* of what is lost from here on nothing is acquired anew */
+	/* what is lost from here on is not acquired again */
 	for (int i = 0; i < call->already_held_count; i++)
 		zklock_lock_make_room(call->already_held[i], scope, call->request.mode);
 	if (call->wait_count == 0)
@@ -622,8 +612,8 @@ acquire(LockCall *call, const LockName *names, int count, ZkTime timeout,
 }
 
 /*
- * The same, counted: as one attempt, however many locks it is for, and one
- * outcome.
+ * The same, counted as one attempt and one outcome, however many locks it is
+ * for.
  */
 static bool
 acquire_counted(LockCall *call, const LockName *names, int count,
@@ -650,20 +640,19 @@ acquire_counted(LockCall *call, const LockName *names, int count,
 }
 
 /*
- * Acquire locks, all or none: count of them, at most ZK_MAX_GROUP, no two of
- * which are the same.
+ * Acquires locks, all or none: count of them, at most ZK_MAX_GROUP, all
+ * different.
  *
- * timeout, in microseconds, bounds the whole call: ZKLOCK_FOREVER waits as
- * long as lock_timeout allows, 0 does not wait for others.  Returns true when
- * the locks are held, false when somebody else holds one.
+ * timeout, in microseconds, bounds the whole call: ZKLOCK_FOREVER waits as long
+ * as lock_timeout allows, 0 does not wait for others. Returns true when the
+ * locks are held, false when another client holds one.
  *
- * A session-scope lock that was lost is acquired anew, with a WARNING.  Not so
- * in transaction scope, nor when the transaction itself has lost it, or may
- * have relied on it: what it did under the lock may have been overtaken, so it
- * has to roll back, or the session to see to its loss first.  For the same
- * reason nothing is acquired where the loss of another lock forbids the commit.
- * (Having fenced the lock it would even wait for the next holder, who waits at
- * the fence.)  Then throws ZKL01; else as acquire_missing().
+ * A session-scope lock that was lost is acquired again, with a WARNING. Throws
+ * ZKL01 instead in transaction scope, and if the transaction itself lost the
+ * lock or may have relied on it: its work may have been overtaken. The same
+ * holds if the loss of another lock forbids the commit. (With a fence, it would
+ * even wait for the next holder, which waits at the fence.) Else throws as
+ * acquire_missing().
  */
 bool
 zklock_acquire(const LockName *names, int count, ZkTime timeout,
@@ -675,9 +664,9 @@ zklock_acquire(const LockName *names, int count, ZkTime timeout,
 }
 
 /*
- * Acquire a permit of a semaphore that has so many, at most ZK_MAX_PERMITS; a
- * backend has one at most, and acquiring it again is counted.  Throws 55000 if
- * the path is in use for a lock, or with another number of permits; else as
+ * Acquires a permit of a semaphore with that many, at most ZK_MAX_PERMITS. A
+ * backend has one at most; acquiring it again is counted. Throws 55000 if the
+ * path is in use for a lock, or with another number of permits; else as
  * zklock_acquire().
  */
 bool
@@ -690,10 +679,10 @@ zklock_acquire_permit(const LockName *name, int permits, ZkTime timeout,
 }
 
 /*
- * Acquire the lock of a job, exclusive and for the session, with the record,
- * which tells about its last runs.  The contender's data is owner.  After
- * max_hold, if that is not 0, the lock is lost.  timeout and result are those
- * of zklock_acquire(), and so is what it throws.
+ * Acquires the lock of a job, in exclusive mode and session scope, with the
+ * record of its last runs. The contender's data is owner. After max_hold, if
+ * not 0, the lock is lost. Timeout, result and errors are those of
+ * zklock_acquire().
  */
 bool
 zklock_acquire_job(const LockName *name, const char *owner,
@@ -708,9 +697,9 @@ zklock_acquire_job(const LockName *name, const char *owner,
 }
 
 /*
- * The token of a lock held here, of its exclusive contender if it has one.
- * With prove, only after a proof that began after this call.  Throws 55000 if
- * the lock is not held, ZKL01 if it was lost.
+ * Returns the token of a lock held here, that of its exclusive contender if it
+ * has one. With prove, only after a proof requested by this call. Throws 55000
+ * if the lock is not held, ZKL01 if it was lost.
  */
 int64
 zklock_token(const LockName *name, bool prove)

@@ -1,13 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * acquire.h
- *	  A lock call from start to end: look into the lock table, ask for
- *	  contenders, wait, grant.
- *
- * For the files of backend/.
- *
- * IDENTIFICATION
- *	  src/backend/acquire.h
+ *	  Acquire locks (acquire.c).  For the files of backend/ that implement
+ *	  SQL functions.
  *
  *-------------------------------------------------------------------------
  */

@@ -65,15 +65,15 @@ await_answer(const QueryTexts *query, Link *link, const char *path)
 	{
 		while ((listing = zk_queue_take(zklock_client)) == NULL)
 		{
-			ZkTime		patience;
+			ZkTime		deadline;
 
 			zklock_link_look(link);
-			patience = zklock_link_timeout(link);
-			if (zk_now() >= patience)
+			deadline = zklock_link_deadline(link);
+			if (zk_now() >= deadline)
 				zklock_link_report(link, query->failed, path);
 			zklock_session_wait_for(link->down_since != 0 ?
 									WAIT_FOR_CONNECT : WAIT_FOR_READ,
-									patience, query->doing, path);
+									deadline, query->doing, path);
 		}
 	}
 	PG_CATCH();

@@ -4,51 +4,47 @@
  *	  Fencing: the transactions of a lock's holders commit in the order in
  *	  which the lock was granted.
  *
- * A fence is a row of zk_lock_fences: a lock path, the highest token that a
- * transaction has come by with, and since when, in this database (S336).  To
+ * A fence is a row of zk_lock_fences, for one lock path in this database: the
+ * highest token of a transaction that has passed it, and since when (S336).  To
  * pass it (zk_lock_fence(), or the trigger) a transaction writes its own token
- * there, which fails with ZKL01 if a higher one is there.  Everybody may pass a
- * fence, but by way of a lock only (F7, tables.c).  F9 is in remove.c.
+ * there, which fails with ZKL01 if a higher one is there.  Any role may pass a
+ * fence, but only with a lock (F7, tables.c).  F9 is in remove.c.
  *
- * F1. Whoever passes has the row to itself until its transaction ends.  So of
- * two holders one waits for the other to commit or roll back.  If the older one
- * passed first, all it does is committed before the newer one goes on.  If the
- * newer one did and commits, the older one fails.  There is no time between a
- * check and a commit: the row is held through both. (S26)
+ * F1. A transaction that passes owns the row until it ends.  So of two holders
+ * one waits for the other to commit or roll back.  If the older one passed
+ * first, all its work is committed before the newer one continues.  If the
+ * newer one passed first and commits, the older one fails.  There is no gap
+ * between check and commit: the row is held through both. (S26)
  *
- * F2. Tokens are those of exclusive contenders, which have the order in which
- * they are granted.  Shared ones are granted in any order and together, so
- * there is nothing to put in order, and a shared lock cannot be fenced.  Who
- * may choose the ensemble could pass with any token, so zklock.servers and
- * zklock.root are for superusers.
+ * F2. Tokens are those of exclusive contenders, which rise with each grant.
+ * Shared ones are granted in any order and concurrently, so a shared lock
+ * cannot be fenced.  A role that could choose the ensemble could pass with any
+ * token, so zklock.servers and zklock.root are for superusers.
  *
- * F3. The row is written by each transaction that passes, also when it has the
- * token already.  Merely locked it would keep others waiting as well, but a
- * waiter in REPEATABLE READ would then go on with a snapshot older than the
- * commit it waited for; as it is it gets 40001.  In READ COMMITTED the
- * statement after the one that waited sees that commit.  The statement that
- * fires the trigger does not, so who reads before writing has to call
- * zk_lock_fence() before that.
+ * F3. Each transaction that passes writes the row, even if its token is there
+ * already.  A row lock would also make others wait, but a waiter in REPEATABLE
+ * READ would then continue with a snapshot older than the commit it waited for;
+ * now it gets 40001.  In READ COMMITTED the statement after the one that waited
+ * sees that commit.  The statement that fires the trigger does not, so a
+ * transaction that reads before it writes calls zk_lock_fence() first.
  *
  * F4. A transaction passes once.  The lock table remembers the token and the
- * level of subtransaction (T7), for a rollback takes the token out of the row
- * and gives the row free.  A prepared transaction keeps the row, and the
- * backend goes on with another: it has passed nothing.
+ * level of subtransaction (T7), as a rollback takes the token out of the row and
+ * releases it.  A prepared transaction keeps the row; the backend's next
+ * transaction has passed nothing.
  *
- * F5. A transaction that has passed and has lost the lock cannot acquire it
- * anew: the next holder may be waiting at the fence for this transaction, which
- * would be waiting for the lock.
+ * F5. A transaction that has passed and lost the lock cannot acquire it again:
+ * the next holder may be waiting at the fence for this transaction, which would
+ * wait for the lock.
  *
- * F6. The row is found by the lock path as it was named, whatever zklock.root
- * is: different roots for one database keep nobody apart, and this way that
- * shows.
+ * F6. The row is found by the lock path, whatever zklock.root is: different
+ * roots for one database separate no holders, and this shows it.
  *
- * F8. The table is logged.  After a crash there is no holder here to be fenced
- * off and it might as well be empty; but a backend that holds a lock on a
- * standby lives on when that is promoted, and the rows must be there then.  A
- * dump carries them, for pg_upgrade among others.  Rows that come from
- * elsewhere, or from before the ensemble was rebuilt, may be too high: that is
- * an error and no hazard, and what zk_lock_fence_reset() is for.
+ * F8. The table is logged.  After a crash there is no holder to be fenced off;
+ * but a backend that holds a lock on a standby survives its promotion, and the
+ * rows must exist then.  Dumps include them, also for pg_upgrade.  Rows from
+ * elsewhere, or from before the ensemble was rebuilt, may be too high: an error,
+ * but safe, and the reason for zk_lock_fence_reset().
  *
  * IDENTIFICATION
  *	  src/backend/fence.c
@@ -57,6 +53,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "tcop/utility.h"
@@ -77,7 +74,7 @@ PG_FUNCTION_INFO_V1(zk_lock_fence_trigger);
 /* The extension's table, in the schema that its functions are in. */
 #define FENCE_TABLE		"zk_lock_fences"
 
-/* Put up a token; no row comes of it if a higher one is there. */
+/* Writes a token; returns no row if a higher one is there. */
 static TableQuery raise_query = {
 	.text = "INSERT INTO %s AS fence (path, token, since) VALUES ($1, $2, $3)"
 	" ON CONFLICT (path) DO UPDATE SET token = EXCLUDED.token,"
@@ -104,7 +101,7 @@ static TableQuery remove_query = {
 	.result = SPI_OK_DELETE_RETURNING
 };
 
-/* Token and since of the row that a query has returned. */
+/* Returns token and since of the row that a query has returned. */
 static int64
 get_fence(TimestampTz *since)
 {
@@ -114,10 +111,7 @@ get_fence(TimestampTz *since)
 	return DatumGetInt64(zklock_table_value(1, &isnull));
 }
 
-/*
- * A higher token is at the fence, which this transaction has locked.  Throws
- * ZKL01.
- */
+/* A higher token is at the fence, whose row is locked. Throws ZKL01. */
 pg_noreturn static void
 report_fenced_off(const Lock *lock, Relation table, Datum *values)
 {
@@ -138,8 +132,8 @@ report_fenced_off(const Lock *lock, Relation table, Datum *values)
 }
 
 /*
- * Pass the fence of a lock that is held, unless this transaction has done so.
- * Returns the token.  Throws ZKL01 if a newer holder came first, and as
+ * Passes the fence of a lock that is held, unless this transaction has done so.
+ * Returns the token. Throws ZKL01 if a newer holder came first, and as
  * zklock_table_query().
  */
 static int64
@@ -149,7 +143,7 @@ pass_fence(Lock *lock, Oid function)
 	Datum		values[3];		/* path, token, since */
 	Relation	table;
 
-	if (zklock_lock_fenced(lock, token))
+	if (lock->fence_nesting > 0 && lock->fence_token == token)
 		return token;
 	table = zklock_table_open(FENCE_TABLE, function, true);
 	values[0] = CStringGetTextDatum(lock->path);
@@ -158,14 +152,15 @@ pass_fence(Lock *lock, Oid function)
 	if (zklock_table_query(&raise_query, table, values, NULL) == 0)
 		report_fenced_off(lock, table, values);
 	zklock_table_close(table);
-	zklock_lock_set_fenced(lock, token);
+	lock->fence_token = token;
+	lock->fence_nesting = GetCurrentTransactionNestLevel();
+	zklock_lock_touch(lock);
 	return token;
 }
 
 /*
- * The lock that is to be fenced is not held (NULL), or shared only, or it is a
- * semaphore.  written is the table that a trigger is for, else NULL.  Throws
- * 55000.
+ * The lock to be fenced is not held (NULL), or in shared mode, or a semaphore.
+ * written is the table of a trigger, or NULL. Throws 55000.
  */
 pg_noreturn static void
 report_not_exclusive(const LockName *name, const Lock *lock,
@@ -188,9 +183,8 @@ report_not_exclusive(const LockName *name, const Lock *lock,
 }
 
 /*
- * The lock to be fenced.  It has to be held exclusive: shared holders come in
- * any order, so there is none in which their transactions should commit.
- * Throws 55000 if it is not, see report_not_exclusive(), ZKL01 if it was lost.
+ * Returns the lock to be fenced. Throws 55000 if it is not held in exclusive
+ * mode, ZKL01 if it was lost.
  */
 static Lock *
 find_exclusive(const LockName *name, Relation written)
@@ -205,10 +199,10 @@ find_exclusive(const LockName *name, Relation written)
 }
 
 /*
- * Fence a lock that this backend holds: from now until this transaction ends
- * no other holder passes, and if a newer one came first, this one does not.
- * function is the SQL function that was called.  Returns the token.  Throws
- * 25006 in a read-only transaction or in recovery, and as find_exclusive() and
+ * Fences a lock that this backend holds: until this transaction ends no other
+ * holder passes, and if a newer one came first, this one does not. function is
+ * the SQL function that was called. Returns the token. Throws 25006 in a
+ * read-only transaction or in recovery, and as find_exclusive() and
  * pass_fence().
  */
 int64
@@ -219,9 +213,9 @@ zklock_fence(const LockName *name, Oid function)
 }
 
 /*
- * Remove the fence of a lock, whoever holds that, and say so in the server log.
- * function is the SQL function that was called.  Returns false if there is
- * none.  Throws 25006, and as zklock_table_query().
+ * Removes the fence of a lock, which any client may hold, and logs that.
+ * function is the SQL function that was called. Returns false if there is none.
+ * Throws 25006, and as zklock_table_query().
  */
 bool
 zklock_fence_reset(const LockName *name, Oid function)
@@ -247,11 +241,11 @@ zklock_fence_reset(const LockName *name, Oid function)
 	}
 	zklock_table_close(table);
 	if (lock != NULL)
-		zklock_lock_clear_fenced(lock);
+		lock->fence_nesting = 0;
 	return found;
 }
 
-/* Is the trigger function called as it should be?  Throws 39P01. */
+/* Checks how the trigger function was called. Throws 39P01. */
 static void
 check_trigger(FunctionCallInfo fcinfo)
 {
@@ -280,8 +274,7 @@ check_trigger(FunctionCallInfo fcinfo)
  * zk_lock_fence_trigger() returns trigger
  *
  * Lets a statement write to its table only if the lock that the argument names
- * is held, and fences the transaction.  Throws 22023, and as check_trigger()
- * and zklock_fence().
+ * is held, and fences the transaction.  Throws 22023, and as zklock_fence().
  */
 Datum
 zk_lock_fence_trigger(PG_FUNCTION_ARGS)

@@ -1,13 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * fence.h
- *	  Fencing: the transactions of a lock's holders commit in the order in
- *	  which the lock was granted.
- *
- * For the files of backend/.
- *
- * IDENTIFICATION
- *	  src/backend/fence.h
+ *	  Fencing (fence.c).  For funcs.c.
  *
  *-------------------------------------------------------------------------
  */

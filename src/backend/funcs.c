@@ -781,7 +781,7 @@ zk_job_status(PG_FUNCTION_ARGS)
 
 /* Add what is held of a lock in one mode as a row. */
 static void
-put_lock(ReturnSetInfo *result, const Lock *lock, ZkMode mode, HoldState lease)
+put_lock(ReturnSetInfo *result, const Lock *lock, ZkMode mode, HoldState state)
 {
 	Datum		values[ZK_LOCKS_COLS] = {0};
 	bool		nulls[ZK_LOCKS_COLS] = {false};
@@ -792,9 +792,10 @@ put_lock(ReturnSetInfo *result, const Lock *lock, ZkMode mode, HoldState lease)
 	ZkContenderStatus status;
 	int			i = 0;
 
-	if (lease != HOLD_LOST)
+	if (state != HOLD_LOST)
 	{
-		ZkMode		own = zklock_lock_stands_for(lock, mode);
+		ZkMode		own = zklock_lock_has_contender(lock, mode) ?
+		mode : ZK_EXCLUSIVE;
 
 		zk_contender_status(zklock_client, lock->contender[own], &status);
 		since = lock->since[own];
@@ -810,7 +811,7 @@ put_lock(ReturnSetInfo *result, const Lock *lock, ZkMode mode, HoldState lease)
 	values[i++] = CStringGetTextDatum(contender);
 	nulls[i] = token == 0;
 	values[i++] = Int64GetDatum(token);
-	values[i++] = CStringGetTextDatum(lease_names[lease]);
+	values[i++] = CStringGetTextDatum(lease_names[state]);
 	values[i++] = TimestampTzGetDatum(since);
 	values[i++] = BoolGetDatum(revoked);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
@@ -829,11 +830,11 @@ zk_locks(PG_FUNCTION_ARGS)
 	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
 		 lock = zklock_lock_next(lock))
 	{
-		HoldState	lease = zklock_lock_judge(lock);
+		HoldState	state = zklock_lock_judge(lock);
 
 		for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
 			if (zklock_lock_used(lock, mode))
-				put_lock(result, lock, mode, lease);
+				put_lock(result, lock, mode, state);
 	}
 	return (Datum) 0;
 }

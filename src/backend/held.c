@@ -1,14 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * held.c
- *	  Is a lock held that the lock table says is held?  And what is given back
- *	  before the transaction ends.
+ *	  Judge whether a lock in the table is still held, and release it.
  *
- * A lock that was lost stays in the table, with its counts but without
- * contenders, and vetoes commits until its counts are gone: those of the
- * session through the caller, those of a transaction through its rollback.  Of
- * a transaction that may have relied on it the veto stays even then
- * (verdict.c).
+ * A lost lock stays in the table, with its counts but without contenders, and
+ * vetoes commits until its counts are gone: those of the session by a release,
+ * those of a transaction by its rollback.  The veto remains for a transaction
+ * that may have relied on it (verdict.c).
  *
  * IDENTIFICATION
  *	  src/backend/held.c
@@ -26,7 +24,7 @@
 #include "stats.h"
 #include "verdict.h"
 
-/* Why a lock was lost, as a sentence. */
+/* Returns the reason for a loss, as a sentence. */
 static const char *
 loss_sentence(const ZkContenderStatus *status)
 {
@@ -50,15 +48,15 @@ loss_sentence(const ZkContenderStatus *status)
 }
 
 /*
- * End every contender of a lock that turned out to be lost.  status is of the
- * one that shows it, which is that of mode.  Cannot fail; for the list see
+ * Marks a lock as lost and ends its contenders. status is that of the contender
+ * of mode, which shows the loss. Cannot fail; for the list see
  * zklock_lock_settle().
  */
 static void
 mark_lost(Lock *lock, ZkMode mode, const ZkContenderStatus *status,
 		  const char *why, ReleaseList *list)
 {
-	/* a rollback gives up what was begun, though it was lost */
+	/* a rollback also gives up a run whose lock was lost */
 	int			begun_nesting = lock->job.begun_nesting;
 
 	lock->loss.at = GetCurrentTimestamp();
@@ -83,8 +81,8 @@ mark_lost(Lock *lock, ZkMode mode, const ZkContenderStatus *status,
 }
 
 /*
- * Judge whether a lock is held, without asking anybody.  If it is not, it is
- * lost from here on, whatever the ensemble may say later.
+ * Judges by the local clock whether a lock is held. If not, it is lost from
+ * here on, whatever the ensemble says later.
  */
 HoldState
 zklock_lock_judge(Lock *lock)
@@ -110,21 +108,21 @@ zklock_lock_judge(Lock *lock)
 }
 
 /*
- * Judge whether a lock is held, and have it proved once if that cannot be
- * told.  If asked is not NULL it is proved in any case, by an operation that
- * was asked for at *asked, or is now if that is 0: so one serves many locks.
- * Waits at most until deadline, then returns HOLD_UNPROVED, and never longer
- * than the timeout of the ZooKeeper session.  Throws what interrupts throw.
+ * Judges whether a lock is held, and waits for a proof if that is unknown. If
+ * asked is not NULL, a proof requested at *asked is required; 0 requests one
+ * now, so one request serves many locks. Returns HOLD_UNPROVED at the deadline,
+ * and never waits longer than the ZooKeeper session's timeout. Throws what
+ * interrupts throw.
  */
 HoldState
 zklock_lock_assure(Lock *lock, ZkTime deadline, ZkTime *asked)
 {
 	ZkContenderStatus status;
-	HoldState	lease = zklock_lock_judge(lock);
+	HoldState	state = zklock_lock_judge(lock);
 	ZkTime		now = 0;
 
-	if (lease == HOLD_LOST || (lease == HOLD_PROVED && asked == NULL))
-		return lease;
+	if (state == HOLD_LOST || (state == HOLD_PROVED && asked == NULL))
+		return state;
 	if (asked == NULL)
 		asked = &now;
 	if (*asked == 0)
@@ -133,30 +131,29 @@ zklock_lock_assure(Lock *lock, ZkTime deadline, ZkTime *asked)
 	{
 		if (!zklock_lock_has_contender(lock, mode))
 			continue;
-		lease = zklock_lease_prove(lock->contender[mode], *asked, deadline,
+		state = zklock_lease_prove(lock->contender[mode], *asked, deadline,
 								   lock->path, &status);
-		if (lease == HOLD_LOST)
+		if (state == HOLD_LOST)
 			mark_lost(lock, mode, &status, loss_sentence(&status), NULL);
-		if (lease != HOLD_PROVED)
-			return lease;
+		if (state != HOLD_PROVED)
+			return state;
 	}
 	return HOLD_PROVED;
 }
 
 /*
- * The transaction lets go of a lock before its end.  If the lock was lost, or
- * cannot be proved to be held at this moment, that is a loss for the
- * transaction.  Cannot fail.
+ * The transaction releases a lock before its end. If the lock was lost, or
+ * cannot be proved to be held now, dooms the transaction. Cannot fail.
  */
 void
 zklock_lock_let_go(Lock *lock)
 {
-	HoldState	lease = zklock_lock_judge(lock);
+	HoldState	state = zklock_lock_judge(lock);
 	LossNote	loss;
 
-	if (lease == HOLD_LOST)
+	if (state == HOLD_LOST)
 		zklock_verdict_doom(lock, &lock->loss);
-	else if (lease == HOLD_UNPROVED)
+	else if (state == HOLD_UNPROVED)
 	{
 		memset(&loss, 0, sizeof(loss));
 		loss.at = GetCurrentTimestamp();
@@ -167,9 +164,9 @@ zklock_lock_let_go(Lock *lock)
 }
 
 /*
- * Give back one session-scope acquisition.  Returns false if there is none in
- * this mode.  The entry stays until it is forgotten.  Cannot fail; for the
- * list see zklock_lock_settle().
+ * Releases one session-scope acquisition. Returns false if there is none in
+ * this mode. The caller forgets the entry. Cannot fail; for the list see
+ * zklock_lock_settle().
  */
 bool
 zklock_lock_uncount(Lock *lock, ZkMode mode, ReleaseList *list)
@@ -184,9 +181,8 @@ zklock_lock_uncount(Lock *lock, ZkMode mode, ReleaseList *list)
 }
 
 /*
- * Give back all session-scope acquisitions, also of a lock that was lost.
- * The entry stays until it is forgotten.  Cannot fail; for the list see
- * zklock_lock_settle().
+ * Releases all session-scope acquisitions, also of a lost lock. The caller
+ * forgets the entry. Cannot fail; for the list see zklock_lock_settle().
  */
 void
 zklock_lock_uncount_all(Lock *lock, ReleaseList *list)
@@ -199,10 +195,9 @@ zklock_lock_uncount_all(Lock *lock, ReleaseList *list)
 }
 
 /*
- * The ZooKeeper session is about to be closed on request: end everything of
- * this lock.  What the session held is given back.  What the transaction holds
- * is lost, so that the transaction cannot commit as if it had held it to the
- * end.  Cannot fail; for the list see zklock_lock_settle().
+ * Releases a lock because the ZooKeeper session is closed on request. What the
+ * transaction holds counts as lost, so that it cannot commit. Cannot fail; for
+ * the list see zklock_lock_settle().
  */
 void
 zklock_lock_close(Lock *lock, ReleaseList *list)
@@ -219,7 +214,19 @@ zklock_lock_close(Lock *lock, ReleaseList *list)
 	zklock_lock_uncount_all(lock, list);
 }
 
-/* Report that a lock was lost.  Throws ZKL01. */
+/* Warns that a lock which is released, or acquired again, was already lost. */
+void
+zklock_warn_lost(const Lock *lock)
+{
+	ereport(WARNING,
+			(errcode(ERRCODE_ZK_LOCK_LOST),
+			 lock->permits > 0 ?
+			 errmsg("semaphore \"%s\" was already lost", lock->path) :
+			 errmsg("lock \"%s\" was already lost", lock->path),
+			 zklock_errdetail_loss(&lock->loss)));
+}
+
+/* Reports that a lock was lost. Throws ZKL01. */
 void
 zklock_report_lost(const Lock *lock)
 {

@@ -1,13 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * held.h
- *	  Is a lock held that the lock table says is held?  And what is given back
- *	  before the transaction ends.
+ *	  Judge locks that the lock table has, and release them.
  *
- * For the files of backend/.
- *
- * IDENTIFICATION
- *	  src/backend/held.h
+ * For the files of backend/ that may include lock_table.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,6 +21,7 @@ extern void zklock_lock_let_go(Lock *lock);
 extern bool zklock_lock_uncount(Lock *lock, ZkMode mode, ReleaseList *list);
 extern void zklock_lock_uncount_all(Lock *lock, ReleaseList *list);
 extern void zklock_lock_close(Lock *lock, ReleaseList *list);
+extern void zklock_warn_lost(const Lock *lock);
 pg_noreturn extern void zklock_report_lost(const Lock *lock);
 
 #endif							/* ZKLOCK_HELD_H */

@@ -1,17 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * job.c
- *	  Run once: a job that is due at the same time on several servers is run by one
- *	  of them.
+ *	  Run once: a job that is due at the same time on several servers is run
+ *	  by one of them.
  *
- * A job is a lock of which it is written down which runs are done: as a row in
- * the database where the work was done, by the transaction that did it
- * (job_runs.c), and behind the commit of that as a mark in the lock's record,
- * for other clusters and for standbys.  A run's fire time is the time at which
- * it was due, which is the same on all servers, not that at which one of them
- * got round to it.  A run that was not ended is taken over by whoever is
- * granted the lock next.  J4, J6, J7 and J9 are in job_runs.c, J11 is in
- * xact.c.
+ * A job is a lock with a record of the runs that are done: a row in the database
+ * where the work was done, written by the transaction that did it (job_runs.c),
+ * and after its commit a mark in the lock's record, for other clusters and for
+ * standbys.  A run's fire time is the time at which it was due, the same on all
+ * servers, not the time at which one of them started it.  A run that was not
+ * ended is taken over by the next holder of the lock.  J4, J6, J7 and J9 are in
+ * job_runs.c, J11 is in xact.c.
  *
  *    begin                  work, end           COMMIT          multi-op
  *    lock granted,            row: done           |               |
@@ -20,84 +19,78 @@
  *                                                 |<-- window --->| is free
  *
  * J1. A run is named by its fire time, and "done" means that one with that or a
- * later fire time was ended.  So nothing depends on clocks but what the caller
- * makes of them, nor on how long a run takes.  The record is read with the
- * grant (R3), and rows are read after it with a snapshot of that moment,
- * whatever the isolation level: whoever is granted the lock knows of all runs
- * that were ended under it.  They are written in the same way: a statement that
- * waits for the lock keeps its first snapshot in REPEATABLE READ, and would
- * always find the last holder's row changed since (40001). (S111, S278)
+ * later fire time has ended.  So nothing depends on clocks, except what the
+ * caller makes of them, or on how long a run takes.  The record is read with the
+ * grant (R3), and rows after it with a snapshot of that moment, whatever the
+ * isolation level: a new holder knows all runs that ended under the lock.  Rows
+ * are written in the same way: a statement that waits for the lock keeps its
+ * first snapshot in REPEATABLE READ, and would always find the last holder's row
+ * changed since (40001). (S111, S278)
  *
- * Under SERIALIZABLE, rows are looked for with a snapshot that takes no
- * predicate locks (SnapshotSelf, tables.c).  It is the lock that orders the
- * runs of a job; and predicate locks on a small table are for all jobs, so a
- * transaction that begins a run and goes on for an hour would hardly ever
- * commit where other jobs run meanwhile.  Such a snapshot can miss a row that
- * changes just then.  Only who holds the lock changes rows of a job, but for a
- * reset, whose record says which rows are void, and for who has lost the lock
- * (J6). (S296)
+ * Under SERIALIZABLE, rows are read with a snapshot that takes no predicate
+ * locks (SnapshotSelf, tables.c).  The lock orders the runs of a job; predicate
+ * locks on a small table cover all jobs, so a transaction that begins a run and
+ * lasts an hour would hardly ever commit while other jobs run.  Such a snapshot
+ * can miss a row that changes just then.  Only the holder of the lock changes
+ * the rows of a job, except a reset, whose record says which rows are void, and
+ * a holder that has lost the lock (J6). (S296)
  *
  * J2. The row says "done" if and only if the transaction that did the work has
- * committed.  The mark follows the commit: by an order like the release of a
- * lock of transaction scope (T5), carried out by the multi-op that deletes the
- * contender (R1), thus only while the lock is held.  It does so whatever the
- * transaction has written, also nothing: what it will write, or others for it,
- * is not known when zk_job_end() is called.  Until the commit the end is bound
- * to its subtransaction (T7), and a rollback takes it back.  Meanwhile the lock
- * may not be acquired once more or released (55006), which would leave the
- * contender in place, or take it away without the mark. (S262, S263)
+ * committed.  The mark follows the commit: like the release of a transaction's
+ * lock (T5) it is an order, carried out by the multi-op that deletes the
+ * contender (R1), so only while the lock is held.  That is so even if the
+ * transaction has written nothing when zk_job_end() is called, as it may yet
+ * write.  Until the commit the end belongs to its subtransaction (T7), and a
+ * rollback undoes it; until then the lock may not be acquired again or released
+ * (55006), which would keep the contender, or delete it without the mark.
+ * (S262, S263)
  *
- * J3. There is no transaction over both the database and the ensemble: in the
- * window between the commit and the multi-op the run may be done and not
- * marked, but never marked and not done, but for J5.  A backend that exits
- * meanwhile waits for the multi-op for as long as its session may last
- * (zk_client_stop_at_exit), which is longer than it has for anything else:
- * those of pg_cron exit right after the commit, and to close the session would
- * let the next one in without the mark. (S179, S266, S335)
+ * J3. No transaction covers both the database and the ensemble: between the
+ * commit and the multi-op the run may be done and not marked, but never marked
+ * and not done, except for J5.  A backend that exits in that window waits for
+ * the multi-op as long as its session may last (zk_client_stop_at_exit), longer
+ * than for anything else: those of pg_cron exit right after the commit, and
+ * closing the session would let the next one in without the mark. (S179, S266,
+ * S335)
  *
  * J5. In the database that a mark came from, the row counts, as the mark may be
- * of work that was lost: by a failover, or by a crash that has lost an
- * asynchronous commit.  Of the latest run that was due at the fire time or
- * later:
+ * of work that was lost: in a failover, or in a crash after an asynchronous
+ * commit.  For the latest run that was due at the fire time or later:
  *
- *    row   mark                                    so it is
+ *    row   mark                                    verdict
  *    ----  --------------------------------------  --------------------------
  *    done  of this database, the same              done
  *    done  of this database, another one, or none  done; the mark is written
  *    none  of this database                        lost: due, with a WARNING
  *    none  of this database, on a standby that     unknown: wait
- *          has not replayed up to the position of
- *          the mark
- *    none  of this database, on a timeline that    done; this server was left
- *          is later than that of this server,      behind: a WARNING
- *          which is no standby
+ *          has not replayed the mark's position
+ *    none  of this database, on a later timeline   done; this server was left
+ *          than this server's, no standby          behind: a WARNING
  *    none  of another database or cluster, or a    done
  *          standby
  *    none  none                                    due
  *
- * Such a standby waits for replay within the timeout of the call, but not with
- * the lock held, which would keep everybody else from the next run.  It gives
- * the lock back, waits until it has replayed as much as the mark says, or is on
- * a timeline without that, looks for the row, and if there is none begins
- * again.  So whoever stands by on a standby finds that the work was lost when
- * that takes over.  When the time is up it counts as done. (S270, S271, S295)
+ * In the unknown case the standby waits for replay within the timeout of the
+ * call, but without the lock, which would keep all others from the next run: it
+ * releases the lock, waits until it has replayed the mark's position or is on a
+ * timeline without it, looks for the row, and begins again if there is none.  So
+ * a standby that takes over finds that the work was lost.  At the timeout the
+ * run counts as done. (S270, S271, S295)
  *
- * A position of the mark that this server has does not replace the row: after a
- * crash the same positions are written anew.  So a row that somebody deletes
- * makes its run due again, if it is the last one.  The row counts wherever it
- * was written: it goes where its work goes, by a dump, by pg_upgrade (which
- * makes a new system identifier, so that older marks count as another
- * cluster's), or in a physical copy.
+ * The mark's position does not replace the row: after a crash the same positions
+ * are written again.  So deleting the row of the last run makes it due again.
+ * The row counts wherever it was written: it goes where its work goes, by a
+ * dump, by pg_upgrade (which makes a new system identifier, so that older marks
+ * count as another cluster's), or in a physical copy.
  *
- * J8. A run that was begun by a transaction that rolls back was not begun (a
- * rollback takes back the row, too), whatever has made that fail, and however
- * late.  zk_job_begin_xact() is a beginning and an end in one: its lock is of
- * transaction scope, and its row says "done" at once, as nobody will see it
- * before that is true. (S262, S264)
+ * J8. A run begun by a transaction that rolls back was not begun, whatever has
+ * made the transaction fail, however late; the rollback takes back the row, too.
+ * zk_job_begin_xact() is beginning and end in one: its lock is of transaction
+ * scope, and its row says "done" at once, as no other session sees it before
+ * that is true. (S262, S264)
  *
- * J10. The lock of a job cannot have been held before it is begun, for then no
- * record would be read; nor can it be held otherwise when it is ended, for then
- * the contender would stay.
+ * J10. The lock of a job must not be held before it is begun, as no record would
+ * be read; nor be held otherwise when it is ended, as the contender would stay.
  *
  * IDENTIFICATION
  *	  src/backend/job.c
@@ -134,25 +127,25 @@
 /* How far ahead of this server's clock a run may be due, in microseconds. */
 #define MAX_AHEAD		USECS_PER_HOUR
 
-/* In less time there may be no answer, so whether somebody is ahead is asked once. */
+/* Less time may bring no answer: then the lock is tried without waiting. */
 #define SHORTEST_WAIT	ZK_MS(100)
 
-/* Is a run to be begun, now that the lock is had? */
+/* Whether to begin a run, when its lock was granted. */
 typedef enum JobVerdict
 {
 	JOB_DUE,
 	JOB_DONE,					/* that one, or a later one */
-	JOB_UNMARKED,				/* likewise, but the record does not say so */
-	JOB_UNREPLAYED,				/* that is not known yet on this standby */
-	JOB_LOST,					/* it was, but a failover has lost that: it is
-								 * due */
-	JOB_LEFT_BEHIND				/* it was, after a failover that has left this
-								 * server behind */
+	JOB_UNMARKED,				/* done, but the record does not say so */
+	JOB_UNREPLAYED,				/* not known yet on this standby */
+	JOB_LOST,					/* it was done, but a failover lost that: it
+								 * is due */
+	JOB_LEFT_BEHIND				/* it was done, after a failover that left
+								 * this server behind */
 } JobVerdict;
 
 /*
- * The data of a job's contender: what that of every contender says, and the
- * fire time.  Palloc'd.  Needs a transaction.
+ * Returns the data of a job's contender: that of every contender, and the fire
+ * time. Palloc'd. Needs a transaction.
  */
 static char *
 job_owner(TimestampTz fire_time)
@@ -168,8 +161,8 @@ job_owner(TimestampTz fire_time)
 }
 
 /*
- * A job cannot be begun under a lock that this backend holds: the record would
- * not be read.  Throws 55000.
+ * Refuses to begin a job under a lock that this backend holds, as the record
+ * would not be read. Throws 55000.
  */
 static void
 check_not_held(const LockName *name)
@@ -190,7 +183,7 @@ check_not_held(const LockName *name)
 					   timestamptz_to_str(lock->job.run.fire_time)) : 0));
 }
 
-/* A fire time must be one.  Throws 22023. */
+/* Checks that a fire time is finite. Throws 22023. */
 static void
 check_finite(TimestampTz fire_time)
 {
@@ -201,8 +194,8 @@ check_finite(TimestampTz fire_time)
 }
 
 /*
- * And one of a run that is due, or nearly so: all earlier ones would count as
- * done.  Throws 22023.
+ * Checks that a fire time is not far ahead, as all earlier runs would count as
+ * done. Throws 22023.
  */
 static void
 check_fire_time(TimestampTz fire_time)
@@ -221,7 +214,18 @@ check_fire_time(TimestampTz fire_time)
 			 errhint("Pass the time at which the run is due; once it is done, all earlier runs count as done.")));
 }
 
-/* Where a run did its work, as the record has it. */
+/* Returns a record's mark of this database, whose run has a row here; or NULL. */
+static const ZkRun *
+own_mark(const ZkRecord *record)
+{
+	for (int i = 0; i < record->run_count; i++)
+		if (record->runs[i].system == GetSystemIdentifier() &&
+			record->runs[i].database == MyDatabaseId)
+			return &record->runs[i];
+	return NULL;
+}
+
+/* Returns the WAL position at which a run did its work, from the record. */
 static ZkPosition
 run_position(const ZkRun *run)
 {
@@ -235,9 +239,9 @@ run_position(const ZkRun *run)
 }
 
 /*
- * Will this server never have the row of a run that was ended in this database,
- * or has it had its chance to?  Else its mark was made after a failover that
- * has left this server behind, or on a standby replay is not so far yet.
+ * Judges a run of this database that has a mark but no row: JOB_UNREPLAYED if
+ * the row may yet be replayed, JOB_LEFT_BEHIND if a failover has left this
+ * server behind, else JOB_LOST.
  */
 static JobVerdict
 judge_missing_row(const ZkRun *mark)
@@ -252,9 +256,9 @@ judge_missing_row(const ZkRun *mark)
 }
 
 /*
- * Does the record say something else of the last run of this database than the
- * row?  mark is what it says, or NULL.  On a standby the mark may be ahead, as
- * it may be on a server that was left behind.
+ * Returns true if the record's mark for this database, or NULL, has to be
+ * replaced by one for the row. It may be ahead of the row on a standby, or on a
+ * server that was left behind.
  */
 static bool
 needs_mark(const JobRow *row, const ZkRun *mark)
@@ -266,17 +270,17 @@ needs_mark(const JobRow *row, const ZkRun *mark)
 }
 
 /*
- * Judge whether a run is to be begun, whose lock was granted with that record.
- * *row is filled in for JOB_UNMARKED.  Throws as zklock_job_row_find().
+ * Judges whether to begin a run, whose lock was granted with that record. Fills
+ * in *row for JOB_UNMARKED. Throws as zklock_job_row_find().
  */
 static JobVerdict
 judge_run(const LockName *name, TimestampTz fire_time,
 		  const ZkRecord *record, Oid function, JobRow *row)
 {
-	const ZkRun *mark = zklock_job_mark(record);
+	const ZkRun *mark = own_mark(record);
 	JobVerdict	without_row = JOB_DUE;
 
-	/* before the rows are read: replay goes on meanwhile */
+	/* before the rows are read, as replay continues */
 	if (mark != NULL && mark->fire_time >= fire_time)
 		without_row = judge_missing_row(mark);
 	if (zklock_job_row_find(name->path, fire_time, record, function, row))
@@ -291,7 +295,7 @@ judge_run(const LockName *name, TimestampTz fire_time,
 	return without_row;
 }
 
-/* Tell that the record speaks of a run of which this cluster has nothing. */
+/* Warns that the record has a run of which this cluster has no row. */
 static void
 warn_missing_row(const LockName *name, const ZkRun *mark, JobVerdict verdict)
 {
@@ -313,7 +317,7 @@ warn_missing_row(const LockName *name, const ZkRun *mark, JobVerdict verdict)
 			 0));
 }
 
-/* Fill in what a run of this backend is known by, but who runs it, and when. */
+/* Fills in the identity of a run, its fire time, and its runner. */
 static void
 set_run(ZkRun *run, TimestampTz fire_time, const char *runner)
 {
@@ -324,8 +328,8 @@ set_run(ZkRun *run, TimestampTz fire_time, const char *runner)
 }
 
 /*
- * The last run has a row, but no mark: see that its release writes that.  The
- * row is here, so the WAL up to now has it.
+ * The last run has a row, but no mark: makes the release write that. The row is
+ * visible, so the WAL up to now includes it.
  */
 static void
 leave_mark(Lock *lock, const JobRow *row)
@@ -341,7 +345,7 @@ leave_mark(Lock *lock, const JobRow *row)
 	lock->job.state = JOB_ENDED;
 }
 
-/* The row of the run of a job that this backend has begun. */
+/* Returns the row of the run that this backend has begun. */
 static JobRow
 run_row(const LockName *name, const Lock *lock)
 {
@@ -357,11 +361,10 @@ run_row(const LockName *name, const Lock *lock)
 }
 
 /*
- * Write down that a run is done, when this transaction commits.  A server in
- * recovery cannot: there the mark alone counts.  ended_at is DT_NOBEGIN if the
- * end is that of the transaction.  Returns false if the same run was ended by
- * another transaction.  Throws ZKL01 if it was taken over, 25006, and as
- * zklock_job_row_end().
+ * Writes the row that says that a run is done. A server in recovery cannot:
+ * there the mark alone counts. ended_at is DT_NOBEGIN if the run ends with the
+ * transaction. Returns false if another transaction has ended the same run.
+ * Throws ZKL01 if the run was taken over, 25006, and as zklock_job_row_end().
  */
 static bool
 write_end(const LockName *name, Lock *lock, TimestampTz ended_at,
@@ -391,10 +394,10 @@ write_end(const LockName *name, Lock *lock, TimestampTz ended_at,
 }
 
 /*
- * The lock of a job was granted for the session, with that record: begin the
- * run if it is due, which is JOB_DUE.  Anything else says why it is not; then
- * the lock is to be released, which may write the mark of the last run.  Throws
- * as judge_run(), write_end() and zklock_job_row_begin().
+ * Begins a run, whose lock was granted with that record, if it is due; returns
+ * JOB_DUE then. Otherwise the caller releases the lock, which may write the
+ * mark of the last run. Throws as judge_run(), write_end() and
+ * zklock_job_row_begin().
  */
 static JobVerdict
 begin_run(const LockName *name, const JobCall *call, Lock *lock,
@@ -406,7 +409,7 @@ begin_run(const LockName *name, const JobCall *call, Lock *lock,
 
 	verdict = judge_run(name, call->fire_time, record, call->function, &row);
 	if (verdict == JOB_LOST || verdict == JOB_LEFT_BEHIND)
-		warn_missing_row(name, zklock_job_mark(record), verdict);
+		warn_missing_row(name, own_mark(record), verdict);
 	if (verdict == JOB_UNMARKED)
 		leave_mark(lock, &row);
 	if (verdict != JOB_DUE && verdict != JOB_LOST)
@@ -427,11 +430,10 @@ begin_run(const LockName *name, const JobCall *call, Lock *lock,
 }
 
 /*
- * Acquire the lock of a job, waiting for so long, and begin the run if it is
- * due.  Returns JOB_DUE if that has begun; else nothing is held: JOB_UNREPLAYED
- * if that is because of what *record says, JOB_DONE if somebody else holds the
- * lock when the time is up, or nothing is to be done.  Throws as
- * zklock_acquire() and begin_run().
+ * Acquires the lock of a job within the timeout, and begins the run if it is
+ * due. Returns JOB_DUE if it has begun; else nothing is held: JOB_UNREPLAYED if
+ * *record is ahead of this standby, JOB_DONE if another client holds the lock
+ * or the run is not due. Throws as zklock_acquire() and begin_run().
  */
 static JobVerdict
 try_begin(const LockName *name, const JobCall *call, ZkTime timeout,
@@ -466,9 +468,9 @@ try_begin(const LockName *name, const JobCall *call, ZkTime timeout,
 }
 
 /*
- * This standby has not replayed as far as the mark of a run says.  Wait until
- * it has, or does not need to any more.  Returns false if the time is up.
- * Throws 55P03 at lock_timeout, and what interrupts throw.
+ * Waits until this standby has replayed the mark of a run, or its timeline does
+ * not include it. Returns false at the deadline. Throws 55P03 at lock_timeout,
+ * and what interrupts throw.
  */
 static bool
 await_replay(const LockName *name, const ZkRun *mark, ZkTime deadline)
@@ -477,8 +479,7 @@ await_replay(const LockName *name, const ZkRun *mark, ZkTime deadline)
 	ZkPosition	have;
 	ZkTime		since = zk_now();
 	ZkTime		now = since;
-	ZkTime		lock_deadline = LockTimeout > 0 ?
-	since + ZK_MS(LockTimeout) : ZKLOCK_FOREVER;
+	ZkTime		lock_deadline = zklock_lock_deadline();
 
 	while (zklock_handover_judge_position(&wanted, &have) == REPLAY_PENDING)
 	{
@@ -500,22 +501,18 @@ await_replay(const LockName *name, const ZkRun *mark, ZkTime deadline)
 }
 
 /*
- * Begin the run of a job that was due at that time, in session scope, or in
- * transaction scope: then the commit ends it.  A rollback gives it up in either
- * case.  A standby that does not know whether it is done waits for replay,
- * without the lock.  Returns false if somebody else runs the job when the time
- * is up, or this run or a later one is done, or that is not known even then;
- * nothing is held in that case.  For the timeout see zklock_acquire().  Throws
- * 22023 for a time that is none or too far ahead, 55000 if this backend has the
- * job or its lock already, else as try_begin(), await_replay() and
- * zklock_job_row_find().
+ * Begins the run of a job, in session scope or in transaction scope, where the
+ * commit ends it. A rollback gives it up in either case. A standby that does
+ * not know whether it is done waits for replay, without the lock. Returns
+ * false, with nothing held, if at the timeout another session runs the job, if
+ * this run or a later one is done, or if that is still unknown. Throws 22023
+ * for an invalid fire time, 55000 if this backend has the job or its lock
+ * already, else as try_begin(), await_replay() and zklock_job_row_find().
  */
 bool
 zklock_job_begin(const LockName *name, const JobCall *call)
 {
-	ZkTime		now = zk_now();
-	ZkTime		deadline = call->timeout > ZKLOCK_FOREVER - now ?
-	ZKLOCK_FOREVER : now + call->timeout;
+	ZkTime		deadline = zklock_deadline(call->timeout);
 	ZkTime		timeout = call->timeout;
 	ZkRecord	record;
 	JobVerdict	verdict;
@@ -528,7 +525,7 @@ zklock_job_begin(const LockName *name, const JobCall *call)
 		verdict = try_begin(name, call, timeout, &record);
 		if (verdict != JOB_UNREPLAYED)
 			return verdict == JOB_DUE;
-		if (!await_replay(name, zklock_job_mark(&record), deadline) ||
+		if (!await_replay(name, own_mark(&record), deadline) ||
 			zklock_job_row_find(name->path, call->fire_time, &record,
 								call->function, &row))
 			return false;
@@ -538,7 +535,7 @@ zklock_job_begin(const LockName *name, const JobCall *call)
 	}
 }
 
-/* The lock of a job was lost while it ran.  Throws ZKL01. */
+/* Reports that the lock of a job was lost while it ran. Throws ZKL01. */
 pg_noreturn static void
 report_lost(const LockName *name, const Lock *lock)
 {
@@ -551,9 +548,9 @@ report_lost(const LockName *name, const Lock *lock)
 }
 
 /*
- * The entry of a job that was begun here and can be ended.  Throws ZKL01 if its
- * lock was lost, which is forgotten with it; 55000 if there is no such job, or
- * more depends on its lock.
+ * Returns the lock of a job that was begun here and can be ended. Throws ZKL01
+ * if it was lost, and forgets it; 55000 if there is no such job, or its lock is
+ * held more than once.
  */
 static Lock *
 find_job(const LockName *name)
@@ -585,10 +582,9 @@ find_job(const LockName *name)
 }
 
 /*
- * End the run of a job that was begun here, when the transaction commits: then
- * its row is there, and it is marked with the release of its lock.  Returns
- * true.  Throws ZKL01 if the same run was ended by somebody else, and as
- * find_job() and write_end().
+ * Ends the run of a job that was begun here, when the transaction commits; the
+ * release of its lock then marks it. Returns true. Throws ZKL01 if another
+ * session has ended the same run, and as find_job() and write_end().
  */
 bool
 zklock_job_end(const LockName *name, Oid function)
@@ -608,30 +604,11 @@ zklock_job_end(const LockName *name, Oid function)
 }
 
 /*
- * Wait until a contender that was released is gone, or until it is clear how
- * that fails; false if the deadline passes first.  Unlike other releases, for
- * which it is enough that they are on their way, this one is waited for over
- * reconnects.  Throws what interrupts throw.
- */
-static bool
-await_record(const LockName *name, ZkContenderId id, ZkTime deadline,
-			 ZkContenderStatus *status)
-{
-	while (!zklock_has_ended(id, status))
-	{
-		if (zk_now() >= deadline)
-			return false;
-		zklock_session_wait_for(WAIT_FOR_RELEASE, deadline,
-								"while resetting job \"%s\"", name->path);
-	}
-	return true;
-}
-
-/*
- * Release the lock of a job, which writes to its record, and wait for that.
- * Throws ZKL01 if the lock was lost before, 08006 if there is no answer, 42501
- * or another one if the record cannot be written, what interrupts throw.  The
- * lock is released even so, and the record may be written yet.
+ * Releases the lock of a job, which writes to its record, and waits for that,
+ * also over reconnects. Throws ZKL01 if the lock was lost before, 08006 if
+ * there is no answer, 42501 or another error if the record cannot be written,
+ * and what interrupts throw. The lock is released even then, and the record may
+ * yet be written.
  */
 static void
 release_recorded(const LockName *name, Lock *lock)
@@ -645,7 +622,9 @@ release_recorded(const LockName *name, Lock *lock)
 	zklock_lock_forget(lock);
 	PG_TRY();
 	{
-		ended = await_record(name, list.items[0].id, deadline, &status);
+		ended = zklock_await_end(list.items[0].id,
+								 "while resetting job \"%s\"", name->path,
+								 true, &deadline, &status);
 	}
 	PG_FINALLY();
 	{
@@ -667,8 +646,8 @@ release_recorded(const LockName *name, Lock *lock)
 }
 
 /*
- * The lock of a job was granted: have the runs that were due at that time or
- * later count as not done.  Returns false if there are none.  Throws as
+ * Makes the runs that were due at that time or later count as not done, under
+ * the lock of the job. Returns false if there are none. Throws as
  * zklock_job_rows_reset().
  */
 static bool
@@ -692,11 +671,11 @@ reset_runs(const LockName *name, Lock *lock, TimestampTz fire_time,
 }
 
 /*
- * Have the runs of a job that were due at that time or later count as not done,
- * wherever they were ended, and say so in the server log.  That holds at once,
- * whatever becomes of the transaction.  Returns false if there are none.
- * Throws 22023, 55006 if somebody runs the job, 55000 if this backend does, and
- * as zklock_acquire(), reset_runs() and release_recorded().
+ * Makes the runs of a job that were due at that time or later count as not
+ * done, wherever they ended, and logs that. This holds at once, whatever
+ * becomes of the transaction. Returns false if there are none. Throws 22023,
+ * 55006 if another session runs the job, 55000 if this one does, and as
+ * zklock_acquire(), reset_runs() and release_recorded().
  */
 bool
 zklock_job_reset(const LockName *name, TimestampTz fire_time, Oid function)
@@ -739,8 +718,8 @@ zklock_job_reset(const LockName *name, TimestampTz fire_time, Oid function)
 }
 
 /*
- * Fill in the columns about who runs a job: the holder of its lock, if it says
- * that it runs it and what it says is not ended.  The others are null.
+ * Fills in the columns about the run under way: that of the holder of the lock,
+ * if its data says so and it is not among the ended ones.
  */
 static void
 put_runner(const ZkQueueListing *queue, const ZkRun *last, Datum *values,
@@ -764,17 +743,17 @@ put_runner(const ZkQueueListing *queue, const ZkRun *last, Datum *values,
 }
 
 /*
- * The last run of a job that was ended: in this database, or elsewhere.  A mark
- * that this database has no row for does not count, unless the row may come
- * yet.  Returns false if there is none.  Throws as zklock_job_row_find().
+ * Finds the last run that was ended, in this database or elsewhere. A mark of
+ * this database without a row does not count, unless the row may yet be
+ * replayed. Returns false if there is none. Throws as zklock_job_row_find().
  */
 static bool
 find_last_run(const LockName *name, const ZkRecord *record, Oid function,
 			  ZkRun *last)
 {
-	const ZkRun *mark = zklock_job_mark(record);
+	const ZkRun *mark = own_mark(record);
 
-	/* before the rows are read: replay goes on meanwhile */
+	/* before the rows are read, as replay continues */
 	bool		lost = mark != NULL && judge_missing_row(mark) == JOB_LOST;
 	bool		found = false;
 	JobRow		row;
@@ -803,10 +782,10 @@ find_last_run(const LockName *name, const ZkRecord *record, Oid function,
 }
 
 /*
- * Fill in the JOB_COLS columns that show a job: fire time of the last run that
- * was ended, when and by whom; fire time of the run under way, and who runs it.
- * What there is not is null.  function is the SQL function that was called.
- * Throws as zklock_read_queue() and find_last_run().
+ * Fills in the JOB_COLS columns that show a job: fire time of the last run that
+ * ended, when and by whom; fire time of the run under way, and its runner.
+ * Unknown ones are null. function is the SQL function that was called. Throws
+ * as zklock_read_queue() and find_last_run().
  */
 void
 zklock_job_columns(const LockName *name, Oid function, Datum *values,
@@ -821,7 +800,7 @@ zklock_job_columns(const LockName *name, Oid function, Datum *values,
 	memset(nulls, true, sizeof(bool) * JOB_COLS);
 	PG_TRY();
 	{
-		/* after the queue: what has ended in between does not run any more */
+		/* after the queue, so that a run that ends in between is not shown */
 		zklock_read_record(name, &record);
 		found = find_last_run(name, &record, function, &last);
 		put_runner(queue, found ? &last : NULL, values + 3, nulls + 3);

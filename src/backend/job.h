@@ -1,13 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * job.h
- *	  Run once: a job that is due at the same time on several servers is run by one
- *	  of them.
- *
- * For the files of backend/.
- *
- * IDENTIFICATION
- *	  src/backend/job.h
+ *	  Jobs, run once across servers (job.c).  For funcs.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,7 +10,7 @@
 
 #include "zklock.h"
 
-/* What a run of a job is to be. */
+/* The arguments of a call that begins a run. */
 typedef struct JobCall
 {
 	TimestampTz fire_time;

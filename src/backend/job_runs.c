@@ -1,41 +1,37 @@
 /*-------------------------------------------------------------------------
  *
  * job_runs.c
- *	  The rows of runs: what became of them, in the database where they did their
- *	  work.
+ *	  The rows of runs, in the database where they did their work.
  *
- * J4. A mark says which database it came from: system identifier of the cluster
- * and OID.  A record has one mark for each of four databases; more make the one
- * with the earliest fire time go, which others make superfluous.  A standby
- * cannot write a row: its marks name no database, and count everywhere.  Who
- * ends a run replaces the mark of its database, also one with a later fire
- * time: that was lost.
+ * J4. A mark names the database it came from: system identifier of the cluster
+ * and OID.  A record has one mark for each of four databases; a fifth replaces
+ * the one with the earliest fire time, which others make superfluous.  A standby
+ * cannot write a row: its marks name no database, and count everywhere.  A
+ * session that ends a run replaces the mark of its database, even if that has a
+ * later fire time: that run was lost.
  *
- * J6. Of one run only one row may say "done" (a unique index).  Of two
- * transactions that want to write it, as the lock was lost by one of them
- * between the guard and its commit, one waits for the other, and then fails
- * with ZKL01. (S267)
+ * J6. Only one row of a run may say "done" (a unique index).  If two
+ * transactions want to write it, because one of them lost the lock between the
+ * guard and its commit, one waits for the other, and then fails with ZKL01.
+ * (S267)
  *
- * J7. A run has a row from its beginning, "running", in the transaction that
- * begins it.  Whoever begins one later holds the lock, and so knows of all
- * others that they do not run any more: they have failed.  So does
- * zk_job_begin_xact(), whose commit says so.  A row that is locked is passed
- * by: its transaction has lost the lock, and may be on its way to ending its
- * run; J6 tells.  Whoever ends a run and finds that it has failed has been
- * taken over: ZKL01. (S265, S293)
+ * J7. A run has a row from its beginning, "running", written by the transaction
+ * that begins it.  A session that begins a later run holds the lock, so all
+ * others have ended: it marks them failed, as zk_job_begin_xact() does with its
+ * commit.  A row that is locked is skipped: its transaction has lost the lock,
+ * and may be about to end its run; J6 decides.  A session that ends a run which
+ * is marked failed was taken over: ZKL01. (S265, S293)
  *
- * J9. zk_job_reset() has the record say from when on runs are not done, and up
- * to which token that concerns rows: those of other clusters are there still,
- * and are void.  Earlier runs count as done, as they did before.  Whoever
- * begins a run passes by rows that the transaction of a reset has locked, so as
- * not to wait for it with the lock held; who ends one has to know, and waits.
- * (S261, S279)
+ * J9. zk_job_reset() notes in the record from which fire time on runs are not
+ * done, and up to which token rows are void: rows of other clusters still exist.
+ * Earlier runs count as done, as before.  A session that begins a run skips rows
+ * locked by the transaction of a reset, so as not to wait for it with the lock
+ * held; one that ends a run has to know, and waits. (S261, S279)
  *
- * When the ensemble is rebuilt with nothing in it, tokens begin anew.  So the
- * time of its beginning is part of what a row is known by; and a reset concerns
- * all rows of its own database, whatever their tokens are, as it holds the
- * lock.  Those of other databases that have higher tokens than the reset stand.
- * (S294)
+ * When the ensemble is rebuilt empty, tokens restart.  So a row is identified by
+ * the time of its beginning, too; and a reset voids all rows of its own database
+ * whatever their tokens, as it holds the lock.  Rows of other databases with
+ * tokens above that of the reset stand. (S294)
  *
  * IDENTIFICATION
  *	  src/backend/job_runs.c
@@ -59,7 +55,7 @@
 /* The extension's table, in the schema that its functions are in. */
 #define RUN_TABLE		"zk_job_runs"
 
-/* Names and operators that are needed again and again. */
+/* Operators, with their schema (F7). */
 #define IS				" OPERATOR(pg_catalog.=) "
 #define SINCE			" OPERATOR(pg_catalog.>=) "
 #define UP_TO			" OPERATOR(pg_catalog.<=) "
@@ -77,14 +73,14 @@ static TableQuery find_query = {
 };
 
 /*
- * Queries that change rows see their own changes, too (tables.c), so they ask
- * for the outcome that they change.
+ * Queries that change rows also see their own changes (tables.c), so they test
+ * the outcome that they change.
  */
 
 /*
- * $1 path, $2 the time.  Who begins a run holds the lock, so nobody else runs
- * the job: but a transaction that has lost it may be about to end its run, and
- * is not waited for.
+ * $1 path, $2 the time. A session that begins a run holds the lock, so nothing
+ * else runs the job; but a transaction that has lost the lock may be about to
+ * end its run, and is not waited for.
  */
 static TableQuery fail_query = {
 	.text = "WITH dead AS (SELECT fire_time, token, begun_at FROM %1$s"
@@ -112,7 +108,9 @@ static TableQuery reset_query = {
 	.latest = true
 };
 
-/* The same, but for rows that the transaction of a reset is about to write. */
+/*
+ * The same, except for rows that the transaction of a reset is about to write.
+ */
 static TableQuery reset_free_query = {
 	.text = "WITH void AS (SELECT fire_time, token, begun_at FROM %1$s WHERE "
 	WAS_RESET " FOR UPDATE SKIP LOCKED)"
@@ -138,7 +136,7 @@ static TableQuery remove_query = {
 	.latest = true
 };
 
-/* The same; false if it was begun later, and that one has said that it failed. */
+/* The same; finds the row if a later run has marked it failed. */
 static TableQuery failed_query = {
 	.text = "SELECT true FROM %s WHERE " IS_RUN,
 	.params = 4,
@@ -159,8 +157,8 @@ static TableQuery insert_query = {
 };
 
 /*
- * Who runs a job, for the record, in UTF-8 and cut short if need be; palloc'd.
- * An argument in the server encoding may be NULL, or empty.
+ * Returns the runner of a job for the record: in UTF-8, shortened to fit,
+ * palloc'd. Arguments, in the server encoding, may be NULL or empty.
  */
 static char *
 name_runner(const char *role, const char *cluster, const char *host)
@@ -182,21 +180,24 @@ name_runner(const char *role, const char *cluster, const char *host)
 	return clean;
 }
 
-/* The role that runs jobs here; palloc'd. */
+/* Returns the role that runs jobs here; palloc'd. */
 static char *
 role_name(void)
 {
 	return GetUserNameFromId(GetSessionUserId(), false);
 }
 
-/* Who runs jobs here, as the record has it; palloc'd.  Needs a transaction. */
+/*
+ * Returns the runner of jobs here, for the record; palloc'd. Needs a
+ * transaction.
+ */
 char *
 zklock_job_runner(void)
 {
 	return name_runner(role_name(), cluster_name, zklock_host());
 }
 
-/* A column of the row that was found; NULL if it is null.  Palloc'd. */
+/* Returns a column of the row that was found, palloc'd; NULL if it is null. */
 static char *
 text_value(int column)
 {
@@ -206,7 +207,7 @@ text_value(int column)
 	return isnull ? NULL : TextDatumGetCString(value);
 }
 
-/* A point in time of the row that was found. */
+/* Returns a column of the row that was found; DT_NOBEGIN if it is null. */
 static TimestampTz
 time_value(int column)
 {
@@ -217,10 +218,10 @@ time_value(int column)
 }
 
 /*
- * The last of the runs of a job that are done in this database, if it was due
- * at that time or later and was not reset.  Sees all that is committed now,
- * whatever the isolation level.  Returns false if there is none.  function is
- * the SQL function that was called.  Throws 42P01.
+ * Finds the last done run of a job in this database that was due at that time
+ * or later and was not reset. Sees what is committed now, whatever the
+ * isolation level. Returns false if there is none. function is the SQL function
+ * that was called. Throws 42P01.
  */
 bool
 zklock_job_row_find(const char *path, TimestampTz fire_time,
@@ -255,8 +256,8 @@ zklock_job_row_find(const char *path, TimestampTz fire_time,
 }
 
 /*
- * What a row is known by.  The time is a part of it: when the ensemble was
- * rebuilt, tokens begin anew.
+ * Fills in the identity of a row. It includes the time, as tokens restart when
+ * the ensemble is rebuilt.
  */
 static void
 put_key(const JobRow *row, Datum *values)
@@ -267,7 +268,7 @@ put_key(const JobRow *row, Datum *values)
 	values[3] = TimestampTzGetDatum(row->begun_at);
 }
 
-/* Insert a row.  Returns false if the run is done already. */
+/* Inserts a row. Returns false if the run is already done. */
 static bool
 insert_row(const JobRow *row, const char *outcome, Relation table)
 {
@@ -286,9 +287,8 @@ insert_row(const JobRow *row, const char *outcome, Relation table)
 }
 
 /*
- * See that rows of runs that were due at that time or later, and begun with
- * that token or a lower one, say that they were reset, by one of the queries
- * for that.
+ * Marks rows of runs that were due at that time or later, and begun with that
+ * token or a lower one, as reset, by one of the two queries.
  */
 static void
 reset_rows(TableQuery *query, const char *path, TimestampTz fire_time, int64 token,
@@ -302,7 +302,7 @@ reset_rows(TableQuery *query, const char *path, TimestampTz fire_time, int64 tok
 	(void) zklock_table_query(query, table, values, NULL);
 }
 
-/* Runs of a job that say that they are running, and do not, have failed. */
+/* Marks rows of a job that say "running" as failed. */
 static void
 fail_rows(const char *path, Relation table)
 {
@@ -314,8 +314,8 @@ fail_rows(const char *path, Relation table)
 }
 
 /*
- * The lock of a job was granted, with that record: write down that a run is
- * running, and that others of the job are not.  Throws as zklock_table_query().
+ * Writes the row of a run that begins, whose lock was granted with that record,
+ * and marks other running ones failed. Throws as zklock_table_query().
  */
 void
 zklock_job_row_begin(const JobRow *row, const ZkRecord *record, Oid function)
@@ -331,9 +331,9 @@ zklock_job_row_begin(const JobRow *row, const ZkRecord *record, Oid function)
 }
 
 /*
- * Write down that a run is done, when this transaction commits; and that others
- * of the job are not running, if it is that which has begun it.  If another
- * transaction is about to end the same run, waits for it.  Throws as
+ * Writes that a run is done, to be committed with this transaction; if this
+ * transaction also begins it, marks other running ones failed. Waits for
+ * another transaction that is about to end the same run. Throws as
  * zklock_table_query().
  */
 JobRowEnd
@@ -359,9 +359,9 @@ zklock_job_row_end(const JobRow *row, const ZkRecord *record, Oid function)
 }
 
 /*
- * The lock of a job was granted, and its runs that were due at that time or
- * later are reset: see that their rows say so, whatever their tokens, which may
- * be of before the ensemble was rebuilt.  Throws as zklock_table_query().
+ * Marks the rows of runs that were due at that time or later as reset, under
+ * the lock of the job. Their tokens may be of a former ensemble. Throws as
+ * zklock_table_query().
  */
 void
 zklock_job_rows_reset(const char *path, TimestampTz fire_time, Oid function)

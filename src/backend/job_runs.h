@@ -1,10 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * job_runs.h
- *	  Jobs: what job.c and job_runs.c share.
- *
- * IDENTIFICATION
- *	  src/backend/job_runs.h
+ *	  The rows of runs, in the table zk_job_runs (job_runs.c).  For job.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,16 +22,14 @@ typedef struct JobRow
 	char	   *ended_by;		/* for the record: UTF-8, palloc'd */
 } JobRow;
 
-/* What became of an attempt to write down that a run has ended. */
+/* The result of writing down that a run has ended. */
 typedef enum JobRowEnd
 {
 	JOB_ROW_WRITTEN,
-	JOB_ROW_TAKEN_OVER,			/* somebody who has begun it later says it
-								 * failed */
-	JOB_ROW_ENDED_BEFORE		/* somebody else has ended the same run */
+	JOB_ROW_TAKEN_OVER,			/* a later run of the job has marked it failed */
+	JOB_ROW_ENDED_BEFORE		/* another session has ended the same run */
 } JobRowEnd;
 
-/* in job_runs.c */
 extern char *zklock_job_runner(void);
 extern bool zklock_job_row_find(const char *path, TimestampTz fire_time,
 								const ZkRecord *record, Oid function,

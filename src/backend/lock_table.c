@@ -3,40 +3,39 @@
  * lock_table.c
  *	  What this backend holds, by scope and by level of subtransaction.
  *
- * One entry for each lock path, in a hash table of the backend: up to two
- * contenders (an exclusive and a shared one) and counts: for each mode, of
- * session scope and for each level of subtransaction.  Acquisitions stack as
- * those of advisory locks do; the contender goes with the last one.
+ * There is one entry for each lock path, in a hash table of the backend: up to
+ * two contenders (one exclusive, one shared), and counts by mode, for session
+ * scope and for each level of subtransaction.  Acquisitions stack as those of
+ * advisory locks do; the contender is released with the last one.
  *
  * Nothing that runs at the end of a transaction allocates, waits or can fail.
- * For that the room is made before a contender is asked for, and the lock
+ * Memory is therefore allocated before a contender is requested, and the lock
  * client takes orders without allocating (D2).  T3, T6 and T8 are in acquire.c,
  * T5 is in xact.c.
  *
- * T1. Whatever this backend holds never conflicts with what it asks for: the
- * client leaves contenders of its own on the same lock node out of account.
+ * T1. What this backend holds never conflicts with what it asks for: the client
+ * ignores its own contenders of the same lock node.
  *
- * T2. Holding exclusive grants shared at once: it is counted only.  Room for
- * the downgrade is made then.  When the last exclusive hold goes first, the
- * shared contender takes the exclusive one's place and number, so nobody who
- * waits can slip in.  It takes its token, too (F9).
+ * T2. A holder in exclusive mode gets shared mode immediately: it is only
+ * counted, and a place for the downgrade is reserved.  When the last exclusive
+ * acquisition is released first, the shared contender takes the exclusive one's
+ * place, number and token (F9), so no waiter can slip in.
  *
- * T4. Counts of a subtransaction go to its parent when it commits, and away
+ * T4. Counts of a subtransaction pass to its parent when it commits, and vanish
  * when it rolls back.
  *
- * T7. What was fenced in a subtransaction is fenced in its parent when it
- * commits, and not at all when it rolls back.  When the lock's entry goes, that
- * goes with it: an acquisition that begins after it has another token.
+ * T7. So does the note that a lock was fenced.  It is dropped with the lock's
+ * entry: a later acquisition has another token.
  *
- * T9. An entry is a lock's or a semaphore's, and then has a number of permits,
- * as long as it counts anything.  A backend has one permit of a semaphore at
- * most: contenders of the same backend do not exclude each other elsewhere, and
- * a second one could wait for the first without end.
+ * T9. An entry is either a lock's or a semaphore's, with a number of permits,
+ * as long as it counts anything.  A backend has at most one permit of a
+ * semaphore: contenders of one backend do not exclude each other elsewhere, and
+ * a second one could wait for the first forever.
  *
- * T10. The end of a subtransaction looks at those entries only that it may have
- * to do with: they are in a list, by falling nesting level (Lock.nesting).
- * Whoever does something to an entry puts it at the head of that
- * (zklock_lock_touch()), for no level is deeper than that of now.
+ * T10. The end of a subtransaction looks only at entries that it may concern.
+ * They are in a list by falling nesting level (Lock.nesting); any change to an
+ * entry moves it to the head (zklock_lock_touch()), as no level is deeper than
+ * the current one.
  *
  * IDENTIFICATION
  *	  src/backend/lock_table.c
@@ -64,15 +63,12 @@ static HTAB *table = NULL;		/* of Lock by lock node */
 static dlist_head locks = DLIST_STATIC_INIT(locks); /* the same, in order */
 static int	lock_total = 0;
 
-/*
- * Those that the transaction may have something of, by falling Lock.nesting:
- * what ends a subtransaction looks at no other.
- */
+/* Entries that the transaction may have changed, by falling Lock.nesting. */
 static dlist_head touched = DLIST_STATIC_INIT(touched);
 
 /*
- * Make the table, once in a backend.  Should memory run out in the middle, the
- * next call finishes the work.  Throws 53200.
+ * Creates the table, once in a backend. If memory runs out half way, the next
+ * call finishes the work. Throws 53200.
  */
 static void
 make_table(void)
@@ -92,7 +88,7 @@ make_table(void)
 						HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
 }
 
-/* The entry of a lock, or NULL if the backend has nothing to do with it. */
+/* Returns the entry of a lock, or NULL if there is none. */
 Lock *
 zklock_lock_find(const LockName *name)
 {
@@ -102,8 +98,8 @@ zklock_lock_find(const LockName *name)
 }
 
 /*
- * The transaction does something to this lock at the nesting level of now, so
- * the end of that level has to look at it.  Cannot fail.
+ * Notes that the current nesting level changes this lock, so that the end of
+ * that level looks at it. Cannot fail.
  */
 void
 zklock_lock_touch(Lock *lock)
@@ -119,9 +115,9 @@ zklock_lock_touch(Lock *lock)
 }
 
 /*
- * The entry of a lock, made if there is none.  A new one counts nothing: it is
- * to be forgotten should nothing come of it; after an error that is done when
- * the (sub)transaction aborts.  Throws 53200.
+ * Returns the entry of a lock, making it if needed. The caller forgets a new
+ * one that remains unused; after an error the abort of the (sub)transaction
+ * does. Throws 53200.
  */
 Lock *
 zklock_lock_make(const LockName *name)
@@ -143,15 +139,13 @@ zklock_lock_make(const LockName *name)
 	return lock;
 }
 
-/* Remove an entry if it counts nothing.  Cannot fail. */
+/* Removes an entry if it counts nothing. Cannot fail. */
 void
 zklock_lock_forget(Lock *lock)
 {
 	for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
 		if (zklock_lock_used(lock, mode))
 			return;
-	for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
-		Assert(lock->contender[mode] == 0);
 	pfree(lock->path);
 	if (lock->levels != NULL)
 		pfree(lock->levels);
@@ -162,7 +156,9 @@ zklock_lock_forget(Lock *lock)
 	(void) hash_search(table, lock->node, HASH_REMOVE, NULL);
 }
 
-/* Walk through the entries: the first for NULL, then the next, NULL at last. */
+/*
+ * Walks through the entries: returns the first for NULL, NULL after the last.
+ */
 Lock *
 zklock_lock_next(Lock *lock)
 {
@@ -174,7 +170,7 @@ zklock_lock_next(Lock *lock)
 		NULL;
 }
 
-/* How many entries there are. */
+/* Returns the number of entries. */
 int
 zklock_lock_total(void)
 {
@@ -182,8 +178,8 @@ zklock_lock_total(void)
 }
 
 /*
- * Does no entry have a contender?  Then nothing is lost with the ZooKeeper
- * session.
+ * Returns true if no entry has a contender, so that ending the ZooKeeper
+ * session loses nothing.
  */
 bool
 zklock_table_idle(void)
@@ -196,7 +192,7 @@ zklock_table_idle(void)
 	return true;
 }
 
-/* A mode as users see it. */
+/* Returns the name of a mode, as users see it. */
 const char *
 zklock_mode_name(ZkMode mode)
 {
@@ -209,14 +205,14 @@ zklock_mode_name(ZkMode mode)
 	return names[mode];
 }
 
-/* Was a lock acquired in this mode, in whatever scope, and not given back? */
+/* Returns true if a lock is acquired in this mode, in either scope. */
 bool
 zklock_lock_used(const Lock *lock, ZkMode mode)
 {
 	return lock->session_count[mode] > 0 || lock->transaction_count[mode] > 0;
 }
 
-/* Was a lock acquired in session scope, in whatever mode, and not given back? */
+/* Returns true if a lock is acquired in session scope, in any mode. */
 bool
 zklock_lock_session_used(const Lock *lock)
 {
@@ -226,32 +222,17 @@ zklock_lock_session_used(const Lock *lock)
 	return false;
 }
 
-/* Is there a contender of its own for this mode? */
+/* Returns true if this mode has a contender of its own. */
 bool
 zklock_lock_has_contender(const Lock *lock, ZkMode mode)
 {
 	return lock->contender[mode] != 0 && !(mode == ZK_SHARED && lock->reserved);
 }
 
-/* In which mode is the contender that stands for what is held in this one? */
-ZkMode
-zklock_lock_stands_for(const Lock *lock, ZkMode mode)
-{
-	return zklock_lock_has_contender(lock, mode) ? mode : ZK_EXCLUSIVE;
-}
-
-/* Does what is held grant this mode at once? */
-bool
-zklock_lock_covers(const Lock *lock, ZkMode mode)
-{
-	return zklock_lock_has_contender(lock, ZK_EXCLUSIVE) || zklock_lock_has_contender(lock, mode);
-}
-
 /*
- * Make room for one more acquisition, so that counting it cannot fail.  For a
- * shared one under an exclusive contender that includes a place for the
- * shared contender that will stand for it when the exclusive one goes.
- * Throws 53200, 54000.
+ * Makes room for one more acquisition, so that counting it cannot fail. For
+ * shared mode under an exclusive contender, reserves the shared contender that
+ * will take its place. Throws 53200, 54000.
  */
 void
 zklock_lock_make_room(Lock *lock, LockScope scope, ZkMode mode)
@@ -265,17 +246,16 @@ zklock_lock_make_room(Lock *lock, LockScope scope, ZkMode mode)
 				 errmsg("lock \"%s\" was acquired too many times", lock->path)));
 
 	zklock_lock_touch(lock);
-	if (scope == SCOPE_TRANSACTION && lock->levels == NULL)
+	if (scope == SCOPE_TRANSACTION &&
+		lock->level_count == lock->level_capacity)
 	{
-		lock->levels = MemoryContextAlloc(table_context, 4 * sizeof(LockLevel));
-		lock->level_capacity = 4;
-	}
-	else if (scope == SCOPE_TRANSACTION &&
-			 lock->level_count == lock->level_capacity)
-	{
-		lock->levels = repalloc(lock->levels,
-								2 * lock->level_capacity * sizeof(LockLevel));
-		lock->level_capacity *= 2;
+		int			capacity = Max(2 * lock->level_capacity, 4);
+		size_t		size = capacity * sizeof(LockLevel);
+
+		lock->levels = lock->levels == NULL ?
+			MemoryContextAlloc(table_context, size) :
+			repalloc(lock->levels, size);
+		lock->level_capacity = capacity;
 	}
 
 	if (mode == ZK_SHARED && lock->contender[ZK_SHARED] == 0 &&
@@ -294,10 +274,7 @@ zklock_lock_make_room(Lock *lock, LockScope scope, ZkMode mode)
 	}
 }
 
-/*
- * Count one more acquisition; zklock_lock_make_room() came before.  Cannot
- * fail.
- */
+/* Counts one more acquisition, after zklock_lock_make_room(). Cannot fail. */
 void
 zklock_lock_count(Lock *lock, LockScope scope, ZkMode mode)
 {
@@ -323,9 +300,8 @@ zklock_lock_count(Lock *lock, LockScope scope, ZkMode mode)
 }
 
 /*
- * A contender of this mode was granted: it is the table's from now on.  If the
- * lock had been lost, it is no more, and what the session held of it is
- * forgotten.  Cannot fail.
+ * Takes over a granted contender of this mode. If the lock was lost before,
+ * forgets the loss and what the session held of it. Cannot fail.
  */
 void
 zklock_lock_granted(Lock *lock, ZkMode mode, ZkContenderId id,
@@ -347,8 +323,8 @@ zklock_lock_granted(Lock *lock, ZkMode mode, ZkContenderId id,
 }
 
 /*
- * The mode of the contender that says most of a lock that is held: the
- * exclusive one, if it has one.
+ * Returns the mode of the main contender of a lock that is held: exclusive, if
+ * it has such a one.
  */
 ZkMode
 zklock_lock_main_mode(const Lock *lock)
@@ -360,10 +336,7 @@ zklock_lock_main_mode(const Lock *lock)
 	return mode;
 }
 
-/*
- * The token of a lock that is held: that of its exclusive contender, if it has
- * one.
- */
+/* Returns the token of a lock that is held: that of its main contender. */
 int64
 zklock_lock_token(const Lock *lock)
 {
@@ -375,39 +348,8 @@ zklock_lock_token(const Lock *lock)
 }
 
 /*
- * Has the transaction taken this token past the lock's fence, and not rolled
- * that back?
- */
-bool
-zklock_lock_fenced(const Lock *lock, int64 token)
-{
-	return lock->fence_nesting > 0 && lock->fence_token == token;
-}
-
-/*
- * Note that the transaction has taken this token past the lock's fence, at the
- * nesting level of now.
- */
-void
-zklock_lock_set_fenced(Lock *lock, int64 token)
-{
-	lock->fence_token = token;
-	lock->fence_nesting = GetCurrentTransactionNestLevel();
-	zklock_lock_touch(lock);
-}
-
-/*
- * Note that the lock's fence was removed: the transaction has to pass it again.
- */
-void
-zklock_lock_clear_fenced(Lock *lock)
-{
-	lock->fence_nesting = 0;
-}
-
-/*
- * Does the transaction depend on this lock, whatever the session does?  Then it
- * has to roll back if the lock was lost.
+ * Returns true if the transaction depends on this lock, and so has to roll back
+ * if it is lost.
  */
 bool
 zklock_lock_binds(const Lock *lock)
@@ -416,8 +358,8 @@ zklock_lock_binds(const Lock *lock)
 }
 
 /*
- * Note what the holder of a contender leaves in the lock's record when that
- * goes.  After a loss that is nothing.  Cannot fail.
+ * Notes what a contender leaves in the lock's record when it is deleted;
+ * nothing after a loss. Cannot fail.
  */
 static void
 leave_record(const Lock *lock, ZkMode mode)
@@ -445,9 +387,7 @@ leave_record(const Lock *lock, ZkMode mode)
 	zk_contender_note(zklock_client, lock->contender[mode], &note);
 }
 
-/*
- * The contender of a mode has gone, with all that belongs to it.  Cannot fail.
- */
+/* Forgets the contender of a mode, which is gone. Cannot fail. */
 static void
 forget_contender(Lock *lock, ZkMode mode)
 {
@@ -464,8 +404,8 @@ forget_contender(Lock *lock, ZkMode mode)
 }
 
 /*
- * End the life of a contender: with somebody who waits for it, who finds it in
- * the list, or without.  Cannot fail.
+ * Releases the contender of a mode. With a list, adds it there for the caller
+ * to wait for its end. Cannot fail.
  */
 void
 zklock_lock_end_contender(Lock *lock, ZkMode mode, ReleaseList *list)
@@ -488,10 +428,9 @@ zklock_lock_end_contender(Lock *lock, ZkMode mode, ReleaseList *list)
 }
 
 /*
- * After counts went down: end the contenders that stand for nothing any more.
- * The last exclusive acquisition before a shared one leaves no gap (S24).
- * With a list, which has room for two more, the caller waits for the ends.
- * Cannot fail.
+ * Ends the contenders that no count needs any more, after counts went down. A
+ * downgrade leaves no gap (S24). With a list, which has room for two more, the
+ * caller waits for their ends. Cannot fail.
  */
 void
 zklock_lock_settle(Lock *lock, ReleaseList *list)
@@ -520,23 +459,9 @@ zklock_lock_settle(Lock *lock, ReleaseList *list)
 }
 
 /*
- * What the record of a lock says of the last run of a job that was ended in
- * this database and so has a row there; or NULL.
- */
-const ZkRun *
-zklock_job_mark(const ZkRecord *record)
-{
-	for (int i = 0; i < record->run_count; i++)
-		if (record->runs[i].system == GetSystemIdentifier() &&
-			record->runs[i].database == MyDatabaseId)
-			return &record->runs[i];
-	return NULL;
-}
-
-/*
- * The run of a job has begun under a lock that was acquired for the session.
- * In transaction scope the transaction holds the lock from here on, and its
- * commit ends the run; zklock_lock_make_room() came before.  Cannot fail.
+ * Notes that a run has begun under a lock acquired in session scope. In
+ * transaction scope, the transaction takes the lock over and its commit ends
+ * the run; zklock_lock_make_room() came before. Cannot fail.
  */
 void
 zklock_lock_begin_job(Lock *lock, LockScope scope)
@@ -553,8 +478,8 @@ zklock_lock_begin_job(Lock *lock, LockScope scope)
 }
 
 /*
- * Between the end of a run and the commit that it waits for nothing may be done
- * to its lock.  Throws 55006.
+ * Refuses to touch the lock of a job between the end of its run and the commit.
+ * Throws 55006.
  */
 void
 zklock_lock_check_job(const Lock *lock)
@@ -567,9 +492,8 @@ zklock_lock_check_job(const Lock *lock)
 }
 
 /*
- * The transaction has committed: if it was to end the run of a job, that has
- * ended, and the lock is given back.  If it was to begin one, that has begun.
- * Cannot fail.
+ * Ends the run of a job that was to end with the transaction, which has
+ * committed, and releases its lock. Cannot fail.
  */
 void
 zklock_lock_commit_job(Lock *lock)
@@ -592,9 +516,8 @@ zklock_lock_commit_job(Lock *lock)
 }
 
 /*
- * What was begun in a (sub)transaction that is rolled back: a run goes on that
- * was only to be ended there, and is given up if it was begun there.  Cannot
- * fail.
+ * Undoes what a rolled back (sub)transaction did to a job: a run that it was to
+ * end continues, and one that it began is given up. Cannot fail.
  */
 static void
 roll_back_job(Lock *lock, int nesting)
@@ -610,8 +533,8 @@ roll_back_job(Lock *lock, int nesting)
 }
 
 /*
- * Note what the session leaves in the records of a lock that it goes on to
- * hold, should it just exit.  Cannot fail.
+ * Notes what the session leaves in the records of a lock that it continues to
+ * hold, in case it just exits. Cannot fail.
  */
 void
 zklock_lock_renew_note(const Lock *lock)
@@ -622,8 +545,8 @@ zklock_lock_renew_note(const Lock *lock)
 }
 
 /*
- * Give back what was acquired of a lock at this nesting level or deeper, and
- * forget what was fenced there, or was to end a job.
+ * Releases what was acquired of a lock at this nesting level or deeper, and
+ * forgets fences and the end of a job from there.
  */
 static void
 drop_levels(Lock *lock, int nesting)
@@ -642,8 +565,8 @@ drop_levels(Lock *lock, int nesting)
 }
 
 /*
- * Put a lock whose deeper levels have gone where it belongs among those that
- * the transaction has something of.
+ * Moves a lock to its place in the list of touched locks, after it lost its
+ * deeper levels.
  */
 static void
 sink(Lock *lock)
@@ -670,10 +593,7 @@ sink(Lock *lock)
 	dlist_push_tail(&touched, &lock->touched_link);
 }
 
-/*
- * The first lock that the transaction has something of at this nesting level or
- * deeper; NULL if there is none.
- */
+/* Returns the first lock changed at this nesting level or deeper, or NULL. */
 static Lock *
 first_touched(int nesting)
 {
@@ -686,8 +606,8 @@ first_touched(int nesting)
 }
 
 /*
- * Walk through the locks that the transaction may have something of at this
- * nesting level or deeper: the first for NULL, then the next, NULL at last.
+ * Walks through the locks changed at this nesting level or deeper: returns the
+ * first for NULL, NULL after the last.
  */
 Lock *
 zklock_lock_next_touched(Lock *lock, int nesting)
@@ -702,9 +622,8 @@ zklock_lock_next_touched(Lock *lock, int nesting)
 }
 
 /*
- * Of all locks, give back what was acquired at this nesting level or deeper,
- * and forget what was fenced there, or was to end a job.  Entries go with the
- * last of their counts.  Cannot fail.
+ * Does drop_levels() for all locks, and removes entries that count nothing any
+ * more. Cannot fail.
  */
 void
 zklock_locks_drop_levels(int nesting)
@@ -720,10 +639,7 @@ zklock_locks_drop_levels(int nesting)
 	}
 }
 
-/*
- * Hand what was acquired and fenced of a lock, and what is to end a job, at
- * this nesting level to the one above.
- */
+/* Passes what a lock has at this nesting level to the level above. */
 static void
 pass_level_up(Lock *lock, int nesting)
 {
@@ -750,10 +666,7 @@ pass_level_up(Lock *lock, int nesting)
 		level->nesting = nesting - 1;
 }
 
-/*
- * The same of all locks.  Their order by nesting level stays as it is.  Cannot
- * fail.
- */
+/* Does pass_level_up() for all locks; their order stays. Cannot fail. */
 void
 zklock_locks_pass_level_up(int nesting)
 {

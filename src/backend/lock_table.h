@@ -1,12 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * lock_table.h
- *	  What this backend holds, by scope and by level of subtransaction.
+ *	  The lock table: its entries, and what can be done to them (lock_table.c).
  *
- * For the files of backend/.
- *
- * IDENTIFICATION
- *	  src/backend/lock_table.h
+ * For the files of backend/ that acquire, release or judge locks; the judging
+ * is in held.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -80,8 +78,8 @@ typedef struct Lock
 	/* by ZkMode, 0 for none; all 0 when lost */
 	ZkContenderId contender[ZK_MODE_COUNT];
 	bool		reserved;		/* contender[ZK_SHARED] is only reserved */
-	ZkContenderId revoked[ZK_MODE_COUNT];	/* those the client was told are
-											 * asked for */
+	ZkContenderId revoked[ZK_MODE_COUNT];	/* the user was told that these
+											 * were revoked */
 	TimestampTz since[ZK_MODE_COUNT];	/* of the grant of contender[], for
 										 * display */
 	char		name[ZK_MODE_COUNT][ZK_NAME_SIZE];	/* of contender[], for
@@ -124,18 +122,12 @@ extern bool zklock_table_idle(void);
 extern const char *zklock_mode_name(ZkMode mode);
 extern bool zklock_lock_used(const Lock *lock, ZkMode mode);
 extern bool zklock_lock_session_used(const Lock *lock);
-extern ZkMode zklock_lock_stands_for(const Lock *lock, ZkMode mode);
-extern bool zklock_lock_covers(const Lock *lock, ZkMode mode);
 extern void zklock_lock_make_room(Lock *lock, LockScope scope, ZkMode mode);
 extern void zklock_lock_count(Lock *lock, LockScope scope, ZkMode mode);
 extern void zklock_lock_granted(Lock *lock, ZkMode mode, ZkContenderId id,
 								const char *contender_name);
 extern int64 zklock_lock_token(const Lock *lock);
-extern bool zklock_lock_fenced(const Lock *lock, int64 token);
-extern void zklock_lock_set_fenced(Lock *lock, int64 token);
-extern void zklock_lock_clear_fenced(Lock *lock);
 extern bool zklock_lock_binds(const Lock *lock);
-extern const ZkRun *zklock_job_mark(const ZkRecord *record);
 extern void zklock_lock_begin_job(Lock *lock, LockScope scope);
 extern void zklock_lock_check_job(const Lock *lock);
 extern void zklock_lock_commit_job(Lock *lock);

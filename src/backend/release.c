@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * release.c
- *	  A lock call that gives back: count down in the lock table, have the
- *	  contenders deleted that stand for nothing any more, and wait for that.
+ *	  A lock call that releases: count down in the lock table, delete the
+ *	  contenders that are not needed any more, and wait for that.
  *
- * Once something was given back in the lock table it is given back, whatever
- * ends the wait early: the lock client finishes the work.
+ * A lock that was released in the lock table stays released, whatever ends the
+ * wait early: the lock client finishes the work.
  *
  * IDENTIFICATION
  *	  src/backend/release.c
@@ -21,7 +21,7 @@
 #include "session.h"
 #include "verdict.h"
 
-/* Make a list with room for the contenders of so many locks. */
+/* Makes a list with room for the contenders of that many locks. */
 static ReleaseList
 make_release_list(int lock_count)
 {
@@ -33,47 +33,39 @@ make_release_list(int lock_count)
 }
 
 /*
- * Read the state of a contender that was released.  Is that the end of it?
- * Until then it may read anything, LOST too, as its znode may still be there.
- */
-bool
-zklock_has_ended(ZkContenderId id, ZkContenderStatus *status)
-{
-	zk_contender_status(zklock_client, id, status);
-	return status->state == ZK_GONE || status->state == ZK_NONE ||
-		status->state == ZK_FAILED;
-}
-
-/*
- * Wait until a released contender is gone; false if *deadline passes first.
- * Without a connection that is moved up.  *status is what was last seen of the
- * contender; doing and path say in messages what the wait is for.  Throws what
- * interrupts throw.
+ * Waits until a released contender is gone; returns false if *deadline passes
+ * first. Until the end the contender may read as any state, even LOST, as its
+ * znode may still exist. Without a connection *deadline is moved up, unless
+ * patient. *status is what was last seen of the contender; doing and path say
+ * in messages what the wait is for. Throws what interrupts throw.
  */
 bool
 zklock_await_end(ZkContenderId id, const char *doing, const char *path,
-				 ZkTime *deadline, ZkContenderStatus *status)
+				 bool patient, ZkTime *deadline, ZkContenderStatus *status)
 {
-	ZkSessionStatus session;
-
-	while (!zklock_has_ended(id, status))
+	for (;;)
 	{
+		ZkSessionStatus session;
+
+		zk_contender_status(zklock_client, id, status);
+		if (status->state == ZK_GONE || status->state == ZK_NONE ||
+			status->state == ZK_FAILED)
+			return true;
 		zk_client_status(zklock_client, &session);
-		if (session.state != ZK_SESSION_CONNECTED)
+		if (session.state != ZK_SESSION_CONNECTED && !patient)
 			*deadline = Min(*deadline, zk_now() + ZKLOCK_CLEANUP_TIMEOUT);
 		if (zk_now() >= *deadline)
 			return false;
 		zklock_session_wait_for(WAIT_FOR_RELEASE, *deadline, doing, path);
 	}
-	return true;
 }
 
 /*
- * Wait until the released contenders of a list are gone, for at most
- * zklock.connect_timeout in all, and hardly at all without a connection.  What
- * is not done then is done by the lock client as soon as it can, and a WARNING
- * says so.  Afterwards, or after an interrupt, whose error is thrown, the ids
- * are dead.
+ * Waits until the released contenders of a list are gone, for at most
+ * zklock.connect_timeout in all, and hardly at all without a connection. A
+ * WARNING reports what is not done then, which the lock client does as soon as
+ * it can. The ids are dead afterwards, also after an interrupt, whose error is
+ * thrown.
  */
 static void
 await_ends(ReleaseList *list)
@@ -91,7 +83,7 @@ await_ends(ReleaseList *list)
 			ZkContenderStatus status;
 
 			if (!zklock_await_end(list->items[i].id, doing, lock->path,
-								  &deadline, &status))
+								  false, &deadline, &status))
 			{
 				ereport(WARNING,
 						(lock->permits > 0 ?
@@ -126,21 +118,9 @@ await_ends(ReleaseList *list)
 	PG_END_TRY();
 }
 
-/* Tell that a lock which the session gives back had been lost. */
-static void
-warn_lost(const Lock *lock)
-{
-	ereport(WARNING,
-			(errcode(ERRCODE_ZK_LOCK_LOST),
-			 lock->permits > 0 ?
-			 errmsg("semaphore \"%s\" was already lost", lock->path) :
-			 errmsg("lock \"%s\" was already lost", lock->path),
-			 zklock_errdetail_loss(&lock->loss)));
-}
-
 /*
- * For ereport: the DETAIL, and the HINT, about what cannot be released, if
- * there is anything to say; lock is the entry of that path, or NULL.
+ * For ereport: DETAIL and HINT on why this cannot be released, if known. lock
+ * is the entry of the path, or NULL.
  */
 static int
 errdetail_not_held(const Lock *lock, bool permit)
@@ -162,22 +142,24 @@ errdetail_not_held(const Lock *lock, bool permit)
 	return 0;
 }
 
-/* Tell that a lock cannot be released because it was not acquired. */
+/* Warns that a lock, or a permit, cannot be released as it is not held. */
 static void
-warn_not_held(const LockName *name, const Lock *lock, bool exclusive,
-			  bool shared)
+warn_not_held(const LockName *name, const Lock *lock, bool permit,
+			  bool exclusive, bool shared)
 {
 	ereport(WARNING,
-			(exclusive && shared ?
+			(permit ?
+			 errmsg("you don't own a permit of semaphore \"%s\"", name->path) :
+			 exclusive && shared ?
 			 errmsg("you don't own lock \"%s\"", name->path) :
 			 errmsg("you don't own lock \"%s\" in %s mode", name->path,
 					zklock_mode_name(exclusive ? ZK_EXCLUSIVE : ZK_SHARED)),
-			 errdetail_not_held(lock, false)));
+			 errdetail_not_held(lock, permit)));
 }
 
 /*
- * If what the session holds of a lock, or of a semaphore if a permit is to be
- * released, was lost: tell so, forget it, and return true.
+ * If what the session holds of a lock, or of a semaphore with permit, was lost:
+ * warns, forgets it, and returns true.
  */
 static bool
 release_lost(Lock *lock, bool permit)
@@ -186,81 +168,74 @@ release_lost(Lock *lock, bool permit)
 		zklock_lock_judge(lock) != HOLD_LOST ||
 		!zklock_lock_session_used(lock))
 		return false;
-	warn_lost(lock);
+	zklock_warn_lost(lock);
 	zklock_lock_uncount_all(lock, NULL);
 	zklock_lock_forget(lock);
 	return true;
 }
 
 /*
- * Release one session-scope acquisition of a lock in one of the modes given,
- * exclusive first, and wait until the contender is gone if it was the last.
- * Returns false with a WARNING if there is none, or if the lock was lost,
- * which is forgotten with it.  Throws 55006 if a job ends with the transaction;
- * what interrupts throw, but the lock is released even so.
+ * Releases one acquisition, of a permit or in one of the modes given,
+ * exclusive first.  Returns and throws as zklock_release().
+ */
+static bool
+release(const LockName *name, bool permit, bool exclusive, bool shared)
+{
+	Lock	   *lock = zklock_lock_find(name);
+	ReleaseList list = make_release_list(1);
+
+	if (release_lost(lock, permit))
+		return false;
+	if (lock != NULL && !permit)
+		zklock_lock_check_job(lock);
+	if (lock == NULL ||
+		(!(exclusive && zklock_lock_uncount(lock, ZK_EXCLUSIVE, &list)) &&
+		 !(shared && zklock_lock_uncount(lock, ZK_SHARED, &list)) &&
+		 !(permit && zklock_lock_uncount(lock, ZK_PERMIT, &list))))
+	{
+		warn_not_held(name, lock, permit, exclusive, shared);
+		return false;
+	}
+	await_ends(&list);
+	zklock_lock_forget(lock);
+	return true;
+}
+
+/*
+ * Releases one session-scope acquisition of a lock in one of the modes given,
+ * exclusive first, and waits for the end of the contender if it was the last.
+ * Returns false with a WARNING if there is none, or if the lock was lost, which
+ * is then forgotten.  Throws 55006 if a job ends with the transaction, and what
+ * interrupts throw; the lock is released even then.
  */
 bool
 zklock_release(const LockName *name, bool exclusive, bool shared)
 {
-	Lock	   *lock = zklock_lock_find(name);
-	ReleaseList list = make_release_list(1);
-
-	if (release_lost(lock, false))
-		return false;
-	if (lock != NULL)
-		zklock_lock_check_job(lock);
-	if (lock == NULL ||
-		(!(exclusive && zklock_lock_uncount(lock, ZK_EXCLUSIVE, &list)) &&
-		 !(shared && zklock_lock_uncount(lock, ZK_SHARED, &list))))
-	{
-		warn_not_held(name, lock, exclusive, shared);
-		return false;
-	}
-	await_ends(&list);
-	zklock_lock_forget(lock);
-	return true;
+	return release(name, false, exclusive, shared);
 }
 
-/*
- * Release one session-scope acquisition of a semaphore's permit; as
- * zklock_release().
- */
+/* Releases one session-scope acquisition of a permit; as zklock_release(). */
 bool
 zklock_release_permit(const LockName *name)
 {
-	Lock	   *lock = zklock_lock_find(name);
-	ReleaseList list = make_release_list(1);
-
-	if (release_lost(lock, true))
-		return false;
-	if (lock == NULL || !zklock_lock_uncount(lock, ZK_PERMIT, &list))
-	{
-		ereport(WARNING,
-				(errmsg("you don't own a permit of semaphore \"%s\"", name->path),
-				 errdetail_not_held(lock, true)));
-		return false;
-	}
-	await_ends(&list);
-	zklock_lock_forget(lock);
-	return true;
+	return release(name, true, false, false);
 }
 
 /*
- * End every lock in one way or another, then wait for all contenders that
- * went.  Returns how many.  Throws what interrupts throw.
+ * Applies end_lock to every lock, then waits until the released contenders are
+ * gone.  Returns how many these are.  Throws what interrupts throw.
  */
 static int
 end_all(void (*end_lock) (Lock *lock, ReleaseList *list))
 {
 	ReleaseList list = make_release_list(zklock_lock_total());
-	Lock	   *lock;
 	Lock	   *next;
 
-	for (lock = zklock_lock_next(NULL); lock != NULL;
+	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
 		 lock = zklock_lock_next(lock))
 		end_lock(lock, &list);
 	await_ends(&list);
-	for (lock = zklock_lock_next(NULL); lock != NULL; lock = next)
+	for (Lock *lock = zklock_lock_next(NULL); lock != NULL; lock = next)
 	{
 		next = zklock_lock_next(lock);
 		zklock_lock_forget(lock);
@@ -268,7 +243,7 @@ end_all(void (*end_lock) (Lock *lock, ReleaseList *list))
 	return list.count;
 }
 
-/* No job may end with the transaction.  Throws 55006. */
+/* Checks that no job ends with the transaction. Throws 55006. */
 static void
 check_jobs(void)
 {
@@ -279,9 +254,9 @@ check_jobs(void)
 }
 
 /*
- * Release every session-scope lock, lost ones with a WARNING.  Returns how
- * many contenders went.  Throws 55006 if a job ends with the transaction; what
- * interrupts throw, but the locks are released even so.
+ * Releases every session-scope lock, with a WARNING for lost ones. Returns how
+ * many contenders were released. Throws 55006 if a job ends with the
+ * transaction, and what interrupts throw; the locks are released even then.
  */
 int
 zklock_release_all(void)
@@ -291,12 +266,12 @@ zklock_release_all(void)
 		 lock = zklock_lock_next(lock))
 		if (zklock_lock_session_used(lock) &&
 			zklock_lock_judge(lock) == HOLD_LOST)
-			warn_lost(lock);
+			zklock_warn_lost(lock);
 	return end_all(zklock_lock_uncount_all);
 }
 
 /*
- * For DISCARD ALL: release every session-scope lock without waiting.  Cannot
+ * Releases every session-scope lock without waiting, for DISCARD ALL. Cannot
  * fail.
  */
 void
@@ -314,10 +289,9 @@ zklock_discard_all(void)
 }
 
 /*
- * Release everything and close the ZooKeeper session.  What the transaction
- * holds counts as lost: it cannot commit any more.  Throws 55006 if a job ends
- * with the transaction, what interrupts throw; then the ZooKeeper session
- * stays.
+ * Releases everything and closes the ZooKeeper session. What the transaction
+ * holds counts as lost, so it cannot commit. Throws 55006 if a job ends with
+ * the transaction, and what interrupts throw; the ZooKeeper session stays then.
  */
 void
 zklock_close(void)

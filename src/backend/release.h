@@ -1,13 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * release.h
- *	  A lock call that gives back: count down in the lock table, have the
- *	  contenders deleted that stand for nothing any more, and wait for that.
- *
- * For the files of backend/.
- *
- * IDENTIFICATION
- *	  src/backend/release.h
+ *	  Release locks (release.c).  For the files of backend/ that implement SQL
+ *	  functions, acquire.c and zklock.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,9 +12,8 @@
 #include "zklock.h"
 #include "zk_lock.h"
 
-extern bool zklock_has_ended(ZkContenderId id, ZkContenderStatus *status);
 extern bool zklock_await_end(ZkContenderId id, const char *doing,
-							 const char *path, ZkTime *deadline,
+							 const char *path, bool patient, ZkTime *deadline,
 							 ZkContenderStatus *status);
 extern bool zklock_release(const LockName *name, bool exclusive, bool shared);
 extern bool zklock_release_permit(const LockName *name);

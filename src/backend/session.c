@@ -552,17 +552,17 @@ zklock_link_look(Link *link)
  * all if the reason is definite.
  */
 ZkTime
-zklock_link_timeout(const Link *link)
+zklock_link_deadline(const Link *link)
 {
-	int			patience = zklock_connect_timeout;
+	int			timeout = zklock_connect_timeout;
 
 	if (link->down_since == 0)
 		return ZKLOCK_FOREVER;
 	if (link->status.definite)
 		return link->down_since;
 	if (link->was_up)
-		patience = Max(patience, running.session_timeout);
-	return link->down_since + ZK_MS(patience);
+		timeout = Max(timeout, running.session_timeout);
+	return link->down_since + ZK_MS(timeout);
 }
 
 /*
@@ -667,14 +667,14 @@ HoldState
 zklock_lease_prove(ZkContenderId id, ZkTime asked, ZkTime deadline,
 				   const char *path, ZkContenderStatus *status)
 {
-	HoldState	lease;
+	HoldState	state;
 
 	for (;;)
 	{
-		lease = zklock_lease_judge(id, status);
-		if (lease == HOLD_LOST ||
-			(lease == HOLD_PROVED && status->proved_at >= asked))
-			return lease;
+		state = zklock_lease_judge(id, status);
+		if (state == HOLD_LOST ||
+			(state == HOLD_PROVED && status->proved_at >= asked))
+			return state;
 		if (zk_now() >= deadline)
 			return HOLD_UNPROVED;
 		zklock_session_wait_for(WAIT_FOR_PROOF,

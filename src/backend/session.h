@@ -1,13 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * session.h
- *	  The backend's side of the client API: start the lock client, judge the lease,
- *	  translate errors, end it at exit.  Waiting for it is in session_wait.c.
+ *	  The lock client of this backend: started, judged, ended (session.c), and
+ *	  waited for (session_wait.c).
  *
  * For the files of backend/.
- *
- * IDENTIFICATION
- *	  src/backend/session.h
  *
  *-------------------------------------------------------------------------
  */
@@ -22,15 +19,14 @@
 
 /*
  * How long a call whose time is up, or that has no connection, waits for its
- * contender to be gone.  It is deleted in any case; the caller should just not
- * see it any more.
+ * contender to be gone. It is deleted in any case.
  */
 #define ZKLOCK_CLEANUP_TIMEOUT	ZK_MS(20)
 
 /* A point in time that never comes. */
 #define ZKLOCK_FOREVER			((ZkTime) PG_INT64_MAX)
 
-/* Can it be proved that a lock is held? */
+/* Whether it can be proved that a lock is held. */
 typedef enum HoldState
 {
 	HOLD_PROVED,				/* the last proof is recent enough */
@@ -38,7 +34,9 @@ typedef enum HoldState
 	HOLD_LOST
 } HoldState;
 
-/* What a backend waits for, as pg_stat_activity names it from PostgreSQL 17 on. */
+/*
+ * What a backend waits for; wait events have these names from PostgreSQL 17 on.
+ */
 typedef enum WaitPurpose
 {
 	WAIT_FOR_CONNECT,			/* a connection to the ensemble */
@@ -49,8 +47,8 @@ typedef enum WaitPurpose
 } WaitPurpose;
 
 /*
- * What one call has seen of the connection.  It decides how long the call
- * puts up with having none.
+ * What one call has seen of the connection. It decides how long the call waits
+ * without one.
  */
 typedef struct Link
 {
@@ -73,13 +71,13 @@ extern void zklock_session_stop(void);
 extern void zklock_session_count(void);
 extern void zklock_session_wait_for(WaitPurpose event, ZkTime until,
 									const char *doing, const char *path);
-extern void zklock_session_wait(ZkTime until, const char *doing,
-								const char *path);
 extern void zklock_session_wait_over(void);
 extern void zklock_drain_log(void);
 extern void zklock_link_begin(Link *link);
 extern void zklock_link_look(Link *link);
-extern ZkTime zklock_link_timeout(const Link *link);
+extern ZkTime zklock_link_deadline(const Link *link);
+extern ZkTime zklock_deadline(ZkTime timeout);
+extern ZkTime zklock_lock_deadline(void);
 pg_noreturn extern void zklock_link_report(const Link *link, const char *what,
 										   const char *path);
 pg_noreturn extern void zklock_report_error(ZkError error, const char *detail,

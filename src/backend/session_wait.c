@@ -3,11 +3,10 @@
  * session_wait.c
  *	  Wait until the lock client may have something new.
  *
- * There is one place where the backend waits for the client, and all that may
- * end such a wait is looked at there: the client's eventfd, the latch, a point
- * in time, the death of the postmaster.  The set of these is made once for each
- * client, as a lock and its release are two waits, which would spend more on
- * making it than on waiting.
+ * This is the only place where the backend waits for the client.  It waits for
+ * the client's eventfd, the latch, a point in time, and the death of the
+ * postmaster.  The wait event set is made once for each client: a lock and its
+ * release are two waits, which would spend more on making it than on waiting.
  *
  * IDENTIFICATION
  *	  src/backend/session_wait.c
@@ -18,13 +17,14 @@
 
 #include "miscadmin.h"
 #include "storage/latch.h"
+#include "storage/proc.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
 #include "zklock.h"
 #include "session.h"
 
-/* At most so many lines of the client go to the server log in a window. */
+/* Limits for the client's lines in the server log, in each window. */
 #define LOG_WINDOW			ZK_MS(30 * 1000)
 #define LOG_LINES			3	/* warnings and others */
 #define LOG_OTHER_LINES		2
@@ -35,10 +35,10 @@
 /* The running client, NULL if there is none. */
 ZkClient   *zklock_client = NULL;
 
-/* What a wait for it waits for; NULL before the first. */
+/* The events that end a wait for it; NULL before the first wait. */
 static WaitEventSet *wait_set = NULL;
 
-/* What a wait is for, for the CONTEXT of what interrupts it. */
+/* What a wait is for, for the CONTEXT of an interrupt. */
 typedef struct WaitReason
 {
 	const char *doing;
@@ -48,12 +48,12 @@ typedef struct WaitReason
 static void
 wait_context(void *arg)
 {
-	WaitReason *reason = (WaitReason *) arg;
+	const WaitReason *reason = arg;
 
 	errcontext(reason->doing, reason->path);
 }
 
-/* How that shows in pg_stat_activity. */
+/* Returns the wait event for pg_stat_activity. */
 static uint32
 wait_event_info(WaitPurpose event)
 {
@@ -72,8 +72,8 @@ wait_event_info(WaitPurpose event)
 }
 
 /*
- * Put into the set all that ends a wait, but for a point in time.  Throws what
- * PostgreSQL does if it cannot.
+ * Adds all that ends a wait, except a point in time. Throws what PostgreSQL
+ * does.
  */
 static void
 fill_wait_set(WaitEventSet *set)
@@ -86,9 +86,7 @@ fill_wait_set(WaitEventSet *set)
 						  NULL);
 }
 
-/*
- * Have the set of what ends a wait for the client.  Throws as fill_wait_set().
- */
+/* Makes the wait event set if there is none. Throws as fill_wait_set(). */
 static void
 make_wait_set(void)
 {
@@ -110,7 +108,7 @@ make_wait_set(void)
 	wait_set = set;
 }
 
-/* The client is about to end: nobody waits for it any more. */
+/* Frees the wait event set: the client is about to end. */
 void
 zklock_session_wait_over(void)
 {
@@ -120,13 +118,11 @@ zklock_session_wait_over(void)
 }
 
 /*
- * Wait until a state of the client may have changed, or until a point in time.
- * The caller reads the states it is interested in before and after, and calls
- * again: a return says nothing by itself.  What it does with which lock (doing,
- * a format for the path, as in "while releasing lock \"%s\"") becomes the
- * CONTEXT of an interrupt.
- *
- * If nothing else needs a snapshot then none is held meanwhile (snapshot.c).
+ * Waits until a state of the client may have changed, or until a point in time.
+ * A return says nothing by itself: the caller reads the states before and
+ * after, and calls again. doing, a format for the path as in "while releasing
+ * lock \"%s\"", becomes the CONTEXT of an interrupt. A snapshot that nothing
+ * else needs is dropped (snapshot.c).
  *
  * Throws what interrupts throw (57014, 57P01, ...); exits when the postmaster
  * dies.
@@ -153,7 +149,7 @@ zklock_session_wait_for(WaitPurpose event, ZkTime until, const char *doing,
 
 	/*
 	 * Reset both, whatever was reported: with the latch set the descriptor is
-	 * not looked at.  Changes from here on wake the next wait.
+	 * not checked. Later changes wake the next wait.
 	 */
 	ResetLatch(MyLatch);
 	zk_client_clear_event(zklock_client);
@@ -163,17 +159,26 @@ zklock_session_wait_for(WaitPurpose event, ZkTime until, const char *doing,
 	error_context_stack = context.previous;
 }
 
-/* The same, for a lock. */
-void
-zklock_session_wait(ZkTime until, const char *doing, const char *path)
+/* Returns when a timeout that begins now ends; ZKLOCK_FOREVER never does. */
+ZkTime
+zklock_deadline(ZkTime timeout)
 {
-	zklock_session_wait_for(WAIT_FOR_LOCK, until, doing, path);
+	ZkTime		now = zk_now();
+
+	return timeout > ZKLOCK_FOREVER - now ? ZKLOCK_FOREVER : now + timeout;
+}
+
+/* Returns when lock_timeout ends for a call that begins now. */
+ZkTime
+zklock_lock_deadline(void)
+{
+	return LockTimeout > 0 ? zk_now() + ZK_MS(LockTimeout) : ZKLOCK_FOREVER;
 }
 
 /*
- * Write the client's log lines to the server log.  An outage can produce many
- * lines in each of many backends, so few are let through in a window, and a
- * place is kept for a warning.
+ * Writes the client's log lines to the server log. As an outage can produce
+ * many lines in many backends, only a few are written in each window, one place
+ * of which is kept for a warning.
  */
 void
 zklock_drain_log(void)
