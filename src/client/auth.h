@@ -14,7 +14,35 @@
 #ifndef ZKLOCK_AUTH_H
 #define ZKLOCK_AUTH_H
 
-#include "client.h"
+#include <stdatomic.h>
+#include <zookeeper/zookeeper.h>
+
+#include "zk_session.h"
+#include "zk_types.h"
+
+/* Administrators' identities in the ACL of what we create. */
+#define ZK_MAX_ADMINS		8
+
+/*
+ * Who the client is to the ensemble, and the ACLs of what it creates (auth.c).
+ * Constant but for the flags, which are under engine_lock.
+ */
+typedef struct ZkIdentity
+{
+	char	   *credential;		/* malloc'd; NULL for anybody */
+	int			user_len;		/* bytes of it before the colon */
+	char	   *root;			/* malloc'd; NULL without a credential */
+	char	   *user_node;		/* path, likewise */
+	bool		creator;		/* what we create is not for everybody */
+	char	   *acl_text;		/* malloc'd; entries point into it */
+	struct ACL	entries[ZK_MAX_ADMINS + 2];
+	struct ACL_vector acl;		/* of containers and contenders */
+	struct ACL_vector user_acl; /* of the user node */
+	bool		presented;		/* the handle knows the credential */
+	atomic_bool answered;		/* and the ensemble has said something to it */
+	bool		wanted;			/* the ensemble insists on one */
+	bool		user_left;		/* the user node was asked for */
+} ZkIdentity;
 
 extern bool zk_identity_init(ZkIdentity *identity, const ZkConfig *config);
 extern void zk_identity_free(ZkIdentity *identity);

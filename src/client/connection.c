@@ -38,6 +38,7 @@
 #include "client.h"
 #include "auth.h"
 #include "connection.h"
+#include "jitter.h"
 #include "lease.h"
 #include "protocol.h"
 #include "publish_wait.h"

@@ -21,6 +21,7 @@
 
 #include "client.h"
 #include "contender.h"
+#include "jitter.h"
 #include "request.h"
 #include "server_timeout.h"
 

@@ -38,6 +38,7 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "client.h"
@@ -58,6 +59,35 @@
 #define STAMP_CREATE	0
 #define STAMP_SET		1
 #define STAMP_DELETE	2
+#define STAMP_OPS		3
+
+/*
+ * A group being created; one at a time, as requests are answered in their
+ * order. engine_lock; results, stat and paths also by the library.
+ */
+struct GroupCreate
+{
+	bool		pending;
+	int			count;
+	uint16_t	slots[ZK_MAX_GROUP];
+	zoo_op_result_t results[ZK_MAX_GROUP + STAMP_OPS];
+	struct Stat stat;			/* of the transaction: czxid, ephemeralOwner */
+	char		paths[ZK_MAX_GROUP][ZK_CONTENDER_PATH_SIZE];
+};
+
+/* Make room for the group that is being created; NULL if out of memory. */
+GroupCreate *
+zk_group_create(void)
+{
+	return calloc(1, sizeof(GroupCreate));
+}
+
+/* The handle is closed: the multi-op will not be answered. */
+void
+zk_group_handle_closed(ZkClient *client)
+{
+	client->group->pending = false;
+}
 
 /*
  * The group of a contender is no more before it has been created, as that one
@@ -82,7 +112,7 @@ zk_group_dissolve(ZkClient *client, int slot)
 static void
 created(ZkClient *client, ZkProof proof)
 {
-	GroupCreate *group = &client->group;
+	GroupCreate *group = client->group;
 
 	for (int i = 0; i < group->count; i++)
 	{
@@ -100,9 +130,9 @@ created(ZkClient *client, ZkProof proof)
 static void
 not_created(ZkClient *client, int rc)
 {
-	GroupCreate *group = &client->group;
+	GroupCreate *group = client->group;
 	int			culprit = 0;
-	int			ops = group->count + ZK_STAMP_OPS;
+	int			ops = group->count + STAMP_OPS;
 
 	for (int i = 0; i < group->count; i++)
 	{
@@ -128,7 +158,7 @@ on_group(ZkClient *client, int which, const Answer *answer)
 	GroupCreate *group;
 
 	(void) which;
-	group = &client->group;
+	group = client->group;
 	group->pending = false;
 	for (int i = 0; i < group->count; i++)
 		client->contenders[group->slots[i]].pending--;
@@ -154,7 +184,7 @@ on_group(ZkClient *client, int which, const Answer *answer)
 static bool
 gather(ZkClient *client, int first)
 {
-	GroupCreate *group = &client->group;
+	GroupCreate *group = client->group;
 	int			slot = first;
 
 	group->count = 0;
@@ -177,9 +207,9 @@ gather(ZkClient *client, int first)
 static int
 send_multi(ZkClient *client, void *context)
 {
-	GroupCreate *group = &client->group;
+	GroupCreate *group = client->group;
 	const struct ACL_vector *acl = &client->identity.acl;
-	zoo_op_t	ops[ZK_MAX_GROUP + ZK_STAMP_OPS];
+	zoo_op_t	ops[ZK_MAX_GROUP + STAMP_OPS];
 	zoo_op_t   *stamp = &ops[group->count];
 	char		stamp_path[ZK_CONTENDER_PATH_SIZE];
 	const Contender *c;
@@ -199,7 +229,7 @@ send_multi(ZkClient *client, void *context)
 	zoo_set_op_init(&stamp[STAMP_SET], stamp_path, "", 0, -1, &group->stat);
 	zoo_delete_op_init(&stamp[STAMP_DELETE], stamp_path, -1);
 	memset(group->results, 0, sizeof(group->results));
-	return zoo_amulti(client->handle, group->count + ZK_STAMP_OPS, ops,
+	return zoo_amulti(client->handle, group->count + STAMP_OPS, ops,
 					  group->results, zk_on_void, context);
 }
 
@@ -210,7 +240,7 @@ send_multi(ZkClient *client, void *context)
 static void
 sent(ZkClient *client)
 {
-	GroupCreate *group = &client->group;
+	GroupCreate *group = client->group;
 
 	group->pending = true;
 	for (int i = 0; i < group->count; i++)
@@ -227,7 +257,7 @@ sent(ZkClient *client)
 void
 zk_send_group(ZkClient *client, int slot)
 {
-	GroupCreate *group = &client->group;
+	GroupCreate *group = client->group;
 	void	   *context;
 	int			rc;
 

@@ -15,6 +15,8 @@
 
 #include "client.h"
 
+extern GroupCreate *zk_group_create(void);
+extern void zk_group_handle_closed(ZkClient *client);
 extern void zk_group_dissolve(ZkClient *client, int slot);
 extern void zk_send_group(ZkClient *client, int slot);
 

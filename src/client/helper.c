@@ -27,6 +27,8 @@
 #include "connection.h"
 #include "contender.h"
 #include "flush_at_exit.h"
+#include "group.h"
+#include "jitter.h"
 #include "lease.h"
 #include "lock_delay.h"
 #include "own_watch.h"
@@ -154,14 +156,17 @@ next_timer(ZkClient *client)
 }
 
 /*
- * Free what the client has of its config, and itself.
+ * Free what make_client() has made.
  */
 static void
-free_config(ZkClient *client)
+unmake_client(ZkClient *client)
 {
 	zk_identity_free(&client->identity);
 	zk_transport_free(&client->transport);
 	free(client->servers);
+	free(client->requests);
+	free(client->renewals);
+	free(client->group);
 	free(client);
 }
 
@@ -183,7 +188,7 @@ free_client(ZkClient *client)
 	}
 	zk_mailbox_destroy(&client->mailbox);
 	pthread_mutex_destroy(&client->engine_lock);
-	free_config(client);
+	unmake_client(client);
 }
 
 /*
@@ -269,11 +274,15 @@ make_client(const ZkConfig *config)
 	if (client == NULL)
 		return NULL;
 	client->servers = strdup(config->servers);
-	if (client->servers == NULL ||
+	client->requests = zk_requests_create();
+	client->renewals = zk_leases_create();
+	client->group = zk_group_create();
+	if (client->servers == NULL || client->requests == NULL ||
+		client->renewals == NULL || client->group == NULL ||
 		!zk_identity_init(&client->identity, config) ||
 		!zk_transport_init(&client->transport, config))
 	{
-		free_config(client);
+		unmake_client(client);
 		return NULL;
 	}
 	client->session_timeout_ms = client->timeout_ms = config->session_timeout_ms;
@@ -311,7 +320,7 @@ zk_client_start(const ZkConfig *config, ZkError *error, char *detail)
 	}
 	if (!zk_mailbox_init(&client->mailbox, sizeof(Contender), error, detail))
 	{
-		free_config(client);
+		unmake_client(client);
 		return NULL;
 	}
 	client->contenders = client->mailbox.engine_array.items;

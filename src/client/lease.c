@@ -84,10 +84,27 @@
 #include "client.h"
 #include "auth.h"
 #include "contender.h"
+#include "jitter.h"
 #include "lease.h"
 #include "lock_delay.h"
 #include "request.h"
 #include "server_timeout.h"
+
+struct Renewal
+{
+	bool		pending;
+	int			count;
+	uint16_t	slots[ZK_RENEWAL_BATCH];
+	uint32_t	incarnations[ZK_RENEWAL_BATCH];
+	zoo_op_result_t results[ZK_RENEWAL_BATCH];
+};
+
+/* Make room for the renewals, none under way; NULL if out of memory. */
+Renewal *
+zk_leases_create(void)
+{
+	return calloc(ZK_RENEWALS, sizeof(Renewal));
+}
 
 /*
  * Is the contender's lease to be kept running?  Waiters far behind need none;

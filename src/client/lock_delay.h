@@ -14,6 +14,46 @@
 #define ZKLOCK_LOCK_DELAY_H
 
 #include "client.h"
+#include "record.h"
+
+/*
+ * Marks of others that one multi-op deletes, and the operations of a multi-op
+ * of a contender's own: it may check itself, and make its mark, besides.
+ */
+#define ZK_MARK_BATCH	8
+#define ZK_OWN_OPS		(ZK_MARK_BATCH + 2)
+
+/* Is a contender's mark there? */
+typedef enum MarkState
+{
+	MARK_ABSENT,
+	MARK_UNKNOWN,				/* something was sent, and not answered */
+	MARK_THERE
+} MarkState;
+
+/*
+ * What a contender with a lock delay has to do with marks (lock_delay.c).
+ * Lists of names are malloc'd, each name with a NUL and an empty one at the
+ * end.  engine_lock.
+ */
+typedef struct Marking
+{
+	size_t		parent_len;		/* bytes of the path of the znode to create;
+								 * or 0 */
+	MarkState	own;
+	bool		orphaned_mark;	/* the contender is gone, its mark may not be */
+	int			ops;			/* about its mark, in the multi-op on its way */
+	int			create_at;		/* the one that makes it; or 0 */
+	bool		due;			/* granted but for the marks */
+	bool		looked;			/* they were read since the queue was listed */
+	bool		doubtful;		/* of one it is not known what it means */
+	char	   *queue;			/* who was in the queue when that was listed */
+	char	   *seen;			/* the marks of others when last read */
+	char	   *unclean;		/* those of who has gone without a release */
+	ZkTime		looked_at;		/* when they were read */
+	ZkTime		until;			/* not granted before then if there are such */
+	ZkTime		shown;			/* until, as the backend was told; or 0 */
+} Marking;
 
 extern bool zk_marks_queue_listed(Contender *contender,
 								  const struct String_vector *list);

@@ -45,6 +45,9 @@
 #define ZK_TOKEN_MEMBER		",\"token\":%" PRId64 "}"
 #define ZK_TOKEN_ROOM		sizeof(",\"token\":9223372036854775807}")
 
+/* No slot. */
+#define ZK_NO_SLOT			UINT16_MAX
+
 /* What the backend wants of a slot; later ones overrule earlier ones. */
 typedef enum ZkOrder
 {

@@ -240,7 +240,7 @@ send_own_watch(ZkClient *client, int slot)
 	if (zoo_awget(client->handle, path, own_watcher, (void *) (intptr_t) slot,
 				  zk_on_data, context) == ZOK)
 	{
-		c->watch_serial = client->last_serial;
+		c->watch_serial = zk_request_serial(context);
 		client->watch_bytes += strlen(path);
 	}
 	else
@@ -396,7 +396,7 @@ zk_own_rewrite(ZkClient *client, int slot)
 	context = zk_request_begin(client, REQ_REWRITE, slot, on_rewrite);
 	if (zoo_aset(client->handle, path, data, len, c->version, zk_on_stat,
 				 context) == ZOK)
-		c->rewrite_serial = client->last_serial;
+		c->rewrite_serial = zk_request_serial(context);
 	else
 	{
 		zk_request_undo(client, context);

@@ -14,6 +14,8 @@
 #define ZKLOCK_PLACE_H
 
 #include "client.h"
+#include "queue.h"
+#include "request.h"
 
 extern void zk_send_children(ZkClient *client, int slot, RequestKind kind,
 							 AnswerHandler handler);

@@ -317,7 +317,7 @@ void
 zk_contenders_handle_closed(ZkClient *client)
 {
 	zk_own_watches_gone(client);
-	client->group.pending = false;
+	zk_group_handle_closed(client);
 	for (int i = 0; i < client->used; i++)
 	{
 		Contender  *c = &client->contenders[i];

@@ -37,6 +37,7 @@
 
 #include "client.h"
 #include "auth.h"
+#include "own_watch.h"
 #include "query.h"
 #include "read_queue.h"
 #include "read_tree.h"

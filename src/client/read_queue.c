@@ -37,6 +37,8 @@
 
 #include "client.h"
 #include "auth.h"
+#include "contender.h"
+#include "queue.h"
 #include "read_queue.h"
 #include "refusal.h"
 #include "request.h"

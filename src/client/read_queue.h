@@ -14,6 +14,7 @@
 #define ZKLOCK_READ_QUEUE_H
 
 #include "client.h"
+#include "request.h"
 
 extern void zk_read_advance(ZkClient *client);
 extern void zk_read_restart(ZkClient *client);

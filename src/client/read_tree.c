@@ -48,6 +48,7 @@
 
 #include "client.h"
 #include "auth.h"
+#include "queue.h"
 #include "read_queue.h"
 #include "read_tree.h"
 #include "request.h"

@@ -24,10 +24,12 @@
 
 #include "client.h"
 #include "publish_wait.h"
+#include "queue.h"
 #include "read_queue.h"
 #include "read_tree.h"
 #include "read_waits.h"
 #include "request.h"
+#include "waitgraph.h"
 
 /*
  * Add the published waits.

@@ -14,6 +14,7 @@
 #define ZKLOCK_RECORD_IO_H
 
 #include "client.h"
+#include "request.h"
 
 extern bool zk_record_due(ZkClient *client, const Contender *contender);
 extern bool zk_record_end_pending(ZkClient *client, const Contender *contender);

@@ -13,7 +13,17 @@
 #ifndef ZKLOCK_REFUSAL_H
 #define ZKLOCK_REFUSAL_H
 
-#include "client.h"
+#include <zookeeper/zookeeper.h>
+
+#include "zk_types.h"
+
+/* Something that an ACL seems to forbid (refusal.c).  engine_lock. */
+typedef struct Refusal
+{
+	char	   *znode;			/* malloc'd; NULL if nothing was refused */
+	int			permission;		/* ZOO_PERM_... */
+	int			asking;			/* whose ACL is to be read next */
+} Refusal;
 
 extern void zk_refusal_note(const ZkClient *client, Refusal *refusal,
 							int permission, const char *znode,

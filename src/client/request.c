@@ -28,17 +28,32 @@
  */
 #include <poll.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client.h"
-#include "request.h"
+#include "contender.h"
 #include "context.h"
+#include "request.h"
 
 _Static_assert(ZK_MAX_IN_FLIGHT <= ZK_CONTEXT_INDEXES,
 			   "a context has no room for the index of every request");
 
 /* An answer that servers give from 3.7 on, and the library does not know. */
 #define ZQUOTAEXCEEDED	(-125)
+
+/* All requests on their way, and who is to be looked at.  engine_lock. */
+struct RequestTable
+{
+	uint32_t	last_serial;
+	bool		starved;		/* somebody waits for a free request */
+	Request		requests[ZK_MAX_IN_FLIGHT];
+
+	/* contenders to be advanced when the engine is left */
+	int			touched_first;	/* a ring */
+	int			touched_count;
+	uint16_t	touched[ZK_MAX_CONTENDERS];
+};
 
 /*
  * The client that has a handle.  Written under owner_lock, by the client's
@@ -117,13 +132,20 @@ zk_client_enter(void)
 	return owner;
 }
 
+/* Make the table, empty; NULL if out of memory. */
+RequestTable *
+zk_requests_create(void)
+{
+	return calloc(1, sizeof(RequestTable));
+}
+
 /* Are so many free?  If not, remember that somebody waits.  engine_lock. */
 bool
 zk_requests_available(ZkClient *client, int count)
 {
 	if (client->free_requests >= count)
 		return true;
-	client->starved = true;
+	client->requests->starved = true;
 	return false;
 }
 
@@ -134,14 +156,15 @@ zk_requests_available(ZkClient *client, int count)
 void *
 zk_request_begin(ZkClient *client, RequestKind kind, int which, AnswerHandler handler)
 {
+	RequestTable *table = client->requests;
 	unsigned int index = 0;
 	Request    *request;
 
-	while (client->requests[index].kind != REQ_FREE)
+	while (table->requests[index].kind != REQ_FREE)
 		index++;
-	request = &client->requests[index];
-	client->last_serial = zk_context_next_serial(client->last_serial, sizeof(void *));
-	request->serial = client->last_serial;
+	request = &table->requests[index];
+	table->last_serial = zk_context_next_serial(table->last_serial, sizeof(void *));
+	request->serial = table->last_serial;
 	request->kind = kind;
 	request->which = which;
 	request->handler = handler;
@@ -157,7 +180,7 @@ find_request(ZkClient *client, const void *context)
 {
 	Request    *request;
 
-	request = &client->requests[zk_context_index((uintptr_t) context)];
+	request = &client->requests->requests[zk_context_index((uintptr_t) context)];
 	if (request->kind == REQ_FREE ||
 		request->serial != zk_context_serial((uintptr_t) context))
 		return NULL;
@@ -198,6 +221,13 @@ zk_request_undo(ZkClient *client, void *context)
 	client->free_requests++;
 }
 
+/* The serial of the request with that context.  Any thread. */
+uint32_t
+zk_request_serial(const void *context)
+{
+	return zk_context_serial((uintptr_t) context);
+}
+
 /*
  * Something about the contender has changed: see what comes next for it when
  * the engine is left.
@@ -205,13 +235,14 @@ zk_request_undo(ZkClient *client, void *context)
 void
 zk_contender_touch(ZkClient *client, int slot)
 {
+	RequestTable *table = client->requests;
 	Contender  *c = &client->contenders[slot];
 
 	if (c->touched)
 		return;
 	c->touched = true;
-	client->touched[(client->touched_first + client->touched_count++) %
-					ZK_MAX_CONTENDERS] = (uint16_t) slot;
+	table->touched[(table->touched_first + table->touched_count++) %
+				   ZK_MAX_CONTENDERS] = (uint16_t) slot;
 }
 
 /*
@@ -253,17 +284,19 @@ end_request(ZkClient *client, const void *context, Request *request)
 void
 zk_engine_leave(ZkClient *client)
 {
-	if (client->starved && client->free_requests > 0)
+	RequestTable *table = client->requests;
+
+	if (table->starved && client->free_requests > 0)
 	{
-		client->starved = false;
+		table->starved = false;
 		client->resume(client);
 	}
-	while (client->touched_count > 0)
+	while (table->touched_count > 0)
 	{
-		int			slot = client->touched[client->touched_first];
+		int			slot = table->touched[table->touched_first];
 
-		client->touched_first = (client->touched_first + 1) % ZK_MAX_CONTENDERS;
-		client->touched_count--;
+		table->touched_first = (table->touched_first + 1) % ZK_MAX_CONTENDERS;
+		table->touched_count--;
 		client->contenders[slot].touched = false;
 		client->advance(client, slot);
 	}
@@ -393,9 +426,9 @@ zk_requests_unanswered_since(const ZkClient *client)
 	ZkTime		since = INT64_MAX;
 
 	for (int i = 0; i < ZK_MAX_IN_FLIGHT; i++)
-		if (client->requests[i].kind != REQ_FREE &&
-			client->requests[i].sent_at < since)
-			since = client->requests[i].sent_at;
+		if (client->requests->requests[i].kind != REQ_FREE &&
+			client->requests->requests[i].sent_at < since)
+			since = client->requests->requests[i].sent_at;
 	return since;
 }
 
@@ -407,9 +440,9 @@ void
 zk_requests_forget(ZkClient *client)
 {
 	for (int i = 0; i < ZK_MAX_IN_FLIGHT; i++)
-		client->requests[i].kind = REQ_FREE;
+		client->requests->requests[i].kind = REQ_FREE;
 	client->free_requests = ZK_MAX_IN_FLIGHT;
-	client->starved = false;
+	client->requests->starved = false;
 }
 
 /*
@@ -422,7 +455,7 @@ zk_requests_forget_query(ZkClient *client)
 {
 	for (int i = 0; i < ZK_MAX_IN_FLIGHT; i++)
 	{
-		Request    *request = &client->requests[i];
+		Request    *request = &client->requests->requests[i];
 
 		if (request->kind != REQ_READ_LIST && request->kind != REQ_READ_DATA &&
 			request->kind != REQ_BREAK && request->kind != REQ_TREE &&
@@ -440,8 +473,8 @@ zk_requests_forget_publish(ZkClient *client)
 {
 	for (int i = 0; i < ZK_MAX_IN_FLIGHT; i++)
 	{
-		if (client->requests[i].kind == REQ_PUBLISH)
-			client->requests[i].kind = REQ_FORGOTTEN;
+		if (client->requests->requests[i].kind == REQ_PUBLISH)
+			client->requests->requests[i].kind = REQ_FORGOTTEN;
 	}
 }
 

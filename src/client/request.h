@@ -15,6 +15,88 @@
 
 #include "client.h"
 
+/* Room left for those who want locks while a queue or a tree is being read. */
+#define ZK_READ_RESERVE		16
+
+/* What a request on its way is for. */
+typedef enum RequestKind
+{
+	REQ_FREE,
+	REQ_FORGOTTEN,				/* nobody waits for the answer any more */
+	REQ_CREATE,					/* the contender */
+	REQ_GROUP,					/* a group of contenders, a multi */
+	REQ_LIST,					/* the queue, to find its place */
+	REQ_SETTLE,					/* a check that is committed before that */
+	REQ_FIND,					/* the queue, to find a lost create's name */
+	REQ_PARENT,					/* a container on the way to the lock node */
+	REQ_STAT,					/* the own contender's Stat */
+	REQ_RECORD,					/* the lock's record */
+	REQ_RECORD_PARENT,			/* a znode on the way to it */
+	REQ_MARKS,					/* the marks of its holders */
+	REQ_MARK,					/* the own mark, made or deleted */
+	REQ_WATCH,					/* the one to wait for */
+	REQ_REWRITE,				/* that it is no waiter any more, to the next */
+	REQ_DELETE,					/* the contender */
+	REQ_DOWNGRADE,				/* exclusive to shared, a multi */
+	REQ_RENEW,					/* a multi of checks */
+	REQ_HEARTBEAT,				/* a sync, to be heard by the leader */
+	REQ_INQUIRY,				/* an ACL, to learn why something was refused */
+	REQ_READ_SYNC,				/* what comes before a read for zk_lock_queue */
+	REQ_READ_LIST,				/* the queue, for zk_lock_queue */
+	REQ_READ_DATA,				/* a contender's data, likewise */
+	REQ_OWN,					/* the own contender's data, and a watch */
+	REQ_BREAK,					/* a step of breaking a contender */
+	REQ_READ_INQUIRY,			/* an ACL, likewise */
+	REQ_TREE,					/* a step of reading a tree, or published
+								 * waits */
+	REQ_PUBLISH					/* a step of publishing a wait */
+} RequestKind;
+
+/*
+ * Deals with the answer to a request, with engine_lock, on the completion
+ * thread.  "which" is what zk_request_begin() was given.
+ */
+typedef struct Answer Answer;
+typedef void (*AnswerHandler) (ZkClient *client, int which, const Answer *answer);
+
+/* A request on its way.  engine_lock. */
+typedef struct Request
+{
+	uint32_t	serial;			/* tells a late callback from the right one */
+	RequestKind kind;
+	int			which;			/* slot, or index into a listing */
+	ZkTime		sent_at;
+	ZkTime		leader_heard_at;	/* ZkLeaderContact.leader_heard_at at that
+									 * moment */
+	AnswerHandler handler;		/* of whoever waits for the answer */
+	bool		of_contender;	/* of which "which" is the slot */
+} Request;
+
+/*
+ * What has come for it: those parts that its kind has.  They live as long as
+ * the handler runs.
+ */
+struct Answer
+{
+	int			rc;
+	const Request *request;
+	const char *text;			/* a path that was created, or a znode's data */
+	int			len;			/* of the data; -1 if there are none */
+	const struct Stat *stat;
+	const struct String_vector *children;
+	const struct ACL_vector *acl;
+};
+
+/* What a request proves if it is a success that was committed. */
+static inline ZkProof
+zk_request_proof(const Request *request)
+{
+	ZkProof		proof = {request->sent_at, request->leader_heard_at};
+
+	return proof;
+}
+
+extern RequestTable *zk_requests_create(void);
 extern bool zk_client_may_claim(void);
 extern bool zk_client_claim(ZkClient *client);
 extern void zk_client_disclaim(void);
@@ -46,6 +128,7 @@ extern ZkTime zk_requests_unanswered_since(const ZkClient *client);
 extern void zk_requests_forget(ZkClient *client);
 extern void zk_requests_forget_query(ZkClient *client);
 extern void zk_requests_forget_publish(ZkClient *client);
+extern uint32_t zk_request_serial(const void *context);
 extern bool zk_multi_possible(const ZkClient *client);
 extern bool zk_is_connection_error(int rc);
 extern bool zk_is_transient(int rc);

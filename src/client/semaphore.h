@@ -14,6 +14,8 @@
 #define ZKLOCK_SEMAPHORE_H
 
 #include "client.h"
+#include "queue.h"
+#include "request.h"
 
 extern void zk_permit_wait(ZkClient *client, int slot,
 						   const ZkQueueEntry *entries,

@@ -47,6 +47,7 @@
  *-------------------------------------------------------------------------
  */
 #include "client.h"
+#include "jitter.h"
 #include "request.h"
 #include "server_timeout.h"
 

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "contender.h"
 #include "inside.h"
 #include "tap.h"
 

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "client_common.h"
+#include "own_watch.h"
 
 #define MANY	200
 
