@@ -90,8 +90,8 @@ struct Contender
 	uint16_t	parent_len;		/* bytes of the path of the container to
 								 * create */
 	uint32_t	incarnation;	/* bumped with each new identity (base) */
-	uint32_t	watch_serial;	/* of the REQ_OWN on its way; 0 for none */
-	uint32_t	rewrite_serial; /* likewise of the REQ_REWRITE */
+	uint32_t	watch_serial;	/* of the REQ_CLIENT on its way; 0 for none */
+	uint32_t	rewrite_serial; /* likewise of the REQ_CLIENT */
 	int32_t		version;		/* of its data, as last seen; -1 if that may
 								 * not be read */
 	int32_t		watched_version;	/* likewise of the one watched

@@ -186,7 +186,7 @@ zk_send_create(ZkClient *client, int slot)
 	zk_contender_path(c, c->base, path);
 	c->token = 0;
 	c->proved_at = zk_now();	/* it will prove so much if it succeeds */
-	context = zk_contender_ask(client, REQ_CREATE, slot, on_create);
+	context = zk_contender_ask(client, slot, on_create);
 	rc = zoo_acreate2(client->handle, path, c->owner, c->owner_len,
 					  &client->identity.acl,
 					  ZOO_EPHEMERAL_SEQUENTIAL, zk_on_created, context);
@@ -282,7 +282,7 @@ zk_send_parent(ZkClient *client, int slot)
 	int			rc;
 
 	snprintf(path, sizeof(path), "%.*s", c->parent_len, c->node);
-	context = zk_contender_ask(client, REQ_PARENT, slot, on_parent);
+	context = zk_contender_ask(client, slot, on_parent);
 	rc = zoo_acreate(client->handle, path, "", 0, &client->identity.acl,
 					 ZOO_CONTAINER, zk_on_string, context);
 	if (rc == ZOK || zk_is_connection_error(rc))
@@ -332,7 +332,7 @@ zk_send_stat(ZkClient *client, int slot)
 	int			rc;
 
 	zk_contender_path(c, c->name, path);
-	context = zk_contender_ask(client, REQ_STAT, slot, on_stat);
+	context = zk_contender_ask(client, slot, on_stat);
 	rc = zoo_aexists(client->handle, path, 0, zk_on_stat, context);
 	zk_contender_sent(client, slot, context, rc);
 }
@@ -423,9 +423,9 @@ zk_send_find(ZkClient *client, int slot)
 	}
 	c->settled = false;
 	zoo_check_op_init(&check, c->node, -1);
-	context = zk_contender_ask(client, REQ_SETTLE, slot, on_settled);
+	context = zk_contender_ask(client, slot, on_settled);
 	if (zk_contender_sent(client, slot, context,
 						  zoo_amulti(client->handle, 1, &check, c->results, zk_on_void,
 									 context)))
-		zk_send_children(client, slot, REQ_FIND, on_find);
+		zk_send_children(client, slot, on_find);
 }

@@ -282,7 +282,7 @@ zk_send_group(ZkClient *client, int slot)
 		c->state = ZK_CREATING;
 		c->maybe_exists = true;
 	}
-	context = zk_request_begin(client, REQ_GROUP, 0, on_group);
+	context = zk_request_begin(client, REQ_CLIENT, 0, on_group);
 	rc = send_multi(client, context);
 	if (rc == ZOK)
 	{

@@ -289,7 +289,7 @@ renew_batch(ZkClient *client)
 		return false;
 
 	memset(renewal->results, 0, sizeof(renewal->results));
-	context = zk_request_begin(client, REQ_RENEW,
+	context = zk_request_begin(client, REQ_CLIENT,
 							   (int) (renewal - client->renewals), on_renewal);
 	for (int i = 0; i < renewal->count; i++)
 		client->contenders[renewal->slots[i]].asked_at = now;
@@ -365,7 +365,7 @@ zk_lease_heartbeat(ZkClient *client)
 		!zk_requests_available(client, 1))
 		return;
 	client->heartbeat_sent_at = now;
-	context = zk_request_begin(client, REQ_HEARTBEAT, 0, on_heartbeat);
+	context = zk_request_begin(client, REQ_CLIENT, 0, on_heartbeat);
 	client->heartbeat_pending = zoo_async(client->handle, "/", zk_on_string, context) == ZOK;
 	if (client->heartbeat_pending)
 		return;

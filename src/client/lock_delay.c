@@ -332,7 +332,7 @@ void
 zk_send_marks(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
-	void	   *context = zk_contender_ask(client, REQ_MARKS, slot, on_marks);
+	void	   *context = zk_contender_ask(client, slot, on_marks);
 	char		path[ZK_RECORD_PATH_SIZE];
 	int			rc;
 
@@ -513,7 +513,7 @@ send_mark(ZkClient *client, int slot)
 	zoo_check_op_init(&ops[0], own_path, -1);
 	fill_in(client, c, ops, paths);
 	memset(c->results, 0, sizeof(c->results));
-	context = zk_contender_ask(client, REQ_MARK, slot, on_mark);
+	context = zk_contender_ask(client, slot, on_mark);
 	rc = zoo_amulti(client->handle, c->marking.ops, ops, c->results, zk_on_void,
 					context);
 	zk_contender_sent(client, slot, context, rc);
@@ -650,7 +650,7 @@ void
 zk_send_mark_delete(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
-	void	   *context = zk_contender_ask(client, REQ_MARK, slot, on_mark_deleted);
+	void	   *context = zk_contender_ask(client, slot, on_mark_deleted);
 	char		path[ZK_MARK_PATH_SIZE];
 	int			rc;
 

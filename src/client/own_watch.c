@@ -169,20 +169,16 @@ has_own_data(const Contender *c, const char *data, int len)
 }
 
 /*
- * The contender whose watch was set, or which was rewritten; NULL if it does
- * not wait for that any more.
+ * Returns true if the contender still waits for that answer, whose request had
+ * *serial, and ends the wait.
  */
-static Contender *
-own_answered(ZkClient *client, int slot, const Request *request)
+static bool
+own_answered(const Contender *c, const Answer *answer, uint32_t *serial)
 {
-	Contender  *c = &client->contenders[slot];
-	uint32_t   *serial = request->kind == REQ_REWRITE ?
-	&c->rewrite_serial : &c->watch_serial;
-
-	if (!c->in_use || *serial != request->serial)
-		return NULL;
+	if (!c->in_use || *serial != answer->request->serial)
+		return false;
 	*serial = 0;
-	return c;
+	return true;
 }
 
 /*
@@ -192,9 +188,9 @@ static void
 on_own(ZkClient *client, int slot, const Answer *answer)
 {
 	int			rc = answer->rc;
-	Contender  *c = own_answered(client, slot, answer->request);
+	Contender  *c = &client->contenders[slot];
 
-	if (c == NULL)
+	if (!own_answered(c, answer, &c->watch_serial))
 		return;
 	c->own_watch = rc == ZOK;
 	if (rc == ZOK)
@@ -233,7 +229,7 @@ static void
 send_own_watch(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
-	void	   *context = zk_request_begin(client, REQ_OWN, slot, on_own);
+	void	   *context = zk_request_begin(client, REQ_CLIENT, slot, on_own);
 	char		path[ZK_CONTENDER_PATH_SIZE];
 
 	zk_contender_path(c, c->name, path);
@@ -349,9 +345,9 @@ static void
 on_rewrite(ZkClient *client, int slot, const Answer *answer)
 {
 	int			rc = answer->rc;
-	Contender  *c = own_answered(client, slot, answer->request);
+	Contender  *c = &client->contenders[slot];
 
-	if (c == NULL)
+	if (!own_answered(c, answer, &c->rewrite_serial))
 		return;
 	c->rewrite = rc != ZOK && rc != ZNONODE && rc != ZNOAUTH;
 	if (rc == ZOK)
@@ -393,7 +389,7 @@ zk_own_rewrite(ZkClient *client, int slot)
 		len = c->owner_len;
 	}
 	zk_contender_path(c, c->name, path);
-	context = zk_request_begin(client, REQ_REWRITE, slot, on_rewrite);
+	context = zk_request_begin(client, REQ_CLIENT, slot, on_rewrite);
 	if (zoo_aset(client->handle, path, data, len, c->version, zk_on_stat,
 				 context) == ZOK)
 		c->rewrite_serial = zk_request_serial(context);

@@ -441,10 +441,9 @@ zk_place_disconnected(Contender *c)
  * Ask for the children of a contender's lock node.  engine_lock.
  */
 void
-zk_send_children(ZkClient *client, int slot, RequestKind kind,
-				 AnswerHandler handler)
+zk_send_children(ZkClient *client, int slot, AnswerHandler handler)
 {
-	void	   *context = zk_contender_ask(client, kind, slot, handler);
+	void	   *context = zk_contender_ask(client, slot, handler);
 	int			rc;
 
 	rc = zoo_aget_children(client->handle, client->contenders[slot].node, 0,
@@ -488,7 +487,7 @@ void
 zk_place_relist(ZkClient *client, int slot)
 {
 	client->contenders[slot].relist = false;
-	zk_send_children(client, slot, REQ_LIST, on_list);
+	zk_send_children(client, slot, on_list);
 }
 
 /*
@@ -502,7 +501,7 @@ zk_place_send_list(ZkClient *client, int slot)
 
 	c->reading = c->record_known = false;
 	c->marking.due = c->marking.looked = false;
-	zk_send_children(client, slot, REQ_LIST, on_list);
+	zk_send_children(client, slot, on_list);
 	if (c->record != NULL && zk_requests_available(client, 1))
 		zk_send_record(client, slot);
 	if (c->request.lock_delay > 0 && zk_requests_available(client, 1))

@@ -17,8 +17,7 @@
 #include "queue.h"
 #include "request.h"
 
-extern void zk_send_children(ZkClient *client, int slot, RequestKind kind,
-							 AnswerHandler handler);
+extern void zk_send_children(ZkClient *client, int slot, AnswerHandler handler);
 extern void zk_place_send_list(ZkClient *client, int slot);
 extern void zk_place_relist(ZkClient *client, int slot);
 extern void zk_place_disconnected(Contender *c);

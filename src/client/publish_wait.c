@@ -310,7 +310,7 @@ zk_publish_interrupted(ZkClient *client)
 {
 	Publication *publication = &client->publication;
 
-	zk_requests_forget_publish(client);
+	zk_requests_forget_kind(client, REQ_PUBLISH);
 	publication->pending = publication->current = false;
 	publication->retry_at = 0;
 	tell_backend(&client->mailbox, publication->wanted.serial, 0);

@@ -303,7 +303,7 @@ break_advance(ZkClient *client)
 	}
 	snprintf(path, sizeof(path), "%s/%s", client->query.node,
 			 client->query.name);
-	context = zk_request_begin(client, REQ_BREAK, 0, NULL);
+	context = zk_request_begin(client, REQ_QUERY, 0, NULL);
 	if (send_step(client, path, context) != ZOK)
 	{
 		zk_request_undo(client, context);
@@ -344,7 +344,7 @@ zk_query_restart(ZkClient *client)
 {
 	Breaking   *breaking = &client->breaking;
 
-	zk_requests_forget_query(client);
+	zk_requests_forget_kind(client, REQ_QUERY);
 	zk_read_restart(client);
 	if (client->query.kind == QUERY_WAITS)
 		zk_tree_forget(client);

@@ -61,7 +61,7 @@ void
 zk_query_done(ZkClient *client, ZkQueueListing *listing)
 {
 	zk_mailbox_publish_listing(&client->mailbox, client->query.serial, listing);
-	zk_requests_forget_query(client);
+	zk_requests_forget_kind(client, REQ_QUERY);
 	zk_query_clear(&client->query);
 	zk_read_restart(client);
 }
@@ -90,7 +90,7 @@ zk_query_failed(ZkClient *client, ZkError error, const char *detail)
 bool
 zk_query_sync(ZkClient *client, AnswerHandler handler)
 {
-	void	   *context = zk_request_begin(client, REQ_READ_SYNC, 0, handler);
+	void	   *context = zk_request_begin(client, REQ_QUERY, 0, handler);
 
 	if (zoo_async(client->handle, client->query.node, zk_on_string, context) == ZOK)
 		return true;
@@ -110,7 +110,7 @@ zk_sync_refused(ZkClient *client, const Answer *answer)
 
 	if (rc == ZTHROTTLEDOP)
 	{
-		zk_requests_forget_query(client);
+		zk_requests_forget_kind(client, REQ_QUERY);
 		return true;
 	}
 	if (!zk_identity_wanted(&client->identity, rc) && rc != ZOK &&
@@ -278,7 +278,7 @@ static void
 send_data_stat(ZkClient *client, int which)
 {
 	QueueRead  *read = &client->read;
-	void	   *context = zk_request_begin(client, REQ_READ_DATA, which, on_data_stat);
+	void	   *context = zk_request_begin(client, REQ_QUERY, which, on_data_stat);
 	char		path[ZK_NODE_PATH_SIZE * 2];
 
 	snprintf(path, sizeof(path), "%s/%s", client->query.node,
@@ -302,7 +302,7 @@ on_data(ZkClient *client, int which, const Answer *answer)
 	if (rc == ZTHROTTLEDOP)
 	{
 		/* not executed: read all of it again */
-		zk_requests_forget_query(client);
+		zk_requests_forget_kind(client, REQ_QUERY);
 		zk_read_restart(client);
 	}
 	else if (rc == ZOK)
@@ -395,7 +395,7 @@ send_data(ZkClient *client)
 	char		path[ZK_NODE_PATH_SIZE * 2];
 	void	   *context;
 
-	context = zk_request_begin(client, REQ_READ_DATA, read->next, on_data);
+	context = zk_request_begin(client, REQ_QUERY, read->next, on_data);
 	snprintf(path, sizeof(path), "%s/%s", client->query.node,
 			 read->listing->members[read->next].name);
 	if (zoo_aget(client->handle, path, 0, zk_on_data, context) != ZOK)
@@ -434,7 +434,7 @@ send_list(ZkClient *client)
 	if (!refused && client->query.kind == QUERY_READ &&
 		!zk_query_sync(client, on_read_sync))
 		return;
-	context = zk_request_begin(client, refused ? REQ_READ_INQUIRY : REQ_READ_LIST, 0,
+	context = zk_request_begin(client, refused ? REQ_QUERY : REQ_QUERY, 0,
 							   refused ? on_read_acl : on_read_list);
 	if (refused)
 		rc = zoo_aget_acl(client->handle,

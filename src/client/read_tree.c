@@ -526,7 +526,7 @@ send_item(ZkClient *client, int which, ZkTreeAsk ask_for)
 		zk_tree_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
 		return false;
 	}
-	context = zk_request_begin(client, REQ_TREE, which, NULL);
+	context = zk_request_begin(client, REQ_QUERY, which, NULL);
 	rc = ask_for(client, item, path, context);
 	if (path != item->path)
 		free(path);

@@ -289,7 +289,7 @@ void
 zk_send_record(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
-	void	   *context = zk_contender_ask(client, REQ_RECORD, slot, on_record);
+	void	   *context = zk_contender_ask(client, slot, on_record);
 	char		path[ZK_RECORD_PATH_SIZE];
 	int			rc;
 
@@ -334,7 +334,7 @@ void
 zk_record_send_above(ZkClient *client, int slot, char *path, size_t len,
 					 AnswerHandler handler)
 {
-	void	   *context = zk_contender_ask(client, REQ_RECORD_PARENT, slot, handler);
+	void	   *context = zk_contender_ask(client, slot, handler);
 	int			rc;
 
 	path[len] = '\0';
@@ -516,7 +516,7 @@ zk_record_query_advance(ZkClient *client)
 		!zk_requests_available(client, READ_RESERVE) ||
 		!zk_query_sync(client, on_query_sync))
 		return;
-	context = zk_request_begin(client, REQ_READ_DATA, 0, on_query);
+	context = zk_request_begin(client, REQ_QUERY, 0, on_query);
 	if (zoo_aget(client->handle, client->query.node, 0, zk_on_data,
 				 context) == ZOK)
 		client->read.pending++;

@@ -246,7 +246,7 @@ void
 zk_send_inquiry(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
-	void	   *context = zk_contender_ask(client, REQ_INQUIRY, slot, on_acl);
+	void	   *context = zk_contender_ask(client, slot, on_acl);
 	int			rc;
 
 	rc = zoo_aget_acl(client->handle, zk_refusal_next(client, &c->refusal),

@@ -136,7 +136,7 @@ send_flush(ZkClient *client, int slot)
 	if (c->recording)
 		zk_record_op(client, c, &ops[count++], record_path, record);
 	memset(c->results, 0, sizeof(c->results));
-	context = zk_contender_ask(client, REQ_DELETE, slot, on_flush);
+	context = zk_contender_ask(client, slot, on_flush);
 	rc = zoo_amulti(client->handle, count, ops, c->results, zk_on_void, context);
 	zk_contender_sent(client, slot, context, rc);
 }
@@ -167,7 +167,7 @@ zk_send_delete(ZkClient *client, int slot)
 		return;
 	}
 	zk_contender_path(c, c->name, path);
-	context = zk_contender_ask(client, REQ_DELETE, slot, on_delete);
+	context = zk_contender_ask(client, slot, on_delete);
 	rc = zoo_adelete(client->handle, path, -1, zk_on_void, context);
 	zk_contender_sent(client, slot, context, rc);
 }
@@ -317,7 +317,7 @@ zk_send_downgrade(ZkClient *client, int slot)
 	if (c->recording)
 		zk_record_op(client, c, &ops[count++], record_path, record);
 	memset(c->results, 0, sizeof(c->results));
-	context = zk_contender_ask(client, REQ_DOWNGRADE, slot, on_downgrade);
+	context = zk_contender_ask(client, slot, on_downgrade);
 	rc = zoo_amulti(client->handle, count, ops, c->results, zk_on_void,
 					context);
 	zk_contender_sent(client, slot, context, rc);

@@ -168,7 +168,6 @@ zk_request_begin(ZkClient *client, RequestKind kind, int which, AnswerHandler ha
 	request->kind = kind;
 	request->which = which;
 	request->handler = handler;
-	request->of_contender = false;
 	request->sent_at = zk_now();
 	request->leader_heard_at = client->leader_contact.leader_heard_at;
 	client->free_requests--;
@@ -193,12 +192,9 @@ find_request(ZkClient *client, const void *context)
  * handler has returned.
  */
 void *
-zk_contender_ask(ZkClient *client, RequestKind kind, int slot, AnswerHandler handler)
+zk_contender_ask(ZkClient *client, int slot, AnswerHandler handler)
 {
-	void	   *context = zk_request_begin(client, kind, slot, handler);
-
-	find_request(client, context)->of_contender = true;
-	return context;
+	return zk_request_begin(client, REQ_CONTENDER, slot, handler);
 }
 
 /*
@@ -322,10 +318,10 @@ deliver(Answer answer, const void *context)
 	if (end_request(client, context, &request))
 	{
 		answer.request = &request;
-		if (request.of_contender)
+		if (request.kind == REQ_CONTENDER)
 			client->contenders[request.which].pending--;
 		request.handler(client, request.which, &answer);
-		if (request.of_contender)
+		if (request.kind == REQ_CONTENDER)
 			zk_contender_touch(client, request.which);
 	}
 	zk_engine_leave(client);
@@ -446,35 +442,19 @@ zk_requests_forget(ZkClient *client)
 }
 
 /*
- * The answers to what was asked for a query are wanted no more.  They will come
+ * The answers to requests of that kind are wanted no more.  They will come
  * nevertheless, and until then these requests count as those that are on their
  * way. engine_lock.
  */
 void
-zk_requests_forget_query(ZkClient *client)
+zk_requests_forget_kind(ZkClient *client, RequestKind kind)
 {
 	for (int i = 0; i < ZK_MAX_IN_FLIGHT; i++)
 	{
 		Request    *request = &client->requests->requests[i];
 
-		if (request->kind != REQ_READ_LIST && request->kind != REQ_READ_DATA &&
-			request->kind != REQ_BREAK && request->kind != REQ_TREE &&
-			request->kind != REQ_READ_INQUIRY && request->kind != REQ_READ_SYNC)
-			continue;
-		request->kind = REQ_FORGOTTEN;
-	}
-}
-
-/*
- * The same for what was sent to publish a wait.  engine_lock.
- */
-void
-zk_requests_forget_publish(ZkClient *client)
-{
-	for (int i = 0; i < ZK_MAX_IN_FLIGHT; i++)
-	{
-		if (client->requests->requests[i].kind == REQ_PUBLISH)
-			client->requests->requests[i].kind = REQ_FORGOTTEN;
+		if (request->kind == kind)
+			request->kind = REQ_FORGOTTEN;
 	}
 }
 

@@ -18,38 +18,15 @@
 /* Room left for those who want locks while a queue or a tree is being read. */
 #define ZK_READ_RESERVE		16
 
-/* What a request on its way is for. */
+/* Whose a request on its way is, and with what it is forgotten. */
 typedef enum RequestKind
 {
 	REQ_FREE,
 	REQ_FORGOTTEN,				/* nobody waits for the answer any more */
-	REQ_CREATE,					/* the contender */
-	REQ_GROUP,					/* a group of contenders, a multi */
-	REQ_LIST,					/* the queue, to find its place */
-	REQ_SETTLE,					/* a check that is committed before that */
-	REQ_FIND,					/* the queue, to find a lost create's name */
-	REQ_PARENT,					/* a container on the way to the lock node */
-	REQ_STAT,					/* the own contender's Stat */
-	REQ_RECORD,					/* the lock's record */
-	REQ_RECORD_PARENT,			/* a znode on the way to it */
-	REQ_MARKS,					/* the marks of its holders */
-	REQ_MARK,					/* the own mark, made or deleted */
-	REQ_WATCH,					/* the one to wait for */
-	REQ_REWRITE,				/* that it is no waiter any more, to the next */
-	REQ_DELETE,					/* the contender */
-	REQ_DOWNGRADE,				/* exclusive to shared, a multi */
-	REQ_RENEW,					/* a multi of checks */
-	REQ_HEARTBEAT,				/* a sync, to be heard by the leader */
-	REQ_INQUIRY,				/* an ACL, to learn why something was refused */
-	REQ_READ_SYNC,				/* what comes before a read for zk_lock_queue */
-	REQ_READ_LIST,				/* the queue, for zk_lock_queue */
-	REQ_READ_DATA,				/* a contender's data, likewise */
-	REQ_OWN,					/* the own contender's data, and a watch */
-	REQ_BREAK,					/* a step of breaking a contender */
-	REQ_READ_INQUIRY,			/* an ACL, likewise */
-	REQ_TREE,					/* a step of reading a tree, or published
-								 * waits */
-	REQ_PUBLISH					/* a step of publishing a wait */
+	REQ_CONTENDER,				/* it waits for the answer (pending) */
+	REQ_CLIENT,					/* of the ZooKeeper session, or nobody waits */
+	REQ_QUERY,
+	REQ_PUBLISH
 } RequestKind;
 
 /*
@@ -68,8 +45,7 @@ typedef struct Request
 	ZkTime		sent_at;
 	ZkTime		leader_heard_at;	/* ZkLeaderContact.leader_heard_at at that
 									 * moment */
-	AnswerHandler handler;		/* of whoever waits for the answer */
-	bool		of_contender;	/* of which "which" is the slot */
+	AnswerHandler handler;
 } Request;
 
 /*
@@ -106,8 +82,7 @@ extern void zk_engine_leave(ZkClient *client);
 extern bool zk_requests_available(ZkClient *client, int count);
 extern void *zk_request_begin(ZkClient *client, RequestKind kind, int which,
 							  AnswerHandler handler);
-extern void *zk_contender_ask(ZkClient *client, RequestKind kind, int slot,
-							  AnswerHandler handler);
+extern void *zk_contender_ask(ZkClient *client, int slot, AnswerHandler handler);
 extern void zk_request_expect(ZkClient *client, void *context, AnswerHandler handler);
 extern void zk_request_undo(ZkClient *client, void *context);
 extern void zk_contender_touch(ZkClient *client, int slot);
@@ -126,8 +101,7 @@ extern void zk_on_acl(int rc, struct ACL_vector *acl, struct Stat *stat,
 					  const void *context);
 extern ZkTime zk_requests_unanswered_since(const ZkClient *client);
 extern void zk_requests_forget(ZkClient *client);
-extern void zk_requests_forget_query(ZkClient *client);
-extern void zk_requests_forget_publish(ZkClient *client);
+extern void zk_requests_forget_kind(ZkClient *client, RequestKind kind);
 extern uint32_t zk_request_serial(const void *context);
 extern bool zk_multi_possible(const ZkClient *client);
 extern bool zk_is_connection_error(int rc);

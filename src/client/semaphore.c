@@ -124,7 +124,7 @@ bool
 zk_send_watch(ZkClient *client, int slot, const char *path,
 			  watcher_fn on_event, AnswerHandler handler)
 {
-	void	   *context = zk_contender_ask(client, REQ_WATCH, slot, handler);
+	void	   *context = zk_contender_ask(client, slot, handler);
 	int			rc = zoo_awget(client->handle, path, on_event,
 							   (void *) (intptr_t) slot, zk_on_data, context);
 
