@@ -56,53 +56,53 @@ typedef struct Setting
 static const Setting settings[ZK_TRANSPORT_TEXTS] = {
 	[ZK_SASL_HOST] = {
 		false, "zklock.sasl_host",
-		"The name of the ZooKeeper servers in SASL.",
-		"Empty means \"zk-sasl-md5\" with DIGEST-MD5, else each server's address.", ""
+		"Sets the host name of the ZooKeeper servers for SASL.",
+		"If empty, DIGEST-MD5 uses \"zk-sasl-md5\", and other mechanisms use each server's address.", ""
 	},
 	[ZK_SASL_MECHANISM] = {
 		false, "zklock.sasl_mechanism",
-		"The SASL mechanisms to authenticate with to ZooKeeper, as in \"DIGEST-MD5\".",
-		"Empty means no SASL.", ""
+		"Sets the SASL mechanism for authentication to ZooKeeper.",
+		"For example \"DIGEST-MD5\" or \"GSSAPI\". If empty, zklock does not use SASL.", ""
 	},
 	[ZK_SASL_PASSWORD] = {
 		true, "zklock.sasl_password_file",
-		"The file with the password for SASL.",
-		"Its first line counts, and nobody but the server's user may have access to it.", ""
+		"Sets the file with the SASL password.",
+		"The password is the file's first line. Only the server's user may have access to it.", ""
 	},
 	[ZK_SASL_REALM] = {
 		false, "zklock.sasl_realm",
-		"The realm of the user in SASL.",
-		"Empty means the one that the server offers.", ""
+		"Sets the realm of the SASL user.",
+		"If empty, the realm is the one that the server offers.", ""
 	},
 	[ZK_SASL_SERVICE] = {
 		false, "zklock.sasl_service",
-		"The name of the service in SASL.",
+		"Sets the SASL service name of the ZooKeeper servers.",
 		NULL, "zookeeper"
 	},
 	[ZK_SASL_USER] = {
 		false, "zklock.sasl_user",
-		"The user to authenticate as by SASL.",
+		"Sets the SASL user name.",
 		NULL, ""
 	},
 	[ZK_TLS_CA] = {
 		true, "zklock.tls_ca_file",
-		"The file with the certificates of those who may sign a ZooKeeper server's.",
-		"Empty means no TLS.", ""
+		"Sets the file with the trusted certificate authorities.",
+		"If empty, zklock does not use TLS.", ""
 	},
 	[ZK_TLS_CERT] = {
 		true, "zklock.tls_cert_file",
-		"The file with the certificate to show to ZooKeeper, and those of who signed it.",
+		"Sets the file with the client certificate and its chain.",
 		NULL, ""
 	},
 	[ZK_TLS_KEY] = {
 		true, "zklock.tls_key_file",
-		"The file with the private key of that certificate.",
-		"Nobody but the server's user may have access to it.", ""
+		"Sets the file with the private key of the client certificate.",
+		"Only the server's user may have access to it.", ""
 	},
 	[ZK_TLS_PASSPHRASE] = {
 		true, "zklock.tls_passphrase_file",
-		"The file with the passphrase of the private key.",
-		"Its first line counts, and nobody but the server's user may have access to it.", ""
+		"Sets the file with the passphrase of the private key.",
+		"The passphrase is the file's first line. Only the server's user may have access to it.", ""
 	}
 };
 
@@ -126,8 +126,8 @@ zklock_secure_define(void)
 								   settings[i].is_file ? GUC_SUPERUSER_ONLY : 0,
 								   NULL, NULL, NULL);
 	DefineCustomBoolVariable("zklock.tls_verify_host",
-							 "Takes a ZooKeeper server's certificate only if it is for the host in \"zklock.servers\".",
-							 "If off, any certificate that the authority has signed makes a server.",
+							 "Checks that a server's certificate matches its host name.",
+							 "If off, any certificate signed by a trusted authority is accepted.",
 							 &verify_host,
 							 true,
 							 PGC_SUSET,

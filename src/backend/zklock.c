@@ -270,8 +270,8 @@ void
 _PG_init(void)
 {
 	DefineCustomStringVariable("zklock.acl",
-							   "Who may do what with the znodes that are created.",
-							   "\"open\": everybody everything; \"creator\": only who authenticates as the same user, and identities that follow, as in \"creator, digest:admin:hash\".",
+							   "Sets the ACL of znodes that zklock creates.",
+							   "\"open\" admits all clients; \"creator\" admits clients that authenticate as the same user, and listed identities, as in \"creator, digest:admin:hash\".",
 							   &zklock_acl,
 							   "open",
 							   PGC_SUSET,
@@ -279,8 +279,8 @@ _PG_init(void)
 							   zklock_check_acl, NULL, NULL);
 
 	DefineCustomStringVariable("zklock.auth",
-							   "What to authenticate with to ZooKeeper, as user:password.",
-							   "It can be set in a session only.",
+							   "Sets the ZooKeeper user name and password.",
+							   "Has the form user:password. Can only be set within a session.",
 							   &zklock_auth,
 							   "",
 							   PGC_SUSET,
@@ -288,8 +288,8 @@ _PG_init(void)
 							   zklock_check_auth, NULL, zklock_show_auth);
 
 	DefineCustomStringVariable("zklock.auth_file",
-							   "The file with what to authenticate with to ZooKeeper.",
-							   "It has one line, user:password, and nobody but the server's user may have access to it.",
+							   "Sets the file with the ZooKeeper user name and password.",
+							   "The file has one line, user:password, and only the server's user may have access to it.",
 							   &zklock_auth_file,
 							   "",
 							   PGC_SUSET,
@@ -297,8 +297,8 @@ _PG_init(void)
 							   NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("zklock.commit_guard",
-							 "Decides about a commit when a lock may have been lost.",
-							 "\"session\" wants proof, no older than the lease, that every lock is held; \"quorum\" wants it anew from the ensemble; \"off\" never refuses.",
+							 "Sets how a commit checks that locks are still held.",
+							 "\"session\" checks the lease, \"quorum\" asks the ensemble, \"off\" does not check.",
 							 &zklock_commit_guard,
 							 GUARD_SESSION,
 							 commit_guard_options,
@@ -307,7 +307,7 @@ _PG_init(void)
 							 NULL, NULL, NULL);
 
 	DefineCustomIntVariable("zklock.connect_timeout",
-							"How long a call waits for a connection to ZooKeeper.",
+							"Sets the maximum time to wait for a connection to ZooKeeper.",
 							NULL,
 							&zklock_connect_timeout,
 							10 * 1000, 1, 60 * 60 * 1000,
@@ -316,8 +316,8 @@ _PG_init(void)
 							NULL, NULL, NULL);
 
 	DefineCustomBoolVariable("zklock.handover",
-							 "Waits on a standby for what the last holder of a lock has committed.",
-							 "Who releases a lock leaves how far the WAL went with its last commit; who acquires it on a standby of the same cluster waits for the replay of that.",
+							 "Waits on a standby until the last holder's commits are replayed.",
+							 "Releasing a lock records the WAL position of the last commit; acquiring it on a standby of the same cluster waits for that position to be replayed.",
 							 &zklock_handover,
 							 false,
 							 PGC_USERSET,
@@ -325,8 +325,8 @@ _PG_init(void)
 							 NULL, NULL, NULL);
 
 	DefineCustomIntVariable("zklock.lock_delay",
-							"How long to wait for a lock after a holder that did not release it.",
-							"Zero does not wait, and does not tell others of holders that are gone.",
+							"Sets how long to wait after a holder failed to release a lock.",
+							"Zero means no wait, and leaves no unclean marker for other sessions to find.",
 							&zklock_lock_delay,
 							0, 0, 24 * 60 * 60 * 1000,
 							PGC_USERSET,
@@ -334,8 +334,8 @@ _PG_init(void)
 							NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("zklock.on_lock_loss",
-							 "What becomes of the statement that runs when a lock is lost.",
-							 "\"cancel\" ends it, \"report\" lets it go on until the commit.",
+							 "Sets the action on the running statement when a lock is lost.",
+							 "\"cancel\" ends it, \"report\" lets it continue until the commit.",
 							 &zklock_on_lock_loss,
 							 LOSS_CANCEL,
 							 on_lock_loss_options,
@@ -344,8 +344,8 @@ _PG_init(void)
 							 NULL, NULL, NULL);
 
 	DefineCustomBoolVariable("zklock.preconnect",
-							 "Opens a ZooKeeper session ahead of the first lock.",
-							 "It is begun when the database session begins, if session_preload_libraries loads the library, else with the next statement, and not waited for.",
+							 "Connects to ZooKeeper when a session starts.",
+							 "Connects at the next statement if session_preload_libraries does not load zklock. No statement waits for the connection.",
 							 &zklock_preconnect,
 							 false,
 							 PGC_USERSET,
@@ -353,7 +353,7 @@ _PG_init(void)
 							 NULL, zklock_assign_preconnect, NULL);
 
 	DefineCustomStringVariable("zklock.root",
-							   "The znode below which all lock nodes lie.",
+							   "Sets the znode that contains all locks.",
 							   NULL,
 							   &zklock_root,
 							   "/zklock",
@@ -362,8 +362,8 @@ _PG_init(void)
 							   check_root, NULL, NULL);
 
 	DefineCustomStringVariable("zklock.servers",
-							   "The servers of the ZooKeeper ensemble, as host:port,...",
-							   "Empty means that there is none.",
+							   "Sets the ZooKeeper servers, as a comma-separated list of host:port.",
+							   "If empty, no lock can be acquired.",
 							   &zklock_servers,
 							   "",
 							   PGC_SUSET,
@@ -371,8 +371,8 @@ _PG_init(void)
 							   check_servers, NULL, NULL);
 
 	DefineCustomIntVariable("zklock.session_timeout",
-							"The timeout to ask for when a ZooKeeper session begins.",
-							"The ensemble may set another one, within its own limits.",
+							"Sets the ZooKeeper session timeout to request.",
+							"The ensemble may grant a different one, within its own limits.",
 							&zklock_session_timeout,
 							10 * 1000, 1000, 60 * 60 * 1000,
 							PGC_USERSET,
@@ -380,7 +380,7 @@ _PG_init(void)
 							NULL, NULL, NULL);
 
 	DefineCustomEnumVariable("zklock.znode_style",
-							 "Whose names contenders have, and so which other programs respect them.",
+							 "Sets the naming of contenders, for interoperation with other clients.",
 							 NULL,
 							 &zklock_znode_style,
 							 ZK_STYLE_CURATOR,
