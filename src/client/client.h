@@ -43,116 +43,16 @@
 #include "leader_contact.h"
 #include "library.h"
 #include "mailbox.h"
-#include "nameset.h"
-#include "refusal.h"
 
 /* Each known to the file of its topic; see there. */
 typedef struct Contender Contender;
 typedef struct RequestTable RequestTable;
 typedef struct Renewal Renewal;
 typedef struct GroupCreate GroupCreate;
-
-/* A queue being read for the backend.  engine_lock. */
-typedef struct QueueRead
-{
-	bool		listed;
-	int			next;			/* first member whose data is not asked for */
-	int			end;			/* nor is it from this one on */
-	int			pending;		/* answers to come */
-	Refusal		refusal;		/* to be explained; then it fails */
-	ZkQueueListing *listing;
-} QueueRead;
-
-/* How far one item of a tree has come. */
-typedef enum TreeStep
-{
-	TREE_TODO,
-	TREE_ASKED,
-	TREE_DONE
-} TreeStep;
-
-/*
- * What was met in a tree: a znode that may be a lock node, or (lock is not -1)
- * a contender, of which member says what is known: czxid is 0 before that, and
- * again when it has gone.
- */
-typedef struct TreeItem
-{
-	TreeStep	step;
-	int			lock;			/* index of a contender's lock node, or -1 */
-	int			first;			/* of a znode: index of its first contender */
-	int			contenders;		/* and how many there were, in queue order */
-	char	   *path;			/* malloc'd; of a znode */
-	int			size;			/* of a contender: bytes of its data */
-	bool		data_known;		/* which was asked for, and answered */
-	ZkQueueMember member;
-} TreeItem;
-
-/* A tree being read for the backend (read_tree.c).  engine_lock. */
-typedef struct TreeRead
-{
-	TreeItem   *items;			/* the first is the znode at the top */
-	int			count;
-	int			capacity;
-	int			next;			/* items before it are asked for, or answered */
-	int			pending;		/* answers to come */
-	size_t		bytes;			/* that all this takes */
-	bool		synced;			/* its server was told to catch up */
-	bool		progress;		/* something was answered by this connection */
-	bool		lost;			/* something was not, for want of it */
-	int			failures;		/* connections in a row without progress */
-	int			forbidden;		/* znodes that may not be listed */
-	NameSet		nodes;			/* lock nodes that published waits name */
-	char		detail[ZK_DETAIL_SIZE]; /* path of the first of them */
-} TreeRead;
-
-/* Is the znode of a published wait there? */
-typedef enum WaitZnode
-{
-	WAIT_ABSENT,
-	WAIT_UNKNOWN,				/* something was sent, and not answered */
-	WAIT_THERE
-} WaitZnode;
-
-/*
- * The published wait of this client (publish_wait.c).  A znode of ours can
- * exist only while znode is not WAIT_ABSENT; then it is wanted or being reaped.
- * engine_lock.
- */
-typedef struct Publication
-{
-	WaitText	wanted;
-	WaitZnode	znode;
-	bool		current;		/* it says what is wanted */
-	bool		given_up;		/* it cannot be made to */
-	bool		stuck;			/* it cannot be deleted */
-	bool		pending;		/* an answer is to come */
-	bool		need_parents;
-	uint8_t		attempts;		/* creates in vain, in a row */
-	uint32_t	sent;			/* serial of what was sent last */
-	ZkTime		retry_at;		/* nothing is sent before then */
-	char		path[ZK_NODE_PATH_SIZE + 32];
-} Publication;
-
-/* How far the breaking of a contender has come. */
-typedef enum BreakStep
-{
-	BREAK_LOOK,					/* whose is it? */
-	BREAK_MARK,					/* write the note into it */
-	BREAK_WATCH,				/* see it go */
-	BREAK_AWAIT,
-	BREAK_DELETE
-} BreakStep;
-
-/* A contender being broken, or revoked.  engine_lock. */
-typedef struct Breaking
-{
-	BreakStep	step;
-	bool		pending;		/* an answer is to come */
-	bool		begun;			/* something that changes it was sent */
-	ZkTime		patience;		/* AWAIT: delete it then */
-	ZkQueueListing *found;		/* the contender; NULL while unknown */
-} Breaking;
+typedef struct QueueRead QueueRead;
+typedef struct TreeRead TreeRead;
+typedef struct Breaking Breaking;
+typedef struct Publication Publication;
 
 struct ZkClient
 {
@@ -226,10 +126,10 @@ struct ZkClient
 	Renewal    *renewals;		/* lease.c */
 	GroupCreate *group;			/* group.c */
 	Query		query;			/* what the next three are for */
-	QueueRead	read;
-	Breaking	breaking;
-	TreeRead	tree;
-	Publication publication;
+	QueueRead  *read;			/* read_queue.c */
+	TreeRead   *tree;			/* read_tree.c */
+	Breaking   *breaking;		/* query.c */
+	Publication *publication;	/* publish_wait.c */
 	uint16_t	used;			/* contenders in use lie below */
 	Contender  *contenders;		/* mailbox.engine_array.items */
 };

@@ -86,8 +86,7 @@ run_once(ZkClient *client, MailboxNews *news)
 	zk_connect_begin(client, news->connect_by);
 	if (news->renew)
 		client->prove_since = zk_now();
-	if (news->wait.serial != client->publication.wanted.serial)
-		zk_publish_begin(client, &news->wait);
+	zk_publish_begin(client, &news->wait);
 	if (news->query.serial != client->query.serial)
 	{
 		zk_query_begin(client, &news->query);
@@ -161,6 +160,8 @@ next_timer(ZkClient *client)
 static void
 unmake_client(ZkClient *client)
 {
+	zk_query_free(client);
+	zk_publish_free(client);
 	zk_identity_free(&client->identity);
 	zk_transport_free(&client->transport);
 	free(client->servers);
@@ -178,7 +179,6 @@ free_client(ZkClient *client)
 
 	zk_guard_forget_event_fd(client->mailbox.event_fd);
 	zk_query_begin(client, &none);
-	zk_wait_clear(&client->publication.wanted);
 	for (int i = 0; i < client->used; i++)
 	{
 		free(client->contenders[i].owner);
@@ -280,7 +280,8 @@ make_client(const ZkConfig *config)
 	if (client->servers == NULL || client->requests == NULL ||
 		client->renewals == NULL || client->group == NULL ||
 		!zk_identity_init(&client->identity, config) ||
-		!zk_transport_init(&client->transport, config))
+		!zk_transport_init(&client->transport, config) ||
+		!zk_query_init(client) || !zk_publish_init(client))
 	{
 		unmake_client(client);
 		return NULL;

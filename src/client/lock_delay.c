@@ -79,6 +79,7 @@
 #include "client.h"
 #include "contender.h"
 #include "lock_delay.h"
+#include "nameset.h"
 #include "record_io.h"
 #include "refusal.h"
 #include "request.h"

@@ -39,6 +39,34 @@
 /* How long to wait after a request that the server had no time for. */
 #define THROTTLE_DELAY	ZK_MS(100)
 
+/* Is the znode of a published wait there? */
+typedef enum WaitZnode
+{
+	WAIT_ABSENT,
+	WAIT_UNKNOWN,				/* something was sent, and not answered */
+	WAIT_THERE
+} WaitZnode;
+
+/*
+ * The published wait of this client (publish_wait.c).  A znode of ours can
+ * exist only while znode is not WAIT_ABSENT; then it is wanted or being reaped.
+ * engine_lock.
+ */
+struct Publication
+{
+	WaitText	wanted;
+	WaitZnode	znode;
+	bool		current;		/* it says what is wanted */
+	bool		given_up;		/* it cannot be made to */
+	bool		stuck;			/* it cannot be deleted */
+	bool		pending;		/* an answer is to come */
+	bool		need_parents;
+	uint8_t		attempts;		/* creates in vain, in a row */
+	uint32_t	sent;			/* serial of what was sent last */
+	ZkTime		retry_at;		/* nothing is sent before then */
+	char		path[ZK_NODE_PATH_SIZE + 32];
+};
+
 /*
  * The wait with that serial, if it is still the one, is published since then (a
  * zxid), or not any more (0): let the backend know.
@@ -57,8 +85,8 @@ tell_backend(Mailbox *mailbox, uint32_t serial, int64_t zxid)
 static Publication *
 answered(ZkClient *client)
 {
-	client->publication.pending = false;
-	return &client->publication;
+	client->publication->pending = false;
+	return client->publication;
 }
 
 /*
@@ -79,7 +107,7 @@ go_on(ZkClient *client)
 static void
 published(ZkClient *client, int64_t zxid)
 {
-	Publication *publication = &client->publication;
+	Publication *publication = client->publication;
 
 	publication->znode = WAIT_THERE;
 	publication->attempts = 0;
@@ -91,7 +119,7 @@ published(ZkClient *client, int64_t zxid)
 static void
 retry_later(ZkClient *client)
 {
-	client->publication.retry_at = zk_now() + THROTTLE_DELAY;
+	client->publication->retry_at = zk_now() + THROTTLE_DELAY;
 	zk_mailbox_wake_helper(&client->mailbox);
 }
 
@@ -102,7 +130,7 @@ retry_later(ZkClient *client)
 static void
 refused(ZkClient *client, int rc)
 {
-	Publication *publication = &client->publication;
+	Publication *publication = client->publication;
 
 	if (zk_is_connection_error(rc))
 		return;
@@ -197,7 +225,7 @@ on_parent(int rc, const char *path, const void *context)
 static void
 send_parents(ZkClient *client)
 {
-	Publication *publication = &client->publication;
+	Publication *publication = client->publication;
 	const char *parent = publication->wanted.parent;
 	const char *end = strrchr(parent, '/');
 	char		path[ZK_NODE_PATH_SIZE];
@@ -219,7 +247,7 @@ send_parents(ZkClient *client)
 static void
 send_step(ZkClient *client, bool delete)
 {
-	Publication *publication = &client->publication;
+	Publication *publication = client->publication;
 	const WaitText *wanted = &publication->wanted;
 	void	   *context;
 	int			rc;
@@ -258,7 +286,7 @@ send_step(ZkClient *client, bool delete)
 void
 zk_publish_advance(ZkClient *client)
 {
-	Publication *publication = &client->publication;
+	Publication *publication = client->publication;
 	char		path[sizeof(publication->path)] = "";
 	bool		wanted = publication->wanted.text != NULL;
 	bool		elsewhere;
@@ -285,14 +313,33 @@ zk_publish_advance(ZkClient *client)
 	send_step(client, false);
 }
 
+/* Allocate what publishing needs.  False if out of memory. */
+bool
+zk_publish_init(ZkClient *client)
+{
+	client->publication = calloc(1, sizeof(Publication));
+	return client->publication != NULL;
+}
+
+void
+zk_publish_free(ZkClient *client)
+{
+	if (client->publication != NULL)
+		zk_wait_clear(&client->publication->wanted);
+	free(client->publication);
+}
+
 /*
- * Something else is to be published, which is taken over, or nothing.
+ * Something else is to be published, which is taken over, or nothing.  Does
+ * nothing with what was taken over before.
  */
 void
 zk_publish_begin(ZkClient *client, WaitText *wait)
 {
-	Publication *publication = &client->publication;
+	Publication *publication = client->publication;
 
+	if (wait->serial == publication->wanted.serial)
+		return;
 	zk_wait_clear(&publication->wanted);
 	publication->wanted = *wait;
 	memset(wait, 0, sizeof(*wait));
@@ -308,7 +355,7 @@ zk_publish_begin(ZkClient *client, WaitText *wait)
 void
 zk_publish_interrupted(ZkClient *client)
 {
-	Publication *publication = &client->publication;
+	Publication *publication = client->publication;
 
 	zk_requests_forget_kind(client, REQ_PUBLISH);
 	publication->pending = publication->current = false;
@@ -323,15 +370,15 @@ void
 zk_publish_session_over(ZkClient *client)
 {
 	zk_publish_interrupted(client);
-	client->publication.znode = WAIT_ABSENT;
-	client->publication.stuck = false;
+	client->publication->znode = WAIT_ABSENT;
+	client->publication->stuck = false;
 }
 
 /* Is there something to be deleted that can be? */
 bool
 zk_publish_needs_ensemble(const ZkClient *client)
 {
-	const Publication *publication = &client->publication;
+	const Publication *publication = client->publication;
 
 	return publication->znode != WAIT_ABSENT && !publication->stuck &&
 		publication->wanted.text == NULL;
@@ -341,7 +388,7 @@ zk_publish_needs_ensemble(const ZkClient *client)
 bool
 zk_publish_settled(const ZkClient *client)
 {
-	const Publication *publication = &client->publication;
+	const Publication *publication = client->publication;
 
 	return publication->wanted.text == NULL || publication->current ||
 		publication->given_up;
@@ -351,7 +398,7 @@ zk_publish_settled(const ZkClient *client)
 ZkTime
 zk_publish_due(const ZkClient *client)
 {
-	const Publication *publication = &client->publication;
+	const Publication *publication = client->publication;
 
 	if (publication->pending || !client->connected ||
 		publication->retry_at <= zk_now())

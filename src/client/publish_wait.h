@@ -15,6 +15,8 @@
 
 #include "client.h"
 
+extern bool zk_publish_init(ZkClient *client);
+extern void zk_publish_free(ZkClient *client);
 extern void zk_publish_begin(ZkClient *client, WaitText *wait);
 extern void zk_publish_advance(ZkClient *client);
 extern void zk_publish_interrupted(ZkClient *client);

@@ -51,12 +51,32 @@
 /* Requests that must be free for a step. */
 #define BREAK_RESERVE	2
 
+/* How far the breaking of a contender has come. */
+typedef enum BreakStep
+{
+	BREAK_LOOK,					/* whose is it? */
+	BREAK_MARK,					/* write the note into it */
+	BREAK_WATCH,				/* see it go */
+	BREAK_AWAIT,
+	BREAK_DELETE
+} BreakStep;
+
+/* A contender being broken, or revoked.  engine_lock. */
+struct Breaking
+{
+	BreakStep	step;
+	bool		pending;		/* an answer is to come */
+	bool		begun;			/* something that changes it was sent */
+	ZkTime		patience;		/* AWAIT: delete it then */
+	ZkQueueListing *found;		/* the contender; NULL while unknown */
+};
+
 /* What was sent last is answered. */
 static Breaking *
 answered(ZkClient *client)
 {
-	client->breaking.pending = false;
-	return &client->breaking;
+	client->breaking->pending = false;
+	return client->breaking;
 }
 
 /*
@@ -66,7 +86,7 @@ answered(ZkClient *client)
 static void
 gone(ZkClient *client)
 {
-	Breaking   *breaking = &client->breaking;
+	Breaking   *breaking = client->breaking;
 	ZkQueueListing *found = breaking->found;
 
 	breaking->found = NULL;
@@ -82,7 +102,7 @@ gone(ZkClient *client)
 static void
 done(ZkClient *client)
 {
-	client->breaking.begun = true;
+	client->breaking->begun = true;
 	gone(client);
 }
 
@@ -208,9 +228,9 @@ break_watcher(zhandle_t *zh, int type, int state, const char *path,
 	client = zk_client_enter();
 	if ((uintptr_t) zoo_get_context(zh) == client->epoch &&
 		client->query.node != NULL && client->query.kind == QUERY_BREAK &&
-		client->breaking.step == BREAK_AWAIT)
+		client->breaking->step == BREAK_AWAIT)
 	{
-		client->breaking.step = BREAK_WATCH;
+		client->breaking->step = BREAK_WATCH;
 		zk_query_advance(client);
 	}
 	zk_engine_leave(client);
@@ -259,7 +279,7 @@ send_step(ZkClient *client, const char *path, void *context)
 	const char *note = query->kind == QUERY_REVOKE ?
 	ZK_REVOCATION : query->note;
 
-	switch (client->breaking.step)
+	switch (client->breaking->step)
 	{
 		case BREAK_LOOK:
 			zk_request_expect(client, context, on_look);
@@ -287,7 +307,7 @@ send_step(ZkClient *client, const char *path, void *context)
 static void
 break_advance(ZkClient *client)
 {
-	Breaking   *breaking = &client->breaking;
+	Breaking   *breaking = client->breaking;
 	char		path[ZK_NODE_PATH_SIZE * 2];
 	void	   *context;
 
@@ -342,7 +362,7 @@ zk_query_advance(ZkClient *client)
 void
 zk_query_restart(ZkClient *client)
 {
-	Breaking   *breaking = &client->breaking;
+	Breaking   *breaking = client->breaking;
 
 	zk_requests_forget_kind(client, REQ_QUERY);
 	zk_read_restart(client);
@@ -355,6 +375,29 @@ zk_query_restart(ZkClient *client)
 }
 
 /*
+ * Allocate what queries need.  False if out of memory; zk_query_free() frees
+ * what there is.
+ */
+bool
+zk_query_init(ZkClient *client)
+{
+	client->read = calloc(1, sizeof(QueueRead));
+	client->tree = calloc(1, sizeof(TreeRead));
+	client->breaking = calloc(1, sizeof(Breaking));
+	return client->read != NULL && client->tree != NULL &&
+		client->breaking != NULL;
+}
+
+/* Free that.  No query is under way. */
+void
+zk_query_free(ZkClient *client)
+{
+	free(client->read);
+	free(client->tree);
+	free(client->breaking);
+}
+
+/*
  * Begin a query, which is taken over, in place of the one before.
  */
 void
@@ -362,8 +405,8 @@ zk_query_begin(ZkClient *client, Query *query)
 {
 	zk_query_restart(client);
 	zk_tree_forget(client);
-	zk_queue_free(client->breaking.found);
-	memset(&client->breaking, 0, sizeof(client->breaking));
+	zk_queue_free(client->breaking->found);
+	memset(client->breaking, 0, sizeof(Breaking));
 	zk_query_clear(&client->query);
 	client->query = *query;
 	memset(query, 0, sizeof(*query));
@@ -375,7 +418,7 @@ ZkTime
 zk_query_due(const ZkClient *client)
 {
 	if (client->query.node == NULL || !client->connected ||
-		client->breaking.pending || client->breaking.step != BREAK_AWAIT)
+		client->breaking->pending || client->breaking->step != BREAK_AWAIT)
 		return INT64_MAX;
-	return client->breaking.patience;
+	return client->breaking->patience;
 }

@@ -16,6 +16,8 @@
 
 #include "client.h"
 
+extern bool zk_query_init(ZkClient *client);
+extern void zk_query_free(ZkClient *client);
 extern void zk_query_begin(ZkClient *client, Query *query);
 extern void zk_query_advance(ZkClient *client);
 extern void zk_query_restart(ZkClient *client);

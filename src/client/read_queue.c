@@ -38,6 +38,7 @@
 #include "client.h"
 #include "auth.h"
 #include "contender.h"
+#include "nameset.h"
 #include "queue.h"
 #include "read_queue.h"
 #include "refusal.h"
@@ -49,9 +50,9 @@
 void
 zk_read_restart(ZkClient *client)
 {
-	zk_refusal_forget(&client->read.refusal);
-	zk_queue_free(client->read.listing);
-	memset(&client->read, 0, sizeof(client->read));
+	zk_refusal_forget(&client->read->refusal);
+	zk_queue_free(client->read->listing);
+	memset(client->read, 0, sizeof(QueueRead));
 }
 
 /*
@@ -125,7 +126,7 @@ zk_sync_refused(ZkClient *client, const Answer *answer)
 static void
 read_complete(ZkClient *client)
 {
-	QueueRead  *read = &client->read;
+	QueueRead  *read = client->read;
 	ZkQueueListing *listing = read->listing;
 	ZkQueueEntry *entries;
 	int64_t    *owners;
@@ -260,12 +261,12 @@ zk_member_fill(ZkQueueMember *member, const char *value, int value_len,
 static void
 on_data_stat(ZkClient *client, int which, const Answer *answer)
 {
-	client->read.pending--;
+	client->read->pending--;
 	if (answer->rc == ZOK)
-		zk_member_fill(&client->read.listing->members[which], NULL, 0,
+		zk_member_fill(&client->read->listing->members[which], NULL, 0,
 					   answer->stat);
 	else if (answer->rc == ZNOAUTH)
-		client->read.listing->members[which].hidden = true;
+		client->read->listing->members[which].hidden = true;
 	zk_read_advance(client);
 }
 
@@ -277,7 +278,7 @@ on_data_stat(ZkClient *client, int which, const Answer *answer)
 static void
 send_data_stat(ZkClient *client, int which)
 {
-	QueueRead  *read = &client->read;
+	QueueRead  *read = client->read;
 	void	   *context = zk_request_begin(client, REQ_QUERY, which, on_data_stat);
 	char		path[ZK_NODE_PATH_SIZE * 2];
 
@@ -296,7 +297,7 @@ on_data(ZkClient *client, int which, const Answer *answer)
 	QueueRead  *read;
 	ZkQueueMember *member;
 
-	read = &client->read;
+	read = client->read;
 	read->pending--;
 	member = &read->listing->members[which];
 	if (rc == ZTHROTTLEDOP)
@@ -323,7 +324,7 @@ read_refused(ZkClient *client, ZkError error)
 
 	if (error == ZK_OK)
 		return;
-	zk_refusal_describe(&client->read.refusal, error, detail);
+	zk_refusal_describe(&client->read->refusal, error, detail);
 	zk_query_failed(client, error, detail);
 }
 
@@ -331,9 +332,9 @@ static void
 on_read_acl(ZkClient *client, int which, const Answer *answer)
 {
 	(void) which;
-	client->read.pending--;
+	client->read->pending--;
 	read_refused(client,
-				 zk_refusal_answer(client, &client->read.refusal, answer->rc, answer->acl));
+				 zk_refusal_answer(client, &client->read->refusal, answer->rc, answer->acl));
 	zk_read_advance(client);
 }
 
@@ -343,7 +344,7 @@ on_read_acl(ZkClient *client, int which, const Answer *answer)
 static void
 choose_data(ZkClient *client)
 {
-	QueueRead  *read = &client->read;
+	QueueRead  *read = client->read;
 
 	read->end = read->listing->count;
 	if (client->query.kind != QUERY_HEAD)
@@ -361,22 +362,22 @@ on_read_list(ZkClient *client, int which, const Answer *answer)
 	static struct String_vector none;
 
 	(void) which;
-	client->read.pending--;
+	client->read->pending--;
 	if (rc == ZOK || rc == ZNONODE)
 	{
-		client->read.listing = make_listing(client,
-											rc == ZOK ? answer->children : &none);
-		client->read.listed = true;
-		if (client->read.listing == NULL)
+		client->read->listing = make_listing(client,
+											 rc == ZOK ? answer->children : &none);
+		client->read->listed = true;
+		if (client->read->listing == NULL)
 			zk_query_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
 		else
 			choose_data(client);
 	}
 	else if (rc == ZNOAUTH)
 	{
-		zk_refusal_note(client, &client->read.refusal, ZOO_PERM_READ,
+		zk_refusal_note(client, &client->read->refusal, ZOO_PERM_READ,
 						client->query.node, strlen(client->query.node));
-		read_refused(client, zk_refusal_plain(&client->read.refusal));
+		read_refused(client, zk_refusal_plain(&client->read->refusal));
 	}
 	else if (zk_identity_wanted(&client->identity, rc))
 		zk_query_failed(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
@@ -391,7 +392,7 @@ on_read_list(ZkClient *client, int which, const Answer *answer)
 static bool
 send_data(ZkClient *client)
 {
-	QueueRead  *read = &client->read;
+	QueueRead  *read = client->read;
 	char		path[ZK_NODE_PATH_SIZE * 2];
 	void	   *context;
 
@@ -425,7 +426,7 @@ on_read_sync(ZkClient *client, int which, const Answer *answer)
 static void
 send_list(ZkClient *client)
 {
-	QueueRead  *read = &client->read;
+	QueueRead  *read = client->read;
 	bool		refused = read->refusal.znode != NULL;
 	void	   *context;
 	int			rc;
@@ -455,7 +456,7 @@ send_list(ZkClient *client)
 void
 zk_read_advance(ZkClient *client)
 {
-	QueueRead  *read = &client->read;
+	QueueRead  *read = client->read;
 
 	if (client->query.node == NULL || !client->connected ||
 		atomic_load(&zk_poisoned))

@@ -14,7 +14,19 @@
 #define ZKLOCK_READ_QUEUE_H
 
 #include "client.h"
+#include "refusal.h"
 #include "request.h"
+
+/* A queue being read for the backend.  engine_lock. */
+struct QueueRead
+{
+	bool		listed;
+	int			next;			/* first member whose data is not asked for */
+	int			end;			/* nor is it from this one on */
+	int			pending;		/* answers to come */
+	Refusal		refusal;		/* to be explained; then it fails */
+	ZkQueueListing *listing;
+};
 
 extern void zk_read_advance(ZkClient *client);
 extern void zk_read_restart(ZkClient *client);

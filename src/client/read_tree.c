@@ -63,7 +63,7 @@
 void
 zk_tree_forget(ZkClient *client)
 {
-	TreeRead   *tree = &client->tree;
+	TreeRead   *tree = client->tree;
 
 	for (int i = 0; i < tree->count; i++)
 	{
@@ -95,8 +95,8 @@ zk_tree_reserve(ZkClient *client, size_t bytes)
 	size_t		limit = client->query.kind == QUERY_WAITS ?
 	ZK_WAITS_MAX_BYTES : ZK_TREE_MAX_BYTES;
 
-	client->tree.bytes += bytes;
-	if (client->tree.bytes <= limit)
+	client->tree->bytes += bytes;
+	if (client->tree->bytes <= limit)
 		return true;
 	snprintf(detail, sizeof(detail),
 			 "The paths and the contenders' data take more than %d MB.",
@@ -112,7 +112,7 @@ zk_tree_reserve(ZkClient *client, size_t bytes)
 bool
 zk_tree_make_room(ZkClient *client, int more)
 {
-	TreeRead   *tree = &client->tree;
+	TreeRead   *tree = client->tree;
 	char		detail[ZK_DETAIL_SIZE];
 	int			capacity = tree->capacity > 0 ? tree->capacity : FIRST_CAPACITY;
 	int			limit = client->query.kind == QUERY_WAITS ?
@@ -149,7 +149,7 @@ zk_tree_make_room(ZkClient *client, int more)
 bool
 zk_tree_add(ZkClient *client, char *path, char *name, int lock)
 {
-	TreeRead   *tree = &client->tree;
+	TreeRead   *tree = client->tree;
 	TreeItem   *item = &tree->items[tree->count];
 	const char *string = path != NULL ? path : name;
 
@@ -194,8 +194,8 @@ zk_tree_add_contenders(ZkClient *client, int lock, const struct String_vector *c
 	}
 	count = zk_queue_sort((const char *const *) children->data,
 						  children->count, entries, NULL);
-	client->tree.items[lock].first = client->tree.count;
-	client->tree.items[lock].contenders = count;
+	client->tree->items[lock].first = client->tree->count;
+	client->tree->items[lock].contenders = count;
 	for (int i = 0; good && i < count; i++)
 		good = zk_tree_add(client, NULL, strdup(entries[i].name), lock);
 	free(entries);
@@ -221,7 +221,7 @@ add_znodes(ZkClient *client, int parent, const struct String_vector *children)
 			(reserved != NULL && strcmp(name, reserved) == 0))
 			continue;
 		good = zk_tree_add(client,
-						   child_path(client->tree.items[parent].path, name),
+						   child_path(client->tree->items[parent].path, name),
 						   NULL, -1);
 	}
 	return good;
@@ -234,7 +234,7 @@ add_znodes(ZkClient *client, int parent, const struct String_vector *children)
 void
 zk_tree_forbidden(ZkClient *client, int which)
 {
-	TreeRead   *tree = &client->tree;
+	TreeRead   *tree = client->tree;
 	const char *path = tree->items[which].path;
 	char		detail[ZK_DETAIL_SIZE];
 
@@ -266,9 +266,9 @@ ask_again(TreeRead *tree, int which)
 TreeItem *
 zk_tree_answered(ZkClient *client, int which)
 {
-	TreeItem   *item = &client->tree.items[which];
+	TreeItem   *item = &client->tree->items[which];
 
-	client->tree.pending--;
+	client->tree->pending--;
 	item->step = TREE_DONE;
 	return item;
 }
@@ -279,7 +279,7 @@ zk_tree_answered(ZkClient *client, int which)
 void
 zk_tree_refused(ZkClient *client, int which, int rc)
 {
-	TreeRead   *tree = &client->tree;
+	TreeRead   *tree = client->tree;
 
 	if (zk_identity_wanted(&client->identity, rc))
 		zk_tree_failed(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
@@ -302,7 +302,7 @@ on_children(ZkClient *client, int which, const Answer *answer)
 	(void) zk_tree_answered(client, which);
 	if (rc == ZOK)
 	{
-		client->tree.progress = true;
+		client->tree->progress = true;
 		if (zk_tree_make_room(client, answer->children->count) &&
 			zk_tree_add_contenders(client, which, answer->children))
 			(void) add_znodes(client, which, answer->children);
@@ -322,13 +322,13 @@ on_stat(ZkClient *client, int which, const Answer *answer)
 
 	if (rc == ZOK)
 	{
-		client->tree.progress = true;
+		client->tree->progress = true;
 		zk_member_fill(&item->member, NULL, 0, answer->stat);
 		item->size = answer->stat->dataLength;
 	}
 	else if (rc == ZNOAUTH)
 	{
-		client->tree.progress = true;
+		client->tree->progress = true;
 		item->member.hidden = true;
 	}
 	else if (rc != ZNONODE)
@@ -348,7 +348,7 @@ on_data(ZkClient *client, int which, const Answer *answer)
 
 	if (rc == ZOK || rc == ZNOAUTH)
 	{
-		client->tree.progress = true;
+		client->tree->progress = true;
 		item->data_known = true;
 		if (rc == ZOK && answer->len <= ZK_TREE_MAX_DATA &&
 			zk_tree_reserve(client, (size_t) (answer->len > 0 ? answer->len : 0)))
@@ -482,7 +482,7 @@ list_locks(TreeRead *tree, ZkQueueListing *listing, ZkQueueEntry *entries,
 static void
 complete(ZkClient *client)
 {
-	TreeRead   *tree = &client->tree;
+	TreeRead   *tree = client->tree;
 	size_t		room = (size_t) tree->count;
 	ZkQueueListing *listing = calloc(1, sizeof(ZkQueueListing));
 	ZkQueueEntry *entries = malloc(sizeof(ZkQueueEntry) * room);
@@ -514,7 +514,7 @@ complete(ZkClient *client)
 static bool
 send_item(ZkClient *client, int which, ZkTreeAsk ask_for)
 {
-	TreeRead   *tree = &client->tree;
+	TreeRead   *tree = client->tree;
 	TreeItem   *item = &tree->items[which];
 	char	   *path = item->lock < 0 ? item->path :
 	child_path(tree->items[item->lock].path, item->member.name);
@@ -547,7 +547,7 @@ send_item(ZkClient *client, int which, ZkTreeAsk ask_for)
 bool
 zk_tree_all_answered(ZkClient *client, ZkTreeAsk ask_for)
 {
-	TreeRead   *tree = &client->tree;
+	TreeRead   *tree = client->tree;
 
 	while (tree->next < tree->count)
 	{
@@ -566,7 +566,7 @@ zk_tree_all_answered(ZkClient *client, ZkTreeAsk ask_for)
 bool
 zk_tree_ready(ZkClient *client)
 {
-	TreeRead   *tree = &client->tree;
+	TreeRead   *tree = client->tree;
 
 	if (client->query.node == NULL || !client->connected ||
 		atomic_load(&zk_poisoned))
@@ -590,7 +590,7 @@ on_sync(ZkClient *client, int which, const Answer *answer)
 	(void) which;
 	if (!zk_sync_refused(client, answer))
 		return;
-	client->tree.progress = true;
+	client->tree->progress = true;
 	zk_tree_restart(client);
 	zk_tree_advance(client);
 }
@@ -601,7 +601,7 @@ on_sync(ZkClient *client, int which, const Answer *answer)
 void
 zk_tree_advance(ZkClient *client)
 {
-	TreeRead   *tree = &client->tree;
+	TreeRead   *tree = client->tree;
 
 	if (!zk_tree_ready(client))
 		return;
@@ -624,7 +624,7 @@ zk_tree_advance(ZkClient *client)
 void
 zk_tree_restart(ZkClient *client)
 {
-	TreeRead   *tree = &client->tree;
+	TreeRead   *tree = client->tree;
 
 	if (tree->pending > 0 || tree->lost)
 		tree->failures = tree->progress ? 0 : tree->failures + 1;

@@ -37,7 +37,7 @@
 static void
 add_waits(ZkClient *client, const struct String_vector *children)
 {
-	TreeRead   *tree = &client->tree;
+	TreeRead   *tree = client->tree;
 	bool		good = zk_tree_make_room(client, children->count);
 
 	if (good && children->count > ZK_WAITS_MAX)
@@ -61,7 +61,7 @@ add_waits(ZkClient *client, const struct String_vector *children)
 static void
 add_queue(ZkClient *client, int lock, const struct String_vector *children)
 {
-	TreeRead   *tree = &client->tree;
+	TreeRead   *tree = client->tree;
 	ZkQueueEntry *entries;
 	int			first;
 	int			count;
@@ -107,7 +107,7 @@ on_children(ZkClient *client, int which, const Answer *answer)
 static void
 add_locks(ZkClient *client, const char *text, int len)
 {
-	NameSet    *nodes = &client->tree.nodes;
+	NameSet    *nodes = &client->tree->nodes;
 	ZkWaitedFor lock;
 	int			at = 0;
 
@@ -206,7 +206,7 @@ hand_over(TreeRead *tree, int parent, ZkQueueListing *listing)
 static void
 complete(ZkClient *client)
 {
-	TreeRead   *tree = &client->tree;
+	TreeRead   *tree = client->tree;
 	ZkQueueListing *listing = calloc(1, sizeof(ZkQueueListing));
 
 	if (listing != NULL)

@@ -470,7 +470,7 @@ on_query(ZkClient *client, int which, const Answer *answer)
 	char		detail[ZK_DETAIL_SIZE];
 
 	(void) which;
-	client->read.pending--;
+	client->read->pending--;
 	if (zk_identity_wanted(&client->identity, rc))
 		zk_query_failed(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
 	else if (rc == ZOK || rc == ZNONODE)
@@ -511,7 +511,7 @@ zk_record_query_advance(ZkClient *client)
 {
 	void	   *context;
 
-	if (client->query.node == NULL || client->read.pending > 0 ||
+	if (client->query.node == NULL || client->read->pending > 0 ||
 		!client->connected || atomic_load(&zk_poisoned) ||
 		!zk_requests_available(client, READ_RESERVE) ||
 		!zk_query_sync(client, on_query_sync))
@@ -519,7 +519,7 @@ zk_record_query_advance(ZkClient *client)
 	context = zk_request_begin(client, REQ_QUERY, 0, on_query);
 	if (zoo_aget(client->handle, client->query.node, 0, zk_on_data,
 				 context) == ZOK)
-		client->read.pending++;
+		client->read->pending++;
 	else
 		zk_request_undo(client, context);
 }
