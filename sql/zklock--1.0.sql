@@ -10,8 +10,9 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_lock_acquire(text, interval, boolean) IS
-'acquire a lock until it is released or the backend exits; false if somebody else holds it.
-path: the lock, as in ''/jobs/nightly''; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others; shared: share it with other shared holders';
+'acquires a lock until it is released or the session ends
+Returns false if another session holds it. A null timeout means to wait
+as long as lock_timeout allows, zero not to wait for other sessions.';
 
 CREATE FUNCTION zk_lock_acquire_xact(path text, timeout interval DEFAULT NULL,
 	shared boolean DEFAULT false)
@@ -20,8 +21,9 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_lock_acquire_xact(text, interval, boolean) IS
-'acquire a lock until the end of the transaction; false if somebody else holds it.
-path: the lock, as in ''/jobs/nightly''; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others; shared: share it with other shared holders';
+'acquires a lock until the end of the transaction
+Returns false if another session holds it. A null timeout means to wait
+as long as lock_timeout allows, zero not to wait for other sessions.';
 
 CREATE FUNCTION zk_lock_acquire(paths text[], timeout interval DEFAULT NULL,
 	shared boolean DEFAULT false)
@@ -30,8 +32,9 @@ AS 'MODULE_PATHNAME', 'zk_lock_acquire_several'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_lock_acquire(text[], interval, boolean) IS
-'acquire several locks until they are released or the backend exits, all or none; false if somebody else holds one of them. Calls of this form never deadlock with each other.
-paths: the locks, each is acquired once; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others; shared: share them with other shared holders';
+'acquires several locks, all or none, until release or the end of the session
+Returns false if another session holds one of them. The timeout limits
+the whole call. Such calls cannot deadlock with each other.';
 
 CREATE FUNCTION zk_lock_acquire_xact(paths text[], timeout interval DEFAULT NULL,
 	shared boolean DEFAULT false)
@@ -40,8 +43,9 @@ AS 'MODULE_PATHNAME', 'zk_lock_acquire_several_xact'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_lock_acquire_xact(text[], interval, boolean) IS
-'acquire several locks until the end of the transaction, all or none; false if somebody else holds one of them. Calls of this form never deadlock with each other.
-paths: the locks, each is acquired once; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others; shared: share them with other shared holders';
+'acquires several locks, all or none, until the end of the transaction
+Returns false if another session holds one of them. The timeout limits
+the whole call. Such calls cannot deadlock with each other.';
 
 CREATE PROCEDURE zk_lock_wait(path text, timeout interval DEFAULT NULL,
 	shared boolean DEFAULT false, INOUT acquired boolean DEFAULT NULL)
@@ -49,8 +53,9 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C;
 
 COMMENT ON PROCEDURE zk_lock_wait(text, interval, boolean, boolean) IS
-'acquires a lock until it is released or the backend exits, and holds no snapshot while it waits. To be called outside transaction blocks and functions.
-path: the lock, as in ''/jobs/nightly''; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others; shared: share it with other shared holders; acquired: false if another session holds it';
+'acquires a lock like zk_lock_acquire(), without a snapshot during the wait
+Sets acquired to false if another session holds the lock. Must be called
+outside transaction blocks and functions.';
 
 CREATE PROCEDURE zk_lock_wait(paths text[], timeout interval DEFAULT NULL,
 	shared boolean DEFAULT false, INOUT acquired boolean DEFAULT NULL)
@@ -58,8 +63,9 @@ AS 'MODULE_PATHNAME', 'zk_lock_wait_several'
 LANGUAGE C;
 
 COMMENT ON PROCEDURE zk_lock_wait(text[], interval, boolean, boolean) IS
-'acquires several locks until they are released or the backend exits, all or none, and holds no snapshot while it waits. To be called outside transaction blocks and functions.
-paths: the locks, each is acquired once; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others; shared: share them with other shared holders; acquired: false if another session holds one of them';
+'acquires several locks, all or none, without a snapshot during the wait
+Sets acquired to false if another session holds one of them. Must be
+called outside transaction blocks and functions.';
 
 CREATE FUNCTION zk_lock_release(path text, shared boolean DEFAULT NULL)
 RETURNS boolean
@@ -67,8 +73,9 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_lock_release(text, boolean) IS
-'release one session-scope acquisition of a lock; false, with a warning, if there is none or the lock had been lost.
-path: the lock; shared: true or false for an acquisition in that mode, null for either, exclusive first';
+'releases one session-level acquisition of a lock
+Returns false, with a warning, if there is none or if the lock was lost.
+If shared is null, releases the exclusive mode first.';
 
 CREATE FUNCTION zk_lock_release_all()
 RETURNS integer
@@ -76,7 +83,8 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_lock_release_all() IS
-'release every session-scope lock of this backend; returns how many contenders went';
+'releases all session-level locks and permits of this session
+Returns the number of contenders that were deleted.';
 
 CREATE FUNCTION zk_semaphore_acquire(path text, permits integer,
 	timeout interval DEFAULT NULL)
@@ -85,8 +93,9 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_semaphore_acquire(text, integer, interval) IS
-'acquire one permit of a semaphore until it is released or the backend exits; false if others hold all of them.
-path: the semaphore, as in ''/pools/export''; permits: how many there are, the same for everybody; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others';
+'acquires a permit of a semaphore until it is released or the session ends
+Returns false if other sessions hold all permits. All sessions must pass
+the same number of permits.';
 
 CREATE FUNCTION zk_semaphore_acquire_xact(path text, permits integer,
 	timeout interval DEFAULT NULL)
@@ -95,8 +104,9 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_semaphore_acquire_xact(text, integer, interval) IS
-'acquire one permit of a semaphore until the end of the transaction; false if others hold all of them.
-path: the semaphore, as in ''/pools/export''; permits: how many there are, the same for everybody; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others';
+'acquires a permit of a semaphore until the end of the transaction
+Returns false if other sessions hold all permits. All sessions must pass
+the same number of permits.';
 
 CREATE FUNCTION zk_semaphore_release(path text)
 RETURNS boolean
@@ -104,8 +114,8 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_semaphore_release(text) IS
-'release one session-scope acquisition of a semaphore''s permit; false, with a warning, if there is none or it had been lost.
-path: the semaphore';
+'releases one session-level acquisition of a permit
+Returns false, with a warning, if there is none or if it was lost.';
 
 CREATE FUNCTION zk_lock_token(path text)
 RETURNS bigint
@@ -113,8 +123,9 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_lock_token(text) IS
-'the token of a lock held by this backend, a number that grows with every grant; an error if it is not held, or lost.
-path: the lock';
+'returns the token of a lock that this session holds
+A token is a number that grows with every grant. Fails if the lock is
+not held.';
 
 CREATE FUNCTION zk_lock_verify(path text)
 RETURNS bigint
@@ -122,13 +133,12 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_lock_verify(text) IS
-'have the ensemble prove that a lock is held by this backend, and return its token; an error if it is not held, or lost.
-path: the lock';
+'asks the ensemble whether this session holds a lock
+Returns the token. Fails if the lock is not held.';
 
--- Logged, though after a crash no holder is left here: a backend that holds a
--- lock on a standby lives on when that is promoted.  "C", so that no other
--- version of a collation ever hides a row.  Every transaction that passes makes
--- a new version of its row; the free space keeps that on one page.
+-- Logged, because a backend that holds a lock on a standby survives its promotion.
+-- Collation "C", so that a new version of a collation never hides a row.  Each
+-- transaction that passes makes a new version of its row; free space keeps it on one page.
 CREATE TABLE zk_lock_fences (
 	path text COLLATE "C" PRIMARY KEY,
 	token bigint NOT NULL,
@@ -136,18 +146,18 @@ CREATE TABLE zk_lock_fences (
 ) WITH (fillfactor = 50);
 
 COMMENT ON TABLE zk_lock_fences IS
-'the fences: for each lock the highest token under which this database was written to; see zk_lock_fence()';
-COMMENT ON COLUMN zk_lock_fences.path IS 'the lock';
-COMMENT ON COLUMN zk_lock_fences.token IS 'the token';
+'highest token that has written to this database, for each lock';
+COMMENT ON COLUMN zk_lock_fences.path IS 'lock path';
+COMMENT ON COLUMN zk_lock_fences.token IS 'highest token that passed the fence';
 COMMENT ON COLUMN zk_lock_fences.since IS
-'when it first came to the fence, by the clock of this server';
+'time at which that token first passed, by this server''s clock';
 
--- A dump has all fences: they guard the data that is in it, too, and without them
--- a holder from before could write to what was restored.
+-- A dump has all fences, because they guard its data: without them an earlier holder
+-- could write to the restored database.
 SELECT pg_extension_config_dump('zk_lock_fences', '');
 
--- everybody may look: it tells no more of others than pg_locks does, and who
--- may not read it could not dump the database
+-- All roles may read it: it shows no more of other sessions than pg_locks does, and a
+-- role that cannot read it could not dump the database.
 GRANT SELECT ON zk_lock_fences TO PUBLIC;
 
 CREATE FUNCTION zk_lock_fence(path text)
@@ -156,8 +166,9 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION zk_lock_fence(text) IS
-'fence a lock held in exclusive mode by this backend, until the transaction ends: it cannot commit after a newer holder that has fenced, too, and one that comes later waits for it. Returns the token; an error if a newer holder came first, or the lock is not held, or lost.
-path: the lock';
+'fences a lock held in exclusive mode, and returns its token
+This transaction cannot commit after a newer holder that has fenced the
+lock. A newer holder that fences it waits for this transaction to end.';
 
 CREATE FUNCTION zk_lock_fence_reset(path text)
 RETURNS boolean
@@ -165,10 +176,10 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION zk_lock_fence_reset(text) IS
-'remove the fence of a lock, after the ensemble was rebuilt and tokens have begun anew; false if there is none.
-path: the lock';
+'removes the fence of a lock, after the ensemble was rebuilt
+Returns false if there is none.';
 
--- it lets older holders pass
+-- It lets older holders pass.
 REVOKE ALL ON FUNCTION zk_lock_fence_reset(text) FROM PUBLIC;
 
 CREATE FUNCTION zk_lock_fence_trigger()
@@ -177,8 +188,9 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION zk_lock_fence_trigger() IS
-'trigger function: a statement writes to the table only under a lock held in exclusive mode, which it fences.
-argument of the trigger: the lock; to be called BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE, FOR EACH STATEMENT';
+'trigger function that rejects writes without a lock and fences it
+The argument of the trigger is the lock path. Create it BEFORE INSERT OR
+UPDATE OR DELETE OR TRUNCATE, FOR EACH STATEMENT.';
 
 CREATE FUNCTION zk_lock_queue(path text,
 	OUT "position" integer, OUT contender text, OUT mode text,
@@ -193,15 +205,17 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_lock_queue(text) IS
-'every contender for a lock in order, waiting or granted, of this backend or of anybody else.
-path: the lock. Columns: session_id: its ZooKeeper session; token: valid once granted; since, age: of the contender, by the clocks of ZooKeeper and of this server; owner: what it says about itself; the others: the same in detail, null if it is not a backend''s: of which cluster, host, port, database, pid, user and application_name it is, and since when it asks for the lock, by its own clock';
+'lists the holders and waiters of a lock, in queue order
+The column since is by ZooKeeper''s clock, age by this server''s clock,
+wait_start by the owner''s clock. The columns from cluster_name on are
+null if the owner is not a PostgreSQL session.';
 
--- it shows what others do
+-- It shows the activity of other sessions.
 REVOKE ALL ON FUNCTION zk_lock_queue(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION zk_lock_queue(text) TO pg_monitor;
 
--- Each attempt at a run has its token.  Only one of them may have done it: who is
--- about to write that has to wait for another one who is.
+-- Each attempt at a run has its own token, and the unique index lets only one of them be
+-- done: an attempt that ends waits for another one that is ending.
 CREATE TABLE zk_job_runs (
 	path text COLLATE "C" NOT NULL,
 	fire_time timestamptz NOT NULL,
@@ -219,24 +233,25 @@ CREATE TABLE zk_job_runs (
 CREATE UNIQUE INDEX zk_job_runs_done ON zk_job_runs (path, fire_time)
 	WHERE outcome = 'done';
 
-COMMENT ON TABLE zk_job_runs IS
-'the runs of jobs whose work was done in this database, as far as they are known; see zk_job_begin()';
-COMMENT ON COLUMN zk_job_runs.path IS 'the job';
-COMMENT ON COLUMN zk_job_runs.fire_time IS 'when the run was due';
-COMMENT ON COLUMN zk_job_runs.token IS 'the token of the lock under which it was begun';
-COMMENT ON COLUMN zk_job_runs.begun_at IS 'when that was, by the clock of the server';
+COMMENT ON TABLE zk_job_runs IS 'runs of jobs that did their work in this database';
+COMMENT ON COLUMN zk_job_runs.path IS 'path of the job';
+COMMENT ON COLUMN zk_job_runs.fire_time IS 'time at which the run was due';
+COMMENT ON COLUMN zk_job_runs.token IS 'token of the lock under which the run began';
+COMMENT ON COLUMN zk_job_runs.begun_at IS
+'time of its beginning, by the server''s clock';
 COMMENT ON COLUMN zk_job_runs.ended_at IS
-'when it was ended, or was found to have failed; null while it runs, and if it ended with the transaction that has begun it';
+'time of its end or of the discovery of its failure; null after zk_job_begin_xact()';
 COMMENT ON COLUMN zk_job_runs.outcome IS
-'running, done, failed if it was not ended, or reset by zk_job_reset() after it was done';
-COMMENT ON COLUMN zk_job_runs.role_name IS 'the role that ran it';
-COMMENT ON COLUMN zk_job_runs.cluster_name IS 'the cluster_name of the server on which it ran';
-COMMENT ON COLUMN zk_job_runs.host IS 'the host of that server';
+'running, done, failed (it did not end), or reset (by zk_job_reset())';
+COMMENT ON COLUMN zk_job_runs.role_name IS 'role that ran it';
+COMMENT ON COLUMN zk_job_runs.cluster_name IS
+'cluster_name of the server on which it ran';
+COMMENT ON COLUMN zk_job_runs.host IS 'host name of that server';
 
--- The rows tell whether the work is done that is in the dump, too.
+-- The rows say which of the work in the dump is done.
 SELECT pg_extension_config_dump('zk_job_runs', '');
 
--- Like the fences: who owns the database, but not the extension, can dump them.
+-- As for fences, the owner of the database can then dump them without owning the extension.
 GRANT SELECT ON zk_job_runs TO PUBLIC;
 
 CREATE FUNCTION zk_job_begin(path text, fire_time timestamptz,
@@ -246,8 +261,9 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION zk_job_begin(text, timestamptz, interval, interval) IS
-'begin the run of a job that was due at a time, under a lock of the session, until zk_job_end() or a rollback of this transaction; false if another backend runs it, or this run or a later one is done.
-path: the job, which is a lock; fire_time: when the run was due, the same wherever it may be begun; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others; max_runtime: after that the run is given up, and its statement cancelled';
+'begins a run of a job, until zk_job_end() or a rollback of this transaction
+Returns false if another session runs the job, or if this run or a later
+one is done. After max_runtime the run loses its lock.';
 
 CREATE FUNCTION zk_job_begin_xact(path text, fire_time timestamptz,
 	timeout interval DEFAULT NULL, max_runtime interval DEFAULT NULL)
@@ -256,8 +272,9 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION zk_job_begin_xact(text, timestamptz, interval, interval) IS
-'begin the run of a job that was due at a time: the commit of this transaction ends it; false if another backend runs it, or this run or a later one is done.
-path: the job, which is a lock; fire_time: when the run was due, the same wherever it may be begun; timeout: bounds the whole call, null waits as long as lock_timeout allows, zero does not wait for others; max_runtime: after that the run is given up, and its statement cancelled';
+'begins a run of a job that the commit of this transaction ends
+Returns false if another session runs the job, or if this run or a later
+one is done. After max_runtime the run loses its lock.';
 
 CREATE FUNCTION zk_job_end(path text)
 RETURNS boolean
@@ -265,8 +282,9 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION zk_job_end(text) IS
-'end the run of a job that this backend has begun: when the transaction commits the run is done, and its lock is released. An error if the lock was lost.
-path: the job';
+'ends the run of a job that this session began
+When the transaction commits, the run is done and its lock is released.
+Fails if the lock was lost.';
 
 CREATE FUNCTION zk_job_reset(path text, fire_time timestamptz)
 RETURNS boolean
@@ -274,10 +292,11 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION zk_job_reset(text, timestamptz) IS
-'have the runs of a job that were due at a time or later count as not done, so that they can be begun again; those due before count as done. At once, whatever becomes of the transaction, and everywhere. False if there are none; an error if the job is running.
-path: the job; fire_time: of the earliest run that is to be due again';
+'marks the runs of a job that were due at a time or later as not done
+They can then be run again. Takes effect immediately, in all databases.
+Returns false if there are none; fails if the job is running.';
 
--- What is done to a job outlives who has done it.
+-- Changes to a job outlive the session that makes them.
 REVOKE ALL ON FUNCTION zk_job_begin(text, timestamptz, interval, interval) FROM PUBLIC;
 REVOKE ALL ON FUNCTION zk_job_begin_xact(text, timestamptz, interval, interval) FROM PUBLIC;
 REVOKE ALL ON FUNCTION zk_job_end(text) FROM PUBLIC;
@@ -299,8 +318,7 @@ BEGIN ATOMIC
 END;
 
 COMMENT ON FUNCTION zk_job_history(text, integer) IS
-'the runs of a job in this database, the latest fire time first, and what became of them.
-path: the job; limit: how many rows at most, null for all. Columns: as in zk_job_runs';
+'lists the runs of a job in this database, latest fire time first';
 
 CREATE FUNCTION zk_job_missed(path text, since timestamptz, step interval,
 	"limit" integer DEFAULT 100, OUT fire_time timestamptz)
@@ -317,8 +335,8 @@ BEGIN ATOMIC
 END;
 
 COMMENT ON FUNCTION zk_job_missed(text, timestamptz, interval, integer) IS
-'the fire times of a job, from one on in equal steps until now, that no run in this database has ended.
-path: the job; since: the first fire time; step: from one to the next; limit: how many rows at most, null for all';
+'lists the fire times of a job that no run in this database has ended
+Fire times are since, since + step, and so on until now.';
 
 CREATE FUNCTION zk_job_status(path text,
 	OUT last_fire_time timestamptz, OUT ended_at timestamptz,
@@ -331,10 +349,11 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_job_status(text) IS
-'the last run of a job that was ended, and the one under way; null where there is none.
-path: the job. Columns: last_fire_time, ended_at, ended_by: of the run with the latest fire time that was ended, by the clock and in the words of who has; running_fire_time: of the run under way; the others: who runs it, as in zk_lock_queue()';
+'returns the last run of a job that was done, and the run in progress
+The columns from cluster_name on are those of zk_lock_queue(), for the
+session that runs the job.';
 
--- it shows what others do
+-- It shows the activity of other sessions.
 REVOKE ALL ON FUNCTION zk_job_status(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION zk_job_status(text) TO pg_monitor;
 
@@ -351,10 +370,11 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_lock_tree(text) IS
-'the locks at and below a path that somebody holds, one row for each, with how many hold it and how many wait.
-path: a lock, or what the paths of locks begin with; null, or a slash, for all below zklock.root. Columns: path: the lock; contender and what follows: of the first holder, as zk_lock_queue() shows them';
+'lists the locks at and below a path that have a holder
+A null path means all locks. The columns from contender on are those of
+zk_lock_queue(), for the first holder.';
 
--- likewise
+-- It shows the activity of other sessions.
 REVOKE ALL ON FUNCTION zk_lock_tree(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION zk_lock_tree(text) TO pg_monitor;
 
@@ -364,8 +384,8 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_lock_revoke(text, text) IS
-'ask the owner of a contender to release the lock, as Curator does; false if there is no such contender. Nothing makes it do so.
-path: the lock; contender: as zk_lock_queue() shows it';
+'asks the owner of a contender to release the lock
+Returns false if there is no such contender.';
 
 CREATE FUNCTION zk_lock_break(path text, contender text)
 RETURNS boolean
@@ -373,10 +393,11 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_lock_break(text, text) IS
-'take a lock, or a place in its queue, away from somebody else: delete a contender; false if there is no such contender. It is written to the server log.
-path: the lock; contender: as zk_lock_queue() shows it';
+'takes a lock, or a place in its queue, away from its owner
+Deletes the contender and writes that to the server log. Returns false
+if there is no such contender.';
 
--- they concern what others hold
+-- They affect the locks of other sessions.
 REVOKE ALL ON FUNCTION zk_lock_revoke(text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION zk_lock_break(text, text) FROM PUBLIC;
 
@@ -389,29 +410,25 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_locks() IS
-'the locks of this backend, for the view zk_locks';
+'lists the locks of this session, for the view zk_locks';
 
 CREATE VIEW zk_locks AS
 SELECT path, mode, session_count, transaction_count, contender, token, state,
 	since, revoked
 FROM zk_locks();
 
-COMMENT ON VIEW zk_locks IS
-'the locks of this backend by mode';
-COMMENT ON COLUMN zk_locks.path IS 'the lock';
+COMMENT ON VIEW zk_locks IS 'locks of this session, by mode';
+COMMENT ON COLUMN zk_locks.path IS 'lock path';
 COMMENT ON COLUMN zk_locks.mode IS 'exclusive, shared, or permit for a semaphore';
-COMMENT ON COLUMN zk_locks.session_count IS
-'acquisitions in session scope that were not released';
+COMMENT ON COLUMN zk_locks.session_count IS 'number of session-level acquisitions';
 COMMENT ON COLUMN zk_locks.transaction_count IS
-'acquisitions in transaction scope';
-COMMENT ON COLUMN zk_locks.contender IS
-'the contender that stands for them; an exclusive one stands for shared ones too';
-COMMENT ON COLUMN zk_locks.token IS 'the token of the contender';
+'number of transaction-level acquisitions';
+COMMENT ON COLUMN zk_locks.contender IS 'name of the contender of these acquisitions';
+COMMENT ON COLUMN zk_locks.token IS 'token of the contender';
 COMMENT ON COLUMN zk_locks.state IS
-'held, lost, or unproved: it may be held, but the last proof is too old';
-COMMENT ON COLUMN zk_locks.since IS 'since when it is held, or lost';
-COMMENT ON COLUMN zk_locks.revoked IS
-'somebody asks for it to be released; see zk_lock_revoke()';
+'held, lost, or unproved (the last proof is too old)';
+COMMENT ON COLUMN zk_locks.since IS 'time at which the lock was granted or lost';
+COMMENT ON COLUMN zk_locks.revoked IS 'true if zk_lock_revoke() asks for its release';
 
 GRANT SELECT ON zk_locks TO PUBLIC;
 
@@ -430,7 +447,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_lock_waits() IS
-'the backends of this cluster that wait for locks, for the view zk_lock_waits';
+'lists the waiting sessions of this cluster, for the view zk_lock_waits';
 
 CREATE VIEW zk_lock_waits AS
 SELECT w.pid, a.datname, a.usename, w.path, w.mode, w.wait_start, w."position",
@@ -441,37 +458,36 @@ FROM zk_lock_waits() w
 	LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid OPERATOR(pg_catalog.=) w.pid;
 
 COMMENT ON VIEW zk_lock_waits IS
-'the backends of this cluster that wait for locks others hold; details of other roles'' are for members of pg_read_all_stats';
-COMMENT ON COLUMN zk_lock_waits.pid IS 'process of the backend';
-COMMENT ON COLUMN zk_lock_waits.datname IS 'its database';
-COMMENT ON COLUMN zk_lock_waits.usename IS 'its user';
-COMMENT ON COLUMN zk_lock_waits.path IS 'the lock, of several the one that is waited for at the moment';
-COMMENT ON COLUMN zk_lock_waits.mode IS 'exclusive or shared';
-COMMENT ON COLUMN zk_lock_waits.wait_start IS 'when its call had to wait first';
-COMMENT ON COLUMN zk_lock_waits."position" IS
-'place in the queue when that was read last, from 1 on';
-COMMENT ON COLUMN zk_lock_waits.ahead IS
-'how many contenders had to go first, then';
-COMMENT ON COLUMN zk_lock_waits.seen_at IS
-'when that was: never longer ago than half of the wait, or deadlock_timeout';
-COMMENT ON COLUMN zk_lock_waits.contender IS 'its contender';
-COMMENT ON COLUMN zk_lock_waits.blocker IS
-'the contender that it watches: the nearest that must go first';
-COMMENT ON COLUMN zk_lock_waits.blocker_owner IS 'what that says about itself';
-COMMENT ON COLUMN zk_lock_waits.holder IS
-'the first contender of the queue, when that was read last';
+'sessions of this cluster that wait for locks of other sessions
+Members of pg_read_all_stats see the details of other roles'' sessions.';
+COMMENT ON COLUMN zk_lock_waits.pid IS 'process ID of the waiter';
+COMMENT ON COLUMN zk_lock_waits.datname IS 'database of the waiter';
+COMMENT ON COLUMN zk_lock_waits.usename IS 'user of the waiter';
+COMMENT ON COLUMN zk_lock_waits.path IS
+'lock path; of several locks, the one that blocks the call now';
+COMMENT ON COLUMN zk_lock_waits.mode IS 'exclusive, shared, or permit for a semaphore';
+COMMENT ON COLUMN zk_lock_waits.wait_start IS 'time at which the call began to wait';
+COMMENT ON COLUMN zk_lock_waits."position" IS 'place in the queue, from 1 on';
+COMMENT ON COLUMN zk_lock_waits.ahead IS 'number of contenders that block this one';
+COMMENT ON COLUMN zk_lock_waits.seen_at IS 'time at which the queue was last read';
+COMMENT ON COLUMN zk_lock_waits.contender IS 'name of the contender';
+COMMENT ON COLUMN zk_lock_waits.blocker IS 'nearest contender that must go first';
+COMMENT ON COLUMN zk_lock_waits.blocker_owner IS
+'owner of the blocker, as it describes itself';
+COMMENT ON COLUMN zk_lock_waits.holder IS 'first contender of the queue';
 COMMENT ON COLUMN zk_lock_waits.holder_owner IS
-'what that says about itself; known after deadlock_timeout, or if it is the blocker';
+'owner of the holder, as it describes itself';
 COMMENT ON COLUMN zk_lock_waits.holder_cluster_name IS
-'the same in detail, null if it is not a backend''s';
-COMMENT ON COLUMN zk_lock_waits.holder_host IS 'likewise';
-COMMENT ON COLUMN zk_lock_waits.holder_port IS 'likewise';
-COMMENT ON COLUMN zk_lock_waits.holder_database IS 'likewise';
-COMMENT ON COLUMN zk_lock_waits.holder_pid IS 'likewise';
-COMMENT ON COLUMN zk_lock_waits.holder_user_name IS 'likewise';
-COMMENT ON COLUMN zk_lock_waits.holder_application_name IS 'likewise';
+'cluster_name of the holder; null if it is not a session';
+COMMENT ON COLUMN zk_lock_waits.holder_host IS 'host name of the holder';
+COMMENT ON COLUMN zk_lock_waits.holder_port IS 'port of the holder';
+COMMENT ON COLUMN zk_lock_waits.holder_database IS 'database of the holder';
+COMMENT ON COLUMN zk_lock_waits.holder_pid IS 'process ID of the holder';
+COMMENT ON COLUMN zk_lock_waits.holder_user_name IS 'user of the holder';
+COMMENT ON COLUMN zk_lock_waits.holder_application_name IS
+'application_name of the holder';
 
--- what it shows whom is decided by the function
+-- The function decides which role sees which details.
 GRANT SELECT ON zk_lock_waits TO PUBLIC;
 
 CREATE FUNCTION zk_blocking_pids(pid integer)
@@ -480,8 +496,8 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_blocking_pids(integer) IS
-'the processes of this cluster that a process waits for to get a lock: those that hold it or are before it in the queue, as far as the waiters know them; empty if it waits for none of this cluster.
-pid: the process that waits';
+'returns the processes of this cluster that block a process on a lock
+These are the holders and the waiters ahead of it in the queue.';
 
 CREATE FUNCTION pg_stat_zklock(
 	OUT scope text, OUT attempts bigint, OUT granted_at_once bigint,
@@ -495,7 +511,7 @@ AS 'MODULE_PATHNAME', 'zk_stat'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION pg_stat_zklock() IS
-'statistics of locks, for the view pg_stat_zklock';
+'returns statistics of locks, for the view pg_stat_zklock';
 
 CREATE VIEW pg_stat_zklock AS
 SELECT scope, attempts, granted_at_once, granted_after_wait, timeouts, cancels,
@@ -503,37 +519,36 @@ SELECT scope, attempts, granted_at_once, granted_after_wait, timeouts, cancels,
 	wait_bounds, wait_counts, stats_reset
 FROM pg_stat_zklock();
 
-COMMENT ON VIEW pg_stat_zklock IS
-'statistics of locks, one row; attempts are the sum of the next six columns and of the calls being made';
+COMMENT ON VIEW pg_stat_zklock IS 'statistics of locks, in one row';
 COMMENT ON COLUMN pg_stat_zklock.scope IS
-'what it counts for: cluster if zklock is in shared_preload_libraries, else backend';
+'cluster if zklock is preloaded, otherwise backend';
 COMMENT ON COLUMN pg_stat_zklock.attempts IS
-'acquire calls that were begun; one for several locks counts once';
+'acquire calls; a call for several locks counts once';
 COMMENT ON COLUMN pg_stat_zklock.granted_at_once IS
-'those that were granted without waiting for somebody else';
+'acquire calls that succeeded without waiting';
 COMMENT ON COLUMN pg_stat_zklock.granted_after_wait IS
-'those that were granted after they had waited for somebody else';
+'acquire calls that succeeded after waiting';
 COMMENT ON COLUMN pg_stat_zklock.timeouts IS
-'those whose time was up, by their timeout (zero included) or lock_timeout';
+'acquire calls that reached their timeout or lock_timeout';
 COMMENT ON COLUMN pg_stat_zklock.cancels IS
-'those that were cancelled, or ended with their backend';
-COMMENT ON COLUMN pg_stat_zklock.deadlocks IS 'those that ended as a deadlock';
-COMMENT ON COLUMN pg_stat_zklock.errors IS 'those that ended by another error';
+'acquire calls that were cancelled or terminated';
+COMMENT ON COLUMN pg_stat_zklock.deadlocks IS
+'acquire calls that failed with a deadlock';
+COMMENT ON COLUMN pg_stat_zklock.errors IS
+'acquire calls that failed with another error';
 COMMENT ON COLUMN pg_stat_zklock.lost IS
-'locks that turned out to be lost, when their backends noticed';
-COMMENT ON COLUMN pg_stat_zklock.sessions IS
-'ZooKeeper sessions that were begun';
+'locks that were lost, counted when their sessions notice';
+COMMENT ON COLUMN pg_stat_zklock.sessions IS 'ZooKeeper sessions opened';
 COMMENT ON COLUMN pg_stat_zklock.reconnects IS
-'connections to ZooKeeper that were lost and regained';
-COMMENT ON COLUMN pg_stat_zklock.expiries IS
-'ZooKeeper sessions that have expired';
+'connections to ZooKeeper regained after a loss';
+COMMENT ON COLUMN pg_stat_zklock.expiries IS 'ZooKeeper sessions expired';
 COMMENT ON COLUMN pg_stat_zklock.wait_time IS
-'time that calls have waited for somebody else, however they ended, in milliseconds';
+'total time waited for other sessions, in milliseconds';
 COMMENT ON COLUMN pg_stat_zklock.wait_bounds IS
-'the histogram of these waits: upper bounds in milliseconds';
+'upper bounds of the histogram of waits, in milliseconds';
 COMMENT ON COLUMN pg_stat_zklock.wait_counts IS
-'how many were shorter than each bound, and not than the one before; at last those that were longer';
-COMMENT ON COLUMN pg_stat_zklock.stats_reset IS 'since when all this is counted';
+'number of waits between each bound and the previous one';
+COMMENT ON COLUMN pg_stat_zklock.stats_reset IS 'time of the last reset';
 
 GRANT SELECT ON pg_stat_zklock TO PUBLIC;
 
@@ -542,10 +557,9 @@ RETURNS void
 AS 'MODULE_PATHNAME', 'zk_stat_reset'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
-COMMENT ON FUNCTION pg_stat_zklock_reset() IS
-'begin to count anew what pg_stat_zklock shows';
+COMMENT ON FUNCTION pg_stat_zklock_reset() IS 'resets the statistics in pg_stat_zklock';
 
--- as of other statistics of a cluster
+-- As for other cluster-wide statistics.
 REVOKE ALL ON FUNCTION pg_stat_zklock_reset() FROM PUBLIC;
 
 CREATE FUNCTION zk_session(
@@ -557,8 +571,9 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_session() IS
-'the ZooKeeper session of this backend; does not begin one.
-Columns: state: closed, connecting, connected or suspended; session_timeout: as negotiated with the ensemble; sessions, reconnects: how many since the client was started; detail: why there is no connection';
+'returns the state of this session''s ZooKeeper session, without opening one
+States are closed, connecting, connected and suspended. The column
+detail has the reason why there is no connection.';
 
 CREATE FUNCTION zk_session_close()
 RETURNS void
@@ -566,4 +581,6 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_session_close() IS
-'release every lock of this backend and close its ZooKeeper session; a transaction that holds locks cannot commit after it. The next call that needs ZooKeeper begins a new one';
+'releases all locks of this session and closes its ZooKeeper session
+A transaction that holds locks cannot commit afterwards. The next call
+that needs ZooKeeper connects again.';
