@@ -10,7 +10,7 @@
  *
  * Of the rules about TLS (tls.c):
  *
- * T1. Everything that can be wrong with settings and files is told by the call
+ * C1. Everything that can be wrong with settings and files is told by the call
  * that needs the connection, before anything is sent, the resolver included:
  * the backend side reads the files, so that their rights are judged by the
  * rules for secrets; the helper has OpenSSL take them as the library will.  The
@@ -18,7 +18,7 @@
  * file become bad later, that shows as an answer of the library's
  * (ZSSLCONNECTIONERROR, and the socket still open), and the handle is given up.
  *
- * T2. Without support in the library any of these settings is an error (0A000).
+ * C2. Without support in the library any of these settings is an error (0A000).
  * None of them is silently without effect: who believes to be talking through
  * TLS is not to be wrong about that.  There is no fallback to plain, either.
  *

@@ -27,7 +27,7 @@
  *
  * Of the rules about TLS (tls.c):
  *
- * T3. A TLS connection has one user, the I/O thread, as OpenSSL's connections
+ * C3. A TLS connection has one user, the I/O thread, as OpenSSL's connections
  * are not for two.  So requests are not sent by the threads that make them:
  * socket.c never takes such a connection for established.  Nor with SASL, whose
  * packets come before the credential.

@@ -17,17 +17,17 @@
  * select	ends the wait for a handshake when the handle is to be closed.
  * strtok	is that of this thread: the backend thread may be using its own.
  *
- * T1 and T2 of TLS are in tls_settings.c, T3 is in socket.c, T5, T6, T8 and T10
+ * C1 and C2 of TLS are in tls_settings.c, C3 is in socket.c, C5, C6, C8 and C10
  * are in transport.c.
  *
- * T4. What OpenSSL has read and not given out is processed before the I/O
+ * C4. What OpenSSL has read and not given out is processed before the I/O
  * thread waits again, for the socket does not show it.  Servers put one packet
  * into one record; a proxy on the way may put in several.
  *
- * T7. OpenSSL writes without MSG_NOSIGNAL.  All threads of the client have all
+ * C7. OpenSSL writes without MSG_NOSIGNAL.  All threads of the client have all
  * signals blocked, SIGPIPE among them, and PostgreSQL ignores it.
  *
- * T9. The library checks that the server's certificate is signed by a CA, and
+ * C9. The library checks that the server's certificate is signed by a CA, and
  * when it is valid, and nothing else: not for which host it is.  We have
  * OpenSSL ask us about the last certificate of a chain that it accepts
  * (verify_host): it must be for a host of zklock.servers that was resolved into
@@ -40,7 +40,7 @@
  * The library insists on a certificate of ours, and asks a terminal for a
  * passphrase if it is given none, so it always is.
  *
- * T11. What failed is seen where OpenSSL says it, and kept for the error's
+ * C11. What failed is seen where OpenSSL says it, and kept for the error's
  * DETAIL, which the library's next line, "error in ssl connect", does not
  * replace.  A refused certificate is no reason to give up at once, for another
  * server may take it; when zklock.connect_timeout is over, it is 28000, and all

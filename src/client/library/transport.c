@@ -37,22 +37,22 @@
  *    I/O   SSL_connect, user, realm, password, log
  *          SSL_read, ...
  *
- * T5. The handshake is a loop of the library's, in which it does not see that
+ * C5. The handshake is a loop of the library's, in which it does not see that
  * the handle is to be closed.  server_timeout.c breaks the connection in time,
  * as one without TLS; before a handle is closed, the connection is broken and
  * its wait for the socket fails from then on (select, tls.c).  So the end of a
  * session waits for no server.
  *
- * T6. exit() has OpenSSL clean itself up, though threads may be inside it.  A
+ * C6. exit() has OpenSSL clean itself up, though threads may be inside it.  A
  * backend that ends waits half a second for its client's threads; if they have
  * not ended then, a function of ours that exit() calls before OpenSSL's ends
  * the process.
  *
- * T8. The library uses select(), for which a descriptor has to be below 1024.
+ * C8. The library uses select(), for which a descriptor has to be below 1024.
  * If there is none up to 900 when a handle is opened, that is an error (53000);
  * when the library connects anew later, a socket above that is refused.
  *
- * T10. Secrets are read by the backend side, copied once, and wiped on both
+ * C10. Secrets are read by the backend side, copied once, and wiped on both
  * sides: with the client, and when a handle is closed.  Copies that the library
  * or OpenSSL make are theirs.  zookeeper_init_ssl() leaks one, of some hundred
  * bytes with the passphrase, each time a handle is opened, which is once in ten
