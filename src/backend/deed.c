@@ -11,14 +11,14 @@
  * Y1, Y3 and Y4 are in verdict.c, Y2 is in xact.c.
  *
  * Y5. What makes something durable, or shows it outside of the transaction,
- * what guards it, and the file in test/t that shows so with a lock that is lost
- * (112 is 112_veto.pl, and so on):
+ * what guards it, and the test that shows so with a lock that is lost (112 is
+ * tap/112_veto, and so on):
  *
  *    COMMIT, implicit commit, AND CHAIN  Y1: before the commit        112, 113
  *                                        record
  *    COMMIT in a procedure or DO         the same, each of them       112, 113
- *    PREPARE TRANSACTION                 the same; refused with       112,
- *                                        locks of its own             sql/locks
+ *    PREPARE TRANSACTION                 the same; refused with       112
+ *                                        locks of its own (regress/locks)
  *    COMMIT PREPARED                     Y1: before it begins         112
  *    CREATE, DROP DATABASE; its          the same                     112
  *    TABLESPACE
@@ -76,7 +76,7 @@
  * before is not acquired anew by it, but has to be released first.  And
  * whatever has a transaction ID has written and is judged, as what the workers
  * of logical replication apply, whatever their triggers' statements have looked
- * like (test/t/115_unseen.pl).
+ * like (tap/115_unseen).
  *
  * IDENTIFICATION
  *	  src/backend/deed.c

@@ -24,7 +24,7 @@
  * Y3. A loss belongs to every transaction in which it happened.  Such a
  * transaction is doomed until its top level ends.  Whatever makes the lock
  * table let go of a lock that was lost, or that cannot be proved to be held at
- * this moment (test/t/033_clocks.pl), dooms the transaction
+ * this moment (tap/033_clocks), dooms the transaction
  * (zklock_lock_let_go()): a release, zk_session_close(), zk_job_end(), a
  * rollback to before it was acquired.  It clears the loss for later
  * transactions.  In a doomed transaction nothing is acquired, for what is of

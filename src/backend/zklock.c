@@ -12,7 +12,7 @@
  * sql/zklock--A--B.sql, which stays, too: CREATE EXTENSION goes through all of
  * them, so each object is written down once.  A script for all of a version may
  * be added where that gets too long, and then has to make the same.
- * test/t/100_update.pl compares the catalogs.
+ * tap/100_update compares the catalogs.
  *
  * U2. A new module is there before ALTER EXTENSION UPDATE was called in each
  * database, and for who never calls it.  So a symbol stays for as long as a

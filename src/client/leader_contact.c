@@ -23,11 +23,11 @@
  *
  * So an operation that was committed proves that the session was alive, and not
  * for how much longer it will be: should the follower hang right after it, the
- * leader counts from what it was told before.  test/t/037_follower.pl shows it
+ * leader counts from what it was told before.  tap/037_follower shows it
  * happen.  Nor does the answer to a read say anything, which the follower gives
  * by itself: a leader that is stopped hears nothing, and when it wakes it
  * commits what has queued up and then expires the session.
- * test/t/121_leader_pause.pl shows that.
+ * tap/121_leader_pause shows that.
  *
  * So we keep account, in a chain of three operations that all go by way of the
  * leader, be it as a sync or to be committed:

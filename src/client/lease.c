@@ -31,7 +31,7 @@
  * says why that is certain, with the places in ZooKeeper's code.  A read would
  * not do: a leader that is stopped hears nothing while its followers go on
  * answering, and when it wakes it commits what has queued up before it expires
- * the session (test/t/121_leader_pause.pl, S236).  What is assumed:
+ * the session (tap/121_leader_pause, S236).  What is assumed:
  * minSessionTimeout is not below its default of two ticks.
  *
  * So a lease is one function of three things (zk_lease_end(),
@@ -39,7 +39,7 @@
  * of the session by then, and the timeout that was negotiated.  A connection
  * with a shorter timeout cuts the leases that run: each ends at the latest as
  * if it had been proved when that connection was begun, and presumed_lost with
- * it (test/t/120_timeout.pl, S235).
+ * it (tap/120_timeout, S235).
  *
  * L2. A create is a proof.  Each session has a beat (zk_lease_heartbeat()): a
  * sync, and when that is answered one multi-op of checks over all held
@@ -57,7 +57,7 @@
  *       0.65 T - (1/4 + 1/64) T - 4 r = 0.385 T - 4 r
  *
  * A lock that was acquired between two beats has 0.38 T at least, and is
- * renewed with the next one; test/unit/client_lease_test.c measures the lengths
+ * renewed with the next one; unit/client_lease_test measures the lengths
  * (S231).  A lease can be kept running as long as a round trip takes less than
  * about a tenth of T.
  *

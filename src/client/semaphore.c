@@ -14,7 +14,7 @@
  *
  * A permit is a third mode of a contender.  Creating, finding again, proving
  * and reaping are as for a lock; what differs is the decision (queue.c) and
- * whom to wait for.  test/unit/permit_test.c tries P1 to P5 with clients that
+ * whom to wait for.  unit/permit_test tries P1 to P5 with clients that
  * see the queue late.
  *
  * P1. The name says how many permits there are, so whoever reads a queue knows.

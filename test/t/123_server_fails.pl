@@ -3,7 +3,7 @@
 # through another server (S230).
 #
 # Of an ensemble of two there would be no majority left; that a client knows of no more
-# than two servers is test/unit/client_lease_test.c's, which has ports for servers.
+# than two servers is unit/client_lease_test's, which has ports for servers.
 #
 # Takes long: locks are held.
 

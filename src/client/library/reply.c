@@ -29,7 +29,7 @@
  * names for a list.  A reply that is in order and says what is not true is
  * believed; but a handshake is not taken for the end of our session, unless it
  * says so, and what answers the first one otherwise is no ZooKeeper
- * (zk_transport_look).  test/unit/client_packet_test.c tries it with some
+ * (zk_transport_look).  unit/client_packet_test tries it with some
  * thousand malformed replies.
  *
  * With the shared library none of that can be done: its calls of recv() are

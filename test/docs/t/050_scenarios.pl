@@ -7,6 +7,7 @@ use warnings;
 
 use File::Find;
 use Test::More;
+use Citations;
 use DocPage;
 
 # The numbers in a text: S7, or several as in "S7 to S9".
@@ -41,7 +42,8 @@ foreach my $line (split /\n/, text_of('test/SCENARIOS.md'))
 {
 	my ($number, $tests) = $line =~ /^\| S(\d+) \| .* \| (.*) \|$/ or next;
 	push @twice, $number if $tests{$number};
-	$tests{$number} = [ grep { m{/} } $tests =~ /`([^`]+)`/g ];
+	$tests{$number} =
+	  [ map { /^test\// ? $_ : test_file($_) } grep { m{/} } $tests =~ /`([^`]+)`/g ];
 	cmp_ok(scalar @{ $tests{$number} }, '>', 0, "S$number names a test");
 }
 cmp_ok(scalar keys %tests, '>', 200, 'there are rows');
