@@ -276,12 +276,12 @@ zk_contenders_disconnected(ZkClient *client)
 }
 
 /*
- * Is there anything that a connection would be needed for?  Not for a create
- * that is only doubted: without a connection the ZooKeeper session ends, and it
- * fails.
+ * Returns true if the contender needs a connection.  A create that is only
+ * doubted does not: without a connection the ZooKeeper session ends, and the
+ * create fails.
  */
-bool
-zk_contender_needs_ensemble(const Contender *c)
+static bool
+contender_needs_ensemble(const Contender *c)
 {
 	return c->in_use && (!c->unwanted || c->name[0] != '\0' ||
 						 (c->maybe_exists && c->doubted_since == 0));
@@ -300,7 +300,7 @@ zk_ensemble_needed(const ZkClient *client, bool *wanted)
 	needed |= zk_publish_needs_ensemble(client) || zk_connect_wanted(client);
 	for (int i = 0; i < client->used; i++)
 	{
-		if (!zk_contender_needs_ensemble(&client->contenders[i]))
+		if (!contender_needs_ensemble(&client->contenders[i]))
 			continue;
 		needed = true;
 		if (!client->contenders[i].unwanted)

@@ -67,7 +67,6 @@ typedef struct ZkQueueListing
 	ZkError		error;			/* then count is 0 */
 	char		detail[ZK_DETAIL_SIZE];
 	int			count;			/* contenders, in queue order */
-	int			ignored;		/* children that are no contenders */
 	int			forbidden;		/* in a tree: znodes that may not be listed;
 								 * the detail is the path of one, maybe cut
 								 * short */
