@@ -204,11 +204,8 @@ make_listing(const ZkClient *client, const struct String_vector *children)
 	good = entries != NULL && listing != NULL && listing->members != NULL &&
 		find_own(client, client->query.node, &own);
 	if (good)
-	{
 		listing->count = zk_queue_sort((const char *const *) children->data,
 									   children->count, entries, NULL);
-		listing->ignored = children->count - listing->count;
-	}
 	for (int i = 0; good && i < listing->count; i++)
 	{
 		ZkQueueMember *member = &listing->members[i];
