@@ -1,7 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * zk_check.h
- *	  Is it well formed, and can the library do it?  Pure functions, any thread, no client.
+ *	  Checks of values, and of what the library supports.
+ *
+ * Pure functions, for any thread; they need no client.
  *
  * Part of the interface between the worlds: see zk_session.h.
  *
@@ -15,47 +17,48 @@
 
 #include "zk_types.h"
 
-/*
- * Was the library that is linked built with TLS, or SASL?
- */
+/* Returns true if the library was built with TLS, or with SASL. */
 extern bool zk_tls_supported(void);
 extern bool zk_sasl_supported(void);
 
 /*
- * With TLS, can it be seen to whom a server's certificate was given?  The
- * library does not look, so that takes our hands on its calls.
+ * Returns true if zklock can check with TLS for which host a server's
+ * certificate is.  The library does not, so this takes our hooks in its calls.
  */
 extern bool zk_tls_verifies_hosts(void);
 
 /*
- * Is this a list of servers, "host:port" or "[v6]:port" separated by commas?
- * False with the reason in detail (ZK_DETAIL_SIZE bytes).
+ * Checks a list of servers, "host:port" or "[v6]:port" separated by commas.
+ * If it is invalid, returns false with the reason in detail (ZK_DETAIL_SIZE
+ * bytes).
  */
 extern bool zk_servers_check(const char *servers, char *detail);
 
 /*
- * Is this "user:password" for the scheme "digest"?  NULL if so, else what is
- * wrong, fit for a DETAIL, without quoting anything.
+ * Checks a "user:password" for the scheme "digest". Returns NULL if it is
+ * valid, else the reason, fit for a DETAIL, without quoting anything.
  */
 extern const char *zk_credential_check(const char *credential, size_t len);
 
 /*
- * Is this the description of an ACL, "open" or "creator", the latter maybe with
- * the identities of administrators, "scheme:id", separated by commas?  False
- * with the reason in detail (ZK_DETAIL_SIZE bytes), without quoting anything.
+ * Checks the description of an ACL: "open", or "creator" and perhaps
+ * identities of administrators, "scheme:id", separated by commas.  If it is
+ * invalid, returns false with the reason in detail (ZK_DETAIL_SIZE bytes),
+ * without quoting anything.
  */
 extern bool zk_acl_check(const char *acl, char *detail);
 
-/* Does such a description take a credential? */
+/* Returns true if such a description requires a credential. */
 extern bool zk_acl_wants_creator(const char *acl);
 
 /*
- * Is this an absolute path that ZooKeeper accepts and that names no reserved
- * znode?  NULL if so, else what is wrong, fit for a DETAIL.
+ * Checks for an absolute path that ZooKeeper accepts and that names no
+ * reserved znode.  Returns NULL if it is one, else the reason, fit for a
+ * DETAIL.
  */
 extern const char *zk_path_check(const char *path, size_t len);
 
-/* Is this the name of a contender, of any client that is known? */
+/* Returns true for the name of a contender, of any known client. */
 extern bool zk_contender_check(const char *name);
 
 #endif							/* ZK_CHECK_H */

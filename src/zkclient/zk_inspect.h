@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * zk_inspect.h
- *	  The contenders of others: see them, see who waits, break one.
+ *	  Contenders of other clients: list them, list waits, break one.
  *
  * Part of the interface between the worlds: see zk_session.h.
  *
@@ -17,16 +17,16 @@
 #include "zk_types.h"
 
 /*
- * What one read of a tree visits and keeps: znodes, contenders included; bytes;
- * and bytes of a contender's data, of which one of ours has fewer.
+ * Limits of one read of a tree: znodes, contenders included; bytes; and bytes
+ * of one contender's data (ours are shorter).
  */
 #define ZK_TREE_MAX_ZNODES	100000
 #define ZK_TREE_MAX_BYTES	(32 * 1024 * 1024)
 #define ZK_TREE_MAX_DATA	4096
 
 /*
- * What one read of published waits visits and keeps: waits; znodes, their
- * locks' contenders included; bytes; and bytes of one wait.
+ * Limits of one read of published waits: waits; znodes, the contenders of
+ * their locks included; bytes; and bytes of one wait.
  */
 #define ZK_WAITS_MAX		2000
 #define ZK_WAITS_MAX_ZNODES	20000
@@ -34,8 +34,8 @@
 #define ZK_WAIT_MAX_TEXT	(96 * 1024)
 
 /*
- * One contender in a queue that was read, or one that was broken, or the first
- * holder of one of the locks in a tree.
+ * A contender in a queue that was read, a broken one, or the first holder of a
+ * lock in a tree.
  */
 typedef struct ZkQueueMember
 {
@@ -43,7 +43,7 @@ typedef struct ZkQueueMember
 	ZkMode		mode;
 	bool		granted;
 	bool		own;			/* one of this client's contenders */
-	bool		hidden;			/* no more than its name may be read */
+	bool		hidden;			/* only its name may be read */
 	int64_t		sequence;
 	int64_t		session_id;		/* ephemeralOwner; 0 for a persistent node */
 	int64_t		czxid;
@@ -68,26 +68,25 @@ typedef struct ZkQueueListing
 	char		detail[ZK_DETAIL_SIZE];
 	int			count;			/* contenders, in queue order */
 	int			forbidden;		/* in a tree: znodes that may not be listed;
-								 * the detail is the path of one, maybe cut
-								 * short */
-	ZkRecord	record;			/* if that was read; then count is 0 */
-	int			waits;			/* among waits: so many members are such, and
-								 * behind them are contenders */
+								 * detail is the path of one, maybe cut */
+	ZkRecord	record;			/* if it was requested; then count is 0 */
+	int			waits;			/* of waits: their number; the members behind
+								 * them are contenders */
 	ZkQueueMember *members;
 } ZkQueueListing;
 
 /*
- * Read the queue below a lock node, as it is when this is called, or later.
- * zk_queue_take() returns NULL until the answer is there, then the listing, to
- * be freed by zk_queue_free().  One read at a time: a new request, or
- * zk_queue_cancel(), drops the one before.
+ * Reads the queue below a lock node, no older than this call.  zk_queue_take()
+ * returns NULL until the answer has arrived, then the listing, which the
+ * caller frees with zk_queue_free(). There is one read at a time: a new
+ * request, or zk_queue_cancel(), drops the previous one.
  */
 extern void zk_queue_request(ZkClient *client, const char *node);
 
 /*
- * Likewise, but only what the server knows now, and of the contenders
- * themselves only the first one that is not this client's; of the others there
- * are mode and number.  So it takes two requests however long the queue is.
+ * The same, but shows only what the server knows now, and of the first
+ * contender that is not this client's; of the others only mode and number.  It
+ * takes two requests, however long the queue is.
  */
 extern void zk_head_request(ZkClient *client, const char *node);
 extern ZkQueueListing *zk_queue_take(ZkClient *client);
@@ -95,73 +94,72 @@ extern void zk_queue_cancel(ZkClient *client);
 extern void zk_queue_free(ZkQueueListing *listing);
 
 /*
- * Has a member that was listed by name gone before more of it could be read?
- * One that an ACL hides has not.  Any thread; sees the member only.
+ * Returns true if a listed member was deleted before it could be read; one
+ * that an ACL hides was not.  For any thread; reads only the member.
  */
 extern bool zk_member_gone(const ZkQueueMember *member);
 
 /*
- * Read the locks at and below a znode, not from before this call: one member
- * for each that has a contender, by path, which stands for its first holder.  A
- * child of that name (except, or NULL) of the znode itself is left out.  Counts
- * as a read of a queue; if the connection is lost it goes on where it was.
- * Longer data than ZK_TREE_MAX_DATA is left out.  ZK_ERR_TREE when there is too
- * much to be read.
+ * Reads the locks at and below a znode, no older than this call: one member
+ * for each that has a contender, by path, which describes its first holder.
+ * Leaves out a child of that name (except, or NULL) of the znode itself, and
+ * data longer than ZK_TREE_MAX_DATA. Counts as a read of a queue; resumes
+ * after the loss of a connection.  Fails with ZK_ERR_TREE if there is too much
+ * to read.
  */
 extern void zk_tree_request(ZkClient *client, const char *node,
 							const char *except);
 
 /*
- * Read the record of a lock node; root is ZkLockRequest.root.
- * Counts as a read of a queue; it is empty if there is none.
+ * Reads the record of a lock node, an empty one if there is none; root is
+ * ZkLockRequest.root.  Counts as a read of a queue.
  */
 extern void zk_record_request(ZkClient *client, const char *node,
 							  const char *root);
 
 /*
- * Publish what this client waits for: text, of less than ZK_WAIT_MAX_TEXT
- * bytes, copied, as data of an ephemeral child of a znode (parent), which is
- * made if it is missing.  The text is as waitgraph.c has it.  It takes the
- * place of what was published before.  If it cannot be published that is
- * logged, and nothing else comes of it.
+ * Publishes what this client waits for: text, in the format of waitgraph.c, of
+ * less than ZK_WAIT_MAX_TEXT bytes, copied.  It becomes the data of an
+ * ephemeral child of a znode (parent), which is created if it is missing, and
+ * replaces what was published before.  A failure is only logged.
  */
 extern void zk_wait_publish(ZkClient *client, const char *parent,
 							const char *text, size_t len);
 
 /*
- * Have it deleted, if there is something; as with a contender that was
- * abandoned, the client sees to it.  Allocates nothing, and cannot fail.
+ * Deletes what was published, if anything.  As for an abandoned contender, the
+ * client repeats that until it succeeds.  Allocates nothing, and cannot fail.
  */
 extern void zk_wait_withdraw(ZkClient *client);
 
 /*
- * The zxid at which what is to be published was, 0 if it is not yet.  It
- * changes when that was done anew, as after the loss of a connection.
+ * The zxid of the publication, 0 if it is still to be made.  It changes when
+ * that is repeated, for example after the loss of a connection.
  */
 extern int64_t zk_wait_zxid(ZkClient *client);
 
 /*
- * Read the waits that are published below a znode, and the queues that they are
- * in.  The members are the waits first, each with the ZooKeeper session and the
- * mzxid of its znode; then the contenders of each lock, in queue order, the
- * first with the lock node.  Only of those that hold the lock (zk_queue_front)
- * are owner and data known.  Counts as a read of a queue; it begins when what
- * this client publishes is there.  ZK_ERR_TREE when there is too much to be
- * read.
+ * Reads the waits published below a znode, and their queues.  The first
+ * members are the waits, each with the ZooKeeper session and the mzxid of its
+ * znode; then follow the contenders of each lock, in queue order, the first
+ * one with the lock node.  Owner and data are known only of those that hold
+ * the lock (zk_queue_front). Counts as a read of a queue; begins when this
+ * client's own wait is published.  Fails with ZK_ERR_TREE if there is too much
+ * to read.
  */
 extern void zk_waits_request(ZkClient *client, const char *parent);
 
 /*
- * Break a contender of somebody else's (name, passed zk_contender_check())
- * below a lock node: have its owner give it up, and delete it if that is not
- * done in a moment.  "who", one line of JSON, tells its owner on whose behalf.
- * Or, if only asked to revoke, leave word for its owner that the lock is wanted
- * back, as Curator's Revoker does.
+ * Breaks another client's contender (name, which passed zk_contender_check())
+ * below a lock node: asks its owner to give it up, and deletes it if that does
+ * not happen soon.  "who", one line of JSON, tells the owner who asks.  With
+ * only_revoke, only requests the lock from its owner, as Curator's Revoker
+ * does.
  *
- * The answer is taken with zk_queue_take(): the contender as it was found, or
- * an empty listing if there is none.  Counts as a read of a queue: it takes the
- * place of one that is under way.  If the connection is lost it is begun anew.
- * Given up with zk_queue_cancel(), it may yet be carried out.
+ * zk_queue_take() returns the answer: the contender as it was found, or an
+ * empty listing if there is none.  Counts as a read of a queue, and replaces a
+ * pending one.  Restarts if the connection is lost.  After zk_queue_cancel()
+ * it may still take effect.
  */
 extern void zk_queue_break(ZkClient *client, const char *node,
 						   const char *name, const char *who,

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * zk_record.h
- *	  What holders of a lock leave for the next ones.
+ *	  The record of a lock: what its holders leave for the next ones.
  *
  * Part of the interface between the worlds: see zk_session.h.
  *
@@ -15,16 +15,16 @@
 
 #include "zk_types.h"
 
-/* Clusters of which a record has a position. */
+/* Clusters whose positions a record keeps. */
 #define ZK_RECORD_POSITIONS	8
 
-/* Databases of which a record has a run. */
+/* Databases whose runs a record keeps. */
 #define ZK_RECORD_RUNS		4
 
 /* Longest text that says who ended a run, terminating NUL included. */
 #define ZK_RUNNER_SIZE		200
 
-/* How far a cluster's WAL went when a lock was released. */
+/* The end of a cluster's WAL when a lock was released. */
 typedef struct ZkPosition
 {
 	uint64_t	system;			/* the cluster's system identifier */
@@ -33,15 +33,15 @@ typedef struct ZkPosition
 } ZkPosition;
 
 /*
- * The run of a job that was ended last in a database.  Times are microseconds
+ * The last run of a job that ended in a database.  Times are microseconds
  * since 2000.
  */
 typedef struct ZkRun
 {
 	uint64_t	system;			/* the cluster's system identifier */
-	uint32_t	database;		/* whose table has the row of the run; 0 if
-								 * none has, because a standby ended it */
-	uint32_t	timeline;		/* how far the WAL of the cluster went with it */
+	uint32_t	database;		/* which has the row of the run; 0 if a
+								 * standby ended it */
+	uint32_t	timeline;		/* with lsn: end of the WAL at its end */
 	uint64_t	lsn;
 	int64_t		fire_time;
 	int64_t		ended_at;
@@ -49,24 +49,23 @@ typedef struct ZkRun
 } ZkRun;
 
 /*
- * What the holders of a lock leave for the next ones: its record.  An empty one
- * is all zeroes.
+ * The record of a lock, which its holders leave for the next ones.  An empty
+ * one is all zeroes.
  */
 typedef struct ZkRecord
 {
-	int64_t		token;			/* of the last release that was recorded */
+	int64_t		token;			/* of the last recorded release */
 	char		contender[ZK_NAME_SIZE];	/* and its contender; or empty */
 	int			position_count;
-	ZkPosition	positions[ZK_RECORD_POSITIONS]; /* one for a cluster, the most
-												 * recent one first */
+	ZkPosition	positions[ZK_RECORD_POSITIONS]; /* one for each cluster,
+												 * latest first */
 
 	int			run_count;
-	ZkRun		runs[ZK_RECORD_RUNS];	/* one for a database, the most recent
-										 * one first */
+	ZkRun		runs[ZK_RECORD_RUNS];	/* one for each database, latest first */
 
 	/*
-	 * Runs of the job that were due before that time count as ended; those
-	 * due later count as not ended if a token up to that one ended them.
+	 * Runs of the job that were due before reset_time count as ended; later
+	 * ones count as not ended if a token up to reset_token ended them.
 	 */
 	bool		has_reset;
 	int64_t		reset_time;
