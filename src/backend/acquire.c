@@ -25,9 +25,6 @@
  * "False" means only that another client holds the lock.  When that is not
  * certain, the call is an error.
  *
- * IDENTIFICATION
- *	  src/backend/acquire.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

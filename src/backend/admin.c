@@ -4,9 +4,6 @@
  *	  What concerns the contenders of others: to see a queue, or all those below
  *	  a path, to ask for a lock back, to break a contender; and being asked oneself.
  *
- * IDENTIFICATION
- *	  src/backend/admin.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

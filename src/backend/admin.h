@@ -6,9 +6,6 @@
  *
  * For the files of backend/.
  *
- * IDENTIFICATION
- *	  src/backend/admin.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_ADMIN_H

@@ -1,48 +1,42 @@
 /*-------------------------------------------------------------------------
  *
  * auth_settings.c
- *	  Who this backend is to ZooKeeper: the settings about it, and how their
- *	  values are kept from being seen.
+ *	  The settings about access to ZooKeeper, and how their values are kept
+ *	  secret.
  *
- * A4. Settings get around.  What PostgreSQL (15) does with the value of one
- * that is an extension's:
+ * A4. Settings are widely visible.  What PostgreSQL (15) does with the value of
+ * an extension's setting:
  *
- * - In a session that has not loaded the library it is a placeholder, and
- *   everybody sees it with SHOW, from the configuration file as well.  What an
- *   ordinary user set by then is refused when the library is loaded.
- * - On a reload the server writes parameters that have changed into its log,
- *   with their values.
- * - Values for databases, roles and functions are in catalogs that everybody
- *   can read.
- * - GUC_SUPERUSER_ONLY is for members of pg_read_all_settings, too, and the
+ * - In a session that has not loaded the library it is a placeholder that any
+ *   role sees with SHOW, also from the configuration file.  A value set by an
+ *   ordinary user is refused when the library is loaded.
+ * - On a reload the server logs changed parameters with their values.
+ * - Values for databases, roles and functions are in catalogs that any role can
+ *   read.
+ * - GUC_SUPERUSER_ONLY also admits members of pg_read_all_settings, and the
  *   column reset_val of pg_settings does not ask a show hook.
- * - The message about a value that a check hook refuses quotes it, and so do
- *   the statement that the log has for each error and the context within a
- *   function.
+ * - The message about a value that a check hook refuses quotes it; so do the
+ *   statement logged with each error, and the context within a function.
  * - An error when a parallel worker takes over a value quotes it as context.
  *
- * So zklock.auth can be set where only a superuser's own session is concerned:
- * in a session, or by options of the connection.  The check hook refuses all
- * other sources.  GUC_NO_SHOW_ALL keeps it out of pg_settings, and the show
- * hook shows nobody more than that there is a value.  What is refused is thrown
- * as an error of our own, without value, statement and context (not while the
- * library is being loaded, which must not fail half-way); ALTER SYSTEM is seen
- * to before it reaches the hook.  What the hook accepts once it accepts always,
- * so a parallel worker has no reason to fail.
+ * So zklock.auth can only be set by a superuser for the own session, with SET or
+ * connection options; the check hook refuses all other sources.  GUC_NO_SHOW_ALL
+ * keeps it out of pg_settings, and the show hook only shows that there is a
+ * value.  A refusal is thrown as an error of our own, without value, statement
+ * and context (not during module load, which must not fail half way); ALTER
+ * SYSTEM is refused before it reaches the hook.  A value accepted once is always
+ * accepted, so a parallel worker cannot fail.
  *
- * What the statement that sets it shows is beyond us: log_statement, and
- * pg_stat_activity for members of pg_read_all_stats.  So is a session without
- * the library.  Hence zklock.auth_file, which is what doc speaks of: the
- * setting is a name, and the file is the server's user's alone.
+ * The statement that sets it remains visible to log_statement, to pg_stat_activity
+ * for members of pg_read_all_stats, and in sessions without the library.  Hence
+ * zklock.auth_file, which the documentation recommends: the setting is a name,
+ * and the file belongs to the server's user.
  *
- * A6. Settings about access count as those about the connection do: when a
- * client is started, and a client that holds nothing is replaced when they have
- * changed, or the file has (its inode, size or times).  zklock.root is one of
- * them for a client that is somebody, as its user node is below that.  They are
- * compared by a hash, so that there is no second copy of a secret.
- *
- * IDENTIFICATION
- *	  src/backend/auth_settings.c
+ * A6. Settings about access take effect like those about the connection: when a
+ * client is started; and a client that holds nothing is replaced when they have
+ * changed, or the file has (its inode, size or times).  With a credential,
+ * zklock.root is one of them, as the user node is below it.  They are compared
+ * by a hash, which avoids a second copy of a secret.
  *
  *-------------------------------------------------------------------------
  */
@@ -66,12 +60,12 @@ char	   *zklock_auth = NULL;
 char	   *zklock_auth_file = NULL;
 
 /*
- * The library is being loaded.  Then a value that was set before that is
- * checked, and an error would leave the library half loaded.
+ * The library is being loaded: an error about a value set before would leave it
+ * half loaded.
  */
 static bool loading = true;
 
-/* The settings are defined.  Called at the end of module load. */
+/* Notes the end of module load: the settings are defined. */
 void
 zklock_access_loaded(void)
 {
@@ -79,8 +73,8 @@ zklock_access_loaded(void)
 }
 
 /*
- * Throw an error about an attempt to set something.  The value is in the
- * statement, so neither that nor a context that might quote it is told.
+ * Throws an error about an attempt to set something, without the statement and
+ * the context, which may quote the value.
  */
 pg_noreturn static void
 refuse(int sqlstate, const char *message, const char *detail)
@@ -95,8 +89,8 @@ refuse(int sqlstate, const char *message, const char *detail)
 }
 
 /*
- * A GUC check hook does not accept a value: returns false with the reason.  If
- * the value comes from a session the error is thrown here, as refuse() does.
+ * Rejects a value in a GUC check hook: returns false with the reason, or throws
+ * as refuse() if the value comes from a session.
  */
 static bool
 reject(GucSource source, int sqlstate, const char *message, const char *detail)
@@ -113,8 +107,8 @@ reject(GucSource source, int sqlstate, const char *message, const char *detail)
 }
 
 /*
- * GUC check hook of zklock.auth: a credential, or empty for none, and only
- * where it does not leak.
+ * GUC check hook of zklock.auth: accepts a credential, or an empty string, and
+ * only where it does not leak.
  */
 bool
 zklock_check_auth(char **newval, void **extra, GucSource source)
@@ -138,7 +132,7 @@ zklock_check_auth(char **newval, void **extra, GucSource source)
 				  "invalid value for parameter \"zklock.auth\"", wrong);
 }
 
-/* GUC show hook of zklock.auth: whether it is set, no more, whoever asks. */
+/* GUC show hook of zklock.auth: shows only whether it is set. */
 const char *
 zklock_show_auth(void)
 {
@@ -146,8 +140,8 @@ zklock_show_auth(void)
 }
 
 /*
- * GUC check hook of zklock.acl.  It has hashes of passwords, or what was
- * written in their place, so no message quotes it.
+ * GUC check hook of zklock.acl. The value has hashes of passwords, so no
+ * message quotes it.
  */
 bool
 zklock_check_acl(char **newval, void **extra, GucSource source)
@@ -161,9 +155,8 @@ zklock_check_acl(char **newval, void **extra, GucSource source)
 }
 
 /*
- * A utility statement is about to be executed.  ALTER SYSTEM cannot set
- * zklock.auth.  The check hook would say so as well, but with the statement in
- * the server log.  Throws 55P02.
+ * Refuses ALTER SYSTEM of zklock.auth. The check hook would do so as well, but
+ * with the statement in the server log. Throws 55P02.
  */
 void
 zklock_access_screen(Node *statement)
@@ -178,8 +171,8 @@ zklock_access_screen(Node *statement)
 }
 
 /*
- * A number that changes with the settings about access, and with the credential
- * file.  Keeps no secret, and needs no second copy of one.
+ * Returns a number that changes with the settings about access, and with the
+ * credential file. Keeps no secret.
  */
 uint64
 zklock_access_stamp(void)
@@ -195,8 +188,8 @@ zklock_access_stamp(void)
 }
 
 /*
- * Read the credential file: one line.  Returns a palloc'd string.  Throws as
- * zklock_file_read(), and F0000 for what is not a credential.
+ * Reads the credential file: one line. Returns a palloc'd string. Throws as
+ * zklock_file_read(), and F0000 for an invalid credential.
  */
 static char *
 read_credential_file(void)
@@ -222,9 +215,9 @@ read_credential_file(void)
 }
 
 /*
- * What to authenticate with, "user:password" as a palloc'd string to be given
- * to zklock_wipe(), or NULL if there is nothing.  Throws 55000 if the settings
- * contradict each other, and as read_credential_file().
+ * Returns the credential, "user:password", palloc'd and to be given to
+ * zklock_wipe(); NULL if there is none. Throws 55000 if settings contradict
+ * each other, and as read_credential_file().
  */
 char *
 zklock_credential(void)

@@ -1,13 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * auth_settings.h
- *	  Who this backend is to ZooKeeper: the settings about it, and how their
- *	  values are kept from being seen.
+ *	  The settings about access to ZooKeeper (auth_settings.c).
  *
  * For the files of backend/.
- *
- * IDENTIFICATION
- *	  src/backend/auth_settings.h
  *
  *-------------------------------------------------------------------------
  */

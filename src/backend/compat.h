@@ -19,9 +19,6 @@
  * extension (PG_MODULE_MAGIC_EXT); before 15, an unknown setting that begins
  * with "zklock." only gets a warning, and B2.
  *
- * IDENTIFICATION
- *	  src/backend/compat.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_COMPAT_H

@@ -53,9 +53,6 @@
  * A grant, a cancel or a timeout that comes first is taken, and the query
  * dropped.  What fails is logged once and tried again after deadlock_timeout.
  *
- * IDENTIFICATION
- *	  src/backend/deadlock.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -6,9 +6,6 @@
  *
  * For the files of backend/.
  *
- * IDENTIFICATION
- *	  src/backend/deadlock.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_DEADLOCK_H

@@ -78,9 +78,6 @@
  * of logical replication apply, whatever their triggers' statements have looked
  * like (tap/115_unseen).
  *
- * IDENTIFICATION
- *	  src/backend/deed.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -5,9 +5,6 @@
  *
  * For the files of backend/.
  *
- * IDENTIFICATION
- *	  src/backend/deed.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_DEED_H

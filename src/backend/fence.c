@@ -46,9 +46,6 @@
  * elsewhere, or from before the ensemble was rebuilt, may be too high: an error,
  * but safe, and the reason for zk_lock_fence_reset().
  *
- * IDENTIFICATION
- *	  src/backend/fence.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

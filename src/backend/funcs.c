@@ -3,20 +3,15 @@
  * funcs.c
  *	  The functions that SQL calls: arguments in, result out, no policy.
  *
- * IDENTIFICATION
- *	  src/backend/funcs.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/parallel.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
 #include "mb/pg_wchar.h"
 #include "utils/array.h"
-#include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
@@ -31,6 +26,7 @@
 #include "loss.h"
 #include "owner.h"
 #include "release.h"
+#include "row.h"
 #include "session.h"
 #include "snapshot.h"
 
@@ -62,15 +58,8 @@ PG_FUNCTION_INFO_V1(zk_locks);
 PG_FUNCTION_INFO_V1(zk_session);
 PG_FUNCTION_INFO_V1(zk_session_close);
 
-/* Columns of the functions that return rows. */
-#define LOCK_QUEUE_COLS	(10 + OWNER_COLS)
-#define LOCK_TREE_COLS	(10 + OWNER_COLS)
-#define ZK_LOCKS_COLS		9
-#define ZK_SESSION_COLS		8
-
-/* Adds one member of a listing, in that position from 1 on, as a row. */
-typedef void (*PutMember) (ReturnSetInfo *result, const ZkQueueMember *member,
-						   int position, TimestampTz now);
+/* Adds the columns of a member of a listing, in that position from 1 on. */
+typedef void (*AddMember) (Row *row, const ZkQueueMember *member, int position);
 
 static const char *const lease_names[] = {
 	[HOLD_PROVED] = "held",
@@ -86,10 +75,9 @@ static const char *const session_state_names[] = {
 };
 
 /*
- * Every function begins here.  A parallel worker has a lock client of its own
- * or none, but never the locks of its leader (S32); the functions are not
- * labelled parallel safe, so one only gets here from a function that wrongly
- * is.  Throws 25000.
+ * Begins every function. A parallel worker never has the locks of its leader
+ * (S32). As the functions are not labelled parallel safe, only a function that
+ * is labelled so by mistake gets here. Throws 25000.
  */
 static void
 begin_call(void)
@@ -102,24 +90,33 @@ begin_call(void)
 	zklock_session_count();
 }
 
+/* Refuses a null argument.  Throws 22004. */
+static void
+check_not_null(FunctionCallInfo fcinfo, int argument, const char *message)
+{
+	if (PG_ARGISNULL(argument))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg_internal("%s", message)));
+}
+
 /*
- * The lock that argument 0 names.  A null path is an error, lest somebody
- * thinks to hold a lock that was never asked for.  Throws 22004, 22023.
+ * Begins a function, and gets the lock that argument 0 names.  A null path is
+ * an error, so that no caller believes to hold a lock that was never requested.
+ * Throws 22004, 22023.
  */
 static void
 get_lock_name(FunctionCallInfo fcinfo, LockName *name)
 {
 	begin_call();
-	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("lock path must not be null")));
+	check_not_null(fcinfo, 0, "lock path must not be null");
 	zklock_name_lock(text_to_cstring(PG_GETARG_TEXT_PP(0)), name);
 }
 
 /*
- * The interval in that argument, in microseconds; a month counts 30 days.  What
- * is too long to be counted is for ever, and so is null; -1 if it is negative.
+ * Returns the interval in that argument, in microseconds; a month counts 30
+ * days. Null, and what is too long to be counted, is forever; -1 stands for all
+ * negative ones.
  */
 static ZkTime
 get_interval(FunctionCallInfo fcinfo, int argument)
@@ -138,7 +135,7 @@ get_interval(FunctionCallInfo fcinfo, int argument)
 	return Max(time, -1);
 }
 
-/* The timeout in that argument, likewise.  Throws 22023 if it is negative. */
+/* Returns the timeout in that argument. Throws 22023 if it is negative. */
 static ZkTime
 get_timeout(FunctionCallInfo fcinfo, int argument)
 {
@@ -151,40 +148,17 @@ get_timeout(FunctionCallInfo fcinfo, int argument)
 	return timeout;
 }
 
-/* Acquire as arguments 0 to 2 say: path, timeout, shared. */
-static bool
-acquire(FunctionCallInfo fcinfo, LockScope scope)
+/* Returns the mode that the argument "shared" asks for. */
+static ZkMode
+get_mode(FunctionCallInfo fcinfo, int argument)
 {
-	LockName	name;
-	bool		shared = !PG_ARGISNULL(2) && PG_GETARG_BOOL(2);
-
-	get_lock_name(fcinfo, &name);
-	return zklock_acquire(&name, 1, get_timeout(fcinfo, 1),
-						  shared ? ZK_SHARED : ZK_EXCLUSIVE, scope);
+	return !PG_ARGISNULL(argument) && PG_GETARG_BOOL(argument) ?
+		ZK_SHARED : ZK_EXCLUSIVE;
 }
 
 /*
- * zk_lock_acquire(path text, timeout interval, shared boolean) returns boolean
- */
-Datum
-zk_lock_acquire(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(acquire(fcinfo, SCOPE_SESSION));
-}
-
-/*
- * zk_lock_acquire_xact(path text, timeout interval, shared boolean)
- * returns boolean
- */
-Datum
-zk_lock_acquire_xact(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(acquire(fcinfo, SCOPE_TRANSACTION));
-}
-
-/*
- * Add a lock to a list of count, unless it is in it.  Returns how many there
- * are then.  Throws 54000 if they are too many for one call.
+ * Adds a lock to a list of count, unless it is there. Returns the new count.
+ * Throws 54000 if they are too many for one call.
  */
 static int
 add_lock_name(LockName *names, int count, const LockName *name)
@@ -202,9 +176,8 @@ add_lock_name(LockName *names, int count, const LockName *name)
 }
 
 /*
- * The locks that the array in argument 0 names, of whatever dimensions it is,
- * each once.  Returns how many.  A null is an error, as for one lock.  Throws
- * 22004, 22023, 54000.
+ * Begins a function, and gets the locks that the array in argument 0 names, of
+ * any dimensions, each once.  Returns how many.  Throws 22004, 22023, 54000.
  */
 static int
 get_lock_names(FunctionCallInfo fcinfo, LockName **names)
@@ -216,10 +189,7 @@ get_lock_names(FunctionCallInfo fcinfo, LockName **names)
 	LockName	name;
 
 	begin_call();
-	if (PG_ARGISNULL(0))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("lock paths must not be null")));
+	check_not_null(fcinfo, 0, "lock paths must not be null");
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), TEXTOID, -1, false,
 					  TYPALIGN_INT, &elements, &nulls, &element_count);
 	*names = palloc(ZK_MAX_GROUP * sizeof(LockName));
@@ -236,64 +206,80 @@ get_lock_names(FunctionCallInfo fcinfo, LockName **names)
 	return count;
 }
 
-/* Acquire as arguments 0 to 2 say: paths, timeout, shared. */
+/*
+ * Acquires count locks, with the timeout in argument 1 and the mode in argument
+ * 2.  Returns and throws as zklock_acquire(); true for no locks.
+ */
 static bool
-acquire_several(FunctionCallInfo fcinfo, LockScope scope)
+acquire(FunctionCallInfo fcinfo, const LockName *names, int count,
+		LockScope scope)
 {
-	LockName   *names;
-	int			count = get_lock_names(fcinfo, &names);
 	ZkTime		timeout = get_timeout(fcinfo, 1);
-	bool		shared = !PG_ARGISNULL(2) && PG_GETARG_BOOL(2);
 
 	return count == 0 ||
-		zklock_acquire(names, count, timeout,
-					   shared ? ZK_SHARED : ZK_EXCLUSIVE, scope);
+		zklock_acquire(names, count, timeout, get_mode(fcinfo, 2), scope);
 }
 
-/*
- * zk_lock_acquire(paths text[], timeout interval, shared boolean)
- * returns boolean
- */
+/* The same for the lock that argument 0 names. */
+static bool
+acquire_one(FunctionCallInfo fcinfo, LockScope scope)
+{
+	LockName	name;
+
+	get_lock_name(fcinfo, &name);
+	return acquire(fcinfo, &name, 1, scope);
+}
+
+/* zk_lock_acquire(path text, timeout interval, shared boolean) */
+Datum
+zk_lock_acquire(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(acquire_one(fcinfo, SCOPE_SESSION));
+}
+
+/* zk_lock_acquire_xact(path text, timeout interval, shared boolean) */
+Datum
+zk_lock_acquire_xact(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(acquire_one(fcinfo, SCOPE_TRANSACTION));
+}
+
+/* zk_lock_acquire(paths text[], timeout interval, shared boolean) */
 Datum
 zk_lock_acquire_several(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(acquire_several(fcinfo, SCOPE_SESSION));
+	LockName   *names;
+	int			count = get_lock_names(fcinfo, &names);
+
+	PG_RETURN_BOOL(acquire(fcinfo, names, count, SCOPE_SESSION));
 }
 
-/*
- * zk_lock_acquire_xact(paths text[], timeout interval, shared boolean)
- * returns boolean
- */
+/* zk_lock_acquire_xact(paths text[], timeout interval, shared boolean) */
 Datum
 zk_lock_acquire_several_xact(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(acquire_several(fcinfo, SCOPE_TRANSACTION));
+	LockName   *names;
+	int			count = get_lock_names(fcinfo, &names);
+
+	PG_RETURN_BOOL(acquire(fcinfo, names, count, SCOPE_TRANSACTION));
 }
 
 /*
- * Acquire locks as a procedure does that waits without a snapshot: count of
- * them, in session scope; argument 2 says whether shared.  Returns its row,
- * which says whether they were acquired.  Throws as zklock_acquire() and
- * zklock_snapshot_give_up().
+ * Acquires count locks as acquire() does, in session scope and without a
+ * snapshot.  Returns a procedure's row, which says whether they were acquired.
+ * Throws as zklock_acquire() and zklock_snapshot_give_up().
  */
 static Datum
-wait_for_locks(FunctionCallInfo fcinfo, const LockName *names, int count,
-			   ZkTime timeout)
+wait_for_locks(FunctionCallInfo fcinfo, const LockName *names, int count)
 {
-	bool		shared = !PG_ARGISNULL(2) && PG_GETARG_BOOL(2);
-	bool		is_null = false;
-	TupleDesc	desc;
-	Datum		acquired;
+	TupleDesc	desc = row_type(fcinfo);
+	Row			row = {0};
 
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
+	(void) get_timeout(fcinfo, 1);
 	zklock_snapshot_give_up(fcinfo->context);
-	acquired = BoolGetDatum(count == 0 ||
-							zklock_acquire(names, count, timeout,
-										   shared ? ZK_SHARED : ZK_EXCLUSIVE,
-										   SCOPE_SESSION));
-	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), &acquired,
-											 &is_null));
+	row_add(&row, true,
+			BoolGetDatum(acquire(fcinfo, names, count, SCOPE_SESSION)));
+	return row_datum(desc, &row);
 }
 
 /*
@@ -306,25 +292,20 @@ zk_lock_wait(PG_FUNCTION_ARGS)
 	LockName	name;
 
 	get_lock_name(fcinfo, &name);
-	return wait_for_locks(fcinfo, &name, 1, get_timeout(fcinfo, 1));
+	return wait_for_locks(fcinfo, &name, 1);
 }
 
-/*
- * zk_lock_wait(paths text[], timeout interval, shared boolean,
- * INOUT acquired boolean)
- */
+/* The same for paths text[]. */
 Datum
 zk_lock_wait_several(PG_FUNCTION_ARGS)
 {
 	LockName   *names;
 	int			count = get_lock_names(fcinfo, &names);
 
-	return wait_for_locks(fcinfo, names, count, get_timeout(fcinfo, 1));
+	return wait_for_locks(fcinfo, names, count);
 }
 
-/*
- * zk_lock_release(path text, shared boolean) returns boolean
- */
+/* zk_lock_release(path text, shared boolean) */
 Datum
 zk_lock_release(PG_FUNCTION_ARGS)
 {
@@ -336,9 +317,7 @@ zk_lock_release(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(zklock_release(&name, either || !shared, either || shared));
 }
 
-/*
- * zk_lock_release_all() returns integer
- */
+/* zk_lock_release_all() */
 Datum
 zk_lock_release_all(PG_FUNCTION_ARGS)
 {
@@ -347,10 +326,7 @@ zk_lock_release_all(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32(zklock_release_all());
 }
 
-/*
- * Acquire a permit as arguments 0 to 2 say: path, permits, timeout.  A null
- * number of permits is an error, as a null path is.  Throws 22004, 22023.
- */
+/* Acquires a permit; arguments are path, permits, timeout.  Throws 22004, 22023. */
 static bool
 acquire_permit(FunctionCallInfo fcinfo, LockScope scope)
 {
@@ -358,10 +334,7 @@ acquire_permit(FunctionCallInfo fcinfo, LockScope scope)
 	int			permits;
 
 	get_lock_name(fcinfo, &name);
-	if (PG_ARGISNULL(1))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("number of permits must not be null")));
+	check_not_null(fcinfo, 1, "number of permits must not be null");
 	permits = PG_GETARG_INT32(1);
 	if (permits < 1 || permits > ZK_MAX_PERMITS)
 		ereport(ERROR,
@@ -371,29 +344,21 @@ acquire_permit(FunctionCallInfo fcinfo, LockScope scope)
 	return zklock_acquire_permit(&name, permits, get_timeout(fcinfo, 2), scope);
 }
 
-/*
- * zk_semaphore_acquire(path text, permits integer, timeout interval)
- * returns boolean
- */
+/* zk_semaphore_acquire(path text, permits integer, timeout interval) */
 Datum
 zk_semaphore_acquire(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(acquire_permit(fcinfo, SCOPE_SESSION));
 }
 
-/*
- * zk_semaphore_acquire_xact(path text, permits integer, timeout interval)
- * returns boolean
- */
+/* zk_semaphore_acquire_xact(path text, permits integer, timeout interval) */
 Datum
 zk_semaphore_acquire_xact(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(acquire_permit(fcinfo, SCOPE_TRANSACTION));
 }
 
-/*
- * zk_semaphore_release(path text) returns boolean
- */
+/* zk_semaphore_release(path text) */
 Datum
 zk_semaphore_release(PG_FUNCTION_ARGS)
 {
@@ -403,9 +368,7 @@ zk_semaphore_release(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(zklock_release_permit(&name));
 }
 
-/*
- * zk_lock_token(path text) returns bigint
- */
+/* zk_lock_token(path text) */
 Datum
 zk_lock_token(PG_FUNCTION_ARGS)
 {
@@ -415,9 +378,7 @@ zk_lock_token(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(zklock_token(&name, false));
 }
 
-/*
- * zk_lock_verify(path text) returns bigint
- */
+/* zk_lock_verify(path text) */
 Datum
 zk_lock_verify(PG_FUNCTION_ARGS)
 {
@@ -427,9 +388,7 @@ zk_lock_verify(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(zklock_token(&name, true));
 }
 
-/*
- * zk_lock_fence(path text) returns bigint
- */
+/* zk_lock_fence(path text) */
 Datum
 zk_lock_fence(PG_FUNCTION_ARGS)
 {
@@ -439,9 +398,7 @@ zk_lock_fence(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(zklock_fence(&name, fcinfo->flinfo->fn_oid));
 }
 
-/*
- * zk_lock_fence_reset(path text) returns boolean
- */
+/* zk_lock_fence_reset(path text) */
 Datum
 zk_lock_fence_reset(PG_FUNCTION_ARGS)
 {
@@ -451,13 +408,7 @@ zk_lock_fence_reset(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(zklock_fence_reset(&name, fcinfo->flinfo->fn_oid));
 }
 
-/* A ZooKeeper session id in the form that ZooKeeper itself prints. */
-static Datum
-session_id_text(int64 session_id)
-{
-	return CStringGetTextDatum(psprintf("0x%llx", (unsigned long long) session_id));
-}
-
+/* Returns text that another client wrote. */
 static Datum
 foreign_text(const char *data, int length)
 {
@@ -465,121 +416,102 @@ foreign_text(const char *data, int length)
 }
 
 /*
- * Under which token does, or will, the contender's owner hold the lock?  That
- * is its czxid, unless it has taken the place of an exclusive one, whose token
- * it then says.  That is earlier, and nothing else is believed.
+ * Returns the token under which the contender's owner holds the lock, or will.
+ * That is its czxid, unless it has taken the place of an exclusive contender:
+ * then its data has that one's token, which is lower, else it is not believed.
  */
 static int64
 token_of(const ZkQueueMember *member, const Datum *values, const bool *nulls)
 {
-	int64		said;
-
 	if (member->mode != ZK_SHARED || nulls[OWNER_TOKEN])
 		return member->czxid;
-	said = DatumGetInt64(values[OWNER_TOKEN]);
-	return said < member->czxid ? said : member->czxid;
+	return Min(DatumGetInt64(values[OWNER_TOKEN]), member->czxid);
 }
 
 /*
- * Fill in what a contender itself says, from the token on: token, since, age,
- * owner, and the columns that show the latter; of a hidden one, nothing is
- * known.
+ * Adds what ZooKeeper and the contender say about it: session, token, since,
+ * age, owner, and the columns of the owner; only the session of a hidden one.
  */
 static void
-put_owner(const ZkQueueMember *member, TimestampTz now, Datum *values,
-		  bool *nulls)
+add_owner(Row *row, const ZkQueueMember *member)
 {
 	TimestampTz since = member->ctime_ms * 1000 -
 	(POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
-	Datum		said[OWNER_FIELDS];
-	bool		unsaid[OWNER_FIELDS];
+	Datum		values[OWNER_FIELDS];
+	bool		nulls[OWNER_FIELDS];
 
-	zklock_owner_fields(member->data, member->data_len, said, unsaid);
-	nulls[0] = nulls[1] = nulls[2] = member->hidden;
-	values[0] = Int64GetDatum(token_of(member, said, unsaid));
-	values[1] = TimestampTzGetDatum(since);
-	values[2] = DirectFunctionCall2(timestamp_mi, TimestampTzGetDatum(now),
-									TimestampTzGetDatum(since));
-	nulls[3] = member->data_len == 0;
-	if (!nulls[3])
-		values[3] = foreign_text(member->data, member->data_len);
-	memcpy(values + 4, said, sizeof(Datum) * OWNER_COLS);
-	memcpy(nulls + 4, unsaid, sizeof(bool) * OWNER_COLS);
+	zklock_owner_fields(member->data, member->data_len, values, nulls);
+	row_add_session(row, member->session_id);
+	row_add(row, !member->hidden,
+			Int64GetDatum(token_of(member, values, nulls)));
+	row_add(row, !member->hidden, TimestampTzGetDatum(since));
+	row_add(row, !member->hidden,
+			DirectFunctionCall2(timestamp_mi,
+								TimestampTzGetDatum(GetCurrentTimestamp()),
+								TimestampTzGetDatum(since)));
+	row_add(row, member->data_len > 0, member->data_len == 0 ? (Datum) 0 :
+			foreign_text(member->data, member->data_len));
+	row_add_all(row, values, nulls, OWNER_COLS);
 }
 
-/* Add one contender as a row. */
+/* Adds the columns of a contender in a queue. */
 static void
-put_queue_member(ReturnSetInfo *result, const ZkQueueMember *member,
-				 int position, TimestampTz now)
+add_queue_member(Row *row, const ZkQueueMember *member, int position)
 {
-	Datum		values[LOCK_QUEUE_COLS] = {0};
-	bool		nulls[LOCK_QUEUE_COLS] = {false};
-	int			i = 0;
-
-	values[i++] = Int32GetDatum(position);
-	values[i++] = foreign_text(member->name, (int) strlen(member->name));
-	values[i++] = CStringGetTextDatum(zklock_mode_name(member->mode));
-	values[i++] = BoolGetDatum(member->granted);
-	values[i++] = BoolGetDatum(member->own);
-	nulls[i] = member->session_id == 0;
-	values[i++] = session_id_text(member->session_id);
-	put_owner(member, now, values + i, nulls + i);
-	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	row_add(row, true, Int32GetDatum(position));
+	row_add(row, true, foreign_text(member->name, (int) strlen(member->name)));
+	row_add(row, true, CStringGetTextDatum(zklock_mode_name(member->mode)));
+	row_add(row, true, BoolGetDatum(member->granted));
+	row_add(row, true, BoolGetDatum(member->own));
+	add_owner(row, member);
 }
 
-/* Add one lock of a tree as a row, which does not show its position. */
+/* Adds the columns of a lock in a tree, which do not include its position. */
 static void
-put_tree_member(ReturnSetInfo *result, const ZkQueueMember *member,
-				int position, TimestampTz now)
+add_tree_member(Row *row, const ZkQueueMember *member, int position)
 {
-	Datum		values[LOCK_TREE_COLS] = {0};
-	bool		nulls[LOCK_TREE_COLS] = {false};
 	const char *path = member->node + strlen(zklock_root);
-	int			i = 0;
 
 	(void) position;
 	if (*path == '\0')
 		path = "/";
-	values[i++] = foreign_text(path, (int) strlen(path));
-	values[i++] = CStringGetTextDatum(zklock_mode_name(member->mode));
-	values[i++] = Int32GetDatum(member->holders);
-	values[i++] = Int32GetDatum(member->waiters);
-	values[i++] = foreign_text(member->name, (int) strlen(member->name));
-	nulls[i] = member->session_id == 0;
-	values[i++] = session_id_text(member->session_id);
-	put_owner(member, now, values + i, nulls + i);
-	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	row_add(row, true, foreign_text(path, (int) strlen(path)));
+	row_add(row, true, CStringGetTextDatum(zklock_mode_name(member->mode)));
+	row_add(row, true, Int32GetDatum(member->holders));
+	row_add(row, true, Int32GetDatum(member->waiters));
+	row_add(row, true, foreign_text(member->name, (int) strlen(member->name)));
+	add_owner(row, member);
 }
 
-/*
- * Add all members of a listing as rows.  What one takes of memory is gone
- * before the next one.
- */
+/* Adds all members of a listing as rows, freeing memory after each. */
 static void
-put_members(ReturnSetInfo *result, const ZkQueueListing *listing, PutMember put)
+put_members(ReturnSetInfo *result, const ZkQueueListing *listing, AddMember add)
 {
-	TimestampTz now = GetCurrentTimestamp();
-	MemoryContext row = AllocSetContextCreate(CurrentMemoryContext, "zklock row",
-											  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext caller = MemoryContextSwitchTo(row);
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
+												  "zklock row",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(context);
 
 	for (int i = 0; i < listing->count; i++)
 	{
+		Row			row = {0};
+
 		CHECK_FOR_INTERRUPTS();
-		put(result, &listing->members[i], i + 1, now);
-		MemoryContextReset(row);
+		add(&row, &listing->members[i], i + 1);
+		row_store(result, &row);
+		MemoryContextReset(context);
 	}
 	MemoryContextSwitchTo(caller);
-	MemoryContextDelete(row);
+	MemoryContextDelete(context);
 }
 
-/* The same, and free the listing. */
+/* The same, and frees the listing. */
 static void
-put_listing(ReturnSetInfo *result, ZkQueueListing *listing, PutMember put)
+put_listing(FunctionCallInfo fcinfo, ZkQueueListing *listing, AddMember add)
 {
 	PG_TRY();
 	{
-		put_members(result, listing, put);
+		put_members((ReturnSetInfo *) fcinfo->resultinfo, listing, add);
 	}
 	PG_CATCH();
 	{
@@ -590,9 +522,7 @@ put_listing(ReturnSetInfo *result, ZkQueueListing *listing, PutMember put)
 	zk_queue_free(listing);
 }
 
-/*
- * zk_lock_queue(path text) returns setof record
- */
+/* zk_lock_queue(path text) returns setof record */
 Datum
 zk_lock_queue(PG_FUNCTION_ARGS)
 {
@@ -600,14 +530,11 @@ zk_lock_queue(PG_FUNCTION_ARGS)
 
 	get_lock_name(fcinfo, &name);
 	InitMaterializedSRF(fcinfo, 0);
-	put_listing((ReturnSetInfo *) fcinfo->resultinfo, zklock_read_queue(&name),
-				put_queue_member);
+	put_listing(fcinfo, zklock_read_queue(&name), add_queue_member);
 	return (Datum) 0;
 }
 
-/*
- * zk_lock_tree(path text) returns setof record
- */
+/* zk_lock_tree(path text) returns setof record */
 Datum
 zk_lock_tree(PG_FUNCTION_ARGS)
 {
@@ -621,7 +548,7 @@ zk_lock_tree(PG_FUNCTION_ARGS)
 							   text_to_cstring(PG_GETARG_TEXT_PP(0)));
 	forbidden = listing->forbidden;
 	strlcpy(znode, listing->detail, sizeof(znode));
-	put_listing((ReturnSetInfo *) fcinfo->resultinfo, listing, put_tree_member);
+	put_listing(fcinfo, listing, add_tree_member);
 	if (forbidden > 0)
 		ereport(WARNING,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
@@ -633,53 +560,43 @@ zk_lock_tree(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Break, or only revoke, the contender that arguments 0 and 1 name. */
+/* Breaks, or only revokes, the contender that arguments 0 and 1 name. */
 static bool
 break_contender(FunctionCallInfo fcinfo, bool only_revoke)
 {
 	LockName	name;
 
 	get_lock_name(fcinfo, &name);
-	if (PG_ARGISNULL(1))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("contender must not be null")));
+	check_not_null(fcinfo, 1, "contender must not be null");
 	return zklock_break(&name, text_to_cstring(PG_GETARG_TEXT_PP(1)),
 						only_revoke);
 }
 
-/*
- * zk_lock_revoke(path text, contender text) returns boolean
- */
+/* zk_lock_revoke(path text, contender text) */
 Datum
 zk_lock_revoke(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(break_contender(fcinfo, true));
 }
 
-/*
- * zk_lock_break(path text, contender text) returns boolean
- */
+/* zk_lock_break(path text, contender text) */
 Datum
 zk_lock_break(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(break_contender(fcinfo, false));
 }
 
-/* The fire time in argument 1.  Throws 22004. */
+/* Returns the fire time in argument 1.  Throws 22004. */
 static TimestampTz
 get_fire_time(FunctionCallInfo fcinfo)
 {
-	if (PG_ARGISNULL(1))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("fire time must not be null")));
+	check_not_null(fcinfo, 1, "fire time must not be null");
 	return PG_GETARG_TIMESTAMPTZ(1);
 }
 
 /*
- * For how long a run may go on, in argument 3; 0 for ever.  Throws 22023 if
- * that is not at all.
+ * Returns the time that a run may take, from argument 3; 0 for forever. Throws
+ * 22023 unless it is positive.
  */
 static ZkTime
 get_max_runtime(FunctionCallInfo fcinfo)
@@ -694,7 +611,7 @@ get_max_runtime(FunctionCallInfo fcinfo)
 	return max_runtime > ZKLOCK_FOREVER / 2 ? 0 : max_runtime;
 }
 
-/* Begin a run as arguments 0 to 3 say: path, fire time, timeout, max_runtime. */
+/* Begins a run; arguments are path, fire time, timeout, max_runtime. */
 static bool
 begin_job(FunctionCallInfo fcinfo, LockScope scope)
 {
@@ -735,9 +652,7 @@ zk_job_begin_xact(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(begun);
 }
 
-/*
- * zk_job_end(path text) returns boolean
- */
+/* zk_job_end(path text) */
 Datum
 zk_job_end(PG_FUNCTION_ARGS)
 {
@@ -747,9 +662,7 @@ zk_job_end(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(zklock_job_end(&name, fcinfo->flinfo->fn_oid));
 }
 
-/*
- * zk_job_reset(path text, fire_time timestamptz) returns boolean
- */
+/* zk_job_reset(path text, fire_time timestamptz) */
 Datum
 zk_job_reset(PG_FUNCTION_ARGS)
 {
@@ -760,37 +673,28 @@ zk_job_reset(PG_FUNCTION_ARGS)
 									fcinfo->flinfo->fn_oid));
 }
 
-/*
- * zk_job_status(path text) returns record
- */
+/* zk_job_status(path text) returns record */
 Datum
 zk_job_status(PG_FUNCTION_ARGS)
 {
-	Datum		values[JOB_COLS] = {0};
-	bool		nulls[JOB_COLS];
+	Row			row = {0};
 	LockName	name;
-	TupleDesc	desc;
 
 	get_lock_name(fcinfo, &name);
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
-	zklock_job_columns(&name, fcinfo->flinfo->fn_oid, values, nulls);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
-													  values, nulls)));
+	zklock_job_columns(&name, fcinfo->flinfo->fn_oid, row.values, row.nulls);
+	PG_RETURN_DATUM(row_datum(row_type(fcinfo), &row));
 }
 
-/* Add what is held of a lock in one mode as a row. */
+/* Adds what is held of a lock in one mode as a row. */
 static void
 put_lock(ReturnSetInfo *result, const Lock *lock, ZkMode mode, HoldState state)
 {
-	Datum		values[ZK_LOCKS_COLS] = {0};
-	bool		nulls[ZK_LOCKS_COLS] = {false};
 	TimestampTz since = lock->loss.at;
 	int64		token = lock->loss.token;
 	const char *contender = lock->loss.name;
 	bool		revoked = false;
 	ZkContenderStatus status;
-	int			i = 0;
+	Row			row = {0};
 
 	if (state != HOLD_LOST)
 	{
@@ -803,23 +707,19 @@ put_lock(ReturnSetInfo *result, const Lock *lock, ZkMode mode, HoldState state)
 		contender = status.name;
 		revoked = status.revoked;
 	}
-	values[i++] = CStringGetTextDatum(lock->path);
-	values[i++] = CStringGetTextDatum(zklock_mode_name(mode));
-	values[i++] = Int32GetDatum(lock->session_count[mode]);
-	values[i++] = Int32GetDatum(lock->transaction_count[mode]);
-	nulls[i] = contender[0] == '\0';
-	values[i++] = CStringGetTextDatum(contender);
-	nulls[i] = token == 0;
-	values[i++] = Int64GetDatum(token);
-	values[i++] = CStringGetTextDatum(lease_names[state]);
-	values[i++] = TimestampTzGetDatum(since);
-	values[i++] = BoolGetDatum(revoked);
-	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	row_add(&row, true, CStringGetTextDatum(lock->path));
+	row_add(&row, true, CStringGetTextDatum(zklock_mode_name(mode)));
+	row_add(&row, true, Int32GetDatum(lock->session_count[mode]));
+	row_add(&row, true, Int32GetDatum(lock->transaction_count[mode]));
+	row_add(&row, contender[0] != '\0', CStringGetTextDatum(contender));
+	row_add(&row, token != 0, Int64GetDatum(token));
+	row_add(&row, true, CStringGetTextDatum(lease_names[state]));
+	row_add(&row, true, TimestampTzGetDatum(since));
+	row_add(&row, true, BoolGetDatum(revoked));
+	row_store(result, &row);
 }
 
-/*
- * zk_locks() returns setof record; the view of the same name reads it
- */
+/* zk_locks() returns setof record; the view of the same name reads it */
 Datum
 zk_locks(PG_FUNCTION_ARGS)
 {
@@ -839,57 +739,33 @@ zk_locks(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* A span of milliseconds as an interval. */
-static Datum
-interval_of_ms(int ms)
-{
-	Interval   *interval = palloc0(sizeof(Interval));
-
-	interval->time = (TimeOffset) ms * 1000;
-	return IntervalPGetDatum(interval);
-}
-
-/*
- * zk_session() returns record
- */
+/* zk_session() returns record */
 Datum
 zk_session(PG_FUNCTION_ARGS)
 {
-	Datum		values[ZK_SESSION_COLS] = {0};
-	bool		nulls[ZK_SESSION_COLS] = {false};
-	ZkSessionStatus status;
-	TupleDesc	desc;
-	int			i = 0;
+	ZkSessionStatus status = {0};
+	Interval	timeout = {0};
+	Row			row = {0};
 
 	begin_call();
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
-
-	memset(&status, 0, sizeof(status));
 	if (zklock_client != NULL)
 		zk_client_status(zklock_client, &status);
+	timeout.time = (TimeOffset) status.timeout_ms * 1000;
 
-	values[i++] = CStringGetTextDatum(session_state_names[status.state]);
-	nulls[i] = status.session_id == 0;
-	values[i++] = session_id_text(status.session_id);
-	nulls[i] = status.server[0] == '\0';
-	values[i++] = CStringGetTextDatum(status.server);
-	nulls[i] = status.timeout_ms == 0;
-	values[i++] = interval_of_ms(status.timeout_ms);
-	nulls[i] = status.state_since == 0;
-	values[i++] = TimestampTzGetDatum(GetCurrentTimestamp() -
-									  (zk_now() - status.state_since));
-	values[i++] = Int64GetDatum(status.sessions);
-	values[i++] = Int64GetDatum(status.reconnects);
-	nulls[i] = status.detail[0] == '\0';
-	values[i++] = CStringGetTextDatum(status.detail);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
-													  values, nulls)));
+	row_add(&row, true, CStringGetTextDatum(session_state_names[status.state]));
+	row_add_session(&row, status.session_id);
+	row_add(&row, status.server[0] != '\0', CStringGetTextDatum(status.server));
+	row_add(&row, status.timeout_ms != 0, IntervalPGetDatum(&timeout));
+	row_add(&row, status.state_since != 0,
+			TimestampTzGetDatum(GetCurrentTimestamp() -
+								(zk_now() - status.state_since)));
+	row_add(&row, true, Int64GetDatum(status.sessions));
+	row_add(&row, true, Int64GetDatum(status.reconnects));
+	row_add(&row, status.detail[0] != '\0', CStringGetTextDatum(status.detail));
+	PG_RETURN_DATUM(row_datum(row_type(fcinfo), &row));
 }
 
-/*
- * zk_session_close() returns void
- */
+/* zk_session_close() */
 Datum
 zk_session_close(PG_FUNCTION_ARGS)
 {

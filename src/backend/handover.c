@@ -36,9 +36,6 @@
  * queues anew.  PostgreSQL (15) wakes nobody when something is replayed, so it
  * is looked for, every 2 ms at first and every 20 ms later.
  *
- * IDENTIFICATION
- *	  src/backend/handover.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

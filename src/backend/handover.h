@@ -6,9 +6,6 @@
  *
  * For the files of backend/.
  *
- * IDENTIFICATION
- *	  src/backend/handover.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_HANDOVER_H

@@ -8,9 +8,6 @@
  * those of a transaction by its rollback.  The veto remains for a transaction
  * that may have relied on it (verdict.c).
  *
- * IDENTIFICATION
- *	  src/backend/held.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -18,9 +18,6 @@
  * are asked for one after the other.  Who looks for deadlocks waits for a turn
  * as well.
  *
- * IDENTIFICATION
- *	  src/backend/holder.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -5,9 +5,6 @@
  *
  * For the files of backend/.
  *
- * IDENTIFICATION
- *	  src/backend/holder.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_HOLDER_H

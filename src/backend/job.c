@@ -92,9 +92,6 @@
  * J10. The lock of a job must not be held before it is begun, as no record would
  * be read; nor be held otherwise when it is ended, as the contender would stay.
  *
- * IDENTIFICATION
- *	  src/backend/job.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

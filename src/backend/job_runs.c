@@ -33,9 +33,6 @@
  * whatever their tokens, as it holds the lock.  Rows of other databases with
  * tokens above that of the reset stand. (S294)
  *
- * IDENTIFICATION
- *	  src/backend/job_runs.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,9 +3,6 @@
  * lock_call.h
  *	  A lock call that is being made: what acquire.c and wait_report.c share.
  *
- * IDENTIFICATION
- *	  src/backend/lock_call.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_LOCK_CALL_H

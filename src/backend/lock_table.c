@@ -37,9 +37,6 @@
  * entry moves it to the head (zklock_lock_touch()), as no level is deeper than
  * the current one.
  *
- * IDENTIFICATION
- *	  src/backend/lock_table.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

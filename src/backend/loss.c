@@ -31,9 +31,6 @@
  * Everything runs on the backend's thread, the handler too: all signals are
  * blocked in the client's threads.
  *
- * IDENTIFICATION
- *	  src/backend/loss.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -5,9 +5,6 @@
  *
  * For the files of backend/.
  *
- * IDENTIFICATION
- *	  src/backend/loss.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_LOSS_H

@@ -3,28 +3,23 @@
  * owner.c
  *	  What the data of a contender says about its owner.
  *
- * zklock_owner_data() writes it, one flat JSON object; but whoever may write to
- * the ensemble can have written anything.  So nothing here throws for what it
- * reads.  PostgreSQL's JSON parser does not either, but for two things, which
- * are looked for before: nesting so deep that the stack is too small for it,
- * and an escaped character that the encoding of the database does not have.
+ * zklock_owner_data() writes it, one flat JSON object; but any client of the
+ * ensemble can have written anything.  So nothing here throws for what it
+ * reads.  Nor does PostgreSQL's JSON parser, with two exceptions, for which the
+ * text is checked first: nesting too deep for the stack, and an escaped
+ * character that the encoding of the database does not have.
  *
- * W6. What contenders say about their owners is shown to administrators and
- * decides nothing but W3.  It is anybody's text: this file throws for none of
- * it.
+ * W6. What contenders say about their owners is shown to administrators, and
+ * decides nothing but W3.
  *
- * V6. zk_lock_waits shows to whom it may concern what pg_stat_activity would:
- * that somebody waits to everybody, for what to members of the same role and of
- * pg_read_all_stats, and what other contenders say about their owners (W6) only
- * to the latter.  zk_blocking_pids() tells pids only, as pg_blocking_pids()
- * does.  Messages keep to that: what they say of another session is for members
- * of pg_read_all_stats, or whoever has the privileges of the role that a
- * process of this instance has logged in as; others read "another session".
- * The server log has all of it (errdetail_log).  owner.c puts both into words;
- * no data is shown as it is.
- *
- * IDENTIFICATION
- *	  src/backend/owner.c
+ * V6. zk_lock_waits shows what pg_stat_activity would: to all roles that a
+ * session waits; to members of the same role and of pg_read_all_stats for what;
+ * and what other contenders say about their owners (W6) only to the latter.
+ * zk_blocking_pids() returns pids only, as pg_blocking_pids() does.  Messages
+ * follow the same rule: details of another session are for members of
+ * pg_read_all_stats, or of the role that a process of this instance has logged
+ * in as; others read "another session".  The server log has all of it
+ * (errdetail_log).  This file puts both into words; data is never shown raw.
  *
  *-------------------------------------------------------------------------
  */
@@ -46,10 +41,10 @@
 #include "owner.h"
 #include "session.h"
 
-/* Longer data is not one of ours: see zklock_owner_data(). */
+/* Our own data is never longer; see zklock_owner_data(). */
 #define MAX_OWNER_DATA	4096
 
-/* Nor is one nested more deeply, whatever may be added to it one day. */
+/* Nor nested more deeply, whatever later versions may add. */
 #define MAX_NESTING		8
 
 typedef enum FieldType
@@ -61,7 +56,7 @@ typedef enum FieldType
 	FIELD_TIME
 } FieldType;
 
-/* The members of the object, as OwnerField has them. */
+/* The members of the object, in the order of OwnerField. */
 static const struct
 {
 	const char *key;
@@ -80,18 +75,18 @@ static const struct
 	{"token", FIELD_TOKEN}
 };
 
-/* How far the parser has come. */
+/* The state of the parser. */
 typedef struct OwnerParse
 {
 	JsonLexContext *lex;
-	int			field;			/* the one it is in; -1 for none of ours */
+	int			field;			/* the current one; -1 for none of ours */
 	Datum	   *values;
 	bool	   *nulls;
 } OwnerParse;
 
 /*
- * Text that somebody else wrote, and that should be UTF-8: as it is if it can
- * be had in the encoding of the database, else in hexadecimal.  Palloc'd.
+ * Converts text that another client wrote, and that should be UTF-8, to the
+ * encoding of the database; to hexadecimal if that fails. Palloc'd.
  */
 char *
 zklock_foreign_string(const char *data, int length)
@@ -108,7 +103,7 @@ zklock_foreign_string(const char *data, int length)
 	return hex;
 }
 
-/* A point in time as JSON writes it.  False if it is none. */
+/* Parses a point in time in JSON's form. Returns false if it is none. */
 static bool
 parse_time(const char *text, Datum *value)
 {
@@ -135,7 +130,7 @@ parse_time(const char *text, Datum *value)
 	return true;
 }
 
-/* A number from 0 on that is not greater than that.  False if it is none. */
+/* Parses a number from 0 to greatest. Returns false if it is none. */
 static bool
 parse_number(const char *text, int greatest, Datum *value)
 {
@@ -150,7 +145,7 @@ parse_number(const char *text, int greatest, Datum *value)
 	return true;
 }
 
-/* A token: a number from 1 on.  False if it is none. */
+/* Parses a token: a number from 1 on. Returns false if it is none. */
 static bool
 parse_token(const char *text, Datum *value)
 {
@@ -166,8 +161,8 @@ parse_token(const char *text, Datum *value)
 }
 
 /*
- * A member of an object begins, maybe of one within ours.  What came before
- * under the same name does not count.
+ * A member of an object begins, maybe of a nested one. An earlier value of the
+ * same name is dropped.
  */
 static JSON_ACTION_RESULT
 field_start(void *state, char *name, bool isnull)
@@ -186,8 +181,8 @@ field_start(void *state, char *name, bool isnull)
 }
 
 /*
- * A string, a number, or the like: keep it if it is the value of a member of
- * ours and of its type.
+ * Stores a string, a number, or the like, if it is the value of one of our
+ * members and has its type.
  */
 static JSON_ACTION_RESULT
 scalar(void *state, char *token, JsonTokenType type)
@@ -218,8 +213,8 @@ scalar(void *state, char *token, JsonTokenType type)
 }
 
 /*
- * Is this nested so deeply that the parser might run out of stack?  Also true
- * if that cannot be told, as it is no JSON.
+ * Returns true if the text is nested so deeply that the parser might run out of
+ * stack, or if it is no JSON.
  */
 static bool
 nested_deeply(const char *text, int length)
@@ -243,8 +238,8 @@ nested_deeply(const char *text, int length)
 }
 
 /*
- * Does the text have an escape, other than of ASCII, that this database's
- * encoding may have no character for?
+ * Returns true if the text has an escape beyond ASCII, for which this
+ * database's encoding may have no character.
  */
 static bool
 escapes_foreign(const char *text)
@@ -263,10 +258,10 @@ escapes_foreign(const char *text)
 }
 
 /*
- * Fill in the OWNER_FIELDS members of some data, of so many bytes.  What it
- * does not say, or not as ours do, is null; all of it is if it is of another
- * program, or no JSON.  Allocates in the current memory context, and throws
- * nothing but for want of memory.
+ * Fills in the OWNER_FIELDS members of some data, length bytes. Null is what is
+ * missing or of the wrong type, and everything if the data is another
+ * program's, or no JSON. Allocates in the current memory context; throws only
+ * 53200.
  */
 void
 zklock_owner_fields(const char *data, int length, Datum *values, bool *nulls)
@@ -295,21 +290,7 @@ zklock_owner_fields(const char *data, int length, Datum *values, bool *nulls)
 		memset(nulls, true, sizeof(bool) * OWNER_FIELDS);
 }
 
-/*
- * The same for the OWNER_COLS columns that are shown, which are the first ones.
- */
-void
-zklock_owner_columns(const char *data, int length, Datum *values, bool *nulls)
-{
-	Datum		all_values[OWNER_FIELDS];
-	bool		all_nulls[OWNER_FIELDS];
-
-	zklock_owner_fields(data, length, all_values, all_nulls);
-	memcpy(values, all_values, sizeof(Datum) * OWNER_COLS);
-	memcpy(nulls, all_nulls, sizeof(bool) * OWNER_COLS);
-}
-
-/* Append one thing that somebody says of itself, without control characters. */
+/* Appends what an owner says of itself, without control characters. */
 static void
 append_text(StringInfo buf, const char *format, Datum value)
 {
@@ -322,8 +303,8 @@ append_text(StringInfo buf, const char *format, Datum value)
 }
 
 /*
- * Append what is known of a process, with the members of its data as
- * zklock_owner_fields() has them, which include the pid.
+ * Appends a description of a process from the members of its data, which
+ * include the pid.
  */
 void
 zklock_owner_append(StringInfo buf, const Datum *values, const bool *nulls)
@@ -364,9 +345,9 @@ zklock_owner_append(StringInfo buf, const Datum *values, const bool *nulls)
 }
 
 /*
- * May the current user see what some data says?  Members of pg_read_all_stats
- * may, and others if it is of a process of this instance that is as much as
- * their own, as in pg_stat_activity.
+ * Returns true if the current user may see what some data says, as in
+ * pg_stat_activity: members of pg_read_all_stats, and those of the role of the
+ * process if it is one of this instance.
  */
 static bool
 may_see(const Datum *values, const bool *nulls)
@@ -385,10 +366,10 @@ may_see(const Datum *values, const bool *nulls)
 }
 
 /*
- * Whose a contender is, for a message, by its data, which may have been cut
- * short, and its ZooKeeper session, 0 if that is not known: as far as the
- * current user may see, or all of it, for the server log.  Says nothing outside
- * a transaction.  Palloc'd.
+ * Describes the owner of a contender, for a message, from its data, which may
+ * be cut short, and its ZooKeeper session, 0 if unknown: as far as the current
+ * user may see, or all of it, for the server log. Says nothing outside a
+ * transaction. Palloc'd.
  */
 char *
 zklock_owner_describe(const char *data, int64 session_id, bool all)
@@ -415,8 +396,8 @@ zklock_owner_describe(const char *data, int64 session_id, bool all)
 }
 
 /*
- * Who has broken a contender, as a sentence; by is data of the one who has, and
- * the rest is as for zklock_owner_describe().
+ * Returns a sentence that says who has broken a contender, from that one's
+ * data; else as zklock_owner_describe().
  */
 char *
 zklock_broken_sentence(const char *by, bool all)

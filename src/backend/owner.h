@@ -1,12 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * owner.h
- *	  What the data of a contender says about its owner.
+ *	  What the data of a contender says about its owner (owner.c).
  *
  * For the files of backend/.
- *
- * IDENTIFICATION
- *	  src/backend/owner.h
  *
  *-------------------------------------------------------------------------
  */
@@ -43,8 +40,6 @@ typedef enum OwnerField
 extern char *zklock_foreign_string(const char *data, int length);
 extern void zklock_owner_fields(const char *data, int length, Datum *values,
 								bool *nulls);
-extern void zklock_owner_columns(const char *data, int length, Datum *values,
-								 bool *nulls);
 extern void zklock_owner_append(StringInfo buf, const Datum *values,
 								const bool *nulls);
 extern char *zklock_owner_describe(const char *data, int64 session_id, bool all);

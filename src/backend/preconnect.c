@@ -45,9 +45,6 @@
  * idle backends would knock all the time, where those that have had a lock do
  * not.
  *
- * IDENTIFICATION
- *	  src/backend/preconnect.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

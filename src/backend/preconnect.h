@@ -5,9 +5,6 @@
  *
  * For the files of backend/.
  *
- * IDENTIFICATION
- *	  src/backend/preconnect.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_PRECONNECT_H

@@ -7,9 +7,6 @@
  * A lock that was released in the lock table stays released, whatever ends the
  * wait early: the lock client finishes the work.
  *
- * IDENTIFICATION
- *	  src/backend/release.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -3,21 +3,17 @@
  * secret_file.c
  *	  Files that settings name: with a password, a key, or certificates.
  *
- * Relative names are meant from the data directory.  A file with a secret must
- * be one that nobody else can read; the rule is that for the server's private
- * key.  Errors tell superusers and the server log which file it is, and others
- * only which setting names it.
+ * Relative names refer to the data directory.  A file with a secret must not be
+ * readable by others; the rule is that for the server's private key.  Errors
+ * name the file to superusers and in the server log, and only the setting to
+ * others.
  *
- * Files are read when a client is started, so what changes in them counts from
- * the next ZooKeeper session on: the stamps below change with them.
+ * Files are read when a client is started, so changes take effect with the next
+ * ZooKeeper session: the stamps below change with them.
  *
- * A5. The file is read when a client is started, on the main thread.  Only
- * superusers and the server log are told its name.  The copy is wiped once the
- * client has its own, which is wiped with the client; the library keeps one as
- * long as the handle lives, and does not log it at any level.
- *
- * IDENTIFICATION
- *	  src/backend/secret_file.c
+ * A5. The credential file is read when a client is started, on the main thread.
+ * The copy is wiped once the client has its own, which is wiped with the client;
+ * the library keeps one as long as the handle lives, and never logs it.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,10 +30,10 @@
 #include "zklock.h"
 #include "secret_file.h"
 
-/* Bytes that a file can have; those for a CA can be long. */
+/* Most bytes of a file; those of a CA can be long. */
 #define MAX_FILE	(4 * 1024 * 1024)
 
-/* The path of a file, palloc'd. */
+/* Returns the path of a file, palloc'd. */
 char *
 zklock_file_path(const char *file)
 {
@@ -52,14 +48,16 @@ mix(uint64 stamp, const void *data, size_t len)
 	return hash_bytes_extended(data, (int) len, stamp);
 }
 
-/* A number that changes with the stamp and the text. */
+/* Returns a number that changes with the stamp and the text. */
 uint64
 zklock_stamp_text(uint64 stamp, const char *text)
 {
 	return mix(stamp, text, strlen(text) + 1);
 }
 
-/* A number that changes with the stamp, and with the file or its name. */
+/*
+ * Returns a number that changes with the stamp, and with the file or its name.
+ */
 uint64
 zklock_stamp_file(uint64 stamp, const char *file)
 {
@@ -80,8 +78,8 @@ zklock_stamp_file(uint64 stamp, const char *file)
 }
 
 /*
- * As part of an error: what is wrong with a file, if the message does not say
- * so, and for superusers and the server log only, which one it is.
+ * For ereport: what is wrong with a file, or "", and which file it is, for
+ * superusers and the server log only.
  */
 static int
 errdetail_file(const char *file, const char *wrong)
@@ -98,8 +96,8 @@ errdetail_file(const char *file, const char *wrong)
 }
 
 /*
- * The file that a setting names is not as it should be: what is wrong, and a
- * hint or NULL.  Throws F0000.
+ * Reports what is wrong with a file that a setting names; hint may be NULL.
+ * Throws F0000.
  */
 pg_noreturn void
 zklock_file_report(const char *setting, const char *file, const char *wrong,
@@ -112,7 +110,7 @@ zklock_file_report(const char *setting, const char *file, const char *wrong,
 			 hint != NULL ? errhint("%s", hint) : 0));
 }
 
-/* See that nobody else can read a file.  Throws F0000. */
+/* Checks that others cannot read a file. Throws F0000. */
 static void
 check_owner(const char *setting, const char *file, const struct stat *st)
 {
@@ -131,7 +129,7 @@ check_owner(const char *setting, const char *file, const struct stat *st)
 }
 
 /*
- * Open a file, which may be a secret one.  Fills *size.  Throws 58P01 and the
+ * Opens a file, which may be a secret one. Fills *size. Throws 58P01 and the
  * like, F0000.
  */
 static int
@@ -158,9 +156,9 @@ open_file(const char *setting, const char *file, bool secret, size_t *size)
 }
 
 /*
- * Read the file that a setting names, which may be a secret one.  Returns its
- * content, palloc'd, with a NUL behind it, and its length.  Throws 58P01 and
- * the like, F0000.
+ * Reads a file that a setting names, which may be a secret one. Returns its
+ * content, palloc'd and NUL-terminated, and its length. Throws 58P01 and the
+ * like, F0000.
  */
 char *
 zklock_file_read(const char *setting, const char *file, bool secret, size_t *len)
@@ -177,10 +175,7 @@ zklock_file_read(const char *setting, const char *file, bool secret, size_t *len
 	return text;
 }
 
-/*
- * Wipe and free what was read from such a file, or is as secret; NULL is
- * nothing.
- */
+/* Wipes and frees a secret; does nothing for NULL. */
 void
 zklock_wipe(char *secret)
 {

@@ -1,12 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * secret_file.h
- *	  Files that settings name: with a password, a key, or certificates.
+ *	  Files that settings name (secret_file.c).
  *
- * For the files of backend/.
- *
- * IDENTIFICATION
- *	  src/backend/secret_file.h
+ * For auth_settings.c, tls_settings.c and session.c.
  *
  *-------------------------------------------------------------------------
  */

@@ -21,9 +21,6 @@
  * D5. Nothing is opened in the postmaster, and nothing before it is needed or,
  * with zklock.preconnect, expected to be.
  *
- * IDENTIFICATION
- *	  src/backend/session.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

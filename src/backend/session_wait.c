@@ -8,9 +8,6 @@
  * postmaster.  The wait event set is made once for each client: a lock and its
  * release are two waits, which would spend more on making it than on waiting.
  *
- * IDENTIFICATION
- *	  src/backend/session_wait.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -36,9 +36,6 @@
  * It is dropped whenever the backend goes to sleep (session_wait.c), as
  * PostgreSQL does before it waits for its client.
  *
- * IDENTIFICATION
- *	  src/backend/snapshot.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

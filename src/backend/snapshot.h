@@ -5,9 +5,6 @@
  *
  * For the files of backend/.
  *
- * IDENTIFICATION
- *	  src/backend/snapshot.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_SNAPSHOT_H

@@ -1,29 +1,23 @@
 /*-------------------------------------------------------------------------
  *
  * stats.c
- *	  What is counted: acquire calls and how they end, locks that are lost,
- *	  ZooKeeper sessions.
+ *	  What is counted: acquire calls and their outcomes, lost locks, ZooKeeper
+ *	  sessions.
  *
- * The counters are those of the whole cluster, in shared memory, if the library
- * is in shared_preload_libraries, and else the backend's own.  To count is to
- * add to an atomic variable: it waits for nobody, and cannot fail.
+ * The counters are the cluster's, in shared memory, if the library is in
+ * shared_preload_libraries, and else the backend's own.  They are atomic
+ * variables: counting never waits and cannot fail.
  *
  * V1. Every acquire call counts as one attempt, however many locks it is for,
- * and as one outcome; a call is what zklock_acquire() is given, so wrong
- * arguments are none, and an empty array is none.  The outcome is counted where
- * the call ends: in its PG_CATCH, or in an exit callback if it is FATAL.  So
- * attempts are the sum of the outcomes and of the calls being made, after a
- * reset, too: that subtracts what it has read.  "At once" is without having had
- * to wait for anybody else.  Counters are atomic variables, and nobody waits to
- * count.
+ * and as one outcome.  A call is one of zklock_acquire(), so wrong arguments and
+ * empty arrays do not count.  The outcome is counted where the call ends: in its
+ * PG_CATCH, or in an exit callback if it is FATAL.  So attempts are the sum of
+ * the outcomes and of the calls under way, also after a reset, which subtracts
+ * what it has read.  "At once" means without waiting for another client.
  *
- * V2. What happens to ZooKeeper sessions is known to the client's threads,
- * which must not touch shared memory.  The backend counts the difference
- * whenever it looks, at last when it exits.  Likewise a lock counts as lost
- * when its backend notices.
- *
- * IDENTIFICATION
- *	  src/backend/stats.c
+ * V2. The client's threads know what happens to ZooKeeper sessions, but must not
+ * touch shared memory.  The backend counts the difference whenever it looks, at
+ * last when it exits.  A lock counts as lost when its backend notices.
  *
  *-------------------------------------------------------------------------
  */
@@ -52,10 +46,10 @@ static Counters *counters = &own;
 static struct
 {
 	bool		open;
-	ZkTime		behind_since;	/* waits for somebody since; 0 for does not */
+	ZkTime		behind_since;	/* waits for others since; 0 for not waiting */
 }			call;
 
-/* What was counted of the ZooKeeper sessions of the client that runs. */
+/* What was counted of the running client's ZooKeeper sessions. */
 static ZkSessionStatus counted;
 
 static void
@@ -68,14 +62,14 @@ initialize(Counters *new)
 	pg_atomic_init_u64(&new->reset_at, (uint64) GetCurrentTimestamp());
 }
 
-/* At module load: begin to count for this backend. */
+/* Starts to count for this backend, at module load. */
 void
 zklock_stats_loaded(void)
 {
 	initialize(&own);
 }
 
-/* How much shared memory the counters take, in bytes. */
+/* Returns the shared memory that the counters take, in bytes. */
 size_t
 zklock_stats_shmem_size(void)
 {
@@ -83,7 +77,7 @@ zklock_stats_shmem_size(void)
 }
 
 /*
- * Find the cluster's counters in shared memory, or make them; for the startup
+ * Finds or creates the cluster's counters in shared memory, in the startup
  * hook, which holds AddinShmemInitLock.
  */
 void
@@ -96,14 +90,14 @@ zklock_stats_attach(void)
 		initialize(counters);
 }
 
-/* Are the counters those of the cluster? */
+/* Returns true if the counters are the cluster's. */
 bool
 zklock_stats_shared(void)
 {
 	return counters != &own;
 }
 
-/* Count something once.  Cannot fail. */
+/* Counts something once. Cannot fail. */
 void
 zklock_stats_count(StatCounter stat)
 {
@@ -111,8 +105,8 @@ zklock_stats_count(StatCounter stat)
 }
 
 /*
- * Upper bound of a bucket of the histogram of waits, in microseconds; the last
- * one has none.
+ * Returns the upper bound of a bucket of the histogram of waits, in
+ * microseconds; the last bucket has none.
  */
 ZkTime
 zklock_stats_bucket_bound(int bucket)
@@ -120,7 +114,7 @@ zklock_stats_bucket_bound(int bucket)
 	return ZK_MS((ZkTime) 1 << (2 * bucket));
 }
 
-/* A wait for somebody else, of so many microseconds, is over. */
+/* Counts a wait of that many microseconds for other clients. */
 static void
 count_wait(ZkTime waited)
 {
@@ -134,8 +128,7 @@ count_wait(ZkTime waited)
 }
 
 /*
- * The acquire call that is being made has ended like that.  Does nothing if
- * there is none.  Cannot fail.
+ * Counts the outcome of the current acquire call, if there is one. Cannot fail.
  */
 void
 zklock_stats_end(StatCounter outcome)
@@ -148,10 +141,7 @@ zklock_stats_end(StatCounter outcome)
 	zklock_stats_count(outcome);
 }
 
-/*
- * Exit callback: a call that is ended with its process (57P01) ends nowhere
- * else.
- */
+/* Exit callback: counts a call that ends with its process (57P01). */
 static void
 end_at_exit(int code, Datum arg)
 {
@@ -160,7 +150,7 @@ end_at_exit(int code, Datum arg)
 	zklock_stats_end(STAT_CANCELS);
 }
 
-/* An acquire call begins.  zklock_stats_end() has to follow. */
+/* Counts an acquire call that begins. zklock_stats_end() has to follow. */
 void
 zklock_stats_begin(void)
 {
@@ -176,10 +166,7 @@ zklock_stats_begin(void)
 	zklock_stats_count(STAT_ATTEMPTS);
 }
 
-/*
- * The acquire call that is being made waits for somebody else, from now on if
- * not since before.
- */
+/* Notes that the current acquire call waits for other clients. */
 void
 zklock_stats_behind(void)
 {
@@ -187,7 +174,7 @@ zklock_stats_behind(void)
 		call.behind_since = zk_now();
 }
 
-/* The acquire call was granted what it wants. */
+/* Counts that the current acquire call was granted. */
 void
 zklock_stats_granted(void)
 {
@@ -195,7 +182,7 @@ zklock_stats_granted(void)
 					 STAT_AFTER_WAIT : STAT_AT_ONCE);
 }
 
-/* The acquire call ends by an error, of that SQLSTATE. */
+/* Counts that the current acquire call failed, with that SQLSTATE. */
 void
 zklock_stats_failed(int sqlstate)
 {
@@ -216,7 +203,7 @@ zklock_stats_failed(int sqlstate)
 	}
 }
 
-/* Count how much one of the client's own counters has grown. */
+/* Counts by how much one of the client's own counters has grown. */
 static void
 count_growth(StatCounter stat, int64 now, int64 before)
 {
@@ -225,8 +212,8 @@ count_growth(StatCounter stat, int64 now, int64 before)
 }
 
 /*
- * Count what has become of the client's ZooKeeper sessions since this was
- * called last.  NULL for a new client, which has had none.  Cannot fail.
+ * Counts what happened to the client's ZooKeeper sessions since the last call.
+ * NULL for a new client, which has had none. Cannot fail.
  */
 void
 zklock_stats_session(const ZkSessionStatus *status)
@@ -245,8 +232,8 @@ zklock_stats_session(const ZkSessionStatus *status)
 }
 
 /*
- * Read all counters.  What is counted meanwhile may be in one and not yet in
- * another.
+ * Reads all counters. What is counted at the same time may be in one and not
+ * yet in another.
  */
 void
 zklock_stats_read(LockStats *stats)
@@ -259,8 +246,8 @@ zklock_stats_read(LockStats *stats)
 }
 
 /*
- * Begin to count anew.  What is counted meanwhile is not lost, and the attempts
- * that have no outcome yet stay.
+ * Resets the counters. What is counted at the same time is kept, and so are
+ * attempts that have no outcome yet.
  */
 void
 zklock_stats_reset(void)

@@ -1,13 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * stats.h
- *	  What is counted: acquire calls and how they end, locks that are lost,
- *	  ZooKeeper sessions.
+ *	  What is counted: acquire calls and their outcomes, lost locks, ZooKeeper
+ *	  sessions (stats.c).
  *
  * For the files of backend/.
- *
- * IDENTIFICATION
- *	  src/backend/stats.h
  *
  *-------------------------------------------------------------------------
  */
@@ -21,9 +18,9 @@
 typedef enum StatCounter
 {
 	STAT_ATTEMPTS,				/* acquire calls */
-	STAT_AT_ONCE,				/* granted without waiting for anybody */
-	STAT_AFTER_WAIT,			/* granted after waiting for somebody */
-	STAT_TIMEOUTS,				/* somebody else held a lock when time was up */
+	STAT_AT_ONCE,				/* granted without waiting */
+	STAT_AFTER_WAIT,			/* granted after waiting for another client */
+	STAT_TIMEOUTS,				/* another client held a lock at the timeout */
 	STAT_CANCELS,				/* ended by a cancel, or with the backend */
 	STAT_DEADLOCKS,
 	STAT_ERRORS,				/* ended by any other error */
@@ -31,7 +28,8 @@ typedef enum StatCounter
 	STAT_SESSIONS,				/* ZooKeeper sessions begun */
 	STAT_RECONNECTS,			/* connections lost and regained */
 	STAT_EXPIRIES,				/* ZooKeeper sessions that have expired */
-	STAT_WAIT_TIME				/* microseconds spent waiting for somebody */
+	STAT_WAIT_TIME				/* microseconds spent waiting for other
+								 * clients */
 } StatCounter;
 
 #define STAT_COUNT			(STAT_WAIT_TIME + 1)

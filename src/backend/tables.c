@@ -10,9 +10,6 @@
  * only, and not if anything has changed about it or its schema: its name may be
  * another one's by then.
  *
- * IDENTIFICATION
- *	  src/backend/tables.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

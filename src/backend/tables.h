@@ -3,9 +3,6 @@
  * tables.h
  *	  Queries on the extension's own tables (tables.c).
  *
- * IDENTIFICATION
- *	  src/backend/tables.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_TABLES_H

@@ -3,27 +3,24 @@
  * tls_settings.c
  *	  The settings about TLS and SASL.
  *
- * What speaks TLS and SASL is the lock client's library, if it was built with
- * them; here is what it is told.  All that can be told without it is checked
- * here, before a client is started, and so before anything is sent.  Secrets
- * are read from files, for the reasons that auth_settings.c has.
+ * The lock client's library speaks TLS and SASL, if it was built with them.  All
+ * that can be checked without it is checked here, before a client is started and
+ * anything is sent.  Secrets are read from files, for the reasons given in
+ * auth_settings.c.
  *
  * Of the rules about TLS (tls.c):
  *
- * C1. Everything that can be wrong with settings and files is told by the call
- * that needs the connection, before anything is sent, the resolver included:
- * the backend side reads the files, so that their rights are judged by the
- * rules for secrets; the helper has OpenSSL take them as the library will.  The
- * library has no way to tell: it would try for ever, without a pause.  Should a
- * file become bad later, that shows as an answer of the library's
- * (ZSSLCONNECTIONERROR, and the socket still open), and the handle is given up.
+ * T1. The call that needs the connection reports everything that is wrong with
+ * settings and files, before anything is sent, even to the resolver: the backend
+ * reads the files, so that their permissions are judged by the rules for
+ * secrets, and the helper has OpenSSL load them as the library will.  The
+ * library cannot report anything: it would retry forever, without a pause.  If a
+ * file becomes bad later, the library answers ZSSLCONNECTIONERROR with its
+ * socket still open, and the handle is given up.
  *
- * C2. Without support in the library any of these settings is an error (0A000).
- * None of them is silently without effect: who believes to be talking through
- * TLS is not to be wrong about that.  There is no fallback to plain, either.
- *
- * IDENTIFICATION
- *	  src/backend/tls_settings.c
+ * T2. Without support in the library any of these settings is an error (0A000):
+ * none is silently ignored, as users must be able to rely on TLS.  There is no
+ * fallback to plain connections.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,11 +36,13 @@
 /* Bytes of a password or passphrase. */
 #define MAX_SECRET	1000
 
-/* What ZooKeeper's servers call themselves with DIGEST-MD5, whatever their name is. */
+/*
+ * The host name of ZooKeeper's servers in DIGEST-MD5, whatever their real name.
+ */
 #define DIGEST_MECHANISM	"DIGEST-MD5"
 #define DIGEST_HOST			"zk-sasl-md5"
 
-/* A setting; there is one for each of the client's texts. */
+/* A setting; each of the client's texts has one. */
 typedef struct Setting
 {
 	bool		is_file;		/* its value is the name of a file */
@@ -56,38 +55,38 @@ typedef struct Setting
 static const Setting settings[ZK_TRANSPORT_TEXTS] = {
 	[ZK_SASL_HOST] = {
 		false, "zklock.sasl_host",
-		"Sets the host name of the ZooKeeper servers for SASL.",
-		"If empty, DIGEST-MD5 uses \"zk-sasl-md5\", and other mechanisms use each server's address.", ""
+		"Sets the name of the ZooKeeper servers in SASL.",
+		"Empty means \"zk-sasl-md5\" with DIGEST-MD5, else each server's address.", ""
 	},
 	[ZK_SASL_MECHANISM] = {
 		false, "zklock.sasl_mechanism",
-		"Sets the SASL mechanism for authentication to ZooKeeper.",
-		"For example \"DIGEST-MD5\" or \"GSSAPI\". If empty, zklock does not use SASL.", ""
+		"Sets the SASL mechanisms to authenticate with to ZooKeeper, as in \"DIGEST-MD5\".",
+		"Empty means no SASL.", ""
 	},
 	[ZK_SASL_PASSWORD] = {
 		true, "zklock.sasl_password_file",
-		"Sets the file with the SASL password.",
-		"The password is the file's first line. Only the server's user may have access to it.", ""
+		"Sets the file with the password for SASL.",
+		"Its first line counts, and only the server's user may have access to it.", ""
 	},
 	[ZK_SASL_REALM] = {
 		false, "zklock.sasl_realm",
-		"Sets the realm of the SASL user.",
-		"If empty, the realm is the one that the server offers.", ""
+		"Sets the realm of the user in SASL.",
+		"Empty means the one that the server offers.", ""
 	},
 	[ZK_SASL_SERVICE] = {
 		false, "zklock.sasl_service",
-		"Sets the SASL service name of the ZooKeeper servers.",
+		"Sets the name of the service in SASL.",
 		NULL, "zookeeper"
 	},
 	[ZK_SASL_USER] = {
 		false, "zklock.sasl_user",
-		"Sets the SASL user name.",
+		"Sets the user name for SASL.",
 		NULL, ""
 	},
 	[ZK_TLS_CA] = {
 		true, "zklock.tls_ca_file",
 		"Sets the file with the trusted certificate authorities.",
-		"If empty, zklock does not use TLS.", ""
+		"Empty means no TLS.", ""
 	},
 	[ZK_TLS_CERT] = {
 		true, "zklock.tls_cert_file",
@@ -102,55 +101,52 @@ static const Setting settings[ZK_TRANSPORT_TEXTS] = {
 	[ZK_TLS_PASSPHRASE] = {
 		true, "zklock.tls_passphrase_file",
 		"Sets the file with the passphrase of the private key.",
-		"The passphrase is the file's first line. Only the server's user may have access to it.", ""
+		"Its first line counts, and only the server's user may have access to it.", ""
 	}
 };
 
 /* Their values. */
 static char *values[ZK_TRANSPORT_TEXTS];
 
-/* Has a server's certificate to be for the host in zklock.servers? */
+/* Whether a server's certificate must match its host in zklock.servers. */
 static bool verify_host;
 
-/* Define the settings.  Module load. */
+/* Defines the settings. Module load. */
 void
 zklock_secure_define(void)
 {
 	for (int i = 0; i < ZK_TRANSPORT_TEXTS; i++)
-		DefineCustomStringVariable(settings[i].name,
-								   settings[i].short_desc,
-								   settings[i].long_desc,
-								   &values[i],
-								   settings[i].boot_value,
-								   PGC_SUSET,
+		DefineCustomStringVariable(settings[i].name, settings[i].short_desc,
+								   settings[i].long_desc, &values[i],
+								   settings[i].boot_value, PGC_SUSET,
 								   settings[i].is_file ? GUC_SUPERUSER_ONLY : 0,
 								   NULL, NULL, NULL);
 	DefineCustomBoolVariable("zklock.tls_verify_host",
 							 "Checks that a server's certificate matches its host name.",
 							 "If off, any certificate signed by a trusted authority is accepted.",
-							 &verify_host,
-							 true,
-							 PGC_SUSET,
-							 0,
+							 &verify_host, true,
+							 PGC_SUSET, 0,
 							 NULL, NULL, NULL);
 }
 
-/* Has it a value? */
+/* Returns true if the setting has a value. */
 static bool
 is_set(ZkTransportText which)
 {
 	return values[which][0] != '\0';
 }
 
-/* Is anything about TLS set? */
-static bool
-tls_wanted(void)
+/* Returns true if anything about TLS is set. */
+bool
+zklock_secure_tls(void)
 {
 	return is_set(ZK_TLS_CA) || is_set(ZK_TLS_CERT) || is_set(ZK_TLS_KEY) ||
 		is_set(ZK_TLS_PASSPHRASE);
 }
 
-/* Is anything about SASL set?  The service has a value in any case. */
+/*
+ * Returns true if anything about SASL is set. The service always has a value.
+ */
 static bool
 sasl_wanted(void)
 {
@@ -158,14 +154,7 @@ sasl_wanted(void)
 		is_set(ZK_SASL_USER) || is_set(ZK_SASL_REALM) || is_set(ZK_SASL_PASSWORD);
 }
 
-/* Do the settings ask for TLS? */
-bool
-zklock_secure_tls(void)
-{
-	return tls_wanted();
-}
-
-/* The SASL mechanism; empty without SASL. */
+/* Returns the SASL mechanism; empty without SASL. */
 const char *
 zklock_secure_mechanism(void)
 {
@@ -173,8 +162,8 @@ zklock_secure_mechanism(void)
 }
 
 /*
- * Can ZooKeeper know who this is by what is set here?  Servers that are set up
- * for that take a certificate for an identity.
+ * Returns true if these settings identify the client to ZooKeeper. Servers can
+ * be set up to take a certificate for an identity.
  */
 bool
 zklock_secure_identifies(void)
@@ -183,12 +172,13 @@ zklock_secure_identifies(void)
 }
 
 /*
- * A number that changes with these settings, and with the files that they name.
+ * Returns a number that changes with these settings, and with the files that
+ * they name.
  */
 uint64
 zklock_secure_stamp(uint64 stamp)
 {
-	if (!tls_wanted() && !sasl_wanted())
+	if (!zklock_secure_tls() && !sasl_wanted())
 		return stamp;
 	stamp = zklock_stamp_text(stamp, verify_host ? "on" : "off");
 	for (int i = 0; i < ZK_TRANSPORT_TEXTS; i++)
@@ -200,7 +190,9 @@ zklock_secure_stamp(uint64 stamp)
 	return stamp;
 }
 
-/* A setting takes another one, too.  Throws 55000. */
+/*
+ * Reports that a setting requires another one, unless it is set. Throws 55000.
+ */
 static void
 demand(ZkTransportText which, ZkTransportText for_which)
 {
@@ -213,7 +205,7 @@ demand(ZkTransportText which, ZkTransportText for_which)
 			 errhint("Set both parameters, or neither.")));
 }
 
-/* The name of the first of these settings that has a value. */
+/* Returns the name of the first of these settings that has a value. */
 static const char *
 first_set(ZkTransportText first, ZkTransportText last)
 {
@@ -225,8 +217,8 @@ first_set(ZkTransportText first, ZkTransportText last)
 }
 
 /*
- * The library was built without what is wanted of it; the setting asks for it.
- * Throws 0A000.
+ * Reports that the library was built without what the setting asks for. Throws
+ * 0A000.
  */
 pg_noreturn static void
 report_unsupported(const char *what, const char *setting)
@@ -240,7 +232,7 @@ report_unsupported(const char *what, const char *setting)
 }
 
 /*
- * The library's shared form does not let us see whom a certificate is for.
+ * Reports that the library's shared form hides the host of a certificate.
  * Throws 0A000.
  */
 pg_noreturn static void
@@ -254,22 +246,21 @@ report_unverified(void)
 }
 
 /*
- * See whether the settings fit each other and the library.  Throws 0A000,
- * 55000.
+ * Checks that the settings fit each other and the library. Throws 0A000, 55000.
  */
 static void
 check_settings(void)
 {
-	if (tls_wanted() && !zk_tls_supported())
+	if (zklock_secure_tls() && !zk_tls_supported())
 		report_unsupported("TLS", first_set(ZK_TLS_CA, ZK_TLS_PASSPHRASE));
 	if (sasl_wanted() && !zk_sasl_supported())
 		report_unsupported("SASL", first_set(ZK_SASL_MECHANISM, ZK_SASL_PASSWORD));
-	if (tls_wanted() && sasl_wanted())
+	if (zklock_secure_tls() && sasl_wanted())
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot use TLS and SASL together"),
 				 errhint("Set either \"zklock.tls_ca_file\" or \"zklock.sasl_mechanism\" to an empty string, together with its related parameters.")));
-	if (tls_wanted())
+	if (zklock_secure_tls())
 	{
 		if (verify_host && !zk_tls_verifies_hosts())
 			report_unverified();
@@ -290,7 +281,7 @@ check_settings(void)
 }
 
 /*
- * The first line of a file with a secret, palloc'd.  Throws as
+ * Returns the first line of a file with a secret, palloc'd. Throws as
  * zklock_file_read(), and F0000 if there is none.
  */
 static char *
@@ -316,9 +307,9 @@ read_secret(ZkTransportText which)
 }
 
 /*
- * See whether a file is in PEM format and has something of that kind, as in
- * "CERTIFICATE-----"; a key, which is a secret, must have a passphrase if it is
- * encrypted.  Returns its path, palloc'd.  Throws as zklock_file_read(), F0000.
+ * Checks that a file is in PEM format and has something of that kind, as in
+ * "CERTIFICATE-----". A key, which is a secret, needs a passphrase if it is
+ * encrypted. Returns its path, palloc'd. Throws as zklock_file_read(), F0000.
  */
 static char *
 check_pem(ZkTransportText which, const char *kind)
@@ -344,7 +335,7 @@ check_pem(ZkTransportText which, const char *kind)
 	return path;
 }
 
-/* Fill in the texts about TLS.  Throws as check_pem() and read_secret(). */
+/* Fills in the texts about TLS. Throws as check_pem() and read_secret(). */
 static void
 take_tls(const char **transport)
 {
@@ -355,7 +346,7 @@ take_tls(const char **transport)
 		transport[ZK_TLS_PASSPHRASE] = read_secret(ZK_TLS_PASSPHRASE);
 }
 
-/* Fill in the texts about SASL.  Throws as read_secret(). */
+/* Fills in the texts about SASL. Throws as read_secret(). */
 static void
 take_sasl(const char **transport)
 {
@@ -377,10 +368,10 @@ take_sasl(const char **transport)
 }
 
 /*
- * Tell how servers are to be talked to, in a config whose texts about that are
- * NULL.  They are valid until zklock_secure_wipe(), which is due in any case.
- * Throws 0A000 if the library cannot do that, 55000 if the settings contradict
- * each other, and F0000 and the like for files.
+ * Fills in how to talk to servers, in a config whose texts about that are NULL.
+ * They are valid until zklock_secure_wipe(), which is due in any case. Throws
+ * 0A000 if the library cannot do that, 55000 if settings contradict each other,
+ * and F0000 and the like for files.
  */
 void
 zklock_secure_config(ZkConfig *config)
@@ -393,7 +384,7 @@ zklock_secure_config(ZkConfig *config)
 		take_sasl(config->transport);
 }
 
-/* Wipe and free the secrets among the texts. */
+/* Wipes and frees the secrets among the texts. */
 void
 zklock_secure_wipe(const char **transport)
 {

@@ -1,12 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * tls_settings.h
- *	  The settings about TLS and SASL.
+ *	  The settings about TLS and SASL (tls_settings.c).
  *
- * For the files of backend/.
- *
- * IDENTIFICATION
- *	  src/backend/tls_settings.h
+ * For the files of backend/ that start the lock client or define settings.
  *
  *-------------------------------------------------------------------------
  */

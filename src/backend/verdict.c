@@ -52,9 +52,6 @@
  *
  * Nothing here allocates, waits or can fail, but for the reports.
  *
- * IDENTIFICATION
- *	  src/backend/verdict.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -5,9 +5,6 @@
  *
  * For the files of backend/.
  *
- * IDENTIFICATION
- *	  src/backend/verdict.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_VERDICT_H

@@ -1,39 +1,35 @@
 /*-------------------------------------------------------------------------
  *
  * views.c
- *	  What the statistics views show: the counters, and who of this cluster waits
- *	  for whom.
+ *	  What the statistics views show: the counters, and the waits of this
+ *	  cluster.
  *
  * Nothing here asks the ensemble, or waits for anything.
  *
  *    backend A                shared memory               backend B
  *    acquire.c -- stats.c --> counters of the cluster <-- pg_stat_zklock
  *      |  \
- *      |   wait_slots.c ----> place A: pid, ZooKeeper  <-- zk_lock_waits,
+ *      |   wait_slots.c ----> slot A: pid, ZooKeeper  <-- zk_lock_waits,
  *      |                      session, what it waits for   zk_blocking_pids()
  *    holder.c
  *      |  after deadlock_timeout, and each time the wait has doubled
  *      v
  *    list + get of the first contender
  *
- * IDENTIFICATION
- *	  src/backend/views.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
 #include "mb/pg_wchar.h"
 #include "utils/acl.h"
 #include "utils/array.h"
-#include "utils/builtins.h"
 
 #include "zklock.h"
 #include "lock_table.h"
 #include "owner.h"
+#include "row.h"
 #include "session.h"
 #include "stats.h"
 #include "wait_slots.h"
@@ -43,17 +39,10 @@ PG_FUNCTION_INFO_V1(zk_blocking_pids);
 PG_FUNCTION_INFO_V1(zk_stat);
 PG_FUNCTION_INFO_V1(zk_stat_reset);
 
-/* Columns of the functions that return rows. */
-#define LOCK_WAITS_COLS	19
-#define STAT_COLS		16
+/* Of a contender's owner all is shown except the start. */
+#define HOLDER_COLS		(OWNER_COLS - 1)
 
-/* Of a contender's owner all is shown but since when it has asked. */
-#define ZK_HOLDER_COLS		(OWNER_COLS - 1)
-
-/*
- * Refuse to show what is known only if the library was preloaded.  Throws
- * 55000.
- */
+/* Refuses what is known only if the library was preloaded. Throws 55000. */
 static void
 check_preloaded(const char *what)
 {
@@ -66,76 +55,66 @@ check_preloaded(const char *what)
 }
 
 /*
- * Text that may be foreign, and cut short in the middle of a character; null if
- * it is empty.
+ * Adds text that another client wrote, maybe cut short within a character; null
+ * if it is empty.
  */
 static void
-put_text(const char *text, Datum *value, bool *null)
+add_text(Row *row, const char *text)
 {
 	int			length = (int) strlen(text);
 
 	length = pg_encoding_mbcliplen(PG_UTF8, text, length, length);
-	*null = length == 0;
-	if (!*null)
-		*value = CStringGetTextDatum(zklock_foreign_string(text, length));
+	row_add(row, length > 0, length == 0 ? (Datum) 0 :
+			CStringGetTextDatum(zklock_foreign_string(text, length)));
 }
 
 /*
- * Fill in who holds the lock, or is before the waiter, from the column of the
- * blocker on.  What these say of themselves is for administrators, as in
- * zk_lock_queue().
+ * Adds the blocker and the holder.  What these say of themselves is for
+ * administrators, as in zk_lock_queue().
  */
 static void
-put_others(const Wait *wait, bool administrator, Datum *values, bool *nulls)
+add_others(Row *row, const Wait *wait, bool administrator)
 {
-	Datum		owner[OWNER_COLS];
-	bool		unknown[OWNER_COLS];
+	Datum		owner[OWNER_FIELDS];
+	bool		unknown[OWNER_FIELDS];
 
-	put_text(wait->blocker, &values[0], &nulls[0]);
-	put_text(wait->holder, &values[2], &nulls[2]);
-	if (!administrator)
-		return;
-	put_text(wait->blocker_owner, &values[1], &nulls[1]);
-	put_text(wait->holder_owner, &values[3], &nulls[3]);
-	zklock_owner_columns(wait->holder_owner, (int) strlen(wait->holder_owner),
-						 owner, unknown);
-	memcpy(&values[4], owner, sizeof(Datum) * ZK_HOLDER_COLS);
-	memcpy(&nulls[4], unknown, sizeof(bool) * ZK_HOLDER_COLS);
+	add_text(row, wait->blocker);
+	add_text(row, administrator ? wait->blocker_owner : "");
+	add_text(row, wait->holder);
+	add_text(row, administrator ? wait->holder_owner : "");
+	zklock_owner_fields(wait->holder_owner,
+						administrator ? (int) strlen(wait->holder_owner) : 0,
+						owner, unknown);
+	row_add_all(row, owner, unknown, HOLDER_COLS);
 }
 
 /*
- * Add a backend that waits as a row.  That it waits everybody may know, as in
- * pg_stat_activity; for what, those whom that shows its details.
+ * Adds a backend that waits as a row.  All roles may see that it waits, as in
+ * pg_stat_activity; for what, those that may see its details there.
  */
 static void
 put_wait(ReturnSetInfo *result, int pid, const Wait *wait, bool administrator)
 {
-	Datum		values[LOCK_WAITS_COLS] = {0};
-	bool		nulls[LOCK_WAITS_COLS];
-	int			i = 0;
+	Row			row = {0};
 
-	memset(nulls, true, sizeof(nulls));
-	nulls[i] = false;
-	values[i++] = Int32GetDatum(pid);
+	row_add(&row, true, Int32GetDatum(pid));
 	if (administrator || has_privs_of_role(GetUserId(), wait->role))
 	{
-		memset(nulls + 1, false, sizeof(bool) * 7);
-		put_text(wait->path, &values[i], &nulls[i]);
-		i++;
-		values[i++] = CStringGetTextDatum(zklock_mode_name(wait->mode));
-		values[i++] = TimestampTzGetDatum(wait->since);
-		values[i++] = Int32GetDatum(wait->position);
-		values[i++] = Int32GetDatum(wait->ahead);
-		values[i++] = TimestampTzGetDatum(wait->seen_at);
-		values[i++] = CStringGetTextDatum(wait->contender);
-		put_others(wait, administrator, values + i, nulls + i);
+		add_text(&row, wait->path);
+		row_add(&row, true, CStringGetTextDatum(zklock_mode_name(wait->mode)));
+		row_add(&row, true, TimestampTzGetDatum(wait->since));
+		row_add(&row, true, Int32GetDatum(wait->position));
+		row_add(&row, true, Int32GetDatum(wait->ahead));
+		row_add(&row, true, TimestampTzGetDatum(wait->seen_at));
+		row_add(&row, true, CStringGetTextDatum(wait->contender));
+		add_others(&row, wait, administrator);
 	}
-	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	while (row.count < result->setDesc->natts)
+		row_add(&row, false, (Datum) 0);
+	row_store(result, &row);
 }
 
-/*
- * zk_lock_waits() returns setof record; the view of the same name reads it
- */
+/* zk_lock_waits() returns setof record; the view of the same name reads it */
 Datum
 zk_lock_waits(PG_FUNCTION_ARGS)
 {
@@ -156,9 +135,7 @@ zk_lock_waits(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/*
- * zk_blocking_pids(pid integer) returns integer[]
- */
+/* zk_blocking_pids(pid integer) returns integer[] */
 Datum
 zk_blocking_pids(PG_FUNCTION_ARGS)
 {
@@ -176,7 +153,9 @@ zk_blocking_pids(PG_FUNCTION_ARGS)
 										  sizeof(int32), true, TYPALIGN_INT));
 }
 
-/* The histogram of waits: the bounds of its buckets, in milliseconds. */
+/*
+ * Returns the bounds of the buckets of the histogram of waits, in milliseconds.
+ */
 static Datum
 wait_bounds(void)
 {
@@ -189,7 +168,7 @@ wait_bounds(void)
 										   FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 }
 
-/* And how many are in each. */
+/* Returns the number of waits in each bucket. */
 static Datum
 wait_counts(const LockStats *stats)
 {
@@ -206,27 +185,20 @@ wait_counts(const LockStats *stats)
 Datum
 zk_stat(PG_FUNCTION_ARGS)
 {
-	Datum		values[STAT_COLS] = {0};
-	bool		nulls[STAT_COLS] = {false};
-	bool		shared = zklock_stats_shared();
 	LockStats	stats;
-	TupleDesc	desc;
-	int			i = 0;
-
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
+	Row			row = {0};
 
 	zklock_session_count();
 	zklock_stats_read(&stats);
-	values[i++] = CStringGetTextDatum(shared ? "cluster" : "backend");
+	row_add(&row, true,
+			CStringGetTextDatum(zklock_stats_shared() ? "cluster" : "backend"));
 	for (int stat = 0; stat < STAT_WAIT_TIME; stat++)
-		values[i++] = Int64GetDatum(stats.values[stat]);
-	values[i++] = Float8GetDatum(stats.values[STAT_WAIT_TIME] / 1000.0);
-	values[i++] = wait_bounds();
-	values[i++] = wait_counts(&stats);
-	values[i++] = TimestampTzGetDatum(stats.reset_at);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
-													  values, nulls)));
+		row_add(&row, true, Int64GetDatum(stats.values[stat]));
+	row_add(&row, true, Float8GetDatum(stats.values[STAT_WAIT_TIME] / 1000.0));
+	row_add(&row, true, wait_bounds());
+	row_add(&row, true, wait_counts(&stats));
+	row_add(&row, true, TimestampTzGetDatum(stats.reset_at));
+	PG_RETURN_DATUM(row_datum(row_type(fcinfo), &row));
 }
 
 /* pg_stat_zklock_reset() returns void */

@@ -25,9 +25,6 @@
  * 8 MB), taken apart by code that knows that, and converted and cleaned before
  * it is shown.
  *
- * IDENTIFICATION
- *	  src/backend/wait_edges.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

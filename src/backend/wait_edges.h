@@ -3,9 +3,6 @@
  * wait_edges.h
  *	  Who waits for whom, as far as it can be seen from here.
  *
- * IDENTIFICATION
- *	  src/backend/wait_edges.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_WAIT_EDGES_H

@@ -5,9 +5,6 @@
  *	  the log, and to the rest of the cluster, and what it does after
  *	  deadlock_timeout.
  *
- * IDENTIFICATION
- *	  src/backend/wait_report.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -17,9 +17,6 @@
  * itself.  What the contender's data say would be anybody's word, and would
  * have to name this cluster in a way that nobody else's does.
  *
- * IDENTIFICATION
- *	  src/backend/wait_slots.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -5,9 +5,6 @@
  *
  * For the files of backend/.
  *
- * IDENTIFICATION
- *	  src/backend/wait_slots.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_WAIT_SLOTS_H

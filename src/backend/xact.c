@@ -56,9 +56,6 @@
  * Nothing that runs at the end of a transaction, behind the veto, allocates,
  * waits or can fail.
  *
- * IDENTIFICATION
- *	  src/backend/xact.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

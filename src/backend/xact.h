@@ -5,9 +5,6 @@
  *
  * For the files of backend/.
  *
- * IDENTIFICATION
- *	  src/backend/xact.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_XACT_H

@@ -4,36 +4,30 @@
  *	  Module entry: settings and hooks.
  *
  * zklock gives SQL the distributed locks of Apache ZooKeeper.  src/README has
- * the design, and the words: each has one meaning, in code, messages and
- * documentation.
+ * the design and the words.
  *
- * U1. The script of the first release, sql/zklock--1.0.sql, stays as it was
- * released.  What a later one changes is in a script for that step,
- * sql/zklock--A--B.sql, which stays, too: CREATE EXTENSION goes through all of
- * them, so each object is written down once.  A script for all of a version may
- * be added where that gets too long, and then has to make the same.
- * tap/100_update compares the catalogs.
+ * U1. The script of the first release, sql/zklock--1.0.sql, stays as released.
+ * Changes of later releases are in scripts for each step, sql/zklock--A--B.sql,
+ * which stay, too: CREATE EXTENSION runs all of them, so each object is written
+ * down once.  A full script of a later version may be added, and has to create
+ * the same objects.  test/t/100_update.pl compares the catalogs.
  *
- * U2. A new module is there before ALTER EXTENSION UPDATE was called in each
- * database, and for who never calls it.  So a symbol stays for as long as a
- * script that names it, and a function that is to have other arguments or
- * another result gets a new symbol.  That test creates the oldest version with
- * the present module, which fails if a symbol is missing.
+ * U2. A new module is in use before ALTER EXTENSION UPDATE was run in each
+ * database, and where it never is.  So a symbol stays as long as a script names
+ * it, and a function whose arguments or result change gets a new symbol.  The
+ * same test creates the oldest version with the present module, which fails if a
+ * symbol is missing.
  *
- * U3. Shared memory is laid out by the postmaster's module, which all backends
- * then have: it is used with shared_preload_libraries only.  What is in
- * ZooKeeper is read by other versions, which may be older: what contenders say
- * about their owners is an object in which unknown keys mean nothing, and what
- * begins with an unknown word in a record is left alone (record.c).
+ * U3. The postmaster's module lays out shared memory, and all backends share it:
+ * it is used with shared_preload_libraries only.  Other versions, maybe older
+ * ones, read what is in ZooKeeper: unknown keys in what contenders say about
+ * their owners mean nothing, and lines of a record that begin with an unknown
+ * word are left alone (record.c).
  *
- * U4. Of what the extension keeps, the fences and the runs of jobs are the
- * database's, so they are dumped (F8, J5), and with pg_upgrade and a physical
- * copy they come along.  In logical replication what is applied does not pass a
- * fence: the transaction has passed that of the database where it was made, and
- * it is committed there, so there is nobody left to be fenced off.
- *
- * IDENTIFICATION
- *	  src/backend/zklock.c
+ * U4. The fences and the runs of jobs belong to the database, so they are dumped
+ * (F8, J5), and pg_upgrade and physical copies keep them.  Changes applied by
+ * logical replication pass no fence: the transaction has passed the fence of the
+ * database that made it, and has committed there.
  *
  *-------------------------------------------------------------------------
  */
@@ -93,8 +87,8 @@ static shmem_request_hook_type previous_shmem_request = NULL;
 static shmem_startup_hook_type previous_shmem_startup = NULL;
 
 /*
- * GUC check hook: an absolute path that ZooKeeper accepts, with room for lock
- * paths below it.
+ * GUC check hook: accepts an absolute path that ZooKeeper accepts, with room
+ * for lock paths below it.
  */
 static bool
 check_root(char **newval, void **extra, GucSource source)
@@ -110,7 +104,7 @@ check_root(char **newval, void **extra, GucSource source)
 	return wrong == NULL;
 }
 
-/* GUC check hook: a list of servers, or empty for none. */
+/* GUC check hook: accepts a list of servers, or an empty string. */
 static bool
 check_servers(char **newval, void **extra, GucSource source)
 {
@@ -125,8 +119,8 @@ check_servers(char **newval, void **extra, GucSource source)
 }
 
 /*
- * ExecutorRun hook: a statement runs that the loss of a lock can end.  It may
- * be the first one for which there is to be a ZooKeeper session.
+ * ExecutorRun hook: a statement runs that the loss of a lock can end. It may be
+ * the first for which a ZooKeeper session is opened.
  */
 static void
 zklock_ExecutorRun(QueryDesc *query, ScanDirection direction,
@@ -155,7 +149,7 @@ zklock_ExecutorRun(QueryDesc *query, ScanDirection direction,
 	zklock_statement_end();
 }
 
-/* ExecutorFinish hook: likewise, as it runs triggers. */
+/* ExecutorFinish hook: the same, as it runs triggers. */
 static void
 zklock_ExecutorFinish(QueryDesc *query)
 {
@@ -180,10 +174,10 @@ zklock_ExecutorFinish(QueryDesc *query)
 }
 
 /*
- * ProcessUtility hook: likewise.  A command that takes effect before its commit
- * is judged before it begins.  And DISCARD ALL releases session-scope locks, as
- * it does advisory locks, and a credential is kept out of the configuration
- * file.
+ * ProcessUtility hook: the same. In addition, a command that takes effect
+ * before its commit is judged before it begins, DISCARD ALL releases
+ * session-scope locks as it does advisory locks, and a credential is kept out
+ * of the configuration file.
  */
 static void
 zklock_ProcessUtility(PlannedStmt *pstmt, const char *query,
@@ -191,7 +185,7 @@ zklock_ProcessUtility(PlannedStmt *pstmt, const char *query,
 					  ParamListInfo params, QueryEnvironment *environment,
 					  DestReceiver *dest, QueryCompletion *completion)
 {
-	/* The statement may be gone once it was executed. */
+	/* the statement may be gone after its execution */
 	bool		discard_all = IsA(pstmt->utilityStmt, DiscardStmt) &&
 	castNode(DiscardStmt, pstmt->utilityStmt)->target == DISCARD_ALL;
 	MemoryContext memory_context = CurrentMemoryContext;
@@ -226,9 +220,8 @@ zklock_ProcessUtility(PlannedStmt *pstmt, const char *query,
 }
 
 /*
- * Object access hook: a function is about to be called.  If no query is being
- * worked at, the client calls it itself, on libpq's fast path, or a background
- * worker does.
+ * Object access hook: a function is about to be called. Without a query at
+ * work, libpq's fast path or a background worker calls it directly.
  */
 static void
 zklock_object_access(ObjectAccessType access, Oid class_id, Oid object_id,
@@ -240,7 +233,7 @@ zklock_object_access(ObjectAccessType access, Oid class_id, Oid object_id,
 		zklock_verdict_call(zklock_deed_of_call(object_id));
 }
 
-/* Hook: how much shared memory is needed is asked. */
+/* Hook: asks for shared memory. */
 static void
 zklock_shmem_request(void)
 {
@@ -250,7 +243,7 @@ zklock_shmem_request(void)
 	zklock_waiting_request_shmem();
 }
 
-/* Hook: shared memory is there, or there anew after a crash. */
+/* Hook: finds or creates what is in shared memory, also after a crash. */
 static void
 zklock_shmem_startup(void)
 {
@@ -262,137 +255,102 @@ zklock_shmem_startup(void)
 	LWLockRelease(AddinShmemInitLock);
 }
 
-/*
- * Module load.  This may be the postmaster, where nothing is opened, nor
- * started.
- */
-void
-_PG_init(void)
+/* Defines the settings.  Module load. */
+static void
+define_settings(void)
 {
 	DefineCustomStringVariable("zklock.acl",
 							   "Sets the ACL of znodes that zklock creates.",
-							   "\"open\" admits all clients; \"creator\" admits clients that authenticate as the same user, and listed identities, as in \"creator, digest:admin:hash\".",
-							   &zklock_acl,
-							   "open",
-							   PGC_SUSET,
-							   GUC_SUPERUSER_ONLY,
+							   "\"open\": anyone may do anything; \"creator\": only clients that authenticate as the same user, and identities that follow, as in \"creator, digest:admin:hash\".",
+							   &zklock_acl, "open",
+							   PGC_SUSET, GUC_SUPERUSER_ONLY,
 							   zklock_check_acl, NULL, NULL);
-
 	DefineCustomStringVariable("zklock.auth",
 							   "Sets the ZooKeeper user name and password.",
-							   "Has the form user:password. Can only be set within a session.",
-							   &zklock_auth,
-							   "",
+							   "The form is user:password. It can be set in a session only.",
+							   &zklock_auth, "",
 							   PGC_SUSET,
 							   GUC_SUPERUSER_ONLY | GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,
 							   zklock_check_auth, NULL, zklock_show_auth);
-
 	DefineCustomStringVariable("zklock.auth_file",
 							   "Sets the file with the ZooKeeper user name and password.",
-							   "The file has one line, user:password, and only the server's user may have access to it.",
-							   &zklock_auth_file,
-							   "",
-							   PGC_SUSET,
-							   GUC_SUPERUSER_ONLY,
+							   "It has one line, user:password, and only the server's user may have access to it.",
+							   &zklock_auth_file, "",
+							   PGC_SUSET, GUC_SUPERUSER_ONLY,
 							   NULL, NULL, NULL);
-
 	DefineCustomEnumVariable("zklock.commit_guard",
 							 "Sets how a commit checks that locks are still held.",
 							 "\"session\" checks the lease, \"quorum\" asks the ensemble, \"off\" does not check.",
-							 &zklock_commit_guard,
-							 GUARD_SESSION,
-							 commit_guard_options,
-							 PGC_USERSET,
-							 0,
+							 &zklock_commit_guard, GUARD_SESSION,
+							 commit_guard_options, PGC_USERSET, 0,
 							 NULL, NULL, NULL);
-
 	DefineCustomIntVariable("zklock.connect_timeout",
 							"Sets the maximum time to wait for a connection to ZooKeeper.",
 							NULL,
 							&zklock_connect_timeout,
 							10 * 1000, 1, 60 * 60 * 1000,
-							PGC_USERSET,
-							GUC_UNIT_MS,
+							PGC_USERSET, GUC_UNIT_MS,
 							NULL, NULL, NULL);
-
 	DefineCustomBoolVariable("zklock.handover",
 							 "Waits on a standby until the last holder's commits are replayed.",
-							 "Releasing a lock records the WAL position of the last commit; acquiring it on a standby of the same cluster waits for that position to be replayed.",
-							 &zklock_handover,
-							 false,
-							 PGC_USERSET,
-							 0,
+							 "A release records how far the WAL went with the last commit; an acquisition on a standby of the same cluster waits for its replay.",
+							 &zklock_handover, false,
+							 PGC_USERSET, 0,
 							 NULL, NULL, NULL);
-
 	DefineCustomIntVariable("zklock.lock_delay",
 							"Sets how long to wait after a holder failed to release a lock.",
-							"Zero means no wait, and leaves no unclean marker for other sessions to find.",
+							"Zero does not wait, and does not tell others of holders that are gone.",
 							&zklock_lock_delay,
 							0, 0, 24 * 60 * 60 * 1000,
-							PGC_USERSET,
-							GUC_UNIT_MS,
+							PGC_USERSET, GUC_UNIT_MS,
 							NULL, NULL, NULL);
-
 	DefineCustomEnumVariable("zklock.on_lock_loss",
 							 "Sets the action on the running statement when a lock is lost.",
 							 "\"cancel\" ends it, \"report\" lets it continue until the commit.",
-							 &zklock_on_lock_loss,
-							 LOSS_CANCEL,
-							 on_lock_loss_options,
-							 PGC_USERSET,
-							 0,
+							 &zklock_on_lock_loss, LOSS_CANCEL,
+							 on_lock_loss_options, PGC_USERSET, 0,
 							 NULL, NULL, NULL);
-
 	DefineCustomBoolVariable("zklock.preconnect",
 							 "Connects to ZooKeeper when a session starts.",
-							 "Connects at the next statement if session_preload_libraries does not load zklock. No statement waits for the connection.",
-							 &zklock_preconnect,
-							 false,
-							 PGC_USERSET,
-							 0,
+							 "Without session_preload_libraries, it connects with the next statement. It does not wait for the connection.",
+							 &zklock_preconnect, false,
+							 PGC_USERSET, 0,
 							 NULL, zklock_assign_preconnect, NULL);
-
 	DefineCustomStringVariable("zklock.root",
 							   "Sets the znode that contains all locks.",
 							   NULL,
-							   &zklock_root,
-							   "/zklock",
-							   PGC_SUSET,
-							   0,
+							   &zklock_root, "/zklock",
+							   PGC_SUSET, 0,
 							   check_root, NULL, NULL);
-
 	DefineCustomStringVariable("zklock.servers",
 							   "Sets the ZooKeeper servers, as a comma-separated list of host:port.",
-							   "If empty, no lock can be acquired.",
-							   &zklock_servers,
-							   "",
-							   PGC_SUSET,
-							   0,
+							   NULL,
+							   &zklock_servers, "",
+							   PGC_SUSET, 0,
 							   check_servers, NULL, NULL);
-
 	DefineCustomIntVariable("zklock.session_timeout",
 							"Sets the ZooKeeper session timeout to request.",
-							"The ensemble may grant a different one, within its own limits.",
+							"The ensemble may set another one, within its own limits.",
 							&zklock_session_timeout,
 							10 * 1000, 1000, 60 * 60 * 1000,
-							PGC_USERSET,
-							GUC_UNIT_MS,
+							PGC_USERSET, GUC_UNIT_MS,
 							NULL, NULL, NULL);
-
 	DefineCustomEnumVariable("zklock.znode_style",
 							 "Sets the naming of contenders, for interoperation with other clients.",
 							 NULL,
-							 &zklock_znode_style,
-							 ZK_STYLE_CURATOR,
-							 znode_style_options,
-							 PGC_USERSET,
-							 0,
+							 &zklock_znode_style, ZK_STYLE_CURATOR,
+							 znode_style_options, PGC_USERSET, 0,
 							 NULL, NULL, NULL);
-
 	zklock_secure_define();
 	MarkGUCPrefixReserved("zklock");
-	zklock_access_loaded();
+}
 
+/* Module load.  In the postmaster, too, so nothing is opened or started here. */
+void
+_PG_init(void)
+{
+	define_settings();
+	zklock_access_loaded();
 	zklock_stats_loaded();
 	if (process_shared_preload_libraries_in_progress)
 	{
@@ -400,7 +358,6 @@ _PG_init(void)
 		previous_shmem_startup = shmem_startup_hook;
 		shmem_startup_hook = zklock_shmem_startup;
 	}
-
 	zklock_loss_handler = zklock_handle_loss;
 
 	previous_ExecutorRun = ExecutorRun_hook;

@@ -1,14 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * zklock.h
- *	  What the files of the backend side share.
+ *	  What the files of backend/ share.
  *
- * Calls go down only, from zklock.c and funcs.c to the client API (zkclient/);
- * src/README has the order of the files.  All of it runs on the backend's own
- * thread.
- *
- * IDENTIFICATION
- *	  src/backend/zklock.h
+ * Calls point down only, from zklock.c and funcs.c to the client API
+ * (zkclient/); src/README has the order of the files.  All of backend/ runs on
+ * the backend's own thread.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,7 +16,7 @@
 #include "datatype/timestamp.h"
 #include "zk_types.h"
 
-/* A lock is lost; the class is outside the range reserved by the standard. */
+/* A lock was lost; the class is outside the range reserved by the standard. */
 #define ERRCODE_ZK_LOCK_LOST	MAKE_SQLSTATE('Z', 'K', 'L', '0', '1')
 
 typedef enum LockScope

@@ -8,9 +8,6 @@
  * it (ZOOKEEPER-1998); what it cannot parse it takes for something else, a
  * slash for the start of a path and a leading zero for octal.
  *
- * IDENTIFICATION
- *	  src/common/address.c
- *
  *-------------------------------------------------------------------------
  */
 #ifndef _GNU_SOURCE

@@ -3,9 +3,6 @@
  * address.h
  *	  Server lists: what zklock.servers may be, and the numbers behind it.
  *
- * IDENTIFICATION
- *	  src/common/address.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_ADDRESS_H

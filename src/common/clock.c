@@ -3,9 +3,6 @@
  * clock.c
  *	  The clock of all points in time.
  *
- * IDENTIFICATION
- *	  src/common/clock.c
- *
  *-------------------------------------------------------------------------
  */
 #include <time.h>

@@ -15,9 +15,6 @@
  * All functions here depend on their arguments only and may be called from
  * any thread.
  *
- * IDENTIFICATION
- *	  src/common/queue.c
- *
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>

@@ -3,9 +3,6 @@
  * queue.h
  *	  What the names below a lock node mean: pure functions, no I/O.
  *
- * IDENTIFICATION
- *	  src/common/queue.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_QUEUE_H

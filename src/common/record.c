@@ -21,9 +21,6 @@
  * record is taken for an empty one.  All functions are pure: no I/O, no state,
  * any thread.
  *
- * IDENTIFICATION
- *	  src/common/record.c
- *
  *-------------------------------------------------------------------------
  */
 #include <errno.h>

@@ -3,9 +3,6 @@
  * record.h
  *	  The record of a lock: pure functions (record.c).
  *
- * IDENTIFICATION
- *	  src/common/record.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_RECORD_H

@@ -23,9 +23,6 @@
  * All functions here depend on their arguments only and may be called from
  * any thread.
  *
- * IDENTIFICATION
- *	  src/common/waitgraph.c
- *
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>

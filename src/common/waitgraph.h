@@ -3,9 +3,6 @@
  * waitgraph.h
  *	  Published waits, and cycles among those who wait: pure functions, no I/O.
  *
- * IDENTIFICATION
- *	  src/common/waitgraph.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_WAITGRAPH_H
