@@ -533,7 +533,8 @@ sort_out(LockCall *call, const LockName *names, int count, LockScope scope)
 		}
 		if (lock != NULL && lock->lost &&
 			(zklock_lock_binds(lock) || scope == SCOPE_TRANSACTION ||
-			 (zklock_commit_guard != GUARD_OFF && zklock_verdict_worked())))
+			 (zklock_commit_guard != GUARD_OFF &&
+			  zklock_verdict_conduct() >= CONDUCT_WORK)))
 			zklock_report_lost(lock);
 		call->waits[call->wait_count++].name = &names[i];
 	}

@@ -4,79 +4,56 @@
  *	  What a statement does, as far as the veto of commits is concerned.
  *
  * Commands that take effect before they commit, or commit more than once, are
- * to be judged before they begin; those that only give back what is held, look
- * at it, or have nothing to do with it, are never refused.  What is not known
- * here is work, and judged when it commits.
+ * judged before they begin; those that only release locks, look at them, or have
+ * nothing to do with them, are never refused.  Anything unknown here is work,
+ * and judged when it commits.  Y1, Y3 and Y4 are in verdict.c, Y2 is in xact.c.
  *
- * Y1, Y3 and Y4 are in verdict.c, Y2 is in xact.c.
+ * Y5. What makes something durable or visible outside the transaction, by its
+ * guard, and the file in test/t that shows so with a lost lock (112 is
+ * 112_veto.pl, and so on):
  *
- * Y5. What makes something durable, or shows it outside of the transaction,
- * what guards it, and the test that shows so with a lock that is lost (112 is
- * tap/112_veto, and so on):
- *
- *    COMMIT, implicit commit, AND CHAIN  Y1: before the commit        112, 113
- *                                        record
- *    COMMIT in a procedure or DO         the same, each of them       112, 113
- *    PREPARE TRANSACTION                 the same; refused with       112
- *                                        locks of its own (regress/locks)
- *    COMMIT PREPARED                     Y1: before it begins         112
- *    CREATE, DROP DATABASE; its          the same                     112
- *    TABLESPACE
- *    CREATE, DROP TABLESPACE             the same                     112
- *    ALTER SYSTEM                        the same                     112
- *    CREATE, ALTER, DROP SUBSCRIPTION    the same, if it changes      112
- *                                        something on the publisher;
- *                                        else its commit
- *    DROP SUBSCRIPTION without a slot,   both: before it begins, and  115
- *    but maybe with slots of tables      its commit
- *    VACUUM, CLUSTER of all or of what   Y1: before it begins, and    112
- *    is partitioned, REINDEX likewise    none of its commits
- *    or CONCURRENTLY, CREATE and DROP
- *    INDEX CONCURRENTLY, DETACH
- *    CONCURRENTLY
- *    REFRESH CONCURRENTLY, ANALYZE, and  their commits, of which      112
- *    all other commands                  ANALYZE of several tables
- *                                        has several
- *    COPY TO a program or a file, FROM   both: before it begins, and  112
- *    a program                           its commit
- *    remote transactions of              Y2: before they commit       113
- *    postgres_fdw, and whatever else
- *    acts before a commit
- *    NOTIFY, LISTEN, large objects,      their commit                 112
- *    messages in the WAL that are
- *    transactional
- *    progress of a replication origin    its commit: what a worker    112, 115
- *    that comes with a commit            applies under a lock that
- *                                        it loses is applied again
- *                                        later
- *    parallel workers                    the leader's commit          112
- *    exit, pg_terminate_backend()        nothing is committed         112
- *    ROLLBACK, ROLLBACK PREPARED, SET,   never refused: they make     112
- *    SHOW, DISCARD, releases             nothing durable that may
- *                                        rest on a lock
- *    sequences, advisory locks of the    nothing guards these: they   112
- *    session, dblink, lo_export() and    are functions, which take
- *    other files, messages in the WAL    effect when they are
- *    that are not transactional, slots   called, in whatever
- *    that functions make or drop,        statement that is; its
- *    pg_replication_origin_advance(),    commit is refused
- *    programs of file_fdw, signals
- *    background workers that a function  the same; they have          115
- *    starts                              transactions of their own,
- *                                        as another client has
- *    replication commands                nothing guards these:        115
- *                                        PostgreSQL asks no
- *                                        extension
- *    libpq's fast path (PQfn)            its commit                   115
+ * - Y1, before the commit record: COMMIT, implicit commit, AND CHAIN, each
+ *   COMMIT in a procedure or DO (112, 113); PREPARE TRANSACTION, which is refused
+ *   with locks of its own (112, sql/locks).
+ * - Y1, before the command begins: COMMIT PREPARED; CREATE and DROP DATABASE, its
+ *   TABLESPACE; CREATE and DROP TABLESPACE; ALTER SYSTEM; CREATE, ALTER and DROP
+ *   SUBSCRIPTION if it changes something on the publisher, else its commit
+ *   (112).
+ * - Y1, before the command begins, and none of its commits: VACUUM; CLUSTER and
+ *   REINDEX of everything or of what is partitioned; REINDEX, CREATE INDEX, DROP
+ *   INDEX and DETACH with CONCURRENTLY (112).
+ * - Before the command begins, and its commit: COPY TO a program or a file, FROM
+ *   a program (112); DROP SUBSCRIPTION without a slot, but maybe with slots of
+ *   tables (115).
+ * - Its commit: all other commands, REFRESH CONCURRENTLY and ANALYZE, which has
+ *   several for several tables; NOTIFY, LISTEN, large objects, transactional
+ *   messages in the WAL; the leader's for parallel workers (112); that of a call
+ *   on libpq's fast path (115).  It includes the progress of a replication
+ *   origin: what a worker applies under a lock that it loses is applied again
+ *   later (112, 115).
+ * - Y2, before they commit: remote transactions of postgres_fdw, and whatever
+ *   else acts before a commit (113).
+ * - Never refused, as nothing durable rests on a lock: ROLLBACK, ROLLBACK
+ *   PREPARED, SET, SHOW, DISCARD, releases; exit and pg_terminate_backend(),
+ *   which commit nothing (112).
+ * - No guard, but their statement's commit is refused: functions that take
+ *   effect when called, as for sequences, session-level advisory locks, dblink,
+ *   lo_export() and other files, non-transactional messages in the WAL, slots,
+ *   pg_replication_origin_advance(), programs of file_fdw, signals (112); and
+ *   background workers that a function starts, whose transactions are their
+ *   own, as another client's are (115).
+ * - No guard: replication commands, for which PostgreSQL asks no extension (115).
  *
  * Y6. Not all that a transaction does is a statement.  A call on the fast path
- * is seen by the hook for access to objects: a function is to be executed while
- * no query is being worked at (debug_query_string is not set).  Its end is not
- * seen, so a call that acquires is work from its beginning on: what was lost
- * before is not acquired anew by it, but has to be released first.  And
- * whatever has a transaction ID has written and is judged, as what the workers
- * of logical replication apply, whatever their triggers' statements have looked
- * like (tap/115_unseen).
+ * is seen by the object access hook: a function is to be executed while no query
+ * is at work (debug_query_string is not set).  Its end is not seen, so a call
+ * that acquires is work from its beginning on: it does not acquire what was lost
+ * before, which has to be released first.  A transaction ID shows writes, as of
+ * the workers of logical replication, whatever their triggers' statements did
+ * (test/t/115_unseen.pl).
+ *
+ * IDENTIFICATION
+ *	  src/backend/deed.c
  *
  *-------------------------------------------------------------------------
  */
@@ -101,7 +78,7 @@
 #include "lock_table.h"
 #include "verdict.h"
 
-/* The functions of this extension that are known here; SQL calls them. */
+/* The functions of this extension that are not work; SQL calls them. */
 extern Datum zk_lock_release(PG_FUNCTION_ARGS);
 extern Datum zk_lock_release_all(PG_FUNCTION_ARGS);
 extern Datum zk_semaphore_release(PG_FUNCTION_ARGS);
@@ -126,51 +103,40 @@ extern Datum zk_lock_token(PG_FUNCTION_ARGS);
 extern Datum zk_lock_verify(PG_FUNCTION_ARGS);
 extern Datum zk_job_begin(PG_FUNCTION_ARGS);
 
-/* Those that give back what is held, or only look. */
-static const PGFunction harmless_functions[] = {
-	zk_lock_release,
-	zk_lock_release_all,
-	zk_semaphore_release,
-	zk_session_close,
-	zk_locks,
-	zk_session,
-	zk_lock_queue,
-	zk_lock_tree,
-	zk_lock_waits,
-	zk_blocking_pids,
-	zk_job_status,
-	zk_stat
-};
-
-/* Those that acquire something, or tell what is held. */
-static const PGFunction locking_functions[] = {
-	zk_lock_acquire,
-	zk_lock_acquire_xact,
-	zk_lock_acquire_several,
-	zk_lock_acquire_several_xact,
-	zk_lock_wait,
-	zk_lock_wait_several,
-	zk_semaphore_acquire,
-	zk_semaphore_acquire_xact,
-	zk_lock_token,
-	zk_lock_verify,
-	zk_job_begin
-};
-
-/* Is a function among these? */
-static bool
-is_among(PGFunction function, const PGFunction *functions, int count)
+static const struct
 {
-	for (int i = 0; i < count; i++)
-		if (functions[i] == function)
-			return true;
-	return false;
-}
+	PGFunction	function;
+	Deed		deed;
+}			known_functions[] = {
+	{zk_lock_release, DEED_HARMLESS},
+	{zk_lock_release_all, DEED_HARMLESS},
+	{zk_semaphore_release, DEED_HARMLESS},
+	{zk_session_close, DEED_HARMLESS},
+	{zk_locks, DEED_HARMLESS},
+	{zk_session, DEED_HARMLESS},
+	{zk_lock_queue, DEED_HARMLESS},
+	{zk_lock_tree, DEED_HARMLESS},
+	{zk_lock_waits, DEED_HARMLESS},
+	{zk_blocking_pids, DEED_HARMLESS},
+	{zk_job_status, DEED_HARMLESS},
+	{zk_stat, DEED_HARMLESS},
+	{zk_lock_acquire, DEED_LOCKING},
+	{zk_lock_acquire_xact, DEED_LOCKING},
+	{zk_lock_acquire_several, DEED_LOCKING},
+	{zk_lock_acquire_several_xact, DEED_LOCKING},
+	{zk_lock_wait, DEED_LOCKING},
+	{zk_lock_wait_several, DEED_LOCKING},
+	{zk_semaphore_acquire, DEED_LOCKING},
+	{zk_semaphore_acquire_xact, DEED_LOCKING},
+	{zk_lock_token, DEED_LOCKING},
+	{zk_lock_verify, DEED_LOCKING},
+	{zk_job_begin, DEED_LOCKING}
+};
 
 /*
- * What a call of a function does: WORK if it is none of this extension's, nor
- * one of PostgreSQL's that depends on its arguments and settings alone, which
- * is NONE.
+ * Returns what a call of a function does: DEED_NONE for a function of
+ * PostgreSQL that depends only on its arguments and settings, DEED_WORK for one
+ * that is unknown.
  */
 static Deed
 deed_of_function(Oid function)
@@ -190,14 +156,13 @@ deed_of_function(Oid function)
 	if (!in_c)
 		return DEED_WORK;
 	fmgr_info(function, &info);
-	if (is_among(info.fn_addr, harmless_functions, lengthof(harmless_functions)))
-		return DEED_HARMLESS;
-	if (is_among(info.fn_addr, locking_functions, lengthof(locking_functions)))
-		return DEED_LOCKING;
+	for (size_t i = 0; i < lengthof(known_functions); i++)
+		if (known_functions[i].function == info.fn_addr)
+			return known_functions[i].deed;
 	return DEED_WORK;
 }
 
-/* For check_functions_in_node(): take note of a function; true ends the search. */
+/* For check_functions_in_node(): notes a function; true ends the search. */
 static bool
 note_function(Oid function, void *context)
 {
@@ -207,7 +172,7 @@ note_function(Oid function, void *context)
 	return *deed == DEED_WORK;
 }
 
-/* Take note of what an expression calls; true ends the search, as it is work. */
+/* Notes what an expression calls; true ends the search, as it is work. */
 static bool
 note_expression(Node *node, void *context)
 {
@@ -223,7 +188,7 @@ note_expression(Node *node, void *context)
 		expression_tree_walker(node, note_expression, context);
 }
 
-/* Take note of what a plan does; true ends the search, as it is work. */
+/* Notes what a plan does; true ends the search, as it is work. */
 static bool
 note_plan(Plan *plan, Deed *deed)
 {
@@ -259,25 +224,26 @@ note_plan(Plan *plan, Deed *deed)
 }
 
 /*
- * Does it matter what exactly is done next?  Not if no lock is held, or it is
- * not for this statement to say, or other work was done: then it is work, to
- * save the effort.
+ * Returns true if it matters what exactly is done next. It does not if no lock
+ * is held, within another statement, or after other work: then all counts as
+ * work, to save effort.
  */
 static bool
 does_matter(void)
 {
-	return zklock_lock_total() > 0 && zklock_verdict_open() &&
-		!zklock_verdict_worked();
+	return zklock_lock_total() > 0 &&
+		zklock_verdict_statement() <= DEED_FRAME &&
+		zklock_verdict_conduct() < CONDUCT_WORK;
 }
 
-/* What the call of a function does that no statement makes. */
+/* Returns what a function call outside of statements does. */
 Deed
 zklock_deed_of_call(Oid function)
 {
 	return does_matter() ? deed_of_function(function) : DEED_WORK;
 }
 
-/* What a query does. */
+/* Returns what a query does. */
 Deed
 zklock_deed_of_plan(const PlannedStmt *plan)
 {
@@ -292,7 +258,7 @@ zklock_deed_of_plan(const PlannedStmt *plan)
 	return deed == DEED_NONE ? DEED_WORK : deed;
 }
 
-/* The option of that name; NULL if it is not given. */
+/* Returns the option of that name, or NULL. */
 static DefElem *
 find_option(List *options, const char *name)
 {
@@ -304,7 +270,10 @@ find_option(List *options, const char *name)
 	return NULL;
 }
 
-/* What a boolean option says, or its default.  Throws 42601 if it is none. */
+/*
+ * Returns the value of a boolean option, or its default. Throws 42601 if it is
+ * not boolean.
+ */
 static bool
 option_says(List *options, const char *name, bool otherwise)
 {
@@ -313,7 +282,7 @@ option_says(List *options, const char *name, bool otherwise)
 	return option == NULL ? otherwise : defGetBoolean(option);
 }
 
-/* Does that name something that is partitioned? */
+/* Returns true if that relation is partitioned. */
 static bool
 is_partitioned(const RangeVar *name)
 {
@@ -323,7 +292,7 @@ is_partitioned(const RangeVar *name)
 	return kind == RELKIND_PARTITIONED_TABLE || kind == RELKIND_PARTITIONED_INDEX;
 }
 
-/* Does a subscription of this database have a slot? */
+/* Returns true if a subscription of this database has a slot. */
 static bool
 has_slot(const char *subscription)
 {
@@ -340,7 +309,7 @@ has_slot(const char *subscription)
 	return !none;
 }
 
-/* Does ALTER SUBSCRIPTION change something on the publisher? */
+/* Returns true if ALTER SUBSCRIPTION changes something on the publisher. */
 static bool
 alters_publisher(const AlterSubscriptionStmt *command)
 {
@@ -360,7 +329,7 @@ alters_publisher(const AlterSubscriptionStmt *command)
 	}
 }
 
-/* Does ALTER TABLE detach a partition concurrently? */
+/* Returns true if ALTER TABLE detaches a partition concurrently. */
 static bool
 detaches_concurrently(const AlterTableStmt *command)
 {
@@ -378,8 +347,8 @@ detaches_concurrently(const AlterTableStmt *command)
 }
 
 /*
- * Does a command, outside a transaction block and at top level, take effect
- * before its commit?
+ * Returns true if a top-level command outside a transaction block takes effect
+ * before its commit.
  */
 static bool
 takes_effect_at_once(Node *command)
@@ -414,8 +383,8 @@ takes_effect_at_once(Node *command)
 }
 
 /*
- * Does a command, outside a transaction block and at top level, commit more
- * than once?
+ * Returns true if a top-level command outside a transaction block commits more
+ * than once.
  */
 static bool
 commits_in_steps(Node *command)
@@ -445,7 +414,10 @@ commits_in_steps(Node *command)
 	}
 }
 
-/* What a command about transactions does; COMMIT PREPARED is not for this. */
+/*
+ * Returns what a transaction command does; COMMIT PREPARED comes here only
+ * within another command.
+ */
 static Deed
 deed_of_transaction(const TransactionStmt *command)
 {
@@ -460,7 +432,7 @@ deed_of_transaction(const TransactionStmt *command)
 	}
 }
 
-/* What CALL does: the procedure may be one of ours. */
+/* Returns what CALL does: the procedure may be one of ours. */
 static Deed
 deed_of_call(const CallStmt *command)
 {
@@ -470,7 +442,9 @@ deed_of_call(const CallStmt *command)
 	return deed == DEED_NONE ? DEED_WORK : deed;
 }
 
-/* What EXECUTE does: that is for the query to say, if arguments are constants. */
+/*
+ * Returns what EXECUTE does: the query decides, if all arguments are constants.
+ */
 static Deed
 deed_of_execute(const ExecuteStmt *command)
 {
@@ -482,10 +456,7 @@ deed_of_execute(const ExecuteStmt *command)
 	return DEED_FRAME;
 }
 
-/*
- * What a utility command does; top_level says that it is what the client has
- * sent.
- */
+/* Returns what a utility command does; top_level if the client has sent it. */
 Deed
 zklock_deed_of_utility(Node *command, bool top_level)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * deed.h
- *	  What a statement does, as far as the veto of commits is concerned.
+ *	  What a statement does, for the veto of commits (deed.c).
  *
  * For the files of backend/.
  *
@@ -15,8 +15,8 @@
 #include "zklock.h"
 
 /*
- * What a statement does, as far as a commit is concerned: what begins within
- * one that is beyond FRAME is a part of that.
+ * What a statement does, for the commit. What begins within a statement beyond
+ * FRAME is a part of that.
  */
 typedef enum Deed
 {

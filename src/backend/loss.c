@@ -1,35 +1,35 @@
 /*-------------------------------------------------------------------------
  *
  * loss.c
- *	  What the loss of a lock does to the statement that runs.
+ *	  What the loss of a lock does to the current statement.
  *
- * The lock client's threads know of a loss first, and may call nothing of
- * PostgreSQL's.  They send a signal, a real-time one of which PostgreSQL knows
- * nothing, to the backend's thread; its handler looks whether there is a loss
- * still, and asks for a cancel as the handler of SIGINT does.  What ends the
- * statement is thus PostgreSQL's own cancel, at the places where it is safe,
- * and no exception block catches it but one for query_canceled, whose message
- * says which lock was lost.  When its error has come up to the outermost
- * statement, it is replaced: the client is told more of that.
+ * The lock client's threads learn of a loss first, and may call nothing of
+ * PostgreSQL's.  They send a real-time signal, which PostgreSQL does not use, to
+ * the backend's thread; its handler checks that there still is a loss, and asks
+ * for a cancel as the handler of SIGINT does.  So PostgreSQL's own cancel ends
+ * the statement, where that is safe; only an exception block for query_canceled
+ * catches it, with a message that names the lock.  At the outermost statement
+ * another error with more details replaces it.
  *
- * L6. The cancel ends no statement but the one that runs when the loss becomes
- * known.  Mailbox.losses counts the losses that are not dealt with yet (by
- * release or abandonment); the handler acts only if there is one, and only
- * while a statement runs.  What it has asked for and did not happen is taken
- * back when the statement ends.  A loss that becomes known between two parts of
- * one message (parsing, planning, execution) is noted and counts in the next
- * part; one that becomes known when the backend is idle ends nothing.  (The
- * hooks are there from the moment the library is loaded.  Where the first use
- * in a database session is inside a PL/pgSQL function, its "outermost"
- * statement is that inner one, for once.  session_preload_libraries helps.)
- * (S330)
+ * L6. The cancel ends only the statement that runs when the loss becomes known.
+ * Mailbox.losses counts the losses not yet dealt with (by release or
+ * abandonment); the handler acts only if there is one, and while a statement
+ * runs.  A cancel that did not happen is taken back when the statement ends.  A
+ * loss that becomes known between two parts of one message (parsing, planning,
+ * execution) counts in the next part; one that becomes known while the backend
+ * is idle ends nothing.  (The hooks exist once the library is loaded.  If its
+ * first use in a session is inside a PL/pgSQL function, the "outermost" statement
+ * is that inner one, for once.  session_preload_libraries helps.) (S330)
  *
- * L7. No commit is disturbed once the guard has let it pass
- * (zklock_committing): neither can it be undone, nor should it stop to wait for
- * a synchronous standby. (S26)
+ * L7. No commit is disturbed once the guard has let it pass (zklock_committing):
+ * it cannot be undone, and should not stop waiting for a synchronous standby.
+ * (S26)
  *
- * Everything runs on the backend's thread, the handler too: all signals are
+ * Everything runs on the backend's thread, also the handler: all signals are
  * blocked in the client's threads.
+ *
+ * IDENTIFICATION
+ *	  src/backend/loss.c
  *
  *-------------------------------------------------------------------------
  */
@@ -54,19 +54,19 @@
 /* Setting; see zklock.c for what it means. */
 int			zklock_on_lock_loss = LOSS_CANCEL;
 
-/* Statements that run, one inside the other. */
+/* The depth of nested statements. */
 static volatile sig_atomic_t statements = 0;
 
-/* A cancel was asked for because of a loss, and has not ended a statement. */
+/* A cancel was requested for a loss, and has not ended a statement. */
 static volatile sig_atomic_t cancelling = false;
 
 /*
- * When a loss became known that no statement was cancelled for; 0 for none.
- * The handler writes it, and it interrupts nobody but its reader.
+ * When a loss became known for which no statement was cancelled; 0 for none.
+ * Written by the handler, which interrupts only its reader.
  */
 static volatile TimestampTz noted_at = 0;
 
-/* Ask for a cancel of the statement that runs. */
+/* Asks for a cancel of the current statement. */
 static void
 ask_cancel(void)
 {
@@ -97,8 +97,8 @@ zklock_handle_loss(SIGNAL_ARGS)
 }
 
 /*
- * The lock that the statement was cancelled for; NULL if there is none any
- * more: it was released since.  Cannot fail.
+ * Returns the lock for which the statement was cancelled; NULL if it was
+ * released since. Cannot fail.
  */
 static Lock *
 find_loss(void)
@@ -119,7 +119,7 @@ find_loss(void)
 	return found;
 }
 
-/* For ereport: a job has run for longer than it may. */
+/* For ereport: a job has exceeded its max_runtime. */
 static int
 errmsg_overtime(const Lock *lock)
 {
@@ -130,9 +130,8 @@ errmsg_overtime(const Lock *lock)
 }
 
 /*
- * Error context callback: if the error is the cancel because of a loss, have it
- * say so.  Its SQLSTATE stays.  Who has broken the lock is not said, as that
- * may have to be looked up.
+ * Error context callback: makes the cancel for a loss say so. Its SQLSTATE
+ * stays. It does not say who broke the lock, as that may need a look-up.
  */
 static void
 explain_cancel(void *arg)
@@ -154,9 +153,9 @@ explain_cancel(void *arg)
 }
 
 /*
- * Report the lock that the statement was cancelled for.  Throws 57014 if that
- * was lost by the end of the time for which a job may run, else ZKL01.  Returns
- * if there is none any more.
+ * Reports the lock for which the statement was cancelled. Throws 57014 if it
+ * was lost because its job ran too long, else ZKL01. Returns if it was released
+ * since.
  */
 static void
 report_loss(void)
@@ -173,11 +172,10 @@ report_loss(void)
 }
 
 /*
- * A statement begins, maybe within another; deed says what it does.  If it
- * fails from here on, zklock_statement_failed() is to be called, else
- * zklock_statement_end().  To be called within PG_TRY(), whose end takes our
- * error context away.  Throws 57014 if a lock was lost since the client sent
- * it, and it can be refused.
+ * A statement begins, maybe within another; deed is what it does. Either
+ * zklock_statement_failed() or zklock_statement_end() follows. Called within
+ * PG_TRY(), whose end removes our error context. Throws 57014 if a lock was
+ * lost since the client sent the statement, and it can be refused.
  */
 void
 zklock_statement_begin(Deed deed)
@@ -207,11 +205,10 @@ zklock_statement_begin(Deed deed)
 }
 
 /*
- * Is the function that runs called by the client's statement itself, and not by
- * another function, and is that statement a transaction of its own?  SPI,
- * through which other functions call this one, knows whether anybody is
- * connected to it.  (Those in SQL run statements, or have become a part of this
- * one.)
+ * Returns true if the current function is called by the client's statement
+ * itself, which is a transaction of its own. SPI, through which other functions
+ * call this one, knows whether it is connected. (Those in SQL run statements,
+ * or have become a part of this one.)
  */
 bool
 zklock_statement_alone(void)
@@ -221,18 +218,18 @@ zklock_statement_alone(void)
 }
 
 /*
- * The statement has come to its end: a good time to tell the client who asks
- * for its locks, and to be the first again who is asked before a commit.
- * Throws ZKL01 if it was to be cancelled and it is the outermost one: the
- * client has not been told of its success.  But one that has taken effect is
- * let be.
+ * The statement has ended: reports revocations, and makes our callback the
+ * first one again. Throws ZKL01 if this is the outermost statement and was to
+ * be cancelled: the client does not know yet of its success. A statement that
+ * has taken effect is left alone.
  */
 void
 zklock_statement_end(void)
 {
 	Deed		deed;
 
-	if (zklock_lock_total() > 0 || zklock_verdict_doomed())
+	if (zklock_lock_total() > 0 ||
+		zklock_verdict_conduct() == CONDUCT_DOOMED)
 		zklock_xact_go_first(statements > 1 || ActivePortal != NULL);
 	statements--;
 	HOLD_INTERRUPTS();
@@ -250,9 +247,9 @@ zklock_statement_end(void)
 }
 
 /*
- * The statement has failed; to be called where the error was caught, with the
- * memory context from before.  If it is the cancel because of a loss, and this
- * is the outermost statement, throws ZKL01 in its place.
+ * The statement has failed; called where the error was caught, with the memory
+ * context from before. If it is the cancel for a loss, and this is the
+ * outermost statement, throws ZKL01 in its place.
  */
 void
 zklock_statement_failed(MemoryContext context)

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * loss.h
- *	  What the loss of a lock does to the statement that runs.
+ *	  What the loss of a lock does to the current statement (loss.c).
  *
- * For the files of backend/.
+ * For zklock.c and funcs.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +15,7 @@
 #include "zklock.h"
 #include "deed.h"
 
-/* What becomes of the statement that runs when a lock is lost. */
+/* The action on the current statement when a lock is lost. */
 typedef enum LossAction
 {
 	LOSS_CANCEL,

@@ -1,56 +1,56 @@
 /*-------------------------------------------------------------------------
  *
  * verdict.c
- *	  What stands against the commit of the transaction that runs.
+ *	  What stands against the commit of the current transaction.
  *
  * A transaction that relied on a lock has no effect once another client may
- * hold it.  xact.c vetoes it; here we know what stands against its commit;
- * deed.c knows what its statements do.  Y2 is in xact.c, Y5 and Y6 are in
- * deed.c.
+ * hold it.  xact.c vetoes its commit, by what is known here; deed.c knows what
+ * statements do.  Y2 is in xact.c, Y5 and Y6 are in deed.c.
  *
- * Y1. The point of no return of a transaction is its commit record, and the
- * veto comes before that, in XACT_EVENT_PRE_COMMIT (L5).  Commands that take
- * effect before their commit, or commit more than once, cannot run in a
- * transaction block.  They are judged before they begin, in the hook for
- * utility commands, and by the same rule.  From then on they are not refused,
- * nor is what they commit in between: half a concurrent index build is worse
- * than a whole one.  If a lock was lost meanwhile a WARNING says so, before the
- * last commit.  Those that do their work with one stroke are not cancelled for
- * a loss, either (DEED_AT_ONCE); those that work in steps are, with
- * on_lock_loss = cancel, as if somebody had cancelled them by hand, and may
- * leave what that leaves: an invalid index, a partition that is being detached.
- * The next commit is refused as ever. (S202, S203)
+ * Y1. The point of no return of a transaction is its commit record; the veto
+ * comes before that, in XACT_EVENT_PRE_COMMIT (L5).  Commands that take effect
+ * before their commit, or commit more than once, cannot run in a transaction
+ * block.  They are judged before they begin, by the same rule, in the hook for
+ * utility commands.  From then on they are not refused, nor are their commits in
+ * between: half a concurrent index build is worse than a whole one.  If a lock
+ * was lost in the meantime, a WARNING says so before the last commit.  Commands
+ * that act in one stroke are not cancelled for a loss, either (DEED_AT_ONCE);
+ * those that work in steps are, with on_lock_loss = cancel, and leave what a
+ * manual cancel would: an invalid index, a partition being detached.  The next
+ * commit is refused as usual. (S202, S203)
  *
- * Y3. A loss belongs to every transaction in which it happened.  Such a
- * transaction is doomed until its top level ends.  Whatever makes the lock
- * table let go of a lock that was lost, or that cannot be proved to be held at
- * this moment (tap/033_clocks), dooms the transaction
- * (zklock_lock_let_go()): a release, zk_session_close(), zk_job_end(), a
- * rollback to before it was acquired.  It clears the loss for later
- * transactions.  In a doomed transaction nothing is acquired, for what is of
- * session scope would be held although the call has failed; nor is anything
- * where the commit will fail for the loss of another lock. (S207)
+ * Y3. A loss belongs to every transaction in which it happened: such a
+ * transaction is doomed until its top level ends.  Anything that makes the lock
+ * table let go of a lock that was lost, or cannot be proved to be held
+ * (test/t/033_clocks.pl), dooms the transaction (zklock_lock_let_go()): a
+ * release, zk_session_close(), zk_job_end(), a rollback to before its
+ * acquisition.  It clears the loss for later transactions.  A doomed transaction
+ * acquires nothing, as a session-scope lock would be held although the call has
+ * failed; nor does one whose commit will fail for the loss of another lock.
+ * (S207)
  *
  * Y4. What a transaction has done decides whether it may have relied on a lock:
  *
- *    unknown     nothing that the hooks have seen (Y6).  A loss that is found
- *                now was there before, and clearing it clears it for this
+ *    unknown     nothing that the hooks have seen (Y6).  A loss found now
+ *                existed before, and clearing it clears it for this
  *                transaction, too.
- *    harmless    has only given back locks, looked at them, or set something.
- *                Likewise, and its commit is not judged: a release has to
+ *    harmless    has only released locks, looked at them, or set something.
+ *                The same, and its commit is not judged: a release has to
  *                succeed whatever other locks were lost.
  *    work        anything else, or has a transaction ID.  A loss dooms it.
  *    doomed      its commit is refused.
  *    effective   Y1: its commit is not refused any more.
  *
- * A query is harmless if all that it calls are functions of this extension that
- * give back or look, and functions of PostgreSQL's that are not volatile; calls
- * of those that acquire are work from their end on.  So a lock that was lost
- * while the backend was idle can be acquired anew by a statement that does
- * nothing else, and not by a function or a DO block around it, of which
- * anything can be expected.
+ * A query is harmless if it only calls functions of this extension that release
+ * or look, and functions of PostgreSQL's that are not volatile; calls of those
+ * that acquire are work from their end on.  So a lock lost while the backend was
+ * idle can be acquired again by a statement that does nothing else, but not by a
+ * function or a DO block, which may do anything.
  *
- * Nothing here allocates, waits or can fail, but for the reports.
+ * Nothing here allocates, waits or can fail, except the reports.
+ *
+ * IDENTIFICATION
+ *	  src/backend/verdict.c
  *
  *-------------------------------------------------------------------------
  */
@@ -65,30 +65,17 @@
 #include "owner.h"
 #include "verdict.h"
 
-/* What the transaction that runs has done. */
-typedef enum Conduct
-{
-	CONDUCT_UNKNOWN,			/* nothing that we have seen */
-	CONDUCT_HARMLESS,			/* released and looked, and nothing else */
-	CONDUCT_WORK,				/* something that may rest on its locks */
-	CONDUCT_DOOMED,				/* that, and it lost one of them */
-	CONDUCT_EFFECTIVE			/* a command that took effect by itself */
-} Conduct;
-
 static Conduct conduct = CONDUCT_UNKNOWN;
 
-/* What the outermost statement does, or an EXECUTE's in its place. */
+/* The deed of the outermost statement, or of an EXECUTE's query. */
 static Deed statement = DEED_NONE;
 
-/*
- * For the handler of the loss signal: the statement that runs is not to be
- * cancelled.
- */
+/* For the handler of the loss signal: do not cancel the current statement. */
 volatile sig_atomic_t zklock_shielded = false;
 
 /*
- * What doomed the transaction.  A path in the server's encoding has at most two
- * bytes for each that it has in UTF-8.
+ * What doomed the transaction. A path takes at most twice as many bytes in the
+ * server's encoding as in UTF-8.
  */
 static struct
 {
@@ -97,41 +84,28 @@ static struct
 	LossNote	loss;
 }			doom;
 
-/* Has the transaction written, or done anything else that may rest on a lock? */
-bool
-zklock_verdict_worked(void)
+/*
+ * Returns what the transaction has done.  A transaction ID shows writes, also
+ * those without a statement, as of replication workers.
+ */
+Conduct
+zklock_verdict_conduct(void)
 {
-	return conduct == CONDUCT_WORK || conduct == CONDUCT_DOOMED ||
-		TransactionIdIsValid(GetTopTransactionIdIfAny());
+	return conduct < CONDUCT_WORK &&
+		TransactionIdIsValid(GetTopTransactionIdIfAny()) ? CONDUCT_WORK : conduct;
 }
 
 /*
- * Has it only done what is never refused?  If it has written, it has not,
- * whether we have seen that or not: workers of replication write without a
- * statement.
+ * Returns the deed of the outermost statement; up to DEED_FRAME, a statement
+ * that begins now counts.
  */
-bool
-zklock_verdict_harmless(void)
+Deed
+zklock_verdict_statement(void)
 {
-	return conduct == CONDUCT_HARMLESS &&
-		!TransactionIdIsValid(GetTopTransactionIdIfAny());
+	return statement;
 }
 
-/* Is it doomed? */
-bool
-zklock_verdict_doomed(void)
-{
-	return conduct == CONDUCT_DOOMED;
-}
-
-/* Was it for a command that has taken effect by itself? */
-bool
-zklock_verdict_effective(void)
-{
-	return conduct == CONDUCT_EFFECTIVE;
-}
-
-/* The transaction does something that may rest on its locks. */
+/* Notes that the transaction does something that may rest on its locks. */
 void
 zklock_verdict_work(void)
 {
@@ -139,25 +113,11 @@ zklock_verdict_work(void)
 		conduct = CONDUCT_WORK;
 }
 
-/* Is what a statement that begins now does of any concern? */
-bool
-zklock_verdict_open(void)
-{
-	return statement <= DEED_FRAME;
-}
-
-/* Does a statement run? */
-bool
-zklock_verdict_in_statement(void)
-{
-	return statement != DEED_NONE;
-}
-
-/* A statement begins.  Within another one, that one's deed counts. */
+/* A statement begins. Within another one, that one's deed counts. */
 void
 zklock_verdict_begin(Deed deed)
 {
-	if (!zklock_verdict_open())
+	if (statement > DEED_FRAME)
 		return;
 	statement = deed;
 	zklock_shielded = deed <= DEED_HARMLESS;
@@ -172,9 +132,8 @@ zklock_verdict_begin(Deed deed)
 }
 
 /*
- * A function is called without a statement around it, which is no concern
- * within one.  As its end is not seen, a call that acquires is work from its
- * beginning on.
+ * A function is called without a statement. As its end is not seen, a call that
+ * acquires is work from its beginning on.
  */
 void
 zklock_verdict_call(Deed deed)
@@ -186,8 +145,8 @@ zklock_verdict_call(Deed deed)
 }
 
 /*
- * The command that begins takes effect by itself: from here on it is not
- * refused, nor cancelled if it does that at once.
+ * A command that takes effect by itself begins: it is not refused any more, nor
+ * cancelled if it acts at once.
  */
 void
 zklock_verdict_take_effect(Deed deed)
@@ -196,7 +155,7 @@ zklock_verdict_take_effect(Deed deed)
 	zklock_shielded = deed == DEED_AT_ONCE;
 }
 
-/* The outermost statement has ended.  Returns what it did. */
+/* The outermost statement has ended. Returns its deed. */
 Deed
 zklock_verdict_end(void)
 {
@@ -210,14 +169,13 @@ zklock_verdict_end(void)
 }
 
 /*
- * A lock that was lost goes from the transaction's hands.  If the transaction
- * may have relied on it, the transaction is doomed.
+ * The transaction lets go of a lost lock: dooms it if it may have relied on
+ * that.
  */
 void
 zklock_verdict_doom(const Lock *lock, const LossNote *loss)
 {
-	if (conduct == CONDUCT_DOOMED || conduct == CONDUCT_EFFECTIVE ||
-		!zklock_verdict_worked())
+	if (zklock_verdict_conduct() != CONDUCT_WORK)
 		return;
 	conduct = CONDUCT_DOOMED;
 	doom.semaphore = lock->permits > 0;
@@ -226,8 +184,8 @@ zklock_verdict_doom(const Lock *lock, const LossNote *loss)
 }
 
 /*
- * The transaction is over.  What runs on is a command that commits in between,
- * or a procedure of which anything can be expected.
+ * The transaction is over. A statement that continues is a command that commits
+ * in between, or a procedure that may do anything.
  */
 void
 zklock_verdict_reset(void)
@@ -238,8 +196,8 @@ zklock_verdict_reset(void)
 }
 
 /*
- * How a lock was lost: as far as the current user may see, or all of it.
- * Palloc'd.
+ * Describes how a lock was lost: as far as the current user may see, or all of
+ * it. Palloc'd.
  */
 static char *
 describe_loss(const LossNote *loss, bool all)
@@ -266,7 +224,7 @@ zklock_errdetail_loss(const LossNote *loss)
 	return errdetail_log("%s", describe_loss(loss, true));
 }
 
-/* Report what doomed the transaction.  Throws ZKL01. */
+/* Reports what doomed the transaction. Throws ZKL01. */
 void
 zklock_report_doom(void)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * verdict.h
- *	  What stands against the commit of the transaction that runs.
+ *	  What stands against the commit of the current transaction (verdict.c).
  *
  * For the files of backend/.
  *
@@ -14,15 +14,21 @@
 #include "deed.h"
 #include "lock_table.h"
 
+/* What the current transaction has done (Y4). */
+typedef enum Conduct
+{
+	CONDUCT_UNKNOWN,			/* nothing that we have seen */
+	CONDUCT_HARMLESS,			/* released and looked, and nothing else */
+	CONDUCT_WORK,				/* something that may rest on its locks */
+	CONDUCT_DOOMED,				/* that, and it lost one of them */
+	CONDUCT_EFFECTIVE			/* a command that took effect by itself */
+} Conduct;
+
 extern volatile sig_atomic_t zklock_shielded;
 
-extern bool zklock_verdict_worked(void);
-extern bool zklock_verdict_harmless(void);
-extern bool zklock_verdict_doomed(void);
-extern bool zklock_verdict_effective(void);
+extern Conduct zklock_verdict_conduct(void);
+extern Deed zklock_verdict_statement(void);
 extern void zklock_verdict_work(void);
-extern bool zklock_verdict_open(void);
-extern bool zklock_verdict_in_statement(void);
 extern void zklock_verdict_begin(Deed deed);
 extern void zklock_verdict_call(Deed deed);
 extern void zklock_verdict_take_effect(Deed deed);

@@ -3,58 +3,53 @@
  * xact.c
  *	  What PostgreSQL's transactions do to the lock table, and it to them.
  *
- * What belongs to a transaction, or a subtransaction, goes with it.  The commit
- * guard vetoes the commit of a transaction that has lost a lock; verdict.c has
- * the rest of the rules Y, lock_table.c that of T, lease.c of L, job.c of J.
+ * What belongs to a (sub)transaction ends with it.  The commit guard vetoes the
+ * commit of a transaction that has lost a lock; verdict.c has the other rules Y,
+ * lock_table.c those of T, lease.c of L, job.c of J.  Behind the veto, nothing
+ * that runs at the end of a transaction allocates, waits or can fail.
  *
  * L5. At commit (PRE_COMMIT, zklock.commit_guard = session) each lock must have
- * a lease that is running, else it is asked as in L3, else the transaction
- * fails with ZKL01.  With "quorum" each is asked in any case, all of them at
- * once: as many renewals as that takes are sent before one is answered.  A lock
- * of session scope that was lost makes every commit fail until it is released
- * or acquired anew; see Y3 for what that does not help.
+ * a running lease, else a proof is requested as in L3, else the transaction
+ * fails with ZKL01.  With "quorum" a proof is requested in any case, for all
+ * locks at once.  A lost session-scope lock makes every commit fail until it is
+ * released or acquired again; see Y3 for its limits.
  *
- * What this does not close: the time between the check and the end of the
- * commit.  A process that is stopped just there, or waits for a standby, can
- * commit late, with either guard.  ("quorum" knows what no lease can: that
- * somebody has deleted a contender.)  Fencing (fence.c) closes it for the data
- * of one database.
+ * This leaves the time between the check and the end of the commit.  A process
+ * that is stopped just there, or waits for a standby, can commit late, with
+ * either guard.  ("quorum" detects what no lease can: that another client has
+ * deleted a contender.)  Fencing (fence.c) closes the gap for the data of one
+ * database.
  *
- * Y2. The veto comes before any other extension acts.  Callbacks are called in
- * the order in which they were registered, the last one first, and postgres_fdw
- * commits its remote transactions in one.  So ours is registered anew at the
- * end of each statement (zklock_xact_go_first()), those that run within others,
- * in procedures and in deferred triggers, too: behind whoever has registered
- * one by then.  The new registration is made before the old one is taken back,
- * so that no error leaves us without.  It must not be done while callbacks are
- * being called.  One case is not told from others: an extension that registers
- * a callback inside a procedure unseen by us, and then runs SQL in a callback
- * of its own before the commit. (S206)
+ * Y2. The veto comes before any other extension acts.  The callback registered
+ * last is called first, and postgres_fdw commits its remote transactions in one.
+ * So ours is registered again at the end of each statement
+ * (zklock_xact_go_first()), also of those within others, in procedures and in
+ * deferred triggers.  The old registration is removed after the new one is made,
+ * so that no error leaves us without, and not while callbacks are being called.
+ * One case is not detected: an extension that registers a callback inside a
+ * procedure unseen by us, and runs SQL in a callback of its own before the
+ * commit. (S206)
  *
- * T5. Locks of transaction scope are released when PostgreSQL has released its
- * own: the commit is visible then, its invalidations have been sent, and row,
- * table and advisory locks are gone (release_callback(), behind the phase of
- * locks of the transaction's resource owner).  So whoever is granted the lock
- * finds nothing of the last holder in its way.  The same is true of a rollback,
- * and of one to a savepoint.  It is done by orders only, so nothing can fail
- * there.  What comes later still: files of dropped tables are deleted, and
- * listeners are woken, who see the commit when they look.  With
- * synchronous_commit = off the commit may not have been flushed by then.  To
- * flush it for the sake of the lock would take back what the user has asked
- * for, and would not help a lock of session scope; so that is left to who sets
- * synchronous_commit.
+ * T5. Locks of transaction scope are released after PostgreSQL's own: the commit
+ * is visible, its invalidations have been sent, and row, table and advisory
+ * locks are gone (release_callback(), after the lock phase of the transaction's
+ * resource owner).  So nothing of the last holder blocks the next one.  The same
+ * is true of a rollback, also to a savepoint.  It takes only orders, so nothing
+ * can fail.  Later still, files of dropped tables are deleted, and listeners
+ * woken, which see the commit.  With synchronous_commit = off the commit may not
+ * have been flushed; flushing it for the lock would override the user's choice,
+ * and would not help a lock of session scope.
  *
- * J11. The client gives up the lock of a run that has taken longer than its
- * max_runtime, whatever the backend does.  But the guard may have seen the lock
- * held by then: so the backend tells the client when a commit begins, before
- * the guard looks, and when it is over (keep_locks()).  In between nothing is
- * given up for that reason, nor is what the backend has ordered to be released
- * by then, with the mark: the client's threads may look at the time before they
- * take that order.  All is decided under the mailbox's mutex
- * (zk_mailbox_end_hold()). (S277, S322)
+ * J11. The client gives up the lock of a run that exceeds its max_runtime,
+ * whatever the backend does.  As the guard may have seen the lock held, the
+ * backend tells the client when a commit begins, before the guard looks, and
+ * when it is over (keep_locks()).  In between nothing is given up for that
+ * reason, nor is what the backend has ordered to be released by then, with the
+ * mark.  The mailbox's mutex protects that decision (zk_mailbox_end_hold()).
+ * (S277, S322)
  *
- * Nothing that runs at the end of a transaction, behind the veto, allocates,
- * waits or can fail.
+ * IDENTIFICATION
+ *	  src/backend/xact.c
  *
  *-------------------------------------------------------------------------
  */
@@ -77,13 +72,12 @@
 int			zklock_commit_guard = GUARD_SESSION;
 
 /*
- * The guard has let a commit pass, which is not over.  For the handler of the
- * loss signal: nothing may be cancelled now, least of all the wait for a
- * synchronous standby.
+ * The guard has let a commit pass that is not over. The handler of the loss
+ * signal cancels nothing now, least of all the wait for a synchronous standby.
  */
 volatile sig_atomic_t zklock_committing = false;
 
-/* A (sub)transaction that has ended, and whose own locks have not gone yet. */
+/* A (sub)transaction that has ended, whose own locks are not yet released. */
 typedef enum Ending
 {
 	ENDING_NOTHING,
@@ -94,14 +88,14 @@ typedef enum Ending
 
 static Ending ending = ENDING_NOTHING;
 
-/* The argument of xact_callback() as it was registered first, and last. */
+/* The first and the last registered argument of xact_callback(). */
 static uintptr_t first_registration = 1;
 static uintptr_t last_registration = 0;
 
 /*
- * Have no lock given up, while a commit goes on, because a job has run for too
- * long: the guard would have seen it held.  To be called before the guard
- * looks.  Takes no memory and cannot fail.
+ * Tells the client that a commit is under way, so that no lock is given up
+ * because its job has run for too long. Called before the guard looks. Cannot
+ * fail.
  */
 static void
 keep_locks(bool keep)
@@ -116,16 +110,16 @@ keep_locks(bool keep)
 }
 
 /*
- * May the transaction commit?  Throws ZKL01 if it is doomed, or a lock was
- * lost.  Waits for a proof of all locks if the lease of one has run out, or the
- * setting asks for it.
+ * Refuses the commit with ZKL01 if the transaction is doomed or a lock was
+ * lost. Waits for a proof of all locks if a lease has run out or the setting
+ * asks for it.
  */
 static void
 judge(void)
 {
 	ZkTime		asked = 0;
 
-	if (zklock_verdict_doomed())
+	if (zklock_verdict_conduct() == CONDUCT_DOOMED)
 		zklock_report_doom();
 	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
 		 lock = zklock_lock_next(lock))
@@ -136,8 +130,8 @@ judge(void)
 }
 
 /*
- * A command has taken effect, and its last transaction is about to commit.
- * Tell which locks were lost since it began.  Nothing may end it any more.
+ * Warns which locks were lost while a command ran that has taken effect and is
+ * about to commit for the last time. Nothing may end it any more.
  */
 static void
 warn_of_losses(void)
@@ -156,25 +150,28 @@ warn_of_losses(void)
 	RESUME_INTERRUPTS();
 }
 
-/* Before the commit record is written: the veto.  Throws as judge(). */
+/* The veto, before the commit record is written. Throws as judge(). */
 static void
 guard_commit(void)
 {
+	Conduct		conduct = zklock_verdict_conduct();
+
 	keep_locks(zklock_lock_total() > 0);
 	if (zklock_commit_guard != GUARD_OFF)
 	{
-		if (!zklock_verdict_effective() && !zklock_verdict_harmless())
+		if (conduct != CONDUCT_EFFECTIVE && conduct != CONDUCT_HARMLESS)
 			judge();
-		else if (zklock_verdict_effective() && !zklock_verdict_in_statement())
+		else if (conduct == CONDUCT_EFFECTIVE &&
+				 zklock_verdict_statement() == DEED_NONE)
 			warn_of_losses();
 	}
 	zklock_committing = true;
 }
 
 /*
- * Before a command that takes effect before its commit, or commits more than
- * once, or shows outside of the database: the veto comes now, and for the
- * former two it does not come again.  Throws as judge().
+ * The veto before a command that takes effect before its commit, commits more
+ * than once, or acts outside of the database; for the former two it is not
+ * repeated. Throws as judge().
  */
 void
 zklock_guard_command(Deed deed)
@@ -186,16 +183,16 @@ zklock_guard_command(Deed deed)
 }
 
 /*
- * Before locks are acquired, count of them, of which each may be acquired anew
- * if it was lost: does anything else forbid the transaction's commit already?
- * Throws ZKL01 then.  Asks nobody.
+ * Refuses to acquire locks, any of which may be acquired again after a loss, if
+ * something else forbids the transaction's commit. Throws ZKL01. Asks no
+ * server.
  */
 void
 zklock_guard_transaction(const LockName *names, int count)
 {
 	if (zklock_commit_guard == GUARD_OFF)
 		return;
-	if (zklock_verdict_doomed())
+	if (zklock_verdict_conduct() == CONDUCT_DOOMED)
 		zklock_report_doom();
 	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
 		 lock = zklock_lock_next(lock))
@@ -212,8 +209,8 @@ zklock_guard_transaction(const LockName *names, int count)
 }
 
 /*
- * A prepared transaction outlives the backend, whose locks cannot: throws
- * 0A000 if the transaction holds any, or is to begin or to end a job.
+ * Refuses to prepare a transaction that holds locks, or begins or ends a job,
+ * as it would outlive the backend's locks. Throws 0A000.
  */
 static void
 refuse_prepare(void)
@@ -240,47 +237,22 @@ refuse_prepare(void)
 }
 
 /*
- * The transaction has committed: so the jobs have ended that were to end with
- * it, and their locks are given back.
- */
-static void
-end_jobs(void)
-{
-	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
-		 lock = zklock_lock_next(lock))
-		zklock_lock_commit_job(lock);
-}
-
-/*
- * The transaction has committed: note that for the records of the locks that
- * the session goes on to hold.  So it is left as well by a backend that just
- * exits.
- */
-static void
-renew_notes(void)
-{
-	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
-		 lock = zklock_lock_next(lock))
-		zklock_lock_renew_note(lock);
-}
-
-/*
- * The one transaction callback.
+ * The transaction callback.
  *
- * event			what it does							may it throw
- * PRE_COMMIT		commit guard							yes: this is the veto
- * PRE_PREPARE		refuse with transaction-scope locks,	yes
- *					else commit guard
- * COMMIT			note that it is; the rest is for		no: it would be PANIC
- *					release_callback()
- * ABORT, PREPARE	the same								no
+ * event			action								may it throw
+ * PRE_COMMIT		commit guard						yes: this is the veto
+ * PRE_PREPARE		refuse with transaction-scope		yes
+ * 				locks, else commit guard
+ * COMMIT			note it; the rest is for			no: it would be PANIC
+ * 				release_callback()
+ * ABORT, PREPARE	the same							no
  * PARALLEL_*		nothing: workers cannot lock
  *
- * It may be registered more than once, see zklock_xact_go_first(); then the
- * last one counts, which is the first to be called.
+ * Of several registrations, see zklock_xact_go_first(), the last one counts,
+ * which is called first.
  *
- * When the process exits it does nothing: the ZooKeeper session is closed
- * next.  And it must not: a background worker with the default handler of
+ * It does nothing when the process exits, as the ZooKeeper session is closed
+ * next; and it must not: a background worker with the default handler of
  * SIGTERM gets here from within that handler, which may have interrupted us
  * while we held the mailbox's mutex.
  */
@@ -318,8 +290,8 @@ xact_callback(XactEvent event, void *arg)
 }
 
 /*
- * A subtransaction is rolled back, and what it holds of locks goes with it:
- * that is no way to get rid of a loss.
+ * Lets go of the locks of a subtransaction that is rolled back, which does not
+ * clear a loss.
  */
 static void
 let_go(int nesting)
@@ -332,9 +304,7 @@ let_go(int nesting)
 			zklock_lock_let_go(lock);
 }
 
-/*
- * The one subtransaction callback.  It throws nothing; for the exit see above.
- */
+/* The subtransaction callback. It throws nothing; for the exit see above. */
 static void
 subxact_callback(SubXactEvent event, SubTransactionId my_subid,
 				 SubTransactionId parent_subid, void *arg)
@@ -360,10 +330,10 @@ subxact_callback(SubXactEvent event, SubTransactionId my_subid,
 }
 
 /*
- * The one callback for the release of resources, which comes for each resource
- * owner and so in other cases, too.  Behind the end of a (sub)transaction, the
- * first call of this phase for its owner, or one below that, finds all locks of
- * PostgreSQL released: ours follow.  It throws nothing.
+ * The callback for the release of resources, called for each resource owner.
+ * After the end of a (sub)transaction, the first call of this phase for its
+ * owner finds all of PostgreSQL's locks released: ours follow. It throws
+ * nothing.
  */
 static void
 release_callback(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
@@ -380,9 +350,13 @@ release_callback(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 	switch (what)
 	{
 		case ENDING_IN_COMMIT:
-			end_jobs();
+			for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
+				 lock = zklock_lock_next(lock))
+				zklock_lock_commit_job(lock);
 			zklock_locks_drop_levels(1);
-			renew_notes();
+			for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
+				 lock = zklock_lock_next(lock))
+				zklock_lock_renew_note(lock);
 			zklock_verdict_reset();
 			keep_locks(false);
 			break;
@@ -399,10 +373,9 @@ release_callback(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 }
 
 /*
- * Register the callbacks, once in a backend; to be called before anything is
- * put into the lock table.  Should memory run out in the middle, the next call
- * finishes the work; that may register one twice, which does no harm.  Throws
- * 53200.
+ * Registers the callbacks, once in a backend, before anything is put into the
+ * lock table. If memory runs out half way, the next call finishes the work;
+ * registering one twice does no harm. Throws 53200.
  */
 void
 zklock_xact_watch(void)
@@ -418,14 +391,12 @@ zklock_xact_watch(void)
 }
 
 /*
- * See to it that of all callbacks ours is called first: if others had been
- * registered since, they would act before us, as postgres_fdw does that commits
- * on other servers.  To be called when any may have been.
+ * Makes our transaction callback the first to be called, before any that others
+ * have registered since, as postgres_fdw does, which commits on other servers.
  *
- * To take our older registrations back is safe only if no callbacks are being
- * called at this moment, as that may be the one to be called next.  If the
- * caller cannot know, they stay until it does.  Throws 53200, and we are
- * registered even so.
+ * Our older registrations are removed if safe: no callbacks are being called
+ * now, one of which may be the next. Throws 53200, and we stay registered even
+ * then.
  */
 void
 zklock_xact_go_first(bool safe)

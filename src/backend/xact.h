@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * xact.h
- *	  What PostgreSQL's transactions do to the lock table, and it to them.
+ *	  Transactions and the lock table (xact.c).
  *
  * For the files of backend/.
  *
@@ -15,12 +15,12 @@
 #include "zklock.h"
 #include "deed.h"
 
-/* What is asked for before a commit while locks are held. */
+/* What a commit requires while locks are held. */
 typedef enum CommitGuard
 {
 	GUARD_OFF,
 	GUARD_SESSION,				/* a lease that is running */
-	GUARD_QUORUM				/* the ensemble's word, in any case */
+	GUARD_QUORUM				/* a new answer of the ensemble */
 } CommitGuard;
 
 extern int	zklock_commit_guard;
