@@ -40,6 +40,7 @@
 #include "held.h"
 #include "lock_call.h"
 #include "lock_table.h"
+#include "owner.h"
 #include "release.h"
 #include "session.h"
 #include "stats.h"
@@ -426,7 +427,7 @@ check_grants(const LockCall *call)
 		if (wait->lock->lost)
 			zklock_warn_lost(wait->lock);
 		if (wait->logged && log_lock_waits)
-			zklock_wait_log(call, wait, "acquired", false);
+			zklock_wait_log(call, wait, STAGE_ACQUIRED);
 	}
 }
 

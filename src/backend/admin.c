@@ -1,8 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * admin.c
- *	  What concerns the contenders of others: to see a queue, or all those below
- *	  a path, to ask for a lock back, to break a contender; and being asked oneself.
+ *	  The contenders of others: list a queue, or the locks below a path; revoke
+ *	  or break a contender; report that an own one was revoked.
+ *
+ * IDENTIFICATION
+ *	  src/backend/admin.c
  *
  *-------------------------------------------------------------------------
  */
@@ -23,11 +26,11 @@
 /* The child of zklock.root that holds no locks; see zk_path_check(). */
 #define RESERVED_CHILD	".zklock"
 
-/* What such a call does, for messages. */
+/* What a query does, for messages; formats for the path. */
 typedef struct QueryTexts
 {
-	const char *doing;			/* a format for the path */
-	const char *failed;			/* likewise */
+	const char *doing;
+	const char *failed;
 } QueryTexts;
 
 static const QueryTexts reading = {
@@ -47,10 +50,10 @@ static const QueryTexts breaking = {
 };
 
 /*
- * Wait for the answer to what was asked of the client.  The listing is
- * malloc'd: give it to zk_queue_free(), whatever happens.  Throws 08001 or
- * 08006 when ZooKeeper cannot be asked, 42501 when it does not allow it, what
- * interrupts throw; then nobody waits any more.
+ * Waits for the answer to a query. The listing is malloc'd: the caller frees it
+ * with zk_queue_free(). Throws 08001 or 08006 when ZooKeeper cannot be asked,
+ * 42501 when an ACL forbids it, what interrupts throw; the query is dropped
+ * then.
  */
 static ZkQueueListing *
 await_answer(const QueryTexts *query, Link *link, const char *path)
@@ -87,33 +90,33 @@ await_answer(const QueryTexts *query, Link *link, const char *path)
 	zklock_report_error(error.error, error.detail, query->failed, path);
 }
 
-/*
- * Read the queue of a lock.  The listing is malloc'd: give it to
- * zk_queue_free(), whatever happens.  Throws as await_answer().
- */
+/* Prepares a query: has a client, and begins to watch the connection. */
+static void
+begin_query(Link *link)
+{
+	zklock_session_open(zklock_table_idle());
+	zklock_link_begin(link);
+}
+
+/* Reads the queue of a lock.  Returns and throws as await_answer(). */
 ZkQueueListing *
 zklock_read_queue(const LockName *name)
 {
 	Link		link;
 
-	zklock_session_open(zklock_table_idle());
-	zklock_link_begin(&link);
+	begin_query(&link);
 	zk_queue_request(zklock_client, name->node);
 	return await_answer(&reading, &link, name->path);
 }
 
-/*
- * Read the record of a lock, an empty one if there is none.  Throws as
- * await_answer().
- */
+/* Reads the record of a lock, an empty one if there is none. */
 void
 zklock_read_record(const LockName *name, ZkRecord *record)
 {
 	ZkQueueListing *listing;
 	Link		link;
 
-	zklock_session_open(zklock_table_idle());
-	zklock_link_begin(&link);
+	begin_query(&link);
 	zk_record_request(zklock_client, name->node, zklock_root);
 	listing = await_answer(&consulting, &link, name->path);
 	*record = listing->record;
@@ -121,33 +124,28 @@ zklock_read_record(const LockName *name, ZkRecord *record)
 }
 
 /*
- * Read the locks at and below a path, all of them if that is NULL or "/".  The
- * listing is malloc'd: give it to zk_queue_free(), whatever happens.  Throws
- * 22023 if it is no path, 54000 if there are too many, else as await_answer().
+ * Reads the locks at and below a path, all of them for NULL or "/".  Throws
+ * 22023, 54000 if there are too many; else as await_answer().
  */
 ZkQueueListing *
 zklock_read_tree(const char *path)
 {
 	bool		everything = path == NULL || strcmp(path, "/") == 0;
-	LockName	name;
+	LockName	name = {.path = "/"};
 	Link		link;
 
 	if (everything)
-	{
-		name.path = "/";
 		strlcpy(name.node, zklock_root, sizeof(name.node));
-	}
 	else
 		zklock_name_lock(path, &name);
-	zklock_session_open(zklock_table_idle());
-	zklock_link_begin(&link);
+	begin_query(&link);
 	zk_tree_request(zklock_client, name.node, everything ? RESERVED_CHILD : NULL);
 	return await_answer(&surveying, &link, name.path);
 }
 
 /*
- * A contender's name as the caller wrote it, in UTF-8; palloc'd.  Throws 22023
- * if it is none, so that nothing else can be deleted by that name.
+ * Returns a contender's name in UTF-8, palloc'd. Throws 22023 if it is none, so
+ * that nothing else can be deleted.
  */
 static char *
 check_contender(const char *contender)
@@ -163,7 +161,7 @@ check_contender(const char *contender)
 	return utf8;
 }
 
-/* Refuse to break what this backend holds itself.  Throws 55000. */
+/* Refuses to break a contender of this backend. Throws 55000. */
 static void
 check_not_own(const LockName *name, const char *contender)
 {
@@ -187,7 +185,7 @@ check_not_own(const LockName *name, const char *contender)
 	}
 }
 
-/* Log that a contender was broken, or, if found is NULL, may have been. */
+/* Logs that a contender was broken, or, if found is NULL, may have been. */
 static void
 log_break(const LockName *name, const char *contender, const char *user,
 		  const ZkQueueListing *found)
@@ -212,12 +210,9 @@ log_break(const LockName *name, const char *contender, const char *user,
 }
 
 /*
- * Break a contender of somebody else's, or (only_revoke) ask its owner to give
- * the lock back.  Returns false if there is no such contender.  Breaking is
- * written to the server log.
- *
- * Throws 22023 if that is no name of a contender, 55000 if it is this backend's
- * own, 42501 if an ACL forbids it, else as await_answer().
+ * Breaks a contender, and logs that, or (only_revoke) asks its owner to release
+ * the lock. Returns false if there is no such contender. Throws 22023, 55000
+ * for this backend's own, 42501; else as await_answer().
  */
 bool
 zklock_break(const LockName *name, const char *contender, bool only_revoke)
@@ -229,10 +224,9 @@ zklock_break(const LockName *name, const char *contender, bool only_revoke)
 	Link		link;
 	bool		any;
 
-	zklock_session_open(zklock_table_idle());
+	begin_query(&link);
 	check_not_own(name, utf8);
 	who = zklock_owner_data();
-	zklock_link_begin(&link);
 	zk_queue_break(zklock_client, name->node, utf8, who, only_revoke);
 	PG_TRY();
 	{
@@ -255,8 +249,8 @@ zklock_break(const LockName *name, const char *contender, bool only_revoke)
 }
 
 /*
- * Tell the client, once for each contender, that somebody asks for a lock that
- * this backend holds.  To be called when a message may be sent.
+ * Reports each revocation of a lock of this backend once. To be called when a
+ * message may be sent.
  */
 void
 zklock_tell_revoked(void)

@@ -1,10 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * admin.h
- *	  What concerns the contenders of others: to see a queue, or all those below
- *	  a path, to ask for a lock back, to break a contender; and being asked oneself.
- *
- * For the files of backend/.
+ *	  Queues, trees and contenders of others (admin.c).  For the files of
+ *	  backend/ that implement SQL functions, and loss.c.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,21 +3,19 @@
  * compat.h
  *	  Every difference between PostgreSQL majors, and nowhere else.
  *
- * Each shim has the name and the meaning of the newest major; the comment
- * says since when that has it.  To be included after postgres.h.
+ * For all files of backend/, after postgres.h.
  *
- * N1. PostgreSQL 14 to 18.  Differences between majors are in compat.h and
- * nowhere else (test/check-style looks for that): each shim has the name and
- * the meaning of the newest major, and goes with the last major that needs it.
- * The line there that refuses all others is what test/versions goes by.
+ * N1. PostgreSQL 14 to 18.  Each shim has the name and the meaning of the newest
+ * major; its comment says since when that has it, and it goes with the last
+ * major that needs it (test/check-style, test/versions).
  *
  * V7. Wait events have names from PostgreSQL 17 on, by what is waited for
- * (ZkWaitEvent); before, all of them are "Extension".  The shims are below.
+ * (WaitPurpose); before, all of them are "Extension".
  *
  * N2. What shows of the major from outside: wait events have names from 17 on
- * (V7); 18 can be asked for the module's version, which has to be that of the
- * extension (PG_MODULE_MAGIC_EXT); before 15, an unknown setting that begins
- * with "zklock." only gets a warning, and B2.
+ * (V7); 18 shows the module's version, which must be the extension's
+ * (PG_MODULE_MAGIC_EXT); before 15, an unknown setting that begins with
+ * "zklock." only causes a warning, and B2.
  *
  *-------------------------------------------------------------------------
  */
@@ -48,7 +46,7 @@
 #define PG_MODULE_MAGIC_EXT(...)	PG_MODULE_MAGIC
 #endif
 
-/* 18: the executor is not told any more whether it runs once. */
+/* 18: the executor is not told whether it runs once. */
 #if PG_VERSION_NUM < 180000
 #define EXECUTE_ONCE_PARAMETER	, bool execute_once
 #define EXECUTE_ONCE_ARGUMENT	, execute_once
@@ -67,17 +65,14 @@
 #define WaitEventExtensionNew(name)		((void) (name), PG_WAIT_EXTENSION)
 #endif
 
-/*
- * 15.2, and minor releases of the same time: a transaction knows that
- * statements of a pipeline went before.
- */
+/* 15.2, and minor releases of the same time: shows statements of a pipeline. */
 #ifndef XACT_FLAGS_PIPELINING
 #define XACT_FLAGS_PIPELINING	0
 #endif
 
 /*
- * 17: a set of what to wait for belongs to a resource owner, or to none, and
- * lies in memory that lasts as long as the backend.
+ * 17: a wait event set belongs to a resource owner, or to none, and lies in
+ * memory that lasts as long as the backend.
  */
 #if PG_VERSION_NUM < 170000
 #define CreateWaitEventSetForBackend(nevents) \
@@ -86,7 +81,7 @@
 #define CreateWaitEventSetForBackend(nevents)	CreateWaitEventSet(NULL, nevents)
 #endif
 
-/* 17: a backend knows its number, from 0 to MaxBackends - 1, by itself. */
+/* 17: a backend's number, from 0 to MaxBackends - 1. */
 #if PG_VERSION_NUM < 170000
 #define MyProcNumber	(MyProc->pgprocno)
 #endif
@@ -105,7 +100,7 @@ json_lex_context(const char *text, int length, int encoding, bool unescape)
 }
 
 /*
- * 16: what the parser of JSON calls can end it, and the decoder of times says
+ * 16: callbacks of the JSON parser can end it, and the decoder of times says
  * more about an error.
  */
 #if PG_VERSION_NUM < 160000
@@ -119,8 +114,8 @@ json_lex_context(const char *text, int length, int encoding, bool unescape)
 #endif
 
 /*
- * 16: one function says whether a role has a right to an object of any kind;
- * here, what there is use for.
+ * 16: one function checks a role's right to an object of any kind; here, those
+ * that we need.
  */
 #if PG_VERSION_NUM < 160000
 #define object_aclcheck(class_id, object, role, mode) \
@@ -140,8 +135,8 @@ extern PGDLLEXPORT void _PG_init(void);
 #endif
 
 /*
- * 15: shared memory is asked for in a hook, when it is known how many backends
- * there can be.  Before, that was done at module load, and it was not known.
+ * 15: shared memory is requested in a hook, when the number of backends is
+ * known. Before, that was done at module load.
  */
 #if PG_VERSION_NUM < 150000
 typedef void (*shmem_request_hook_type) (void);
@@ -160,7 +155,7 @@ set_shmem_request_hook(shmem_request_hook_type hook,
 #endif
 }
 
-/* How many backends there can be, for such a hook. */
+/* The greatest number of backends, for such a hook. */
 static inline int
 max_backends_to_be(void)
 {
@@ -225,14 +220,14 @@ proc_next_lock(PGPROC *proc, int partition, PROCLOCK *lock)
 #if PG_VERSION_NUM < 150000
 
 /*
- * 15: a prefix of settings can be reserved; before, unknown ones only gave a
+ * 15: a prefix of settings can be reserved; before, unknown ones caused a
  * warning.
  */
 #define MarkGUCPrefixReserved(prefix)	EmitWarningsOnPlaceholders(prefix)
 
 /*
  * 15: one call makes the tuplestore and the row type of a set-returning
- * function.  No flag is known here.
+ * function.
  */
 static inline void
 InitMaterializedSRF(FunctionCallInfo fcinfo, bits32 flags)

@@ -1,57 +1,57 @@
 /*-------------------------------------------------------------------------
  *
  * deadlock.c
- *	  Looking for deadlocks while waiting: publish the wait, walk from holder to
+ *	  Check for deadlocks while waiting: publish the wait, walk from holder to
  *	  holder, confirm, report.
  *
  * A backend that has waited for deadlock_timeout publishes what it waits for,
- * reads what others have published, with the queues all that is about, and
- * searches for a cycle.  Everything here is done in between, whenever the loop
- * that waits (acquire.c) comes by: orders to the lock client, and looking
- * whether there is an answer.  Nothing waits, and what fails is logged and does
- * not end the wait.  X3 and X7 are in wait_edges.c, X5 is in waitgraph.c.
+ * reads what others have published, with the queues concerned, and searches for
+ * a cycle.  All this happens between two sleeps of the loop that waits
+ * (acquire.c): orders to the lock client, and checks for its answer.  Nothing
+ * here waits, and failures are logged and do not end the wait.  X3 and X7 are in
+ * wait_edges.c, X5 is in waitgraph.c.
  *
- *    acquire.c: the wait goes on all the time
+ *    acquire.c: the wait continues all the time
  *        |
  *    takes part? -> publish -> read -> cycle? -> read -> the same? -> 40P01
  *        |no           ^         |no                |no
  *        v             |         v                  v
- *    see again in      +-- anew when what is waited for, or the
- *    deadlock_timeout      connection, is another one
+ *    check again in    +-- again when what is waited for, or the
+ *    deadlock_timeout      connection, has changed
  *
- * X1. Who takes part: a waiter can be in a cycle only if somebody may wait for
- * it.  So it holds something besides, the shared side of an upgrade included;
- * or it asks for several locks, of which some may be granted already and of
- * others the place in the queue is in somebody's way; or somebody waits in
- * PostgreSQL for a lock that it holds, which is looked for every
- * deadlock_timeout (lock->nRequested > nGranted says so for little).  Everybody
- * is waited for by CREATE INDEX CONCURRENTLY, for instance, so there is nobody
- * who need not look.  The others neither publish nor walk.
+ * X1. A waiter can be in a cycle only if others may wait for it, so it takes part
+ * only if it also holds a lock, the shared side of an upgrade included; or asks
+ * for several locks, of which some may be granted, and others have a place in
+ * the queue; or a process waits in PostgreSQL for a lock that it holds, which is
+ * checked every deadlock_timeout (lock->nRequested > nGranted is a cheap test).
+ * CREATE INDEX CONCURRENTLY, for one, waits for all, so no waiter is exempt from
+ * that check.  The others neither publish nor walk.
  *
- * X2. What is published is the client's to create, change and delete, like
- * contenders (Q5): orders that cannot fail, carried out over lost connections.
- * It names contenders, so it can be out of date without doing harm: one that is
- * granted or gone waits for nobody.  Nor does what the ensemble has not heard
- * yet: a backend that has given up a lock and asks for the next one sends the
- * delete before the create, or both when it has a connection again, long before
- * it publishes.  So who holds something and waits, as the ensemble knows it,
- * has done both at one time.
+ * X2. The client creates, changes and deletes what is published like contenders
+ * (Q5): orders that cannot fail, carried out over lost connections.  It names
+ * contenders, so being out of date does no harm: one that is granted or gone
+ * waits for nothing.  Nor does what the ensemble has not heard yet: a backend
+ * that has released a lock and asks for the next one sends the delete before the
+ * create, or both when it has a connection again, long before it publishes.  So
+ * a session that holds and waits in the ensemble's view did both at one time.
  *
- * X4. Confirmation.  Everything is read a second time after the first reading
- * has ended, and the cycle has to be the same in each fact: the published wait
- * with the same mzxid, the two contenders, whose names are never used again, in
- * the same queue, the wait in PostgreSQL for the same lock with the same start.
- * Each of these, seen twice, was so all the time in between: a znode that was
- * changed or created anew has another mzxid, and a contender does not come
- * back.  The moment between the readings lies in all these spans.  So all facts
- * were true together.  For this the server must not go back in time between the
- * readings: they are made within one connection, as what is published is
- * written anew after a reconnect, and has another mzxid then.
+ * X4. Confirmation.  Everything is read again after the first reading has ended,
+ * and each fact of the cycle has to be the same: the published wait with the
+ * same mzxid, the two contenders, whose names are never reused, in the same
+ * queue, the wait in PostgreSQL for the same lock with the same start.  Each of
+ * these, seen twice, was true all the time in between: a znode that was changed
+ * or created again has another mzxid, and a contender does not come back.  So
+ * all were true together, at any moment between the readings.  This requires
+ * that the server does not go back in time: both are made within one connection,
+ * as a reconnect publishes the wait again, with another mzxid.
  *
- * X6. The wait goes on meanwhile.  The walk is a query of the client; who holds
- * a lock is asked for by another (V5), and each leaves the other one its turn.
- * A grant, a cancel or a timeout that comes first is taken, and the query
- * dropped.  What fails is logged once and tried again after deadlock_timeout.
+ * X6. The wait continues meanwhile.  The walk is a query of the client, and so is
+ * the search for a holder (V5); they take turns.  A grant, a cancel or a timeout
+ * that comes first is taken, and the query dropped.  Failures are logged once
+ * and retried after deadlock_timeout.
+ *
+ * IDENTIFICATION
+ *	  src/backend/deadlock.c
  *
  *-------------------------------------------------------------------------
  */
@@ -81,14 +81,14 @@
 /* Below zklock.root: the parent of the published waits. */
 #define WAITS_NODE	"/.zklock/waits"
 
-/* What is waited for takes fewer bytes, which leaves some for who waits. */
+/* Most bytes for what is waited for, to leave some for the waiter. */
 #define MAX_TEXT	(ZK_WAIT_MAX_TEXT - 4096)
 
 /*
- * Who is waited for in PostgreSQL walks again after so much time, or after
- * deadlock_timeout if that is shorter: a cycle that is closed elsewhere is not
- * to be known much later than when it was published.  But a walk that takes
- * long leaves the ensemble alone for so many times as long.
+ * A backend that processes in PostgreSQL wait for walks again after this time,
+ * or deadlock_timeout if that is shorter: a cycle that is closed elsewhere is
+ * to be detected soon after it was published. But a walk is followed by a pause
+ * that many times as long.
  */
 #define WALK_PERIOD	ZK_MS(150)
 #define WALK_PAUSE	4
@@ -111,14 +111,17 @@ struct DeadlockCheck
 	MemoryContext reading;		/* of that; NULL if there was none */
 };
 
-/* Where waits are published; palloc'd. */
+/* Returns the parent of the published waits; palloc'd. */
 static char *
 waits_node(void)
 {
 	return psprintf("%s" WAITS_NODE, zklock_root);
 }
 
-/* The lock path of a lock node, in the encoding of the database; palloc'd. */
+/*
+ * Returns the lock path of a lock node, in the encoding of the database;
+ * palloc'd.
+ */
 static char *
 path_of_node(const char *node)
 {
@@ -132,10 +135,7 @@ path_of_node(const char *node)
 	return path != NULL ? path : pstrdup("?");
 }
 
-/*
- * Fill in the fields of somebody of whom only the process is known, which is
- * one of ours.
- */
+/* Fills in the fields of a process of this instance. */
 static void
 local_fields(int pid, Datum *values, bool *nulls)
 {
@@ -156,7 +156,7 @@ local_fields(int pid, Datum *values, bool *nulls)
 	nulls[OWNER_DATABASE] = false;
 }
 
-/* Append who somebody is, as far as it is known. */
+/* Appends a description of a waiter, as far as it is known. */
 static void
 append_waiter(StringInfo buf, const Waiter *waiter)
 {
@@ -174,7 +174,9 @@ append_waiter(StringInfo buf, const Waiter *waiter)
 		zklock_owner_append(buf, values, nulls);
 }
 
-/* Append one line of the DETAIL: who waits for what of whom. */
+/*
+ * Appends one line of the DETAIL: a waiter, what it waits for, and the blocker.
+ */
 static void
 append_step(StringInfo buf, const WaitStep *step)
 {
@@ -202,7 +204,7 @@ append_step(StringInfo buf, const WaitStep *step)
 	appendStringInfoChar(buf, '.');
 }
 
-/* This backend is the victim of a deadlock.  Throws 40P01. */
+/* This backend is the victim of a deadlock. Throws 40P01. */
 pg_noreturn static void
 report_cycle(const WaitCycle *cycle)
 {
@@ -232,8 +234,8 @@ report_cycle(const WaitCycle *cycle)
 }
 
 /*
- * What there is to be published: who we are, and what we wait for.  Palloc'd.
- * NULL if a contender has no name yet, or if it would be too long.
+ * Returns what to publish about the wait, palloc'd; NULL if a contender has no
+ * name yet, or if it would be too long.
  */
 static char *
 make_text(const Awaited *awaited, int count)
@@ -256,7 +258,7 @@ make_text(const Awaited *awaited, int count)
 	return NULL;
 }
 
-/* Have the wait published, if it is not so already. */
+/* Publishes the wait, unless it is already. */
 static void
 publish(DeadlockCheck *check, const Awaited *awaited, int count)
 {
@@ -277,8 +279,8 @@ publish(DeadlockCheck *check, const Awaited *awaited, int count)
 }
 
 /*
- * A walk is over: see what it has found.  A cycle counts when it was read
- * twice.  Throws 40P01.
+ * Takes the result of a walk. A cycle counts when it was read twice. Throws
+ * 40P01.
  */
 static void
 take_listing(DeadlockCheck *check, const ZkQueueListing *listing, int64 zxid)
@@ -313,9 +315,9 @@ take_listing(DeadlockCheck *check, const ZkQueueListing *listing, int64 zxid)
 }
 
 /*
- * Go on with the walk, or begin one if there is reason to: the wait was
- * published (anew), somebody waits for us in PostgreSQL, or a cycle is to be
- * confirmed.  Throws 40P01.
+ * Continues the walk, or begins one if there is reason to: the wait was
+ * published (again), processes wait for us in PostgreSQL, or a cycle has to be
+ * confirmed. Throws 40P01.
  */
 static void
 walk(DeadlockCheck *check)
@@ -358,9 +360,8 @@ walk(DeadlockCheck *check)
 }
 
 /*
- * See who may wait for us, which is a reason to take part or to walk again, and
- * fix when to do so next.  Who holds nothing, and asks for one lock only, can
- * be part of no cycle unless somebody waits for it in PostgreSQL.
+ * Checks whether others may wait for us, so that we take part or walk again,
+ * and sets the next check.
  */
 static void
 look_for_waiters(DeadlockCheck *check, int count, ZkTime now)
@@ -378,12 +379,11 @@ look_for_waiters(DeadlockCheck *check, int count, ZkTime now)
 }
 
 /*
- * A call has waited for deadlock_timeout: do what is due to find out whether it
- * is the victim of a deadlock.  *check is NULL at first.  awaited are all locks
- * that the call waits for.  To be called again whenever the client's states may
- * have changed; returns when to be called at the latest.  Throws 40P01 if it
- * is. zklock_deadlock_end() is due when the wait is over, whatever it ends
- * with.
+ * Checks whether a call that has waited for deadlock_timeout is the victim of a
+ * deadlock; throws 40P01 then. *check is NULL at first; awaited are all locks
+ * that the call waits for. To be called whenever the client's states may have
+ * changed. Returns when to call again, at the latest. zklock_deadlock_end() is
+ * due after the wait.
  */
 ZkTime
 zklock_deadlock_check(DeadlockCheck **check, const Awaited *awaited,
@@ -413,7 +413,7 @@ zklock_deadlock_check(DeadlockCheck **check, const Awaited *awaited,
 	return this->next;
 }
 
-/* The wait is over: have nothing left of it in ZooKeeper.  Cannot fail. */
+/* Removes what is published, after the wait. Cannot fail. */
 void
 zklock_deadlock_end(DeadlockCheck **check)
 {

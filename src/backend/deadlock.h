@@ -1,10 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * deadlock.h
- *	  Looking for deadlocks while waiting: publish the wait, walk from holder to
- *	  holder, confirm, report.
+ *	  Check for deadlocks while waiting (deadlock.c).
  *
- * For the files of backend/.
+ * For the files of backend/ that wait for locks.
  *
  *-------------------------------------------------------------------------
  */

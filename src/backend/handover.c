@@ -1,40 +1,41 @@
 /*-------------------------------------------------------------------------
  *
  * handover.c
- *	  Causal hand-over: what the last holder of a lock has committed is there
- *	  for the next one, on whichever server of a cluster that is.
+ *	  Causal hand-over: the next holder of a lock sees the last holder's
+ *	  commits, on any server of the cluster.
  *
- * Who releases a lock leaves in its record how far the WAL of the cluster went
- * with the last commit of the backend.  Who acquires it on a standby of that
- * cluster waits until so much has been replayed.  Positions of other clusters
- * are passed on as they are, so that what was committed reaches its own cluster
- * again by way of others.
+ * A release leaves in the lock's record how far the WAL of the cluster went with
+ * the last commit of the backend.  An acquisition on a standby of that cluster
+ * waits until that much has been replayed.  Positions of other clusters are
+ * passed on, so that commits reach their own cluster by way of others.
  *
- * H1. The position that is left is the end of the last commit of the backend
- * (XactLastCommitEnd), or what is flushed, if that is less.  It is the last
- * commit, not that of the transaction which has the lock: at worst somebody
- * waits for a commit that was made before.  A server in recovery has committed
- * nothing and leaves nothing of its own.
+ * H1. The position is the end of the last commit of the backend
+ * (XactLastCommitEnd), or what is flushed, if that is less.  The commit need not
+ * be that of the transaction that has the lock: at worst the next holder waits
+ * for an earlier commit.  A server in recovery has committed nothing and leaves
+ * no position of its own.
  *
- * H2. A position is of a cluster (its system identifier) and of a timeline.  Of
- * two the one on the higher timeline is later.  In a record there is one for
- * each cluster, and whoever writes it keeps those of others.  (A copy of a
- * cluster that goes its own way has the same identifier, and its timelines are
- * not told from those of the same number; PostgreSQL cannot, either.  It should
- * not use the same locks with hand-over.)
+ * H2. A position belongs to a cluster (its system identifier) and a timeline; of
+ * two, the one on the higher timeline is later.  A record has one for each
+ * cluster, and each writer keeps those of others.  (A copy of a cluster that
+ * goes its own way has the same identifier, and timelines of the same numbers,
+ * which PostgreSQL cannot distinguish, either.  It should not use the same locks
+ * with hand-over.)
  *
- * H3. "Replayed" is: the server replays the timeline of the position, or one
- * whose history has the position's timeline up to the position at least; and it
- * has replayed so far.  A server on a lower timeline waits, as it may follow
- * the failover yet.  If the timeline has left that of the position before, and
- * so what was committed is lost, there is nothing to wait for.  A primary waits
- * for nothing.
+ * H3. "Replayed" means that the server replays the position's timeline, or one
+ * whose history includes it at least up to the position; and has replayed that
+ * far.  A server on a lower timeline waits, as it may yet follow the failover.
+ * If the timeline forked off before the position, so that the commit is lost,
+ * there is nothing to wait for.  A primary does not wait.
  *
- * H4. The wait is behind the grant: the contender is held meanwhile, its lease
- * is kept, and nobody else gets the lock to see less.  For the caller it is a
- * wait like that for the holder.  If the lock is lost meanwhile the contender
- * queues anew.  PostgreSQL (15) wakes nobody when something is replayed, so it
- * is looked for, every 2 ms at first and every 20 ms later.
+ * H4. The wait follows the grant: the contender is held, its lease is kept, and
+ * no other client gets the lock to see less.  To the caller it is a wait for the
+ * holder.  If the lock is lost, the contender requeues.  PostgreSQL (15) wakes
+ * no process after replay, so we poll, every 2 ms at first and every 20 ms
+ * later.
+ *
+ * IDENTIFICATION
+ *	  src/backend/handover.c
  *
  *-------------------------------------------------------------------------
  */
@@ -46,7 +47,7 @@
 #include "zklock.h"
 #include "handover.h"
 
-/* How long to wait before looking how far replay is, at first and later. */
+/* The interval of checks of the replay, at first and later. */
 #define REPLAY_POLL_FIRST	ZK_MS(2)
 #define REPLAY_POLL			ZK_MS(20)
 
@@ -54,9 +55,9 @@
 bool		zklock_handover = false;
 
 /*
- * How far the WAL went with the last commit of this backend, flushed or not;
- * all zeroes if it has made none.  Takes no memory and cannot fail: it may be
- * called after a commit, and when the process exits.
+ * Returns how far the WAL went with the last commit of this backend, flushed or
+ * not; all zeroes if there is none. Cannot fail: it may be called after a
+ * commit, and when the process exits.
  */
 ZkPosition
 zklock_handover_commit(void)
@@ -73,7 +74,7 @@ zklock_handover_commit(void)
 	return position;
 }
 
-/* How far the WAL goes that this server has, or in recovery has replayed. */
+/* Returns how far the WAL of this server goes, or in recovery is replayed. */
 ZkPosition
 zklock_handover_here(void)
 {
@@ -92,10 +93,9 @@ zklock_handover_here(void)
 }
 
 /*
- * Add to a note for the record how far the WAL went with the last commit of
- * this backend, if it has made one.  With synchronous_commit = off that may not
- * have been flushed, and what is not may be lost in a crash: then only so much
- * as is.  Takes no memory and cannot fail.
+ * Adds to a note for the record how far the WAL went with the last commit of
+ * this backend, if any. With synchronous_commit = off only what is flushed, as
+ * the rest may be lost in a crash. Cannot fail.
  */
 void
 zklock_handover_note(ZkRecord *note)
@@ -111,9 +111,8 @@ zklock_handover_note(ZkRecord *note)
 }
 
 /*
- * Does a timeline, other than that of the position itself and higher, have what
- * the position stands for?  If its history is not at hand that is believed: a
- * server that has got there by replication has the file.
+ * Returns true if a higher timeline includes a position. That is assumed if its
+ * history is missing: a server that got there by replication has the file.
  */
 static bool
 history_includes(TimeLineID timeline, const ZkPosition *position)
@@ -139,7 +138,8 @@ history_includes(TimeLineID timeline, const ZkPosition *position)
 }
 
 /*
- * How far is this server, as to a position of its cluster?  *have says how far.
+ * Judges how far this server is compared to a position of its cluster; *have is
+ * the own position.
  */
 ReplayState
 zklock_handover_judge_position(const ZkPosition *wanted, ZkPosition *have)
@@ -166,9 +166,9 @@ zklock_handover_judge_position(const ZkPosition *wanted, ZkPosition *have)
 }
 
 /*
- * How far is this server, as to what the record of a lock asks for?  If it has
- * not come so far, or never will, *wanted and *have say what is asked for and
- * what is there.
+ * Judges how far this server is compared to what the record of a lock asks for.
+ * Unless that is done, *wanted and *have are what is asked for and the own
+ * position.
  */
 ReplayState
 zklock_handover_judge(const ZkRecord *record, ZkPosition *wanted,
@@ -184,8 +184,8 @@ zklock_handover_judge(const ZkRecord *record, ZkPosition *wanted,
 }
 
 /*
- * When is it worth looking again how far replay is, for a call that has been
- * waiting for it since then?
+ * Returns when to check the replay again, for a call that has waited since
+ * then.
  */
 ZkTime
 zklock_handover_look_at(ZkTime since, ZkTime now)
@@ -193,7 +193,7 @@ zklock_handover_look_at(ZkTime since, ZkTime now)
 	return now + Min(REPLAY_POLL_FIRST + (now - since) / 8, REPLAY_POLL);
 }
 
-/* What a wait for replay is for, as a sentence; palloc'd. */
+/* Describes a wait for replay, as a sentence; palloc'd. */
 char *
 zklock_handover_describe(const ZkPosition *wanted, const ZkPosition *have)
 {
@@ -202,7 +202,7 @@ zklock_handover_describe(const ZkPosition *wanted, const ZkPosition *have)
 					LSN_FORMAT_ARGS(have->lsn), have->timeline);
 }
 
-/* Tell that what was committed under a lock will never be there. */
+/* Warns that a commit under a lock will never be replayed here. */
 void
 zklock_handover_warn(const char *path, const ZkPosition *wanted,
 					 const ZkPosition *have)

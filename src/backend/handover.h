@@ -1,10 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * handover.h
- *	  Causal hand-over: what the last holder of a lock has committed is there
- *	  for the next one, on whichever server of a cluster that is.
- *
- * For the files of backend/.
+ *	  Causal hand-over (handover.c).  For the files of backend/ that acquire or
+ *	  release locks.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,7 +12,7 @@
 #include "zklock.h"
 #include "zk_record.h"
 
-/* How far is a server, as to what the record of a lock asks for? */
+/* How far a server has replayed what the record of a lock asks for. */
 typedef enum ReplayState
 {
 	REPLAY_DONE,

@@ -1,22 +1,23 @@
 /*-------------------------------------------------------------------------
  *
  * holder.c
- *	  Who holds a lock that is waited for.
+ *	  Find the holder of a lock that is waited for.
  *
- * V5. A waiter watches its predecessor, so it knows that; who holds the lock it
- * knows from the list in which it found its place, and that grows old.  A watch
+ * V5. A waiter watches its predecessor, so it knows that one; it knows the
+ * holder from the list in which it found its place, and that gets old.  A watch
  * on the holder would wake all waiters with each release (Q4).  So after
  * deadlock_timeout, and only if log_lock_waits is on or there is shared memory
- * to show it in, the waiter reads the list and the data of the first contender,
- * never of all: 1,000 waiters read 1,000 lists and 1,000 data in all.  For
- * zk_lock_waits it does so anew each time the wait has become twice as long, so
- * that what is shown is never older than half of the wait.  A wait that is
- * shorter than deadlock_timeout, or whose predecessor is the holder, asks for
- * nothing.
+ * to show it in, the waiter reads the list and the data of the first contender
+ * only: 1,000 waiters read 1,000 lists and 1,000 data in all.  For zk_lock_waits
+ * it does so again whenever the wait has doubled, so that what is shown is never
+ * older than half of the wait.  A wait shorter than deadlock_timeout, or behind
+ * the holder itself, reads nothing.
  *
- * There is one query of the lock client at a time, so several locks of a call
- * are asked for one after the other.  Who looks for deadlocks waits for a turn
- * as well.
+ * The lock client has one query at a time, so several locks of a call are read
+ * one after the other.  The deadlock check waits for its turn as well.
+ *
+ * IDENTIFICATION
+ *	  src/backend/holder.c
  *
  *-------------------------------------------------------------------------
  */
@@ -30,21 +31,21 @@
 #include "session.h"
 #include "zk_inspect.h"
 
-/* How long an answer is waited for; the lock itself may be granted any time. */
+/* How long to wait for an answer; the lock may be granted before. */
 #define ANSWER_TIMEOUT		ZK_MS(1000)
 
-/* When to see whether another lock of the call has got its answer. */
+/* When to check whether another lock of the call has got its answer. */
 #define TURN				ZK_MS(10)
 
-/* For whom the head of a queue is being read; NULL if none is. */
+/* Whose queue's head is being read; NULL for none. */
 static Holder *asking = NULL;
 
-/* Is it somebody else's turn? */
+/* The deadlock check has the query. */
 static bool lent = false;
 
 /*
- * Take over what the state of a waiting contender says.  What was read of the
- * queue stays, as long as the wait is for the same contender.
+ * Takes over the state of a waiting contender. What was read of the queue stays
+ * valid while the wait is for the same contender.
  */
 void
 zklock_holder_refresh(Holder *holder, const ZkContenderStatus *status)
@@ -71,8 +72,8 @@ zklock_holder_refresh(Holder *holder, const ZkContenderStatus *status)
 }
 
 /*
- * Which place in the queue is that, and how many must go first?  Of a
- * semaphore's holders it is enough if one does.
+ * Works out the waiter's position, and how many must go first; of a semaphore's
+ * holders, one is enough.
  */
 static void
 find_place(Holder *holder, const ZkQueueListing *listing, const Lock *lock,
@@ -96,7 +97,7 @@ find_place(Holder *holder, const ZkQueueListing *listing, const Lock *lock,
 	holder->ahead = Max(ahead, 0);
 }
 
-/* Take over what was read of the queue, if anything was. */
+/* Takes over what was read of the queue. */
 static void
 take_head(Holder *holder, const ZkQueueListing *listing, const Lock *lock,
 		  const ZkContenderStatus *status)
@@ -122,7 +123,7 @@ take_head(Holder *holder, const ZkQueueListing *listing, const Lock *lock,
 }
 
 /*
- * Take the answer, if there is one by now or will be none.  False if it is to
+ * Takes the answer, if it has come or will not come. Returns false if it is to
  * be waited for.
  */
 static bool
@@ -141,9 +142,9 @@ take_answer(Holder *holder, const Lock *lock,
 }
 
 /*
- * A wait for a lock, which goes on since then, has become a long one: find out
- * who holds it, unless that is known.  Returns false if there is no answer yet.
- * *next is moved up to when to come back at the latest.  Throws nothing.
+ * Finds the holder of a lock, for a wait that began at since and has become a
+ * long one. Returns false if there is no answer yet. Moves *next up to when to
+ * call again. Throws nothing.
  */
 bool
 zklock_holder_learn(Holder *holder, const Lock *lock,
@@ -177,8 +178,8 @@ zklock_holder_learn(Holder *holder, const Lock *lock,
 }
 
 /*
- * Whoever asks does not wait for the answer any more; NULL for whoever it is.
- * To be called before the Holder is gone.
+ * Drops the query for this holder, or for any if NULL; called before the Holder
+ * is gone.
  */
 void
 zklock_holder_forget(const Holder *holder)
@@ -190,8 +191,8 @@ zklock_holder_forget(const Holder *holder)
 }
 
 /*
- * May somebody else have a query of the lock client run?  If so it is his turn
- * until zklock_holder_resume().
+ * Returns true if the deadlock check may have the client's query until
+ * zklock_holder_resume().
  */
 bool
 zklock_holder_pause(void)
@@ -200,7 +201,7 @@ zklock_holder_pause(void)
 	return lent;
 }
 
-/* That one is over, or dropped. */
+/* The deadlock check has finished or dropped its query. */
 void
 zklock_holder_resume(void)
 {

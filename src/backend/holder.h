@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * holder.h
- *	  Who holds a lock that is waited for.
+ *	  The holder of a lock that is waited for (holder.c).
  *
- * For the files of backend/.
+ * For the files of backend/ that wait for locks.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,7 +14,7 @@
 #include "lock_table.h"
 #include "zk_lock.h"
 
-/* Who holds a lock that is waited for, see holder.c. */
+/* The holder of a lock that is waited for, see holder.c. */
 typedef struct Holder
 {
 	char		blocker[ZK_NAME_SIZE];	/* the wait is for, when this was

@@ -46,6 +46,7 @@
 
 #include "zklock.h"
 #include "job_runs.h"
+#include "owner.h"
 #include "session.h"
 #include "tables.h"
 

@@ -1,7 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * lock_call.h
- *	  A lock call that is being made: what acquire.c and wait_report.c share.
+ *	  A lock call on its way, and its wait for others (wait_report.c).
+ *
+ * For acquire.c and wait_report.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -43,7 +45,7 @@ typedef struct LockCall
 	ZkTime		deadline;		/* of the caller's timeout */
 	ZkTime		lock_deadline;	/* of lock_timeout */
 	Link		link;
-	int			vanished;		/* contenders deleted by strangers */
+	int			vanished;		/* contenders deleted by other clients */
 	int			wait_count;		/* locks that are to be queued for */
 	LockWait   *waits;
 	Awaited    *awaited;		/* the same, for who looks for deadlocks */
@@ -52,12 +54,20 @@ typedef struct LockCall
 	Lock	  **already_held;
 } LockCall;
 
+/* What is logged about a long wait. */
+typedef enum WaitStage
+{
+	STAGE_WAITING,
+	STAGE_ACQUIRED,
+	STAGE_DEADLOCK
+} WaitStage;
+
 /* in wait_report.c */
 extern bool zklock_wait_behind(const LockWait *wait);
 extern const char *zklock_wait_purpose(const LockCall *call);
 extern const char *zklock_wait_failure(const LockCall *call);
 extern void zklock_wait_log(const LockCall *call, const LockWait *wait,
-							const char *stage, bool with_detail);
+							WaitStage stage);
 pg_noreturn extern void zklock_wait_timed_out(const LockCall *call,
 											  const LockWait *wait);
 pg_noreturn extern void zklock_wait_broken(const LockCall *call,

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * owner.c
- *	  What the data of a contender says about its owner.
+ *	  What a contender's data says about its owner: writing and reading it.
  *
- * zklock_owner_data() writes it, one flat JSON object; but any client of the
- * ensemble can have written anything.  So nothing here throws for what it
+ * It is one flat JSON object, written by zklock_owner_data(); but any client of
+ * the ensemble can have written anything.  So nothing here throws for what it
  * reads.  Nor does PostgreSQL's JSON parser, with two exceptions, for which the
  * text is checked first: nesting too deep for the stack, and an escaped
  * character that the encoding of the database does not have.
@@ -21,25 +21,35 @@
  * in as; others read "another session".  The server log has all of it
  * (errdetail_log).  This file puts both into words; data is never shown raw.
  *
+ * IDENTIFICATION
+ *	  src/backend/owner.c
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include <unistd.h>
+
 #include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_authid.h"
+#include "catalog/pg_type_d.h"
+#include "commands/dbcommands.h"
 #include "common/jsonapi.h"
 #include "common/string.h"
 #include "mb/pg_wchar.h"
+#include "postmaster/postmaster.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/datetime.h"
+#include "utils/json.h"
 #include "utils/timestamp.h"
 
 #include "zklock.h"
 #include "owner.h"
-#include "session.h"
 
 /* Our own data is never longer; see zklock_owner_data(). */
 #define MAX_OWNER_DATA	4096
@@ -74,6 +84,136 @@ static const struct
 	{"fire_time", FIELD_TIME},
 	{"token", FIELD_TOKEN}
 };
+
+/*
+ * Converts text between encodings, and throws nothing for what it contains.
+ * SQL_ASCII stands for the other encoding. Returns a palloc'd string, or NULL
+ * if the text is invalid, has no equivalent, or is too long (256 MB). Needs a
+ * transaction.
+ */
+char *
+zklock_convert(const char *text, int length, int from, int to)
+{
+	Size		size = (Size) length * MAX_CONVERSION_GROWTH + 1;
+	char	   *result;
+	Oid			conversion;
+
+	if (!AllocSizeIsValid(size))
+		return NULL;
+	if (from == PG_SQL_ASCII)
+		from = to;
+	else if (to == PG_SQL_ASCII)
+		to = from;
+	if (!pg_verify_mbstr(from, text, length, true))
+		return NULL;
+	if (from == to)
+		return pnstrdup(text, length);
+
+	conversion = FindDefaultConversionProc(from, to);
+	if (!OidIsValid(conversion))
+		return NULL;
+	result = palloc(size);
+	if (pg_do_encoding_conversion_buf(conversion, from, to,
+									  (unsigned char *) unconstify(char *, text),
+									  length, (unsigned char *) result, size,
+									  true) == length)
+		return result;
+	pfree(result);
+	return NULL;
+}
+
+/*
+ * Returns a name in UTF-8 without control characters, palloc'd. If a database's
+ * or user's name is in another encoding, all that is not ASCII becomes '?'.
+ */
+char *
+zklock_clean_name(const char *name)
+{
+	char	   *result = zklock_convert(name, (int) strlen(name),
+										GetDatabaseEncoding(), PG_UTF8);
+	bool		ascii_only = result == NULL;
+
+	if (ascii_only)
+		result = pstrdup(name);
+	for (unsigned char *c = (unsigned char *) result; *c != '\0'; c++)
+		if (*c < 0x20 || *c == 0x7F || (ascii_only && *c > 0x7F))
+			*c = '?';
+	return result;
+}
+
+/* Appends a name to the JSON object being built in buf. */
+static void
+append_name(StringInfo buf, const char *key, const char *name)
+{
+	appendStringInfo(buf, "%c\"%s\":", buf->len == 0 ? '{' : ',', key);
+	escape_json(buf, zklock_clean_name(name));
+}
+
+/* Returns the name of this host; static. */
+const char *
+zklock_host(void)
+{
+	static char host[64 + 1];
+
+	if (gethostname(host, sizeof(host)) != 0)
+		host[0] = '\0';
+	host[sizeof(host) - 1] = '\0';
+	return host;
+}
+
+/*
+ * Returns what distinguishes this running server, and so its process ids, from
+ * all others. As a standby has its primary's system identifier, it includes the
+ * start time and the process id of the postmaster. Static.
+ */
+const char *
+zklock_instance(void)
+{
+	static char instance[64];
+
+	if (instance[0] == '\0')
+		snprintf(instance, sizeof(instance), "%016llx-%llx-%x",
+				 (unsigned long long) GetSystemIdentifier(),
+				 (unsigned long long) PgStartTime, (unsigned) PostmasterPid);
+	return instance;
+}
+
+/*
+ * Returns the data of a contender of ours: one line of JSON in UTF-8, which
+ * begins with ZK_OWNER_PREFIX, below 1 kB. Palloc'd. Needs a transaction.
+ */
+char *
+zklock_owner_data(void)
+{
+	StringInfoData buf;
+	char		start[MAXDATELEN + 1];
+	int			utc = 0;
+
+	initStringInfo(&buf);
+	append_name(&buf, "cluster", cluster_name);
+	append_name(&buf, "host", zklock_host());
+	appendStringInfo(&buf, ",\"port\":%d", PostPortNumber);
+	if (OidIsValid(MyDatabaseId))
+	{
+		char	   *database = get_database_name(MyDatabaseId);
+
+		append_name(&buf, "database", database != NULL ? database : "");
+	}
+	appendStringInfo(&buf, ",\"pid\":%d", MyProcPid);
+	if (OidIsValid(GetSessionUserId()))
+	{
+		char	   *user = GetUserNameFromId(GetSessionUserId(), true);
+
+		append_name(&buf, "user", user != NULL ? user : "");
+	}
+	append_name(&buf, "application_name",
+				application_name != NULL ? application_name : "");
+	JsonEncodeDateTime(start, TimestampTzGetDatum(GetCurrentTimestamp()),
+					   TIMESTAMPTZOID, &utc);
+	appendStringInfo(&buf, ",\"start\":\"%s\",\"instance\":\"%s\"}", start,
+					 zklock_instance());
+	return buf.data;
+}
 
 /* The state of the parser. */
 typedef struct OwnerParse

@@ -37,6 +37,11 @@ typedef enum OwnerField
 /* Columns of a job: its last run, the fire time of this one, and who runs it. */
 #define JOB_COLS				(4 + OWNER_COLS)
 
+extern char *zklock_clean_name(const char *name);
+extern char *zklock_convert(const char *text, int length, int from, int to);
+extern char *zklock_owner_data(void);
+extern const char *zklock_host(void);
+extern const char *zklock_instance(void);
 extern char *zklock_foreign_string(const char *data, int length);
 extern void zklock_owner_fields(const char *data, int length, Datum *values,
 								bool *nulls);

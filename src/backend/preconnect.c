@@ -1,49 +1,41 @@
 /*-------------------------------------------------------------------------
  *
  * preconnect.c
- *	  Open a ZooKeeper session ahead of the first lock.
+ *	  Connect to ZooKeeper before the first lock.
  *
- * Who connects to the database to lock something waits for two connections, one
- * after the other: this one's, and then, with the first lock, that to the
- * ensemble.  With zklock.preconnect the second one is begun as early as can be,
- * and not waited for, so that the first lock finds it there or on its way.
+ * With zklock.preconnect the connection to the ensemble is begun as early as
+ * possible, and not waited for, so that the first lock finds it ready or on its
+ * way.  With session_preload_libraries that is at the end of module load; a
+ * library loaded by the postmaster can first read the catalogs at the first
+ * statement.  Errors are logged: no user has asked for anything yet, and a call
+ * that does will report them.
  *
- * With session_preload_libraries that is at the end of module load; a library
- * that is loaded by the postmaster has no place before the first statement
- * where it could ask the catalogs.  What is wrong is told to the server log:
- * nobody has asked for anything yet, and who does is told by that call.
+ * After that the session stays as after a release, until zk_session_close(), or
+ * until the connection is lost and not needed.  The backend requests it with a
+ * time limit (zk_client_connect()) and continues; the helper does the rest.
  *
- * From then on the session is what it is after a lock was released: it stays
- * until zk_session_close(), or until the connection is lost and nobody needs
- * another one.
+ * B1. It is begun once each time the setting is turned on, by a flag, which is
+ * all that statements look at otherwise.  The assign hook distinguishes turning
+ * it on from assigning the same value, so that RESET ALL and a reload do not
+ * undo zk_session_close().
  *
- * A client connects when something is asked for (zk_ensemble_needed(),
- * protocol.c).  Here the backend asks for a session as such
- * (zk_client_connect()), with a time limit, and goes on; the rest is the
- * helper's business.
- *
- * B1. It is begun once for each time that the setting is turned on, and the
- * flag that says so is all that statements look at otherwise.  The assign hook
- * tells turning on from assigning the same value again, so that RESET ALL and a
- * reload do not undo zk_session_close().
- *
- * B2. The places are those where extension code runs in a transaction: the end
- * of module load while the backend starts (InitPostgres() has applied the
- * settings of role and database by then, and commits after it; before
- * PostgreSQL 15 libraries were loaded after that), and the hooks of statements.
- * A transaction it has to be, as the catalogs tell whether the role may lock,
- * and superuser() reads them, too.  ClientAuthentication_hook is earlier, but
- * there the database is not known yet.
+ * B2. It needs a transaction, as the catalogs say whether the role may lock.  So
+ * it happens at the end of module load while the backend starts (InitPostgres()
+ * has applied the settings of role and database; before PostgreSQL 15 libraries
+ * were loaded after its commit), and in the hooks of statements.
+ * ClientAuthentication_hook comes earlier, but does not know the database.
  *
  * B3. An error ends in the server log.  It happens in a subtransaction, with
  * interrupts held off: nothing waits there, and a cancel must not be taken for
- * such an error.  The log gets no statement, as the one that runs is not to
- * blame, and may be the one that sets a password.
+ * such an error.  The log gets no statement, which is unrelated and may set a
+ * password.
  *
- * B4. A wish that nobody uses ends: with the time limit, or with a definite
- * error, as that is for who asks for a lock to be told.  Else in an outage all
- * idle backends would knock all the time, where those that have had a lock do
- * not.
+ * B4. A connection that is not used is given up: after the time limit, or at a
+ * definite error.  Otherwise all idle backends would keep trying in an outage,
+ * unlike those that have had a lock.
+ *
+ * IDENTIFICATION
+ *	  src/backend/preconnect.c
  *
  *-------------------------------------------------------------------------
  */
@@ -68,12 +60,11 @@
 bool		zklock_preconnect = false;
 
 /*
- * The setting was turned on, and nothing has come of that yet.  Tested with
- * each statement.
+ * The setting was turned on, and nothing begun yet. Tested with each statement.
  */
 bool		zklock_preconnect_due = false;
 
-/* The functions that take what only a ZooKeeper session can give. */
+/* The functions that need a ZooKeeper session. */
 static const char *const lock_functions[] = {
 	"zk_lock_acquire",
 	"zk_lock_acquire_xact",
@@ -83,8 +74,8 @@ static const char *const lock_functions[] = {
 };
 
 /*
- * GUC assign hook.  A value that is assigned again (RESET ALL, a reload) is no
- * reason to begin again: the session may have been closed on purpose.
+ * GUC assign hook. Assigning a value again (RESET ALL, a reload) does not begin
+ * again: the session may have been closed on purpose.
  */
 void
 zklock_assign_preconnect(bool newval, void *extra)
@@ -95,9 +86,8 @@ zklock_assign_preconnect(bool newval, void *extra)
 }
 
 /*
- * Is there a function of that name that the current role may call?  One in C,
- * which only a superuser can have made: a namesake of somebody's is not ours.
- * Needs a transaction.
+ * Returns true if the current role may call a function of that name in C, which
+ * only a superuser can have made. Needs a transaction.
  */
 static bool
 may_call(const char *name)
@@ -122,10 +112,7 @@ may_call(const char *name)
 	return found;
 }
 
-/*
- * May the current role lock anything, in this database?  Not where the
- * extension is not installed.
- */
+/* Returns true if the current role may lock anything in this database. */
 static bool
 may_lock(void)
 {
@@ -135,19 +122,7 @@ may_lock(void)
 	return false;
 }
 
-/* Have the client, and have it connect.  Throws as zklock_session_open(). */
-static void
-connect_ahead(void)
-{
-	zklock_session_open(zklock_table_idle());
-	zk_client_connect(zklock_client, zklock_connect_timeout);
-}
-
-/*
- * Write into the server log why there is no session.  Without the statement
- * that happens to run, which has nothing to do with it and may have a password
- * in it.
- */
+/* Logs an error, without the statement (B3). */
 static void
 log_failure(const ErrorData *error)
 {
@@ -164,9 +139,8 @@ log_failure(const ErrorData *error)
 }
 
 /*
- * Do that, if the role may lock; in a subtransaction, so that an error can be
- * left behind.  No interrupt is served meanwhile, for a cancel is not to be
- * left behind with it; nothing here waits.
+ * Connects if the role may lock, in a subtransaction whose error is only
+ * logged, with interrupts held off (B3).
  */
 static void
 try_to_connect(void)
@@ -180,7 +154,10 @@ try_to_connect(void)
 	PG_TRY();
 	{
 		if (may_lock())
-			connect_ahead();
+		{
+			zklock_session_open(zklock_table_idle());
+			zk_client_connect(zklock_client, zklock_connect_timeout);
+		}
 		ReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(context);
 		RESUME_INTERRUPTS();
@@ -200,12 +177,8 @@ try_to_connect(void)
 }
 
 /*
- * It is due: begin, unless this cannot be the time, or the process.  It is not
- * where no servers are set: they may be yet.  And it is for client backends
- * only, as workers do one thing each, and parallel ones have the settings of
- * their leader.
- *
- * Never throws for want of a session.
+ * Begins, if this is the time and the process: client backends with servers
+ * set, in a transaction. Never throws for lack of a session.
  */
 void
 zklock_preconnect_begin(void)
@@ -223,9 +196,8 @@ zklock_preconnect_begin(void)
 }
 
 /*
- * The library is loaded.  If that is while the backend starts, which is in a
- * transaction from PostgreSQL 15 on, there is nothing to wait for; a statement
- * that runs is left alone.
+ * The library is loaded. Begins if the backend is starting, from PostgreSQL 15
+ * on in a transaction; a statement that runs is left alone.
  */
 void
 zklock_preconnect_loaded(void)

@@ -1,9 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * preconnect.h
- *	  Open a ZooKeeper session ahead of the first lock.
- *
- * For the files of backend/.
+ *	  Connect before the first lock (preconnect.c).  For zklock.c.
  *
  *-------------------------------------------------------------------------
  */

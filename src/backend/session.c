@@ -1,25 +1,27 @@
 /*-------------------------------------------------------------------------
  *
  * session.c
- *	  The backend's side of the client API: start the lock client, judge the lease,
- *	  translate errors, end it at exit.  Waiting for it is in session_wait.c.
+ *	  The lock client of this backend: start it, judge leases, translate its
+ *	  errors, end it.
  *
  * A backend has at most one lock client, started by the first call that needs
- * one and kept until the backend exits or closes it.
- *
- * All that is known about locks here is the id of a contender; which of them
- * belong to what is lock_table.c's business.
+ * one and kept until the backend exits or closes it.  Here a lock is only the id
+ * of a contender; lock_table.c knows the rest.  Waiting is in session_wait.c,
+ * what a contender says about us in self.c.
  *
  * At exit the helper is told to stop and has 500 ms (but see J3): it closes the
- * session, and the ensemble deletes the contenders.  If the ensemble is not
- * there the session will expire by itself.  After SIGKILL, or SIGQUIT, nothing
- * runs, and locks last until the session timeout.  A background worker without
- * a SIGTERM handler of its own runs exit callbacks from the signal handler,
- * which may have interrupted the main thread inside the mailbox:
- * Mailbox.backend_inside tells, and the client is left alone then.
+ * session, and the ensemble deletes the contenders.  Without an ensemble the
+ * session expires.  After SIGKILL or SIGQUIT nothing runs, and locks last until
+ * the session timeout.  A background worker without a SIGTERM handler of its own
+ * runs exit callbacks from the signal handler, which may have interrupted the
+ * main thread inside the mailbox: then, by Mailbox.backend_inside, the client is
+ * left alone.
  *
- * D5. Nothing is opened in the postmaster, and nothing before it is needed or,
- * with zklock.preconnect, expected to be.
+ * D5. Nothing is opened in the postmaster, or before it is needed or, with
+ * zklock.preconnect, expected.
+ *
+ * IDENTIFICATION
+ *	  src/backend/session.c
  *
  *-------------------------------------------------------------------------
  */
@@ -27,20 +29,9 @@
 
 #include <unistd.h>
 
-#include "access/xlog.h"
-#include "catalog/namespace.h"
-#include "catalog/pg_type_d.h"
-#include "commands/dbcommands.h"
-#include "mb/pg_wchar.h"
-#include "postmaster/postmaster.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
-#include "storage/latch.h"
-#include "utils/builtins.h"
-#include "utils/datetime.h"
-#include "utils/json.h"
 #include "utils/memutils.h"
-#include "utils/timestamp.h"
 
 #include "zklock.h"
 #include "auth_settings.h"
@@ -50,22 +41,21 @@
 #include "tls_settings.h"
 
 /*
- * How long the exit of a backend may be held up to close its ZooKeeper session;
- * unclosed, it keeps others waiting until it expires.  The end of a job's run
- * has longer: see zk_client_stop_at_exit().
+ * How long the exit of a backend may wait for the end of its ZooKeeper session;
+ * an open one blocks others until it expires. The end of a job's run has
+ * longer: see zk_client_stop_at_exit().
  */
 #define EXIT_TIMEOUT_MS	500
 
 /*
- * The same in a statement.  Such a wait cannot be cancelled, so it is shorter;
- * what is not done then is done by the client's threads afterwards.
+ * The same in a statement. The wait cannot be cancelled, so it is shorter; the
+ * client's threads finish the work afterwards.
  */
 #define STOP_TIMEOUT_MS	20
 
 /*
- * The signal by which the client's threads interrupt this one when a lock is
- * lost.  PostgreSQL uses no real-time signal, and blocks them where it blocks
- * others.
+ * The client's threads interrupt this one by this signal when a lock is lost.
+ * PostgreSQL uses no real-time signal, and blocks them where it blocks others.
  */
 #define LOSS_SIGNAL			(SIGRTMIN + 6)
 
@@ -75,10 +65,10 @@ int			zklock_session_timeout = 10000; /* ms */
 int			zklock_connect_timeout = 10000; /* ms */
 int			zklock_znode_style = ZK_STYLE_CURATOR;
 
-/* Handles the loss signal; set at module load, as it lies in a file above. */
+/* Handles the loss signal; set at module load, as it is in a file above. */
 pqsigfunc	zklock_loss_handler = NULL;
 
-/* The settings it, or the last one before it, was started with. */
+/* The settings that the client, or the last one before it, was started with. */
 static struct
 {
 	char	   *servers;		/* in TopMemoryContext; NULL before the first */
@@ -94,153 +84,93 @@ typedef struct ErrorMeaning
 	const char *hint;			/* may be NULL */
 } ErrorMeaning;
 
-/* Of two errors: which of the library's complaints comes last is chance. */
+/* For two errors: it is chance which of the library's complaints comes last. */
 #define HINT_UNREACHABLE \
 	"Check that \"zklock.servers\" is correct and that a majority of the ensemble is running. A server may require TLS, or its maxClientCnxns may have been reached."
 
 static const ErrorMeaning error_meanings[] = {
-	[ZK_OK] = {
-		ERRCODE_SYSTEM_ERROR, "unknown reason", NULL
-	},
-	[ZK_ERR_UNRESOLVED] = {
-		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+	[ZK_OK] = {ERRCODE_SYSTEM_ERROR, "unknown reason", NULL},
+	[ZK_ERR_UNRESOLVED] = {ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
 		"could not resolve the name of any ZooKeeper server",
-		"Check \"zklock.servers\"."
-	},
-	[ZK_ERR_UNREACHABLE] = {
-		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+	"Check \"zklock.servers\"."},
+	[ZK_ERR_UNREACHABLE] = {ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
 		"could not connect to ZooKeeper",
-		HINT_UNREACHABLE
-	},
-	[ZK_ERR_CLOSED] = {
-		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+	HINT_UNREACHABLE},
+	[ZK_ERR_CLOSED] = {ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
 		"could not connect to ZooKeeper",
-		HINT_UNREACHABLE
-	},
-	[ZK_ERR_NOT_ZOOKEEPER] = {
-		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+	HINT_UNREACHABLE},
+	[ZK_ERR_NOT_ZOOKEEPER] = {ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
 		"server is not a ZooKeeper server",
-		"Check that \"zklock.servers\" uses ZooKeeper's client port (2181 by default)."
-	},
-	[ZK_ERR_AUTH] = {
-		ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
+	"Check that \"zklock.servers\" uses ZooKeeper's client port (2181 by default)."},
+	[ZK_ERR_AUTH] = {ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
 		"authentication with ZooKeeper failed",
-		"Check the user and the password in \"zklock.auth_file\" or \"zklock.auth\"."
-	},
-	[ZK_ERR_NO_THREAD] = {
-		ERRCODE_INSUFFICIENT_RESOURCES,
+	"Check the user and the password in \"zklock.auth_file\" or \"zklock.auth\"."},
+	[ZK_ERR_NO_THREAD] = {ERRCODE_INSUFFICIENT_RESOURCES,
 		"could not create a thread",
-		"Each session that uses locks needs up to three threads; check the operating system's limits."
-	},
-	[ZK_ERR_NO_DESCRIPTOR] = {
-		ERRCODE_INSUFFICIENT_RESOURCES,
+	"Each session that uses locks needs up to three threads; check the operating system's limits."},
+	[ZK_ERR_NO_DESCRIPTOR] = {ERRCODE_INSUFFICIENT_RESOURCES,
 		"could not open a file descriptor",
-		"Check the operating system's limits."
-	},
-	[ZK_ERR_NO_MEMORY] = {
-		ERRCODE_OUT_OF_MEMORY, "out of memory", NULL
-	},
-	[ZK_ERR_POISONED] = {
-		ERRCODE_CONNECTION_FAILURE,
+	"Check the operating system's limits."},
+	[ZK_ERR_NO_MEMORY] = {ERRCODE_OUT_OF_MEMORY, "out of memory", NULL},
+	[ZK_ERR_POISONED] = {ERRCODE_CONNECTION_FAILURE,
 		"the ZooKeeper client library has failed in this session",
-		"Start a new database session."
-	},
-	[ZK_ERR_LIMIT] = {
-		ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+	"Start a new database session."},
+	[ZK_ERR_LIMIT] = {ERRCODE_PROGRAM_LIMIT_EXCEEDED,
 		"too many locks held in this session",
-		"Release some locks. A session can hold at most 1024 locks, with 256 kB of paths."
-	},
-	[ZK_ERR_FORBIDDEN] = {
-		ERRCODE_INSUFFICIENT_PRIVILEGE,
+	"Release some locks. A session can hold at most 1024 locks, with 256 kB of paths."},
+	[ZK_ERR_FORBIDDEN] = {ERRCODE_INSUFFICIENT_PRIVILEGE,
 		"permission denied by a ZooKeeper ACL",
-		"Change the ACL, or authenticate as a user that it admits (\"zklock.auth_file\")."
-	},
-	[ZK_ERR_REFUSED] = {
-		ERRCODE_INSUFFICIENT_PRIVILEGE,
+	"Change the ACL, or authenticate as a user that it admits (\"zklock.auth_file\")."},
+	[ZK_ERR_REFUSED] = {ERRCODE_INSUFFICIENT_PRIVILEGE,
 		"permission denied by a ZooKeeper ACL",
-		"The ACL does not admit the configured user, or the password is wrong; ZooKeeper does not report which."
-	},
-	[ZK_ERR_ACL] = {
-		ERRCODE_INVALID_PARAMETER_VALUE,
+	"The ACL does not admit the configured user, or the password is wrong; ZooKeeper does not report which."},
+	[ZK_ERR_ACL] = {ERRCODE_INVALID_PARAMETER_VALUE,
 		"ZooKeeper rejected the ACL in \"zklock.acl\"",
-		"Check \"zklock.acl\"."
-	},
-	[ZK_ERR_QUOTA] = {
-		ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+	"Check \"zklock.acl\"."},
+	[ZK_ERR_QUOTA] = {ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
 		"ZooKeeper quota exceeded",
-		"Raise the quota, or delete unneeded znodes."
-	},
-	[ZK_ERR_EPHEMERAL_PARENT] = {
-		ERRCODE_WRONG_OBJECT_TYPE,
+	"Raise the quota, or delete unneeded znodes."},
+	[ZK_ERR_EPHEMERAL_PARENT] = {ERRCODE_WRONG_OBJECT_TYPE,
 		"lock path leads to an ephemeral znode",
-		"Use another path, or delete that znode."
-	},
-	[ZK_ERR_SEQUENCE] = {
-		ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+	"Use another path, or delete that znode."},
+	[ZK_ERR_SEQUENCE] = {ERRCODE_PROGRAM_LIMIT_EXCEEDED,
 		"lock node is running out of sequence numbers",
-		"Delete the lock node while the lock is not in use."
-	},
-	[ZK_ERR_TIED] = {
-		ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-		"another contender has the same sequence number", NULL
-	},
-	[ZK_ERR_VANISHING] = {
-		ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-		"lock node or contender was deleted repeatedly by another client", NULL
-	},
-	[ZK_ERR_BROKEN] = {
-		ERRCODE_OPERATOR_INTERVENTION,
-		"contender was removed by zk_lock_break()", NULL
-	},
-	[ZK_ERR_TREE] = {
-		ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+	"Delete the lock node while the lock is not in use."},
+	[ZK_ERR_TIED] = {ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+	"another contender has the same sequence number", NULL},
+	[ZK_ERR_VANISHING] = {ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+	"lock node or contender was deleted repeatedly by another client", NULL},
+	[ZK_ERR_BROKEN] = {ERRCODE_OPERATOR_INTERVENTION,
+	"contender was removed by zk_lock_break()", NULL},
+	[ZK_ERR_TREE] = {ERRCODE_PROGRAM_LIMIT_EXCEEDED,
 		"too many locks to list",
-		"Pass a path with fewer locks below it."
-	},
-	[ZK_ERR_UNSTEADY] = {
-		ERRCODE_CONNECTION_FAILURE,
-		"connection to ZooKeeper was lost repeatedly", NULL
-	},
-	[ZK_ERR_UNQUEUED] = {
-		ERRCODE_CONNECTION_FAILURE,
-		"ZooKeeper session has ended", NULL
-	},
-	[ZK_ERR_VANISHED] = {
-		ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-		"contender of this lock, or of a lock acquired with it, was deleted repeatedly by another client", NULL
-	},
-	[ZK_ERR_KIND] = {
-		ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+	"Pass a path with fewer locks below it."},
+	[ZK_ERR_UNSTEADY] = {ERRCODE_CONNECTION_FAILURE,
+	"connection to ZooKeeper was lost repeatedly", NULL},
+	[ZK_ERR_UNQUEUED] = {ERRCODE_CONNECTION_FAILURE,
+	"ZooKeeper session has ended", NULL},
+	[ZK_ERR_VANISHED] = {ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+	"contender of this lock, or of a lock acquired with it, was deleted repeatedly by another client", NULL},
+	[ZK_ERR_KIND] = {ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
 		"path is in use as a different kind of lock",
-		"Use another path, or the same number of permits everywhere."
-	},
-	[ZK_ERR_TLS] = {
-		ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+	"Use another path, or the same number of permits everywhere."},
+	[ZK_ERR_TLS] = {ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
 		"could not establish a TLS connection to ZooKeeper",
-		"Check that \"zklock.servers\" uses the TLS ports, and that \"zklock.tls_ca_file\" contains the CA that issued the servers' certificates."
-	},
-	[ZK_ERR_TLS_FILES] = {
-		ERRCODE_CONFIG_FILE_ERROR,
+	"Check that \"zklock.servers\" uses the TLS ports, and that \"zklock.tls_ca_file\" contains the CA that issued the servers' certificates."},
+	[ZK_ERR_TLS_FILES] = {ERRCODE_CONFIG_FILE_ERROR,
 		"could not load TLS certificate or key file",
-		"Check \"zklock.tls_ca_file\", \"zklock.tls_cert_file\", \"zklock.tls_key_file\" and \"zklock.tls_passphrase_file\"."
-	},
-	[ZK_ERR_CERTIFICATE] = {
-		ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
+	"Check \"zklock.tls_ca_file\", \"zklock.tls_cert_file\", \"zklock.tls_key_file\" and \"zklock.tls_passphrase_file\"."},
+	[ZK_ERR_CERTIFICATE] = {ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
 		"ZooKeeper rejected the client certificate",
-		"Check \"zklock.tls_cert_file\" and the servers' trust store."
-	},
-	[ZK_ERR_SASL] = {
-		ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
-		"SASL authentication with ZooKeeper failed", NULL
-	},
-	[ZK_ERR_OTHER] = {
-		ERRCODE_SYSTEM_ERROR, "unexpected response from ZooKeeper", NULL
-	}
+	"Check \"zklock.tls_cert_file\" and the servers' trust store."},
+	[ZK_ERR_SASL] = {ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
+	"SASL authentication with ZooKeeper failed", NULL},
+	[ZK_ERR_OTHER] = {ERRCODE_SYSTEM_ERROR, "unexpected response from ZooKeeper", NULL}
 };
 
 /*
- * For ereport: the HINT for an error of the lock client, if there is one for
- * this case; detail is the client's own words.
+ * For ereport: the HINT for an error of the lock client, if there is one;
+ * detail is the client's own words.
  */
 static int
 errhint_meaning(ZkError error, const char *detail)
@@ -262,8 +192,8 @@ errhint_meaning(ZkError error, const char *detail)
 }
 
 /*
- * Has the client a ZooKeeper session?  Not known if one of its functions was
- * interrupted.
+ * Returns true if the client has a ZooKeeper session; false if that is unknown,
+ * as one of its functions was interrupted.
  */
 static bool
 has_session(ZkClient *client)
@@ -277,10 +207,10 @@ has_session(ZkClient *client)
 }
 
 /*
- * Exit callback: close the ZooKeeper session, so that others need not wait
- * for it to expire.  An on_proc_exit callback, not before_shmem_exit: by now
- * the transaction has aborted, so nobody is let in before its end.  Does
- * nothing in a process that only inherited the callback.
+ * Exit callback: closes the ZooKeeper session, so that others need not wait for
+ * its expiry. An on_proc_exit callback runs after the transaction has aborted,
+ * so no waiter is let in before its end. Does nothing in a process that
+ * inherited it.
  */
 static void
 stop_at_exit(int code, Datum arg)
@@ -302,7 +232,7 @@ stop_at_exit(int code, Datum arg)
 				 errdetail("Its locks become free when it expires, if not before.")));
 }
 
-/* Count what has become of this backend's ZooKeeper sessions so far. */
+/* Counts what has happened to this backend's ZooKeeper sessions. */
 void
 zklock_session_count(void)
 {
@@ -315,8 +245,8 @@ zklock_session_count(void)
 }
 
 /*
- * Exit callback: the same for the last time.  Shared memory is ours until the
- * callbacks of this kind are done, so this does not wait for stop_at_exit().
+ * Exit callback: the same for the last time. It precedes stop_at_exit(), as
+ * shared memory is ours only until callbacks of this kind are done.
  */
 static void
 count_at_exit(int code, Datum arg)
@@ -328,8 +258,8 @@ count_at_exit(int code, Datum arg)
 }
 
 /*
- * A number that changes with the settings about access and about how servers
- * are talked to, and with the files they name.
+ * Returns a number that changes with the settings about access and transport,
+ * and with the files they name.
  */
 static uint64
 access_stamp(void)
@@ -337,7 +267,7 @@ access_stamp(void)
 	return zklock_secure_stamp(zklock_access_stamp());
 }
 
-/* Do the settings differ from those the client runs with? */
+/* Returns true if the settings differ from those the client runs with. */
 static bool
 settings_changed(void)
 {
@@ -348,7 +278,7 @@ settings_changed(void)
 }
 
 /*
- * Count the client's descriptors against the budget of this backend.  Throws
+ * Counts the client's descriptors against the budget of this backend. Throws
  * 53000 if there is no room.
  */
 static void
@@ -375,7 +305,7 @@ release_descriptors(void)
 		ReleaseExternalFD();
 }
 
-/* Wipe and free the secrets of a config. */
+/* Wipes and frees the secrets of a config. */
 static void
 forget_secrets(ZkConfig *config)
 {
@@ -384,10 +314,9 @@ forget_secrets(ZkConfig *config)
 }
 
 /*
- * Take into a config what is told to servers only, and the descriptors for the
- * client.  Throws as zklock_credential(), zklock_secure_config() and
- * acquire_descriptors(), and leaves no secret behind then; else
- * forget_secrets() is due.
+ * Fills in the secrets of a config, and acquires the descriptors. Throws as
+ * zklock_credential(), zklock_secure_config() and acquire_descriptors(), and
+ * leaves no secret behind then; else forget_secrets() is due.
  */
 static void
 gather_secrets(ZkConfig *config)
@@ -409,9 +338,9 @@ gather_secrets(ZkConfig *config)
 }
 
 /*
- * Start a client with the settings of now.  Throws 53000 if the operating
- * system has not what it takes, 08006 if an earlier client failed for good, and
- * as zklock_credential() and zklock_secure_config().
+ * Starts a client with the current settings. Throws 53000 if the operating
+ * system lacks resources, 08006 if an earlier client failed for good, and as
+ * gather_secrets().
  */
 static void
 start_client(void)
@@ -460,11 +389,10 @@ start_client(void)
 }
 
 /*
- * Have a running client.  It connects when something is asked for, not here.
- *
- * idle says that the caller's side holds and asks for nothing; then a client
- * whose settings have changed is replaced.  With locks
- * held it goes on as it is: the locks are its ZooKeeper session's.
+ * Makes sure that a client runs. It connects when something is requested. If
+ * the caller holds and requests nothing (idle), a client whose settings have
+ * changed is replaced; otherwise it stays, as its locks belong to its ZooKeeper
+ * session.
  *
  * Throws 55000 if zklock.servers is not set, else as start_client().
  */
@@ -487,9 +415,9 @@ zklock_session_open(bool idle)
 }
 
 /*
- * End the client, if there is one, and with its ZooKeeper session every
- * contender of it.  Waits no longer than nobody minds; the rest is done by the
- * client's own threads.  The ids of all contenders are dead after it.
+ * Ends the client, if there is one, and with its ZooKeeper session all its
+ * contenders, whose ids are dead then. Waits only for a moment; the client's
+ * threads finish the work.
  */
 void
 zklock_session_stop(void)
@@ -505,7 +433,7 @@ zklock_session_stop(void)
 	release_descriptors();
 }
 
-/* Begin to watch the connection for one call. */
+/* Begins to watch the connection for one call. */
 void
 zklock_link_begin(Link *link)
 {
@@ -515,10 +443,7 @@ zklock_link_begin(Link *link)
 	zklock_link_look(link);
 }
 
-/*
- * Look at the connection.  One that came and went between two looks counts as
- * one that was up.
- */
+/* Looks at the connection. One that came and went between two looks was up. */
 void
 zklock_link_look(Link *link)
 {
@@ -543,9 +468,9 @@ zklock_link_look(Link *link)
 }
 
 /*
- * Until when a call should put up with the connection as it is: for ever with
- * one; with none zklock.connect_timeout, or the timeout of the ZooKeeper
- * session if that is longer and there was a connection to come back to; not at
+ * Returns until when a call should wait with the connection as it is: forever
+ * with one; without, for zklock.connect_timeout, or for the timeout of the
+ * ZooKeeper session if that is longer and there was a connection before; not at
  * all if the reason is definite.
  */
 ZkTime
@@ -563,10 +488,10 @@ zklock_link_deadline(const Link *link)
 }
 
 /*
- * Report that something could not be done with a lock for want of an answer:
- * what, a format for the path, as in "could not acquire lock \"%s\"".  Throws
- * 08001 if there was no connection during this call, 08006 if there was, or
- * what a definite reason asks for (28000, 53000, ...).
+ * Reports that something could not be done with a lock for lack of an answer:
+ * what, a format for the path, as in "could not acquire lock \"%s\"". Throws
+ * 08001 if there was no connection during this call, 08006 if there was, or the
+ * SQLSTATE of a definite reason (28000, 53000, ...).
  */
 void
 zklock_link_report(const Link *link, const char *what, const char *path)
@@ -594,9 +519,8 @@ zklock_link_report(const Link *link, const char *what, const char *path)
 }
 
 /*
- * Report an error of the lock client: what, as for zklock_link_report(), the
- * lock path, and the client's own words.  Throws the SQLSTATE that belongs to
- * it.
+ * Reports an error of the lock client: what, as for zklock_link_report(), the
+ * lock path, and the client's own words. Throws its SQLSTATE.
  */
 void
 zklock_report_error(ZkError error, const char *detail, const char *what,
@@ -615,10 +539,9 @@ zklock_report_error(ZkError error, const char *detail, const char *what,
 }
 
 /*
- * Judge whether a contender that was granted is still held, by the local
- * clock, without asking anybody: a process that was stopped for longer than
- * the timeout must not trust what it knew before (S5).  Fills *status; when
- * lost, its loss and detail say why.
+ * Judges by the local clock whether a granted contender is still held: a
+ * process that was stopped for longer than the timeout must not trust what it
+ * knew before (S5). Fills *status, whose loss and detail say why it was lost.
  */
 HoldState
 zklock_lease_judge(ZkContenderId id, ZkContenderStatus *status)
@@ -626,7 +549,7 @@ zklock_lease_judge(ZkContenderId id, ZkContenderStatus *status)
 	ZkTime		now;
 
 	zk_contender_status(zklock_client, id, status);
-	/* Read the clock last, so that a pause in between counts. */
+	/* Read the clock last, so that a pause before counts. */
 	now = zk_now();
 
 	if (status->state == ZK_HELD)
@@ -643,7 +566,7 @@ zklock_lease_judge(ZkContenderId id, ZkContenderStatus *status)
 	return HOLD_LOST;
 }
 
-/* Ask for a proof of every contender that was granted.  Returns when. */
+/* Requests a proof of every granted contender. Returns when. */
 ZkTime
 zklock_lease_ask(void)
 {
@@ -654,11 +577,10 @@ zklock_lease_ask(void)
 }
 
 /*
- * Wait until it is proved that a contender that was granted is still held, by
- * an operation of the ensemble that was sent after zklock_lease_ask() returned
- * "asked"; not beyond deadline, and never longer than until the lock (path, for
- * messages) must be presumed lost.  Returns HOLD_UNPROVED if the deadline came
- * first.  Throws as zklock_session_wait().
+ * Waits for a proof that a granted contender is still held, by an operation
+ * that was requested at "asked" or later (zklock_lease_ask()); at most until
+ * the deadline, or until the lock (path, for messages) must be presumed lost.
+ * Returns HOLD_UNPROVED at the deadline. Throws as zklock_session_wait_for().
  */
 HoldState
 zklock_lease_prove(ZkContenderId id, ZkTime asked, ZkTime deadline,
@@ -678,137 +600,4 @@ zklock_lease_prove(ZkContenderId id, ZkTime asked, ZkTime deadline,
 								Min(deadline, status->presumed_lost),
 								"while verifying lock \"%s\"", path);
 	}
-}
-
-/*
- * Convert text between encodings without ever throwing for what it contains,
- * as it may come from anywhere.  SQL_ASCII stands for the other encoding of
- * the two.  Returns a palloc'd string, or NULL if the text is not valid, has
- * no equivalent, or is too long (256 MB).  Needs a transaction.
- */
-char *
-zklock_convert(const char *text, int length, int from, int to)
-{
-	Size		size = (Size) length * MAX_CONVERSION_GROWTH + 1;
-	char	   *result;
-	Oid			conversion;
-
-	if (!AllocSizeIsValid(size))
-		return NULL;
-	if (from == PG_SQL_ASCII)
-		from = to;
-	else if (to == PG_SQL_ASCII)
-		to = from;
-	if (!pg_verify_mbstr(from, text, length, true))
-		return NULL;
-	if (from == to)
-		return pnstrdup(text, length);
-
-	conversion = FindDefaultConversionProc(from, to);
-	if (!OidIsValid(conversion))
-		return NULL;
-	result = palloc(size);
-	if (pg_do_encoding_conversion_buf(conversion, from, to,
-									  (unsigned char *) unconstify(char *, text),
-									  length, (unsigned char *) result, size,
-									  true) == length)
-		return result;
-	pfree(result);
-	return NULL;
-}
-
-/*
- * A name in UTF-8 without control characters.  Names of databases and users
- * may be in another encoding than this database's; if so, all that is not
- * ASCII becomes '?'.  Palloc'd.
- */
-char *
-zklock_clean_name(const char *name)
-{
-	char	   *result = zklock_convert(name, (int) strlen(name),
-										GetDatabaseEncoding(), PG_UTF8);
-	bool		ascii_only = result == NULL;
-
-	if (ascii_only)
-		result = pstrdup(name);
-	for (unsigned char *c = (unsigned char *) result; *c != '\0'; c++)
-		if (*c < 0x20 || *c == 0x7F || (ascii_only && *c > 0x7F))
-			*c = '?';
-	return result;
-}
-
-/* Append a name as a member of the JSON object being built in buf. */
-static void
-append_name(StringInfo buf, const char *key, const char *name)
-{
-	appendStringInfo(buf, "%c\"%s\":", buf->len == 0 ? '{' : ',', key);
-	escape_json(buf, zklock_clean_name(name));
-}
-
-/* The name of this host; static. */
-const char *
-zklock_host(void)
-{
-	static char host[64 + 1];
-
-	if (gethostname(host, sizeof(host)) != 0)
-		host[0] = '\0';
-	host[sizeof(host) - 1] = '\0';
-	return host;
-}
-
-/*
- * What tells this running server from all others: a process id means something
- * only together with it.  A standby has its primary's system identifier, hence
- * when the postmaster was started, and its process id.  Static.
- */
-const char *
-zklock_instance(void)
-{
-	static char instance[64];
-
-	if (instance[0] == '\0')
-		snprintf(instance, sizeof(instance), "%016llx-%llx-%x",
-				 (unsigned long long) GetSystemIdentifier(),
-				 (unsigned long long) PgStartTime, (unsigned) PostmasterPid);
-	return instance;
-}
-
-/*
- * The data of a contender: who asks for the lock, as one line of JSON in UTF-8
- * (which begins with ZK_OWNER_PREFIX).  Names are at most NAMEDATALEN - 1 bytes
- * and the host's name 64, so it stays below 1 kB.  Palloc'd.  Needs a
- * transaction.
- */
-char *
-zklock_owner_data(void)
-{
-	StringInfoData buf;
-	char		start[MAXDATELEN + 1];
-	int			utc = 0;
-
-	initStringInfo(&buf);
-	append_name(&buf, "cluster", cluster_name);
-	append_name(&buf, "host", zklock_host());
-	appendStringInfo(&buf, ",\"port\":%d", PostPortNumber);
-	if (OidIsValid(MyDatabaseId))
-	{
-		char	   *database = get_database_name(MyDatabaseId);
-
-		append_name(&buf, "database", database != NULL ? database : "");
-	}
-	appendStringInfo(&buf, ",\"pid\":%d", MyProcPid);
-	if (OidIsValid(GetSessionUserId()))
-	{
-		char	   *user = GetUserNameFromId(GetSessionUserId(), true);
-
-		append_name(&buf, "user", user != NULL ? user : "");
-	}
-	append_name(&buf, "application_name",
-				application_name != NULL ? application_name : "");
-	JsonEncodeDateTime(start, TimestampTzGetDatum(GetCurrentTimestamp()),
-					   TIMESTAMPTZOID, &utc);
-	appendStringInfo(&buf, ",\"start\":\"%s\",\"instance\":\"%s\"}", start,
-					 zklock_instance());
-	return buf.data;
 }

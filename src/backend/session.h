@@ -87,10 +87,5 @@ extern ZkTime zklock_lease_ask(void);
 extern HoldState zklock_lease_prove(ZkContenderId id, ZkTime asked,
 									ZkTime deadline, const char *path,
 									ZkContenderStatus *status);
-extern char *zklock_clean_name(const char *name);
-extern char *zklock_convert(const char *text, int length, int from, int to);
-extern char *zklock_owner_data(void);
-extern const char *zklock_host(void);
-extern const char *zklock_instance(void);
 
 #endif							/* ZKLOCK_SESSION_H */

@@ -1,40 +1,41 @@
 /*-------------------------------------------------------------------------
  *
  * snapshot.c
- *	  Waiting without a snapshot.
+ *	  Wait without a snapshot.
  *
- * A query has a snapshot until it ends.  While one waits for a lock, VACUUM
+ * A query has a snapshot until it ends.  While it waits for a lock, VACUUM
  * cannot clean up, CREATE INDEX CONCURRENTLY waits, and on a standby either
  * replay waits for the query, or the query is cancelled.  Only a procedure can
- * do without: its CALL is a utility statement, and whatever a snapshot was set
- * for it is not needed any more once its arguments are evaluated.
+ * do without: CALL is a utility statement, which needs no snapshot once its
+ * arguments are evaluated.
  *
- * G1. At top level, the CALL's transaction has done nothing but take a snapshot
- * for the arguments.  It is committed in the way of SPI_commit(), and the wait
- * is another transaction's, which never has one.  It is not enough to give up
- * the snapshot: CREATE INDEX CONCURRENTLY notes the transactions that have one,
- * and waits for the end of each, whatever becomes of the snapshot
- * (WaitForOlderSnapshots(); a holder and a waiter deadlocked that way).  The
- * commit guard lets this commit pass: there is nothing to veto, and a lost lock
- * may be the one that is to be acquired again.  Behind another statement of a
+ * G1. At top level, the CALL's transaction has only taken a snapshot for the
+ * arguments.  It is committed as SPI_commit() does, and the wait happens in
+ * another transaction, which never has one.  Giving up the snapshot is not
+ * enough: CREATE INDEX CONCURRENTLY waits for the end of each transaction that
+ * had one (WaitForOlderSnapshots(); a holder and a waiter deadlocked that way).
+ * The commit guard lets this commit pass: there is nothing to veto, and a lost
+ * lock may be the one to be acquired again.  Behind another statement of a
  * pipeline the transaction is not the CALL's own: an error. (S283, S284)
  *
- * G2. Within a procedure the transaction goes on, with its locks of all kinds,
- * and every snapshot is given up: that of the portal, which PortalRunUtility()
- * has set, those of portals around it, the one that the portal holds for
- * results, and the catalogs'.  That is what COMMIT in a procedure does, so all
- * code around it can cope, and what the executor needs next it takes anew.  For
- * the moment before that, G1 is not met. (S281)
+ * G2. Within a procedure the transaction continues, with its locks of all kinds,
+ * and every snapshot is given up: that of the portal, set by PortalRunUtility(),
+ * those of portals around it, the one that the portal holds for results, and the
+ * catalogs'.  COMMIT in a procedure does the same, so the code around it copes,
+ * and the executor takes new ones.  For the moment before, G1 is not met. (S281)
  *
- * G3. Whether that was all is told by MyProc->xmin, and not worked out.  If it
- * is still set, a cursor or the isolation level needs a snapshot, and the call
- * is an error.  So it is in an atomic context, where a query around it has one,
- * and with a transaction ID, which others would wait for. (S281, S282)
+ * G3. MyProc->xmin tells whether that was all.  If it is still set, a cursor or
+ * the isolation level needs a snapshot, and the call is an error; as it is in an
+ * atomic context, where a query around it has a snapshot, and with a transaction
+ * ID, which others would wait for. (S281, S282)
  *
- * G4. Looks into catalogs go on during the wait (names of roles, conversions).
- * They find the caches filled, as a rule; else each takes a catalog snapshot.
- * It is dropped whenever the backend goes to sleep (session_wait.c), as
- * PostgreSQL does before it waits for its client.
+ * G4. Catalogs are read during the wait (names of roles, conversions).  As a rule
+ * the caches have the answer; else a catalog snapshot is taken.  It is dropped
+ * whenever the backend goes to sleep (session_wait.c), as PostgreSQL does before
+ * it waits for its client.
+ *
+ * IDENTIFICATION
+ *	  src/backend/snapshot.c
  *
  *-------------------------------------------------------------------------
  */
@@ -48,14 +49,12 @@
 #include "utils/snapmgr.h"
 
 #include "zklock.h"
+#include "owner.h"
 #include "session.h"
 #include "snapshot.h"
 #include "xact.h"
 
-/*
- * Report why a call cannot wait without a snapshot: detail, a sentence.  Throws
- * 25001.
- */
+/* Reports why a call cannot wait without a snapshot. Throws 25001. */
 pg_noreturn static void
 refuse(const char *detail)
 {
@@ -67,9 +66,8 @@ refuse(const char *detail)
 }
 
 /*
- * Commit the transaction, which is that of a statement at top level, and begin
- * another one.  There is nothing for the commit guard to veto, and a lost lock
- * may be the one that is to be acquired again.  Throws what a commit throws.
+ * Commits the transaction of a statement at top level, and begins another one
+ * (G1).
  */
 static void
 begin_another_transaction(void)
@@ -93,8 +91,8 @@ begin_another_transaction(void)
 }
 
 /*
- * Give up the snapshots that were set for the statement that runs, and for
- * procedures around it.  A background worker may have no portal.
+ * Drops the snapshots of the current statement, and of procedures around it. A
+ * background worker may have no portal.
  */
 static void
 drop_portal_snapshots(void)
@@ -110,13 +108,11 @@ drop_portal_snapshots(void)
 }
 
 /*
- * For a procedure, whose fcinfo->context this is, that is about to wait: give
- * up every snapshot.  To be called with arguments evaluated and detoasted;
- * memory of the caller's context stays, and so does the transaction within a
- * procedure.  Throws 25001 if that cannot be done: in a transaction block or a
- * function, behind another statement of a pipeline, in a transaction that has
- * written, or if something else needs a snapshot (an open cursor, or the
- * isolation level); else what a commit throws.
+ * Gives up every snapshot, for a procedure about to wait, whose fcinfo->context
+ * this is. Arguments must be evaluated and detoasted; memory of the caller's
+ * context stays. Throws 25001 if that is impossible: in a transaction block or
+ * a function, behind another statement of a pipeline, after writes, or if a
+ * cursor or the isolation level needs a snapshot.
  */
 void
 zklock_snapshot_give_up(Node *context)

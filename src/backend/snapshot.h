@@ -1,9 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * snapshot.h
- *	  Waiting without a snapshot.
- *
- * For the files of backend/.
+ *	  Wait without a snapshot (snapshot.c).  For funcs.c.
  *
  *-------------------------------------------------------------------------
  */

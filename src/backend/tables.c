@@ -3,12 +3,15 @@
  * tables.c
  *	  Queries on the extension's own tables.
  *
- * F7. Queries run with the rights of the table's owner, as those of foreign
- * keys do: only to execute them, not around the function, and names of tables
- * and operators are given in full.  The table is looked for in the schema of
- * the function that was called.  A saved plan is used again for the same table
- * only, and not if anything has changed about it or its schema: its name may be
- * another one's by then.
+ * F7. Queries run with the rights of the table's owner, as those of foreign keys
+ * do: only their execution, not the function around it; names of tables and
+ * operators are qualified.  The table is the one in the schema of the function
+ * that was called.  A saved plan is used again only for the same table, and if
+ * nothing about it or its schema has changed: its name may be another one's by
+ * then.
+ *
+ * IDENTIFICATION
+ *	  src/backend/tables.c
  *
  *-------------------------------------------------------------------------
  */
@@ -27,9 +30,8 @@
 #include "tables.h"
 
 /*
- * Open a table of the extension, to be written to or to be read only, and SPI.
- * function is one of the extension's own, and shows which schema it lives in.
- * Throws 42P01.
+ * Opens a table of the extension, for writing or reading, and SPI. function is
+ * one of the extension's own, and shows its schema. Throws 42P01.
  */
 Relation
 zklock_table_open(const char *name, Oid function, bool write)
@@ -45,7 +47,7 @@ zklock_table_open(const char *name, Oid function, bool write)
 	return table_open(table, write ? RowExclusiveLock : AccessShareLock);
 }
 
-/* The other end: the table stays locked until the transaction ends. */
+/* Closes both; the table stays locked until the transaction ends. */
 void
 zklock_table_close(Relation table)
 {
@@ -54,9 +56,8 @@ zklock_table_close(Relation table)
 }
 
 /*
- * Make the plan of a query, to be kept.  One that was made before does if it is
- * for the same table under the same name, or the text of the query would have
- * to be another one; to know that, the table has to be locked by now.
+ * Makes and keeps the plan of a query, unless there is one for the same table
+ * under the same name, which has to be locked for that check.
  */
 static void
 prepare_query(TableQuery *query, Relation table)
@@ -83,11 +84,10 @@ prepare_query(TableQuery *query, Relation table)
 }
 
 /*
- * Run a query that has been prepared, to see what is committed now.  Under
- * SERIALIZABLE that is with a snapshot that takes no predicate locks: these are
- * for whole pages, or for the table as long as that is small, so that of
- * transactions that have nothing else in common one would fail (40001).  Plans
- * that do not work with such a snapshot are not made.
+ * Runs a prepared query on what is committed now. Under SERIALIZABLE it takes
+ * no predicate locks: those are for pages, or for a whole small table, so that
+ * one of two unrelated transactions would fail (40001). Plans that do not work
+ * with such a snapshot are disabled.
  */
 static int
 execute_now(const TableQuery *query, Datum *values, const char *nulls)
@@ -109,8 +109,8 @@ execute_now(const TableQuery *query, Datum *values, const char *nulls)
 }
 
 /*
- * Run a query that has been prepared.  One that only reads sees what is
- * committed now.  Returns what SPI does.
+ * Runs a prepared query; one that only reads sees what is committed now.
+ * Returns SPI's result.
  */
 static int
 execute_query(const TableQuery *query, Datum *values, const char *nulls)
@@ -121,11 +121,10 @@ execute_query(const TableQuery *query, Datum *values, const char *nulls)
 }
 
 /*
- * Run a query as the table's owner; nulls is as SPI has it.  Returns the number
- * of rows; the first one is in SPI_tuptable if the query returns any.  Throws
- * what the query throws: rows may have to be waited for, which ends by
- * interrupts, lock_timeout and as a deadlock; 40001.  Whoever the user is then,
- * the abort restores it.
+ * Runs a query as the table's owner; nulls is as for SPI. Returns the number of
+ * rows; the first one is in SPI_tuptable if the query returns any. Throws what
+ * the query throws: it may wait for rows, which ends by interrupts,
+ * lock_timeout or a deadlock; 40001. An abort restores the user.
  */
 uint64
 zklock_table_query(TableQuery *query, Relation table, Datum *values,
@@ -148,7 +147,7 @@ zklock_table_query(TableQuery *query, Relation table, Datum *values,
 	return SPI_processed;
 }
 
-/* A column, from 1 on, of the first row that a query has returned. */
+/* Returns a column, from 1 on, of the first row that a query has returned. */
 Datum
 zklock_table_value(int column, bool *isnull)
 {

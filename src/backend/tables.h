@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * tables.h
- *	  Queries on the extension's own tables (tables.c).
+ *	  Queries on the extension's own tables (tables.c).  For fence.c and
+ *	  job_runs.c.
  *
  *-------------------------------------------------------------------------
  */

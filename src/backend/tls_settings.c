@@ -53,56 +53,36 @@ typedef struct Setting
 } Setting;
 
 static const Setting settings[ZK_TRANSPORT_TEXTS] = {
-	[ZK_SASL_HOST] = {
-		false, "zklock.sasl_host",
-		"Sets the name of the ZooKeeper servers in SASL.",
-		"Empty means \"zk-sasl-md5\" with DIGEST-MD5, else each server's address.", ""
-	},
-	[ZK_SASL_MECHANISM] = {
-		false, "zklock.sasl_mechanism",
-		"Sets the SASL mechanisms to authenticate with to ZooKeeper, as in \"DIGEST-MD5\".",
-		"Empty means no SASL.", ""
-	},
-	[ZK_SASL_PASSWORD] = {
-		true, "zklock.sasl_password_file",
-		"Sets the file with the password for SASL.",
-		"Its first line counts, and only the server's user may have access to it.", ""
-	},
-	[ZK_SASL_REALM] = {
-		false, "zklock.sasl_realm",
-		"Sets the realm of the user in SASL.",
-		"Empty means the one that the server offers.", ""
-	},
-	[ZK_SASL_SERVICE] = {
-		false, "zklock.sasl_service",
-		"Sets the name of the service in SASL.",
-		NULL, "zookeeper"
-	},
-	[ZK_SASL_USER] = {
-		false, "zklock.sasl_user",
-		"Sets the user name for SASL.",
-		NULL, ""
-	},
-	[ZK_TLS_CA] = {
-		true, "zklock.tls_ca_file",
+	[ZK_SASL_HOST] = {false, "zklock.sasl_host",
+		"Sets the host name of the ZooKeeper servers for SASL.",
+	"If empty, DIGEST-MD5 uses \"zk-sasl-md5\", and other mechanisms use each server's address.", ""},
+	[ZK_SASL_MECHANISM] = {false, "zklock.sasl_mechanism",
+		"Sets the SASL mechanism for authentication to ZooKeeper.",
+	"For example \"DIGEST-MD5\" or \"GSSAPI\". If empty, zklock does not use SASL.", ""},
+	[ZK_SASL_PASSWORD] = {true, "zklock.sasl_password_file",
+		"Sets the file with the SASL password.",
+	"The password is the file's first line. Only the server's user may have access to it.", ""},
+	[ZK_SASL_REALM] = {false, "zklock.sasl_realm",
+		"Sets the realm of the SASL user.",
+	"If empty, the realm is the one that the server offers.", ""},
+	[ZK_SASL_SERVICE] = {false, "zklock.sasl_service",
+		"Sets the SASL service name of the ZooKeeper servers.",
+	NULL, "zookeeper"},
+	[ZK_SASL_USER] = {false, "zklock.sasl_user",
+		"Sets the SASL user name.",
+	NULL, ""},
+	[ZK_TLS_CA] = {true, "zklock.tls_ca_file",
 		"Sets the file with the trusted certificate authorities.",
-		"Empty means no TLS.", ""
-	},
-	[ZK_TLS_CERT] = {
-		true, "zklock.tls_cert_file",
+	"If empty, zklock does not use TLS.", ""},
+	[ZK_TLS_CERT] = {true, "zklock.tls_cert_file",
 		"Sets the file with the client certificate and its chain.",
-		NULL, ""
-	},
-	[ZK_TLS_KEY] = {
-		true, "zklock.tls_key_file",
+	NULL, ""},
+	[ZK_TLS_KEY] = {true, "zklock.tls_key_file",
 		"Sets the file with the private key of the client certificate.",
-		"Only the server's user may have access to it.", ""
-	},
-	[ZK_TLS_PASSPHRASE] = {
-		true, "zklock.tls_passphrase_file",
+	"Only the server's user may have access to it.", ""},
+	[ZK_TLS_PASSPHRASE] = {true, "zklock.tls_passphrase_file",
 		"Sets the file with the passphrase of the private key.",
-		"Its first line counts, and only the server's user may have access to it.", ""
-	}
+	"The passphrase is the file's first line. Only the server's user may have access to it.", ""}
 };
 
 /* Their values. */

@@ -1,29 +1,30 @@
 /*-------------------------------------------------------------------------
  *
  * wait_edges.c
- *	  Who waits for whom, as far as it can be seen from here.
+ *	  The graph of waits, as far as it can be seen from here.
  *
- * Two sources are put together into one graph.  What is published in ZooKeeper,
- * with the queues it is about, says which ZooKeeper session waits for which (as
- * read by the lock client, read_waits.c).  PostgreSQL's lock manager says the
- * same about the processes of this instance.  What is known of a contender
- * tells which ZooKeeper session is which process.
- *
- * Only what can be reached from this backend is looked at.
+ * It has two sources.  Published waits in ZooKeeper, with the queues concerned,
+ * show which ZooKeeper session waits for which (read_waits.c of the lock
+ * client); PostgreSQL's lock manager shows the same for the processes of this
+ * instance.  Contenders' data connects ZooKeeper sessions with processes.  Only
+ * what can be reached from this backend is examined.
  *
  * X3. Edges.  In a queue an exclusive contender waits for all that are ahead, a
  * shared one for the nearest exclusive one and all ahead of that.  That is the
  * transitive closure, so plain waiters in between, which publish nothing, do no
- * harm.  Who those ahead are is known of the holders, from their Stat and data,
- * and of those who have published.  Among several locks asked for at once all
- * are waited for, so a cycle through any of them is a deadlock.  A process of
- * this instance that holds a lock and does not wait in ZooKeeper may wait in
- * PostgreSQL, for whom pg_blocking_pids() tells.  "Instance" and pid, in what
- * contenders and waiters say about themselves, connect the two worlds.
+ * harm.  Those ahead are known if they are holders, from their Stat and data, or
+ * have published.  A call waits for all of its locks, so a cycle through any of
+ * them is a deadlock.  A process of this instance that holds a lock and does not
+ * wait in ZooKeeper may wait in PostgreSQL; pg_blocking_pids() tells for which
+ * processes.  "Instance" and pid, in the data of contenders and waits, connect
+ * the two worlds.
  *
- * X7. What is read is anybody's text.  It is limited (2000 waits, 20000 znodes,
- * 8 MB), taken apart by code that knows that, and converted and cleaned before
- * it is shown.
+ * X7. Any client of the ensemble may have written what is read.  It is limited
+ * (2000 waits, 20000 znodes, 8 MB), parsed with that in mind, and converted and
+ * cleaned before it is shown.
+ *
+ * IDENTIFICATION
+ *	  src/backend/wait_edges.c
  *
  *-------------------------------------------------------------------------
  */
@@ -41,10 +42,10 @@
 #include "wait_edges.h"
 #include "waitgraph.h"
 
-/* More than this is not looked at. */
+/* Most edges of the graph. */
 #define MAX_EDGES	20000
 
-/* One who waits, or is waited for. */
+/* A party that waits, or is waited for. */
 typedef struct Vertex
 {
 	Waiter		waiter;
@@ -80,8 +81,8 @@ typedef struct Graph
 } Graph;
 
 /*
- * Does a process of this instance seem to wait in PostgreSQL for this backend?
- * That is, does somebody wait for a lock that we hold.
+ * Returns true if a process of this instance waits for a PostgreSQL lock that
+ * this backend holds, as it seems.
  */
 bool
 zklock_waited_for_locally(void)
@@ -102,9 +103,7 @@ zklock_waited_for_locally(void)
 	return found;
 }
 
-/*
- * The process of this instance that some data is of; 0 if it is of another one.
- */
+/* Returns the process of this instance that data is of; 0 if of another one. */
 static int
 local_pid(const char *data, int length)
 {
@@ -122,7 +121,7 @@ local_pid(const char *data, int length)
 	return DatumGetInt32(values[OWNER_PID]);
 }
 
-/* Add a vertex; returns its number. */
+/* Adds a vertex; returns its number. */
 static int
 add_vertex(Graph *graph, const Waiter *waiter, int wait)
 {
@@ -137,7 +136,7 @@ add_vertex(Graph *graph, const Waiter *waiter, int wait)
 	return graph->vertex_count++;
 }
 
-/* The vertex of a published wait. */
+/* Returns the vertex of a published wait. */
 static int
 vertex_of_wait(Graph *graph, int wait)
 {
@@ -156,8 +155,8 @@ vertex_of_wait(Graph *graph, int wait)
 }
 
 /*
- * The vertex of a process of this instance, with what it says about itself, if
- * that is known.  If it has published a wait, it is who has.
+ * Returns the vertex of a process of this instance, that of its published wait
+ * if there is one. contender, if not NULL, is one of its own.
  */
 static int
 vertex_of_process(Graph *graph, int pid, const ZkQueueMember *contender)
@@ -185,8 +184,7 @@ vertex_of_process(Graph *graph, int pid, const ZkQueueMember *contender)
 }
 
 /*
- * The vertex of the owner of a contender; -1 if nothing is known of what it
- * waits for.
+ * Returns the vertex of the owner of a contender; -1 if its waits are unknown.
  */
 static int
 vertex_of_contender(Graph *graph, int which)
@@ -205,7 +203,7 @@ vertex_of_contender(Graph *graph, int which)
 	return pid == 0 ? -1 : vertex_of_process(graph, pid, contender);
 }
 
-/* Add an edge, if there are not too many. */
+/* Adds an edge, if there are not too many. */
 static void
 add_edge(Graph *graph, int from, int to, bool local, const Fact *fact)
 {
@@ -228,8 +226,8 @@ add_edge(Graph *graph, int from, int to, bool local, const Fact *fact)
 }
 
 /*
- * Find a contender that a wait names.  Returns its member, and in *queue the
- * first of its queue; -1 if it is not there (any more).
+ * Finds a contender that a wait names. Returns its member, and in *queue the
+ * first of its queue; -1 if it is not there.
  */
 static int
 find_contender(const Graph *graph, const ZkWaitedFor *lock, int *queue)
@@ -256,10 +254,7 @@ find_contender(const Graph *graph, const ZkWaitedFor *lock, int *queue)
 	return -1;
 }
 
-/*
- * Add what a published wait waits for: everybody who is ahead of it and
- * matters.
- */
+/* Adds the edges of a published wait. */
 static void
 add_published(Graph *graph, int vertex)
 {
@@ -290,8 +285,8 @@ add_published(Graph *graph, int vertex)
 }
 
 /*
- * What a process waits for in PostgreSQL, and since when.  False if it does
- * not, or not for certain yet.
+ * Finds what a process waits for in PostgreSQL, and since when. Returns false
+ * if it does not, or not for certain yet.
  */
 static bool
 find_local_wait(int pid, Fact *fact)
@@ -318,7 +313,7 @@ find_local_wait(int pid, Fact *fact)
 	return false;
 }
 
-/* Add what a process waits for in PostgreSQL. */
+/* Adds the edges of a process that waits in PostgreSQL. */
 static void
 add_local(Graph *graph, int vertex)
 {
@@ -340,7 +335,7 @@ add_local(Graph *graph, int vertex)
 					 true, &fact);
 }
 
-/* Take the listing into an empty graph. */
+/* Makes the graph of a listing, without edges. */
 static void
 init_graph(Graph *graph, const ZkQueueListing *listing)
 {
@@ -375,7 +370,7 @@ init_graph(Graph *graph, const ZkQueueListing *listing)
 	}
 }
 
-/* A copy of a waiter that does not need the listing any more. */
+/* Copies a waiter out of the listing. */
 static Waiter
 copy_waiter(const Waiter *waiter)
 {
@@ -386,7 +381,7 @@ copy_waiter(const Waiter *waiter)
 	return copy;
 }
 
-/* Write down a cycle, from its edges. */
+/* Makes a cycle from its edges. */
 static WaitCycle *
 make_cycle(const Graph *graph, const int *edges, int count)
 {
@@ -419,10 +414,10 @@ make_cycle(const Graph *graph, const int *edges, int count)
 }
 
 /*
- * Look for a cycle whose victim is this backend (zk_cycle_find), which has that
- * ZooKeeper session and has published its wait at that zxid.  The cycle is
- * palloc'd, and needs the listing no more.  NULL if there is none; or if what
- * this backend has published is not in the listing.  Throws 53200.
+ * Finds a cycle whose victim is this backend (zk_cycle_find), which has that
+ * ZooKeeper session and has published its wait at that zxid. The cycle is
+ * palloc'd, and independent of the listing. Returns NULL if there is none, or
+ * if the listing does not include that wait. Throws 53200.
  */
 WaitCycle *
 zklock_find_cycle(const ZkQueueListing *listing, int64 session_id, int64 zxid)
@@ -460,7 +455,7 @@ zklock_find_cycle(const ZkQueueListing *listing, int64 session_id, int64 zxid)
 	return count > 0 ? make_cycle(&graph, edges, count) : NULL;
 }
 
-/* Is it the same waiter, who has been waiting without a break? */
+/* Returns true for the same waiter, if it has waited without a break. */
 static bool
 same_waiter(const Waiter *a, const Waiter *b)
 {
@@ -468,7 +463,7 @@ same_waiter(const Waiter *a, const Waiter *b)
 		a->pid == b->pid;
 }
 
-/* Do two readings show the same cycle, with no fact of it any other? */
+/* Returns true if two readings show the same cycle, in each fact. */
 bool
 zklock_same_cycle(const WaitCycle *a, const WaitCycle *b)
 {

@@ -1,7 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * wait_edges.h
- *	  Who waits for whom, as far as it can be seen from here.
+ *	  The graph of waits, as far as it can be seen from here (wait_edges.c).
+ *
+ * For the files of backend/ that wait for locks.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,7 +13,7 @@
 #include "zklock.h"
 #include "zk_inspect.h"
 
-/* Somebody in a cycle: a backend with a ZooKeeper session, or one without. */
+/* A party of a cycle: a backend with a ZooKeeper session, or one without. */
 typedef struct Waiter
 {
 	int64		session_id;		/* 0 if only the process is known */
@@ -21,7 +23,7 @@ typedef struct Waiter
 	int			owner_length;
 } Waiter;
 
-/* One waits for the next: a fact that can be read a second time. */
+/* A waiter that waits for the next one: a fact that can be read again. */
 typedef struct WaitStep
 {
 	Waiter		waiter;

@@ -1,9 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * wait_report.c
- *	  While a lock call waits for others: what it says about that, in messages, in
- *	  the log, and to the rest of the cluster, and what it does after
- *	  deadlock_timeout.
+ *	  While a lock call waits for others: messages, the log, what other
+ *	  backends see of it, and what it does after deadlock_timeout.
+ *
+ * IDENTIFICATION
+ *	  src/backend/wait_report.c
  *
  *-------------------------------------------------------------------------
  */
@@ -23,7 +25,7 @@
 #include "stats.h"
 #include "wait_slots.h"
 
-/* What a call waits for, for messages: a format for the path. */
+/* Returns what a call waits for, for messages: a format for the path. */
 const char *
 zklock_wait_purpose(const LockCall *call)
 {
@@ -38,20 +40,7 @@ zklock_wait_purpose(const LockCall *call)
 	return purposes[call->request.mode];
 }
 
-/* The same in the log. */
-static const char *
-wanted(const LockCall *call)
-{
-	static const char *const names[ZK_MODE_COUNT] = {
-		[ZK_EXCLUSIVE] = "exclusive lock",
-		[ZK_SHARED] = "shared lock",
-		[ZK_PERMIT] = "a permit of semaphore"
-	};
-
-	return names[call->request.mode];
-}
-
-/* What a call has failed to do, for messages: a format for the path. */
+/* Returns what a call failed to do, for messages: a format for the path. */
 const char *
 zklock_wait_failure(const LockCall *call)
 {
@@ -59,7 +48,7 @@ zklock_wait_failure(const LockCall *call)
 		"could not acquire semaphore \"%s\"" : "could not acquire lock \"%s\"";
 }
 
-/* How many must go first, by what is newer of what is known. */
+/* Returns how many must go first, as last known. */
 static int
 ahead_of(const LockWait *wait)
 {
@@ -68,8 +57,8 @@ ahead_of(const LockWait *wait)
 }
 
 /*
- * Whom a wait for others is for: as far as the current user may see, or all of
- * it, for the server log.  Palloc'd.
+ * Describes the clients that a wait is for: as far as the current user may see,
+ * or all of it, for the server log. Palloc'd.
  */
 static char *
 describe_others(const LockCall *call, const LockWait *wait, bool all)
@@ -106,10 +95,7 @@ describe_others(const LockCall *call, const LockWait *wait, bool all)
 	return buf.data;
 }
 
-/*
- * Whom a wait is for, likewise, or why that is not known, as sentences;
- * palloc'd.
- */
+/* Describes what a wait is for, as above, or why that is unknown. Palloc'd. */
 static char *
 describe_wait(const LockCall *call, const LockWait *wait, bool all)
 {
@@ -125,22 +111,36 @@ describe_wait(const LockCall *call, const LockWait *wait, bool all)
 	return pstrdup("ZooKeeper has not responded yet.");
 }
 
-/* As log_lock_waits asks for: log that a wait has been, or was, a long one. */
+/* Logs a long wait, as log_lock_waits asks for. */
 void
-zklock_wait_log(const LockCall *call, const LockWait *wait, const char *stage,
-				bool with_detail)
+zklock_wait_log(const LockCall *call, const LockWait *wait, WaitStage stage)
 {
+	static const char *const formats[][ZK_MODE_COUNT] = {
+		[STAGE_WAITING] = {
+			[ZK_EXCLUSIVE] = "process %d still waiting for exclusive lock \"%s\" after %ld.%03d ms",
+			[ZK_SHARED] = "process %d still waiting for shared lock \"%s\" after %ld.%03d ms",
+			[ZK_PERMIT] = "process %d still waiting for a permit of semaphore \"%s\" after %ld.%03d ms"
+		},
+		[STAGE_ACQUIRED] = {
+			[ZK_EXCLUSIVE] = "process %d acquired exclusive lock \"%s\" after %ld.%03d ms",
+			[ZK_SHARED] = "process %d acquired shared lock \"%s\" after %ld.%03d ms",
+			[ZK_PERMIT] = "process %d acquired a permit of semaphore \"%s\" after %ld.%03d ms"
+		},
+		[STAGE_DEADLOCK] = {
+			[ZK_EXCLUSIVE] = "process %d detected deadlock while waiting for exclusive lock \"%s\" after %ld.%03d ms"
+		}
+	};
 	ZkTime		waited = zk_now() - wait->behind_since;
-	char	   *detail = with_detail ? describe_wait(call, wait, true) : NULL;
 
 	ereport(LOG,
-			(errmsg("process %d %s %s \"%s\" after %ld.%03d ms",
-					MyProcPid, stage, wanted(call), wait->lock->path,
+			(errmsg(formats[stage][call->request.mode],
+					MyProcPid, wait->lock->path,
 					(long) (waited / 1000), (int) (waited % 1000)),
-			 detail != NULL ? errdetail_log("%s", detail) : 0));
+			 stage == STAGE_ACQUIRED ? 0 :
+			 errdetail_log("%s", describe_wait(call, wait, true))));
 }
 
-/* lock_timeout has passed.  Throws 55P03. */
+/* Reports that lock_timeout has passed. Throws 55P03. */
 void
 zklock_wait_timed_out(const LockCall *call, const LockWait *wait)
 {
@@ -152,7 +152,7 @@ zklock_wait_timed_out(const LockCall *call, const LockWait *wait)
 			 errcontext(zklock_wait_purpose(call), wait->lock->path)));
 }
 
-/* A contender of the call was broken.  Throws 57000. */
+/* Reports that a contender of the call was broken. Throws 57000. */
 void
 zklock_wait_broken(const LockCall *call, const LockWait *wait)
 {
@@ -169,14 +169,14 @@ zklock_wait_broken(const LockCall *call, const LockWait *wait)
 }
 
 /*
- * Two that hold a lock shared both want it exclusive, and the other one came
- * first (S25).  Throws 40P01.
+ * Reports that another session also holds the lock in shared mode and waits for
+ * exclusive mode, and came first (S25). Throws 40P01.
  */
 pg_noreturn static void
 report_deadlock(const LockCall *call, const LockWait *wait)
 {
 	if (log_lock_waits)
-		zklock_wait_log(call, wait, "detected deadlock while waiting for", true);
+		zklock_wait_log(call, wait, STAGE_DEADLOCK);
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_DEADLOCK_DETECTED),
 			 errmsg("deadlock detected"),
@@ -186,9 +186,8 @@ report_deadlock(const LockCall *call, const LockWait *wait)
 }
 
 /*
- * Is the lock that is waited for somebody else's, by what was looked at last?
- * So it is while the lock delay runs, though nobody has it then.  It is not
- * while a permit that this backend has given back is on its way out.
+ * Returns true if another client holds the lock, as last seen, or a lock delay
+ * runs. A permit that this backend has just released does not count.
  */
 bool
 zklock_wait_behind(const LockWait *wait)
@@ -198,8 +197,8 @@ zklock_wait_behind(const LockWait *wait)
 }
 
 /*
- * Let others see what the call waits for, at the moment: nobody, while a lock
- * delay runs.
+ * Publishes what the call waits for to this cluster. Publishes nothing during a
+ * lock delay.
  */
 void
 zklock_wait_show(const LockCall *call, const LockWait *wait)
@@ -232,8 +231,8 @@ zklock_wait_show(const LockCall *call, const LockWait *wait)
 }
 
 /*
- * A wait has become a long one.  Is it known who holds the lock, if somebody
- * wants to know?  *next is moved up to when to ask again.
+ * A wait has become a long one: returns true if the holder is known, or not
+ * needed. Moves *next up to when to ask again.
  */
 static bool
 holder_known(LockWait *wait, ZkTime *next)
@@ -245,9 +244,8 @@ holder_known(LockWait *wait, ZkTime *next)
 }
 
 /*
- * Contenders have stood behind others for deadlock_timeout: look for a
- * deadlock, as far as that can be done now.  Not for a permit, which any of
- * several may give back, so that no cycle proves that none will.  Returns and
+ * Checks for a deadlock, as far as possible now. Not for a permit, which any of
+ * several holders may release, so that no cycle proves a deadlock. Returns and
  * throws as zklock_wait_long().
  */
 static ZkTime
@@ -263,8 +261,8 @@ check_deadlock(LockCall *call, ZkTime now)
 }
 
 /*
- * Contenders stand behind others: do what is due after deadlock_timeout.
- * Returns when to look again, at the latest.  Throws 40P01.
+ * Does what is due for contenders that have waited behind others for
+ * deadlock_timeout. Returns when to look again, at the latest. Throws 40P01.
  */
 ZkTime
 zklock_wait_long(LockCall *call, ZkTime now)
@@ -297,7 +295,7 @@ zklock_wait_long(LockCall *call, ZkTime now)
 		if (!holder_known(wait, &next))
 			continue;
 		if (log_lock_waits && !wait->logged)
-			zklock_wait_log(call, wait, "still waiting for", true);
+			zklock_wait_log(call, wait, STAGE_WAITING);
 		wait->logged = true;
 	}
 	if (overdue && call->request.mode != ZK_PERMIT)
@@ -305,7 +303,7 @@ zklock_wait_long(LockCall *call, ZkTime now)
 	return next;
 }
 
-/* Nobody else is waited for any more, nor asked about.  Cannot fail. */
+/* Ends what other backends see of the wait. Cannot fail. */
 void
 zklock_wait_end(void)
 {

@@ -1,21 +1,24 @@
 /*-------------------------------------------------------------------------
  *
  * wait_slots.c
- *	  Who of this cluster waits for what, for all of it to see.
+ *	  The waits of this cluster, in shared memory.
  *
- * If the library is in shared_preload_libraries there is a place in shared
- * memory for each backend, where it says what it waits for when it has to wait
- * for somebody else, and which ZooKeeper session is its own.
+ * If the library is in shared_preload_libraries, each backend has a slot in
+ * shared memory, with its ZooKeeper session, and what it waits for if it waits
+ * for another client.
  *
- * V3. A place in shared memory is written when a call has to wait, when what it
- * knows changes, and when the wait ends, through PG_CATCH or an exit callback.
- * One LWLock is enough for that.  A backend that need not wait takes it once
- * for each ZooKeeper session.  After a crash shared memory is made anew.
+ * V3. A slot is written when a call has to wait, when what it knows changes, and
+ * when the wait ends, through PG_CATCH or an exit callback.  One LWLock is enough
+ * for that: a backend that need not wait takes it once for each ZooKeeper
+ * session.  After a crash shared memory is initialized again.
  *
- * V4. Which backend is behind a contender is told by the ZooKeeper session: of
- * the contender by its ephemeralOwner, which the server says, of the backend by
- * itself.  What the contender's data say would be anybody's word, and would
- * have to name this cluster in a way that nobody else's does.
+ * V4. The ZooKeeper session connects a contender with a backend: the server says
+ * the contender's ephemeralOwner, the backend its own session.  The contender's
+ * data could have been written by anyone, and would have to identify this
+ * cluster.
+ *
+ * IDENTIFICATION
+ *	  src/backend/wait_slots.c
  *
  *-------------------------------------------------------------------------
  */
@@ -32,10 +35,10 @@
 
 #define TRANCHE_NAME	"zklock"
 
-/* The place of one backend. */
+/* The slot of one backend. */
 typedef struct Place
 {
-	int			pid;			/* 0 if it has said nothing */
+	int			pid;			/* 0 for an unused slot */
 	int64		session;		/* its last ZooKeeper session with a contender */
 	bool		waits;
 	Wait		wait;			/* valid if so */
@@ -51,7 +54,7 @@ typedef struct Places
 static Places *places = NULL;
 static LWLock *places_lock = NULL;
 
-/* What this backend has in its place. */
+/* What this backend has in its slot. */
 static int64 shown_session = 0;
 static bool shown_waiting = false;
 static Wait shown;
@@ -62,7 +65,7 @@ places_size(int count)
 	return add_size(offsetof(Places, items), mul_size(count, sizeof(Place)));
 }
 
-/* Ask for shared memory, in the hook that is for that. */
+/* Asks for shared memory, in the hook for that. */
 void
 zklock_waiting_request_shmem(void)
 {
@@ -71,8 +74,8 @@ zklock_waiting_request_shmem(void)
 }
 
 /*
- * Find the places in shared memory, or make them; for the startup hook, which
- * holds AddinShmemInitLock.
+ * Finds or creates the slots in shared memory, in the startup hook, which holds
+ * AddinShmemInitLock.
  */
 void
 zklock_waiting_attach(void)
@@ -89,7 +92,7 @@ zklock_waiting_attach(void)
 	places_lock = &GetNamedLWLockTranche(TRANCHE_NAME)->lock;
 }
 
-/* How many places there are; 0 if the library was not preloaded. */
+/* Returns the number of slots; 0 if the library was not preloaded. */
 int
 zklock_waiting_places(void)
 {
@@ -97,9 +100,8 @@ zklock_waiting_places(void)
 }
 
 /*
- * Exit callback: leave the place empty for the next one.  What this process may
- * have held of the lock when it was interrupted was released when its
- * transaction was aborted, before.
+ * Exit callback: clears the slot for the next backend. The abort of the
+ * transaction, which came before, has released the lock.
  */
 static void
 leave_at_exit(int code, Datum arg)
@@ -111,7 +113,7 @@ leave_at_exit(int code, Datum arg)
 	LWLockRelease(places_lock);
 }
 
-/* This backend's place, the lock taken. */
+/* Returns this backend's slot, with the lock taken. */
 static Place *
 enter_place(void)
 {
@@ -128,7 +130,7 @@ enter_place(void)
 	return place;
 }
 
-/* This backend has contenders of that ZooKeeper session now. */
+/* Shows the ZooKeeper session of this backend's contenders. */
 void
 zklock_waiting_session(int64 session)
 {
@@ -139,10 +141,7 @@ zklock_waiting_session(int64 session)
 	shown_session = session;
 }
 
-/*
- * This backend waits for a lock, and knows that of it; since when is filled in
- * here.
- */
+/* Shows what this backend waits for; role and since are filled in here. */
 void
 zklock_waiting_show(Wait *wait)
 {
@@ -162,7 +161,7 @@ zklock_waiting_show(Wait *wait)
 	shown_waiting = true;
 }
 
-/* This backend waits no more. */
+/* Shows that this backend waits no more. */
 void
 zklock_waiting_end(void)
 {
@@ -173,7 +172,9 @@ zklock_waiting_end(void)
 	LWLockRelease(places_lock);
 }
 
-/* Read a place: the process that waits there, and for what; 0 if none does. */
+/*
+ * Reads a slot: returns the process that waits, and for what; 0 if none does.
+ */
 int
 zklock_waiting_read(int index, Wait *wait)
 {
@@ -190,7 +191,7 @@ zklock_waiting_read(int index, Wait *wait)
 	return pid;
 }
 
-/* The backend with that ZooKeeper session, or NULL.  Under the lock. */
+/* Returns the backend with that ZooKeeper session, or NULL. Under the lock. */
 static const Place *
 find_session(int64 session)
 {
@@ -200,7 +201,7 @@ find_session(int64 session)
 	return NULL;
 }
 
-/* The backend with that pid, or NULL.  Under the lock. */
+/* Returns the backend with that pid, or NULL. Under the lock. */
 static const Place *
 find_pid(int pid)
 {
@@ -210,7 +211,7 @@ find_pid(int pid)
 	return NULL;
 }
 
-/* Add a process to a list, unless it is in it.  Returns how many there are then. */
+/* Adds a process to a list, unless it is there. Returns the new count. */
 static int
 add_pid(int *pids, int count, const Place *place)
 {
@@ -222,11 +223,10 @@ add_pid(int *pids, int count, const Place *place)
 }
 
 /*
- * Which processes of this cluster does a process wait for?  Those behind the
- * contender that it watches and behind the one that holds the lock, as far as
- * it knows them; and of those that wait for the same lock themselves likewise.
- * Puts them into pids, which has room for as many as there are places, and
- * returns how many they are.
+ * Puts the processes of this cluster that a process waits for into pids, which
+ * has room for all slots, and returns their number. These are the ones behind
+ * the contender that it watches and behind the holder, as far as known; and
+ * recursively those that these wait for, for the same lock.
  */
 int
 zklock_waiting_blockers(int pid, int *pids)

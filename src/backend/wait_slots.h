@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * wait_slots.h
- *	  Who of this cluster waits for what, for all of it to see.
+ *	  The waits of this cluster, in shared memory (wait_slots.c).
  *
  * For the files of backend/.
  *
@@ -12,7 +12,7 @@
 
 #include "zklock.h"
 
-/* What a backend that waits for somebody else knows of it, for others to see. */
+/* A backend's wait for others, as all backends can see it. */
 typedef struct Wait
 {
 	Oid			role;			/* who was authenticated */

@@ -261,20 +261,20 @@ define_settings(void)
 {
 	DefineCustomStringVariable("zklock.acl",
 							   "Sets the ACL of znodes that zklock creates.",
-							   "\"open\": anyone may do anything; \"creator\": only clients that authenticate as the same user, and identities that follow, as in \"creator, digest:admin:hash\".",
+							   "\"open\" admits all clients; \"creator\" admits clients that authenticate as the same user, and listed identities, as in \"creator, digest:admin:hash\".",
 							   &zklock_acl, "open",
 							   PGC_SUSET, GUC_SUPERUSER_ONLY,
 							   zklock_check_acl, NULL, NULL);
 	DefineCustomStringVariable("zklock.auth",
 							   "Sets the ZooKeeper user name and password.",
-							   "The form is user:password. It can be set in a session only.",
+							   "Has the form user:password. Can only be set within a session.",
 							   &zklock_auth, "",
 							   PGC_SUSET,
 							   GUC_SUPERUSER_ONLY | GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,
 							   zklock_check_auth, NULL, zklock_show_auth);
 	DefineCustomStringVariable("zklock.auth_file",
 							   "Sets the file with the ZooKeeper user name and password.",
-							   "It has one line, user:password, and only the server's user may have access to it.",
+							   "The file has one line, user:password, and only the server's user may have access to it.",
 							   &zklock_auth_file, "",
 							   PGC_SUSET, GUC_SUPERUSER_ONLY,
 							   NULL, NULL, NULL);
@@ -293,13 +293,13 @@ define_settings(void)
 							NULL, NULL, NULL);
 	DefineCustomBoolVariable("zklock.handover",
 							 "Waits on a standby until the last holder's commits are replayed.",
-							 "A release records how far the WAL went with the last commit; an acquisition on a standby of the same cluster waits for its replay.",
+							 "Releasing a lock records the WAL position of the last commit; acquiring it on a standby of the same cluster waits for that position to be replayed.",
 							 &zklock_handover, false,
 							 PGC_USERSET, 0,
 							 NULL, NULL, NULL);
 	DefineCustomIntVariable("zklock.lock_delay",
 							"Sets how long to wait after a holder failed to release a lock.",
-							"Zero does not wait, and does not tell others of holders that are gone.",
+							"Zero means no wait, and leaves no unclean marker for other sessions to find.",
 							&zklock_lock_delay,
 							0, 0, 24 * 60 * 60 * 1000,
 							PGC_USERSET, GUC_UNIT_MS,
@@ -312,7 +312,7 @@ define_settings(void)
 							 NULL, NULL, NULL);
 	DefineCustomBoolVariable("zklock.preconnect",
 							 "Connects to ZooKeeper when a session starts.",
-							 "Without session_preload_libraries, it connects with the next statement. It does not wait for the connection.",
+							 "Connects at the next statement if session_preload_libraries does not load zklock. No statement waits for the connection.",
 							 &zklock_preconnect, false,
 							 PGC_USERSET, 0,
 							 NULL, zklock_assign_preconnect, NULL);
@@ -324,13 +324,13 @@ define_settings(void)
 							   check_root, NULL, NULL);
 	DefineCustomStringVariable("zklock.servers",
 							   "Sets the ZooKeeper servers, as a comma-separated list of host:port.",
-							   NULL,
+							   "If empty, no lock can be acquired.",
 							   &zklock_servers, "",
 							   PGC_SUSET, 0,
 							   check_servers, NULL, NULL);
 	DefineCustomIntVariable("zklock.session_timeout",
 							"Sets the ZooKeeper session timeout to request.",
-							"The ensemble may set another one, within its own limits.",
+							"The ensemble may grant a different one, within its own limits.",
 							&zklock_session_timeout,
 							10 * 1000, 1000, 60 * 60 * 1000,
 							PGC_USERSET, GUC_UNIT_MS,
