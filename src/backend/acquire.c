@@ -133,10 +133,7 @@ abandon_contenders(LockCall *call)
 	}
 }
 
-/*
- * A contender has failed. Returns if all have to queue again, because one of
- * several lost its place; else throws what the lock client reports.
- */
+/* Throws why a contender failed; returns if all have to queue again. */
 static void
 check_failure(LockCall *call, const LockWait *wait)
 {
@@ -151,11 +148,10 @@ check_failure(LockCall *call, const LockWait *wait)
 }
 
 /*
- * Checks where a contender stands. Returns HOLD_PROVED if the caller may be
- * told that it was granted; HOLD_UNPROVED if not yet, or if its lease is over
- * and a proof was requested; HOLD_LOST if all have to queue again, also because
- * the grant was lost again since (S3). A contender that is broken before the
- * call ends counts as a waiter: throws 57000 then, else as check_failure().
+ * Checks where a contender stands. Returns HOLD_PROVED if its grant may be
+ * reported; HOLD_UNPROVED if not yet, or if a new proof was requested;
+ * HOLD_LOST if all have to queue again, also after a grant that was lost since
+ * (S3). Throws 57000 if it was broken: until the call ends it is a waiter.
  */
 static HoldState
 poll_contender(LockCall *call, LockWait *wait)
@@ -181,9 +177,8 @@ poll_contender(LockCall *call, LockWait *wait)
 
 /*
  * Polls all contenders, and requeues them if one is lost. Returns one that
- * still waits, preferably behind another client's; NULL if all are granted.
- * Moves *until up to when to look again. Throws as poll_contender() and
- * request_contenders().
+ * waits, if possible behind another client's; NULL if all are granted. Moves
+ * *until up to when to look again.
  */
 static LockWait *
 poll_contenders(LockCall *call, ZkTime *until)
@@ -213,10 +208,7 @@ poll_contenders(LockCall *call, ZkTime *until)
 	return waited;
 }
 
-/*
- * Checks that no lock that the call builds on is lost: those to be upgraded,
- * and those only to be counted. Throws ZKL01.
- */
+/* Checks that no lock that the call builds on is lost. Throws ZKL01. */
 static void
 check_held(const LockCall *call)
 {
@@ -230,9 +222,8 @@ check_held(const LockCall *call)
 }
 
 /*
- * Makes sure that a lock in the table is held, before it is counted once more
- * (S4). Returns false if it was lost. Throws 55P03, or 08006 if that remains
- * unknown.
+ * Makes sure that a lock in the table is held before it is counted once more
+ * (S4). Returns false if it was lost. Throws 55P03, or 08006 if it is unknown.
  */
 static bool
 still_held(LockCall *call, Lock *lock)
@@ -257,9 +248,9 @@ still_held(LockCall *call, Lock *lock)
 }
 
 /*
- * All contenders are granted: checks the locks that are only counted. Returns
- * false if that took time, so that everything has to be checked again. Throws
- * ZKL01, and as still_held().
+ * Checks the locks that are only counted, when all contenders are granted.
+ * Returns false if that took time, so that all is to be checked again. Throws
+ * ZKL01.
  */
 static bool
 check_already_held(LockCall *call)
@@ -275,10 +266,7 @@ check_already_held(LockCall *call)
 	return true;
 }
 
-/*
- * Returns how far this server is in replaying the last holder's commits. Warns
- * once if it will never have them.
- */
+/* Judges if the last holder's commits are replayed; warns if never. */
 static ReplayState
 judge_handover(const ZkRecord *record, LockWait *wait)
 {
@@ -292,9 +280,8 @@ judge_handover(const ZkRecord *record, LockWait *wait)
 }
 
 /*
- * All contenders are granted: returns one whose last holder's commits this
- * server has yet to replay; NULL if there is none. Moves *until up to when to
- * look again.
+ * Returns a granted contender whose last holder's commits are not replayed
+ * here, or NULL. Moves *until up to when to look again.
  */
 static LockWait *
 find_unreplayed(LockCall *call, ZkTime now, ZkTime *until)
@@ -316,9 +303,8 @@ find_unreplayed(LockCall *call, ZkTime now, ZkTime *until)
 }
 
 /*
- * Returns true if each contender knows its place. Before that, one may yet turn
- * out to be of another kind than those ahead of it, which is an error whatever
- * the others wait for.
+ * Returns true if each contender knows its place. Before that, one may turn out
+ * to be of another kind than those ahead of it: an error in any case.
  */
 static bool
 all_placed(const LockCall *call)
@@ -334,14 +320,12 @@ all_placed(const LockCall *call)
 }
 
 /*
- * Waits until all contenders are granted (true), or until it is certain at the
- * deadline that another client holds one of the locks (false). During a lock
- * delay, and with hand-over until the last holder's commits are replayed, a
- * lock counts as held by another client.
+ * Waits until all contenders are granted (true), or it is certain at the
+ * deadline that another client holds one of the locks (false). It counts as
+ * such during a lock delay, and until the last holder's commits are replayed.
  *
  * Throws 55P03 at lock_timeout, 40P01 for a deadlock, 08001 or 08006 when
- * ZooKeeper cannot be asked, ZKL01 when a lock to be upgraded was lost, what
- * the lock client reports, what interrupts throw.
+ * ZooKeeper cannot be asked, ZKL01 when a lock to be upgraded was lost.
  */
 static bool
 wait_for_grants(LockCall *call)
@@ -393,10 +377,7 @@ wait_for_grants(LockCall *call)
 	}
 }
 
-/*
- * Deletes the contenders after a wait without a grant, and waits a moment for
- * that. Throws what interrupts throw.
- */
+/* Deletes contenders that were not granted, and waits a moment for that. */
 static void
 withdraw(LockCall *call)
 {
@@ -411,10 +392,7 @@ withdraw(LockCall *call)
 	abandon_contenders(call);
 }
 
-/*
- * Checks the last reasons not to take the grants. Throws 57014 if the statement
- * was cancelled at the same moment (S17), ZKL01 as check_held().
- */
+/* Last checks. Throws 57014 if the statement was just cancelled (S17). */
 static void
 check_grants(const LockCall *call)
 {
@@ -433,9 +411,8 @@ check_grants(const LockCall *call)
 
 /*
  * Requests contenders, waits for their grants, and puts them into the lock
- * table. Returns false if another client holds one of the locks; no contender
- * is left then, nor after an error. Throws as wait_for_grants() and
- * request_contenders().
+ * table. Returns false if another client holds one of the locks. Without a
+ * grant no contender is left.
  */
 static bool
 queue_up(LockCall *call)
@@ -484,10 +461,7 @@ set_deadlines(LockCall *call, ZkTime timeout)
 	call->lock_deadline = zklock_lock_deadline();
 }
 
-/*
- * Checks that what the backend holds of a path is what is asked for: a lock, or
- * a semaphore with as many permits. Throws 55000.
- */
+/* Checks that the path is not held as another kind. Throws 55000. */
 static void
 check_kind(const LockCall *call, const Lock *lock)
 {
@@ -506,8 +480,7 @@ check_kind(const LockCall *call, const Lock *lock)
 
 /*
  * Sorts out which locks to queue for, and which are held already and only to be
- * counted. Throws ZKL01, see zklock_acquire(), and as check_kind() and
- * still_held().
+ * counted. Throws ZKL01, see zklock_acquire().
  */
 static void
 sort_out(LockCall *call, const LockName *names, int count, LockScope scope)
@@ -554,11 +527,7 @@ complete_request(LockCall *call)
 	request->lock_delay = request->mode != ZK_PERMIT ? ZK_MS(zklock_lock_delay) : 0;
 }
 
-/*
- * Queues for the locks that are not held. Returns false if another client holds
- * one of them. Throws as queue_up(), zklock_session_open() and
- * zklock_lock_make_room().
- */
+/* Queues for locks. Returns false if another client holds one of them. */
 static bool
 acquire_missing(LockCall *call, LockScope scope)
 {
@@ -583,10 +552,7 @@ acquire_missing(LockCall *call, LockScope scope)
 	return granted;
 }
 
-/*
- * Acquires the locks of a call, whose mode and permits are set; else as
- * zklock_acquire().
- */
+/* Acquires the locks of a call, whose mode and permits are set. */
 static bool
 acquire(LockCall *call, const LockName *names, int count, ZkTime timeout,
 		LockScope scope)
@@ -610,10 +576,7 @@ acquire(LockCall *call, const LockName *names, int count, ZkTime timeout,
 	return true;
 }
 
-/*
- * The same, counted as one attempt and one outcome, however many locks it is
- * for.
- */
+/* The same, counted as one attempt and one outcome. */
 static bool
 acquire_counted(LockCall *call, const LockName *names, int count,
 				ZkTime timeout, LockScope scope)
@@ -640,18 +603,15 @@ acquire_counted(LockCall *call, const LockName *names, int count,
 
 /*
  * Acquires locks, all or none: count of them, at most ZK_MAX_GROUP, all
- * different.
- *
- * timeout, in microseconds, bounds the whole call: ZKLOCK_FOREVER waits as long
- * as lock_timeout allows, 0 does not wait for others. Returns true when the
- * locks are held, false when another client holds one.
+ * different. timeout, in microseconds, bounds the whole call: ZKLOCK_FOREVER
+ * waits as long as lock_timeout allows, 0 does not wait for others. Returns
+ * true when the locks are held, false when another client holds one.
  *
  * A session-scope lock that was lost is acquired again, with a WARNING. Throws
- * ZKL01 instead in transaction scope, and if the transaction itself lost the
- * lock or may have relied on it: its work may have been overtaken. The same
- * holds if the loss of another lock forbids the commit. (With a fence, it would
- * even wait for the next holder, which waits at the fence.) Else throws as
- * acquire_missing().
+ * ZKL01 in transaction scope, and if the transaction itself lost the lock or
+ * may have relied on it, as its work may have been overtaken; or if the loss of
+ * another lock forbids the commit. (With a fence, it would even wait for the
+ * next holder, which waits at the fence.)
  */
 bool
 zklock_acquire(const LockName *names, int count, ZkTime timeout,
@@ -665,8 +625,7 @@ zklock_acquire(const LockName *names, int count, ZkTime timeout,
 /*
  * Acquires a permit of a semaphore with that many, at most ZK_MAX_PERMITS. A
  * backend has one at most; acquiring it again is counted. Throws 55000 if the
- * path is in use for a lock, or with another number of permits; else as
- * zklock_acquire().
+ * path is in use for a lock, or with another number of permits.
  */
 bool
 zklock_acquire_permit(const LockName *name, int permits, ZkTime timeout,

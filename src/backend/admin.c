@@ -50,10 +50,9 @@ static const QueryTexts breaking = {
 };
 
 /*
- * Waits for the answer to a query. The listing is malloc'd: the caller frees it
- * with zk_queue_free(). Throws 08001 or 08006 when ZooKeeper cannot be asked,
- * 42501 when an ACL forbids it, what interrupts throw; the query is dropped
- * then.
+ * Waits for the answer to a query; the caller frees it with zk_queue_free().
+ * Throws 08001 or 08006 when ZooKeeper cannot be asked, 42501 when an ACL
+ * forbids it; the query is dropped then.
  */
 static ZkQueueListing *
 await_answer(const QueryTexts *query, Link *link, const char *path)
@@ -123,10 +122,7 @@ zklock_read_record(const LockName *name, ZkRecord *record)
 	zk_queue_free(listing);
 }
 
-/*
- * Reads the locks at and below a path, all of them for NULL or "/".  Throws
- * 22023, 54000 if there are too many; else as await_answer().
- */
+/* Reads the locks at and below a path, all of them for NULL or "/". */
 ZkQueueListing *
 zklock_read_tree(const char *path)
 {
@@ -143,10 +139,7 @@ zklock_read_tree(const char *path)
 	return await_answer(&surveying, &link, name.path);
 }
 
-/*
- * Returns a contender's name in UTF-8, palloc'd. Throws 22023 if it is none, so
- * that nothing else can be deleted.
- */
+/* Returns a contender's name in UTF-8, palloc'd. Throws 22023. */
 static char *
 check_contender(const char *contender)
 {
@@ -212,7 +205,7 @@ log_break(const LockName *name, const char *contender, const char *user,
 /*
  * Breaks a contender, and logs that, or (only_revoke) asks its owner to release
  * the lock. Returns false if there is no such contender. Throws 22023, 55000
- * for this backend's own, 42501; else as await_answer().
+ * for this backend's own, 42501.
  */
 bool
 zklock_break(const LockName *name, const char *contender, bool only_revoke)
@@ -248,10 +241,7 @@ zklock_break(const LockName *name, const char *contender, bool only_revoke)
 	return any;
 }
 
-/*
- * Reports each revocation of a lock of this backend once. To be called when a
- * message may be sent.
- */
+/* Reports each revocation of an own lock once, when messages may be sent. */
 void
 zklock_tell_revoked(void)
 {

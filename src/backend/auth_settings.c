@@ -72,10 +72,7 @@ zklock_access_loaded(void)
 	loading = false;
 }
 
-/*
- * Throws an error about an attempt to set something, without the statement and
- * the context, which may quote the value.
- */
+/* Throws without the statement and the context, which may quote the value. */
 pg_noreturn static void
 refuse(int sqlstate, const char *message, const char *detail)
 {
@@ -88,10 +85,7 @@ refuse(int sqlstate, const char *message, const char *detail)
 			 errhidestmt(true)));
 }
 
-/*
- * Rejects a value in a GUC check hook: returns false with the reason, or throws
- * as refuse() if the value comes from a session.
- */
+/* Rejects a value in a GUC check hook, with refuse() if a session set it. */
 static bool
 reject(GucSource source, int sqlstate, const char *message, const char *detail)
 {
@@ -106,10 +100,7 @@ reject(GucSource source, int sqlstate, const char *message, const char *detail)
 	return false;
 }
 
-/*
- * GUC check hook of zklock.auth: accepts a credential, or an empty string, and
- * only where it does not leak.
- */
+/* GUC check hook of zklock.auth: a credential or "", where it cannot leak. */
 bool
 zklock_check_auth(char **newval, void **extra, GucSource source)
 {
@@ -139,10 +130,7 @@ zklock_show_auth(void)
 	return zklock_auth[0] != '\0' ? "********" : "";
 }
 
-/*
- * GUC check hook of zklock.acl. The value has hashes of passwords, so no
- * message quotes it.
- */
+/* GUC check hook of zklock.acl, whose hashes no message may quote. */
 bool
 zklock_check_acl(char **newval, void **extra, GucSource source)
 {
@@ -155,8 +143,8 @@ zklock_check_acl(char **newval, void **extra, GucSource source)
 }
 
 /*
- * Refuses ALTER SYSTEM of zklock.auth. The check hook would do so as well, but
- * with the statement in the server log. Throws 55P02.
+ * Refuses ALTER SYSTEM of zklock.auth, as the check hook would, but without the
+ * statement in the server log. Throws 55P02.
  */
 void
 zklock_access_screen(Node *statement)
@@ -170,10 +158,7 @@ zklock_access_screen(Node *statement)
 		refuse(ERRCODE_CANT_CHANGE_RUNTIME_PARAM, SESSION_ONLY, NULL);
 }
 
-/*
- * Returns a number that changes with the settings about access, and with the
- * credential file. Keeps no secret.
- */
+/* Returns a number that changes with access settings and credential file. */
 uint64
 zklock_access_stamp(void)
 {
@@ -187,10 +172,7 @@ zklock_access_stamp(void)
 	return stamp;
 }
 
-/*
- * Reads the credential file: one line. Returns a palloc'd string. Throws as
- * zklock_file_read(), and F0000 for an invalid credential.
- */
+/* Reads the credential file, one line; palloc'd. Throws F0000. */
 static char *
 read_credential_file(void)
 {
@@ -217,7 +199,7 @@ read_credential_file(void)
 /*
  * Returns the credential, "user:password", palloc'd and to be given to
  * zklock_wipe(); NULL if there is none. Throws 55000 if settings contradict
- * each other, and as read_credential_file().
+ * each other.
  */
 char *
 zklock_credential(void)

@@ -118,10 +118,7 @@ waits_node(void)
 	return psprintf("%s" WAITS_NODE, zklock_root);
 }
 
-/*
- * Returns the lock path of a lock node, in the encoding of the database;
- * palloc'd.
- */
+/* Returns the lock path of a lock node, palloc'd. */
 static char *
 path_of_node(const char *node)
 {
@@ -174,9 +171,7 @@ append_waiter(StringInfo buf, const Waiter *waiter)
 		zklock_owner_append(buf, values, nulls);
 }
 
-/*
- * Appends one line of the DETAIL: a waiter, what it waits for, and the blocker.
- */
+/* Appends a line of the DETAIL: waiter, what it waits for, blocker. */
 static void
 append_step(StringInfo buf, const WaitStep *step)
 {
@@ -234,8 +229,8 @@ report_cycle(const WaitCycle *cycle)
 }
 
 /*
- * Returns what to publish about the wait, palloc'd; NULL if a contender has no
- * name yet, or if it would be too long.
+ * Returns what to publish, palloc'd; NULL if it is too long, or if a contender
+ * has no name yet.
  */
 static char *
 make_text(const Awaited *awaited, int count)
@@ -278,10 +273,7 @@ publish(DeadlockCheck *check, const Awaited *awaited, int count)
 	zk_wait_publish(zklock_client, waits_node(), whole, strlen(whole));
 }
 
-/*
- * Takes the result of a walk. A cycle counts when it was read twice. Throws
- * 40P01.
- */
+/* Takes the result of a walk; a cycle counts when read twice. Throws 40P01. */
 static void
 take_listing(DeadlockCheck *check, const ZkQueueListing *listing, int64 zxid)
 {
@@ -315,9 +307,8 @@ take_listing(DeadlockCheck *check, const ZkQueueListing *listing, int64 zxid)
 }
 
 /*
- * Continues the walk, or begins one if there is reason to: the wait was
- * published (again), processes wait for us in PostgreSQL, or a cycle has to be
- * confirmed. Throws 40P01.
+ * Continues the walk, or begins one if the wait was published (again),
+ * processes wait for us in PostgreSQL, or a cycle has to be confirmed.
  */
 static void
 walk(DeadlockCheck *check)
@@ -359,10 +350,7 @@ walk(DeadlockCheck *check)
 	pfree(node);
 }
 
-/*
- * Checks whether others may wait for us, so that we take part or walk again,
- * and sets the next check.
- */
+/* Checks whether others may wait for us, and sets the next check. */
 static void
 look_for_waiters(DeadlockCheck *check, int count, ZkTime now)
 {
@@ -379,11 +367,10 @@ look_for_waiters(DeadlockCheck *check, int count, ZkTime now)
 }
 
 /*
- * Checks whether a call that has waited for deadlock_timeout is the victim of a
- * deadlock; throws 40P01 then. *check is NULL at first; awaited are all locks
- * that the call waits for. To be called whenever the client's states may have
- * changed. Returns when to call again, at the latest. zklock_deadlock_end() is
- * due after the wait.
+ * Checks whether a call that has waited for deadlock_timeout for these locks is
+ * the victim of a deadlock: throws 40P01 then. *check is NULL at first. Returns
+ * when to call again, at the latest. zklock_deadlock_end() is due after the
+ * wait.
  */
 ZkTime
 zklock_deadlock_check(DeadlockCheck **check, const Awaited *awaited,

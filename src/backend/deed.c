@@ -134,9 +134,8 @@ static const struct
 };
 
 /*
- * Returns what a call of a function does: DEED_NONE for a function of
- * PostgreSQL that depends only on its arguments and settings, DEED_WORK for one
- * that is unknown.
+ * Returns what a call of a function does: NONE for a function of PostgreSQL
+ * that depends only on arguments and settings, WORK for an unknown one.
  */
 static Deed
 deed_of_function(Oid function)
@@ -224,9 +223,8 @@ note_plan(Plan *plan, Deed *deed)
 }
 
 /*
- * Returns true if it matters what exactly is done next. It does not if no lock
- * is held, within another statement, or after other work: then all counts as
- * work, to save effort.
+ * Returns true if it matters what exactly is done next. Without locks, within a
+ * statement, or after other work, all counts as work, to save effort.
  */
 static bool
 does_matter(void)
@@ -270,10 +268,7 @@ find_option(List *options, const char *name)
 	return NULL;
 }
 
-/*
- * Returns the value of a boolean option, or its default. Throws 42601 if it is
- * not boolean.
- */
+/* Returns the value of a boolean option, or its default. */
 static bool
 option_says(List *options, const char *name, bool otherwise)
 {
@@ -346,10 +341,7 @@ detaches_concurrently(const AlterTableStmt *command)
 	return false;
 }
 
-/*
- * Returns true if a top-level command outside a transaction block takes effect
- * before its commit.
- */
+/* Returns true if a command at top level takes effect before its commit. */
 static bool
 takes_effect_at_once(Node *command)
 {
@@ -382,10 +374,7 @@ takes_effect_at_once(Node *command)
 	}
 }
 
-/*
- * Returns true if a top-level command outside a transaction block commits more
- * than once.
- */
+/* Returns true if a command at top level commits more than once. */
 static bool
 commits_in_steps(Node *command)
 {
@@ -414,10 +403,7 @@ commits_in_steps(Node *command)
 	}
 }
 
-/*
- * Returns what a transaction command does; COMMIT PREPARED comes here only
- * within another command.
- */
+/* Returns what a transaction command does. */
 static Deed
 deed_of_transaction(const TransactionStmt *command)
 {
@@ -442,9 +428,7 @@ deed_of_call(const CallStmt *command)
 	return deed == DEED_NONE ? DEED_WORK : deed;
 }
 
-/*
- * Returns what EXECUTE does: the query decides, if all arguments are constants.
- */
+/* Returns what EXECUTE does: with constants, the query decides. */
 static Deed
 deed_of_execute(const ExecuteStmt *command)
 {

@@ -128,11 +128,7 @@ report_fenced_off(const Lock *lock, Relation table, Datum *values)
 			 errhint("If the ensemble was rebuilt and tokens restarted, remove the fence with zk_lock_fence_reset().")));
 }
 
-/*
- * Passes the fence of a lock that is held, unless this transaction has done so.
- * Returns the token. Throws ZKL01 if a newer holder came first, and as
- * zklock_table_query().
- */
+/* Passes the fence of a lock, once in a transaction. Returns the token. */
 static int64
 pass_fence(Lock *lock, Oid function)
 {
@@ -156,7 +152,7 @@ pass_fence(Lock *lock, Oid function)
 }
 
 /*
- * The lock to be fenced is not held (NULL), or in shared mode, or a semaphore.
+ * The lock to be fenced is not held in exclusive mode (NULL: not at all).
  * written is the table of a trigger, or NULL. Throws 55000.
  */
 pg_noreturn static void
@@ -179,10 +175,7 @@ report_not_exclusive(const LockName *name, const Lock *lock,
 			 written != NULL ? errtable(written) : 0));
 }
 
-/*
- * Returns the lock to be fenced. Throws 55000 if it is not held in exclusive
- * mode, ZKL01 if it was lost.
- */
+/* Returns the lock to be fenced, held in exclusive mode. */
 static Lock *
 find_exclusive(const LockName *name, Relation written)
 {
@@ -197,10 +190,8 @@ find_exclusive(const LockName *name, Relation written)
 
 /*
  * Fences a lock that this backend holds: until this transaction ends no other
- * holder passes, and if a newer one came first, this one does not. function is
- * the SQL function that was called. Returns the token. Throws 25006 in a
- * read-only transaction or in recovery, and as find_exclusive() and
- * pass_fence().
+ * holder passes, and if a newer one came first, this one does not. Returns the
+ * token. Throws 25006 in a read-only transaction or in recovery.
  */
 int64
 zklock_fence(const LockName *name, Oid function)
@@ -210,9 +201,8 @@ zklock_fence(const LockName *name, Oid function)
 }
 
 /*
- * Removes the fence of a lock, which any client may hold, and logs that.
- * function is the SQL function that was called. Returns false if there is none.
- * Throws 25006, and as zklock_table_query().
+ * Removes the fence of a lock, held or not, and logs that. Returns false if
+ * there is none. Throws 25006.
  */
 bool
 zklock_fence_reset(const LockName *name, Oid function)
@@ -271,7 +261,7 @@ check_trigger(FunctionCallInfo fcinfo)
  * zk_lock_fence_trigger() returns trigger
  *
  * Lets a statement write to its table only if the lock that the argument names
- * is held, and fences the transaction.  Throws 22023, and as zklock_fence().
+ * is held, and fences the transaction. Throws 22023.
  */
 Datum
 zk_lock_fence_trigger(PG_FUNCTION_ARGS)

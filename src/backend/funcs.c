@@ -75,9 +75,8 @@ static const char *const session_state_names[] = {
 };
 
 /*
- * Begins every function. A parallel worker never has the locks of its leader
- * (S32). As the functions are not labelled parallel safe, only a function that
- * is labelled so by mistake gets here. Throws 25000.
+ * Begins every function. A parallel worker never has its leader's locks (S32);
+ * only a function wrongly labelled parallel safe gets there. Throws 25000.
  */
 static void
 begin_call(void)
@@ -101,9 +100,8 @@ check_not_null(FunctionCallInfo fcinfo, int argument, const char *message)
 }
 
 /*
- * Begins a function, and gets the lock that argument 0 names.  A null path is
- * an error, so that no caller believes to hold a lock that was never requested.
- * Throws 22004, 22023.
+ * Begins a function, and gets the lock that argument 0 names. A null path is an
+ * error, so that no caller believes to hold a lock.
  */
 static void
 get_lock_name(FunctionCallInfo fcinfo, LockName *name)
@@ -115,8 +113,7 @@ get_lock_name(FunctionCallInfo fcinfo, LockName *name)
 
 /*
  * Returns the interval in that argument, in microseconds; a month counts 30
- * days. Null, and what is too long to be counted, is forever; -1 stands for all
- * negative ones.
+ * days. Null and what is too long are forever, negative ones -1.
  */
 static ZkTime
 get_interval(FunctionCallInfo fcinfo, int argument)
@@ -156,10 +153,7 @@ get_mode(FunctionCallInfo fcinfo, int argument)
 		ZK_SHARED : ZK_EXCLUSIVE;
 }
 
-/*
- * Adds a lock to a list of count, unless it is there. Returns the new count.
- * Throws 54000 if they are too many for one call.
- */
+/* Adds a lock to a list of count, unless there. Returns the new count. */
 static int
 add_lock_name(LockName *names, int count, const LockName *name)
 {
@@ -177,7 +171,7 @@ add_lock_name(LockName *names, int count, const LockName *name)
 
 /*
  * Begins a function, and gets the locks that the array in argument 0 names, of
- * any dimensions, each once.  Returns how many.  Throws 22004, 22023, 54000.
+ * any dimensions, each once. Returns how many.
  */
 static int
 get_lock_names(FunctionCallInfo fcinfo, LockName **names)
@@ -206,10 +200,7 @@ get_lock_names(FunctionCallInfo fcinfo, LockName **names)
 	return count;
 }
 
-/*
- * Acquires count locks, with the timeout in argument 1 and the mode in argument
- * 2.  Returns and throws as zklock_acquire(); true for no locks.
- */
+/* Acquires count locks, with timeout and mode from arguments 1 and 2. */
 static bool
 acquire(FunctionCallInfo fcinfo, const LockName *names, int count,
 		LockScope scope)
@@ -265,9 +256,8 @@ zk_lock_acquire_several_xact(PG_FUNCTION_ARGS)
 }
 
 /*
- * Acquires count locks as acquire() does, in session scope and without a
- * snapshot.  Returns a procedure's row, which says whether they were acquired.
- * Throws as zklock_acquire() and zklock_snapshot_give_up().
+ * Acquires count locks in session scope, without a snapshot. Returns a
+ * procedure's row, which says whether they were acquired.
  */
 static Datum
 wait_for_locks(FunctionCallInfo fcinfo, const LockName *names, int count)
@@ -282,10 +272,7 @@ wait_for_locks(FunctionCallInfo fcinfo, const LockName *names, int count)
 	return row_datum(desc, &row);
 }
 
-/*
- * zk_lock_wait(path text, timeout interval, shared boolean,
- * INOUT acquired boolean)
- */
+/* zk_lock_wait(path text, timeout interval, shared boolean, INOUT acquired) */
 Datum
 zk_lock_wait(PG_FUNCTION_ARGS)
 {
@@ -416,9 +403,8 @@ foreign_text(const char *data, int length)
 }
 
 /*
- * Returns the token under which the contender's owner holds the lock, or will.
- * That is its czxid, unless it has taken the place of an exclusive contender:
- * then its data has that one's token, which is lower, else it is not believed.
+ * Returns the token of the contender's owner. That is its czxid, unless it has
+ * taken the place of an exclusive contender, whose lower token its data has.
  */
 static int64
 token_of(const ZkQueueMember *member, const Datum *values, const bool *nulls)
@@ -428,10 +414,7 @@ token_of(const ZkQueueMember *member, const Datum *values, const bool *nulls)
 	return Min(DatumGetInt64(values[OWNER_TOKEN]), member->czxid);
 }
 
-/*
- * Adds what ZooKeeper and the contender say about it: session, token, since,
- * age, owner, and the columns of the owner; only the session of a hidden one.
- */
+/* Adds session, token, since, age, owner, and the columns of the owner. */
 static void
 add_owner(Row *row, const ZkQueueMember *member)
 {
@@ -594,10 +577,7 @@ get_fire_time(FunctionCallInfo fcinfo)
 	return PG_GETARG_TIMESTAMPTZ(1);
 }
 
-/*
- * Returns the time that a run may take, from argument 3; 0 for forever. Throws
- * 22023 unless it is positive.
- */
+/* Returns max_runtime from argument 3; 0 for forever. Throws 22023. */
 static ZkTime
 get_max_runtime(FunctionCallInfo fcinfo)
 {
@@ -625,20 +605,14 @@ begin_job(FunctionCallInfo fcinfo, LockScope scope)
 	return zklock_job_begin(&name, &call);
 }
 
-/*
- * zk_job_begin(path text, fire_time timestamptz, timeout interval,
- * max_runtime interval) returns boolean
- */
+/* zk_job_begin(path text, fire_time, timeout, max_runtime interval) */
 Datum
 zk_job_begin(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_BOOL(begin_job(fcinfo, SCOPE_SESSION));
 }
 
-/*
- * zk_job_begin_xact(path text, fire_time timestamptz, timeout interval,
- * max_runtime interval) returns boolean
- */
+/* zk_job_begin_xact(path text, fire_time, timeout, max_runtime interval) */
 Datum
 zk_job_begin_xact(PG_FUNCTION_ARGS)
 {

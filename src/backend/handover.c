@@ -56,8 +56,7 @@ bool		zklock_handover = false;
 
 /*
  * Returns how far the WAL went with the last commit of this backend, flushed or
- * not; all zeroes if there is none. Cannot fail: it may be called after a
- * commit, and when the process exits.
+ * not; all zeroes for none. Cannot fail, even after a commit or at exit.
  */
 ZkPosition
 zklock_handover_commit(void)
@@ -94,8 +93,7 @@ zklock_handover_here(void)
 
 /*
  * Adds to a note for the record how far the WAL went with the last commit of
- * this backend, if any. With synchronous_commit = off only what is flushed, as
- * the rest may be lost in a crash. Cannot fail.
+ * this backend, as far as it is flushed: the rest may be lost. Cannot fail.
  */
 void
 zklock_handover_note(ZkRecord *note)
@@ -111,8 +109,8 @@ zklock_handover_note(ZkRecord *note)
 }
 
 /*
- * Returns true if a higher timeline includes a position. That is assumed if its
- * history is missing: a server that got there by replication has the file.
+ * Returns true if a higher timeline includes a position. Without its history
+ * that is assumed: a server that got there by replication has the file.
  */
 static bool
 history_includes(TimeLineID timeline, const ZkPosition *position)
@@ -137,10 +135,7 @@ history_includes(TimeLineID timeline, const ZkPosition *position)
 	return found;
 }
 
-/*
- * Judges how far this server is compared to a position of its cluster; *have is
- * the own position.
- */
+/* Judges how far this server, at *have, is compared to a position. */
 ReplayState
 zklock_handover_judge_position(const ZkPosition *wanted, ZkPosition *have)
 {
@@ -166,9 +161,8 @@ zklock_handover_judge_position(const ZkPosition *wanted, ZkPosition *have)
 }
 
 /*
- * Judges how far this server is compared to what the record of a lock asks for.
- * Unless that is done, *wanted and *have are what is asked for and the own
- * position.
+ * Judges how far this server is compared to the record of a lock. Fills in
+ * *wanted and *have unless there is nothing to wait for.
  */
 ReplayState
 zklock_handover_judge(const ZkRecord *record, ZkPosition *wanted,
@@ -183,10 +177,7 @@ zklock_handover_judge(const ZkRecord *record, ZkPosition *wanted,
 	return zklock_handover_judge_position(wanted, have);
 }
 
-/*
- * Returns when to check the replay again, for a call that has waited since
- * then.
- */
+/* Returns when to check again, for a call that has waited since then. */
 ZkTime
 zklock_handover_look_at(ZkTime since, ZkTime now)
 {

@@ -45,9 +45,8 @@ loss_sentence(const ZkContenderStatus *status)
 }
 
 /*
- * Marks a lock as lost and ends its contenders. status is that of the contender
- * of mode, which shows the loss. Cannot fail; for the list see
- * zklock_lock_settle().
+ * Marks a lock as lost and ends its contenders; status is that of the contender
+ * of mode. Cannot fail; for the list see zklock_lock_settle().
  */
 static void
 mark_lost(Lock *lock, ZkMode mode, const ZkContenderStatus *status,
@@ -77,10 +76,7 @@ mark_lost(Lock *lock, ZkMode mode, const ZkContenderStatus *status,
 	lock->job.begun_nesting = begun_nesting;
 }
 
-/*
- * Judges by the local clock whether a lock is held. If not, it is lost from
- * here on, whatever the ensemble says later.
- */
+/* Judges by the local clock whether a lock is held. A loss is final. */
 HoldState
 zklock_lock_judge(Lock *lock)
 {
@@ -105,11 +101,10 @@ zklock_lock_judge(Lock *lock)
 }
 
 /*
- * Judges whether a lock is held, and waits for a proof if that is unknown. If
- * asked is not NULL, a proof requested at *asked is required; 0 requests one
- * now, so one request serves many locks. Returns HOLD_UNPROVED at the deadline,
- * and never waits longer than the ZooKeeper session's timeout. Throws what
- * interrupts throw.
+ * Judges whether a lock is held, and waits for a proof if that is unknown. With
+ * asked, a proof requested at *asked is required; 0 requests one now, so that
+ * one request serves many locks. Returns HOLD_UNPROVED at the deadline; waits
+ * for the ZooKeeper session's timeout at most.
  */
 HoldState
 zklock_lock_assure(Lock *lock, ZkTime deadline, ZkTime *asked)
@@ -139,8 +134,8 @@ zklock_lock_assure(Lock *lock, ZkTime deadline, ZkTime *asked)
 }
 
 /*
- * The transaction releases a lock before its end. If the lock was lost, or
- * cannot be proved to be held now, dooms the transaction. Cannot fail.
+ * The transaction releases a lock early: dooms it if the lock was lost, or
+ * cannot be proved to be held now. Cannot fail.
  */
 void
 zklock_lock_let_go(Lock *lock)
@@ -161,9 +156,8 @@ zklock_lock_let_go(Lock *lock)
 }
 
 /*
- * Releases one session-scope acquisition. Returns false if there is none in
- * this mode. The caller forgets the entry. Cannot fail; for the list see
- * zklock_lock_settle().
+ * Releases one session-scope acquisition; returns false if there is none. The
+ * caller forgets the entry. Cannot fail; see zklock_lock_settle().
  */
 bool
 zklock_lock_uncount(Lock *lock, ZkMode mode, ReleaseList *list)
@@ -177,10 +171,7 @@ zklock_lock_uncount(Lock *lock, ZkMode mode, ReleaseList *list)
 	return true;
 }
 
-/*
- * Releases all session-scope acquisitions, also of a lost lock. The caller
- * forgets the entry. Cannot fail; for the list see zklock_lock_settle().
- */
+/* Releases all session-scope acquisitions; else as zklock_lock_uncount(). */
 void
 zklock_lock_uncount_all(Lock *lock, ReleaseList *list)
 {
@@ -192,9 +183,9 @@ zklock_lock_uncount_all(Lock *lock, ReleaseList *list)
 }
 
 /*
- * Releases a lock because the ZooKeeper session is closed on request. What the
- * transaction holds counts as lost, so that it cannot commit. Cannot fail; for
- * the list see zklock_lock_settle().
+ * Releases a lock before the ZooKeeper session is closed. What the transaction
+ * holds is lost, so that it cannot commit. Cannot fail; see
+ * zklock_lock_settle().
  */
 void
 zklock_lock_close(Lock *lock, ReleaseList *list)

@@ -45,7 +45,7 @@ static bool lent = false;
 
 /*
  * Takes over the state of a waiting contender. What was read of the queue stays
- * valid while the wait is for the same contender.
+ * valid while the blocker is the same.
  */
 void
 zklock_holder_refresh(Holder *holder, const ZkContenderStatus *status)
@@ -71,10 +71,7 @@ zklock_holder_refresh(Holder *holder, const ZkContenderStatus *status)
 	}
 }
 
-/*
- * Works out the waiter's position, and how many must go first; of a semaphore's
- * holders, one is enough.
- */
+/* Works out the position, and how many must go first (one for a permit). */
 static void
 find_place(Holder *holder, const ZkQueueListing *listing, const Lock *lock,
 		   const ZkContenderStatus *status)
@@ -122,10 +119,7 @@ take_head(Holder *holder, const ZkQueueListing *listing, const Lock *lock,
 	}
 }
 
-/*
- * Takes the answer, if it has come or will not come. Returns false if it is to
- * be waited for.
- */
+/* Takes the answer. Returns false if it is yet to come. */
 static bool
 take_answer(Holder *holder, const Lock *lock,
 			const ZkContenderStatus *status, ZkTime now)
@@ -142,9 +136,9 @@ take_answer(Holder *holder, const Lock *lock,
 }
 
 /*
- * Finds the holder of a lock, for a wait that began at since and has become a
- * long one. Returns false if there is no answer yet. Moves *next up to when to
- * call again. Throws nothing.
+ * Finds the holder of a lock, for a long wait that began at since. Returns
+ * false if there is no answer yet. Moves *next up to when to call again. Throws
+ * nothing.
  */
 bool
 zklock_holder_learn(Holder *holder, const Lock *lock,
@@ -177,10 +171,7 @@ zklock_holder_learn(Holder *holder, const Lock *lock,
 	return known;
 }
 
-/*
- * Drops the query for this holder, or for any if NULL; called before the Holder
- * is gone.
- */
+/* Drops the query for this holder (NULL: for any), before that is gone. */
 void
 zklock_holder_forget(const Holder *holder)
 {
@@ -190,10 +181,7 @@ zklock_holder_forget(const Holder *holder)
 	asking = NULL;
 }
 
-/*
- * Returns true if the deadlock check may have the client's query until
- * zklock_holder_resume().
- */
+/* Gives the client's query to the deadlock check, if it is free. */
 bool
 zklock_holder_pause(void)
 {

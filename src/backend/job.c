@@ -140,10 +140,7 @@ typedef enum JobVerdict
 								 * this server behind */
 } JobVerdict;
 
-/*
- * Returns the data of a job's contender: that of every contender, and the fire
- * time. Palloc'd. Needs a transaction.
- */
+/* Returns the data of a job's contender, with the fire time; palloc'd. */
 static char *
 job_owner(TimestampTz fire_time)
 {
@@ -157,10 +154,7 @@ job_owner(TimestampTz fire_time)
 					text);
 }
 
-/*
- * Refuses to begin a job under a lock that this backend holds, as the record
- * would not be read. Throws 55000.
- */
+/* Refuses to begin a job whose lock this backend holds. Throws 55000. */
 static void
 check_not_held(const LockName *name)
 {
@@ -190,10 +184,7 @@ check_finite(TimestampTz fire_time)
 				 errmsg("fire time must be finite")));
 }
 
-/*
- * Checks that a fire time is not far ahead, as all earlier runs would count as
- * done. Throws 22023.
- */
+/* Checks that a fire time is not far ahead. Throws 22023. */
 static void
 check_fire_time(TimestampTz fire_time)
 {
@@ -236,9 +227,9 @@ run_position(const ZkRun *run)
 }
 
 /*
- * Judges a run of this database that has a mark but no row: JOB_UNREPLAYED if
- * the row may yet be replayed, JOB_LEFT_BEHIND if a failover has left this
- * server behind, else JOB_LOST.
+ * Judges a run of this database with a mark but no row: JOB_UNREPLAYED if it
+ * may yet come, JOB_LEFT_BEHIND if a failover left this server behind, else
+ * JOB_LOST.
  */
 static JobVerdict
 judge_missing_row(const ZkRun *mark)
@@ -253,9 +244,8 @@ judge_missing_row(const ZkRun *mark)
 }
 
 /*
- * Returns true if the record's mark for this database, or NULL, has to be
- * replaced by one for the row. It may be ahead of the row on a standby, or on a
- * server that was left behind.
+ * Returns true if a row needs a mark in place of that one (or NULL). The mark
+ * may be ahead on a standby, or on a server that was left behind.
  */
 static bool
 needs_mark(const JobRow *row, const ZkRun *mark)
@@ -268,7 +258,7 @@ needs_mark(const JobRow *row, const ZkRun *mark)
 
 /*
  * Judges whether to begin a run, whose lock was granted with that record. Fills
- * in *row for JOB_UNMARKED. Throws as zklock_job_row_find().
+ * in *row for JOB_UNMARKED.
  */
 static JobVerdict
 judge_run(const LockName *name, TimestampTz fire_time,
@@ -325,8 +315,8 @@ set_run(ZkRun *run, TimestampTz fire_time, const char *runner)
 }
 
 /*
- * The last run has a row, but no mark: makes the release write that. The row is
- * visible, so the WAL up to now includes it.
+ * Makes the release write the mark of the last run, whose row has none. The row
+ * is visible, so the WAL up to now includes it.
  */
 static void
 leave_mark(Lock *lock, const JobRow *row)
@@ -358,10 +348,10 @@ run_row(const LockName *name, const Lock *lock)
 }
 
 /*
- * Writes the row that says that a run is done. A server in recovery cannot:
- * there the mark alone counts. ended_at is DT_NOBEGIN if the run ends with the
- * transaction. Returns false if another transaction has ended the same run.
- * Throws ZKL01 if the run was taken over, 25006, and as zklock_job_row_end().
+ * Writes the row that says that a run is done, except in recovery, where the
+ * mark alone counts. ended_at is DT_NOBEGIN for the end of the transaction.
+ * Returns false if another transaction has ended the run. Throws ZKL01 if it
+ * was taken over, 25006.
  */
 static bool
 write_end(const LockName *name, Lock *lock, TimestampTz ended_at,
@@ -391,10 +381,9 @@ write_end(const LockName *name, Lock *lock, TimestampTz ended_at,
 }
 
 /*
- * Begins a run, whose lock was granted with that record, if it is due; returns
- * JOB_DUE then. Otherwise the caller releases the lock, which may write the
- * mark of the last run. Throws as judge_run(), write_end() and
- * zklock_job_row_begin().
+ * Begins a run, whose lock was granted with that record, if it is due
+ * (JOB_DUE). Otherwise the release of the lock may write the mark of the last
+ * run.
  */
 static JobVerdict
 begin_run(const LockName *name, const JobCall *call, Lock *lock,
@@ -427,10 +416,9 @@ begin_run(const LockName *name, const JobCall *call, Lock *lock,
 }
 
 /*
- * Acquires the lock of a job within the timeout, and begins the run if it is
- * due. Returns JOB_DUE if it has begun; else nothing is held: JOB_UNREPLAYED if
- * *record is ahead of this standby, JOB_DONE if another client holds the lock
- * or the run is not due. Throws as zklock_acquire() and begin_run().
+ * Acquires the lock of a job, and begins the run if it is due. Returns JOB_DUE
+ * then; else nothing is held: JOB_UNREPLAYED if *record is ahead of this
+ * standby, JOB_DONE if another client holds the lock or the run is not due.
  */
 static JobVerdict
 try_begin(const LockName *name, const JobCall *call, ZkTime timeout,
@@ -465,9 +453,8 @@ try_begin(const LockName *name, const JobCall *call, ZkTime timeout,
 }
 
 /*
- * Waits until this standby has replayed the mark of a run, or its timeline does
- * not include it. Returns false at the deadline. Throws 55P03 at lock_timeout,
- * and what interrupts throw.
+ * Waits until this standby has replayed a mark, or its timeline excludes it.
+ * Returns false at the deadline. Throws 55P03 at lock_timeout.
  */
 static bool
 await_replay(const LockName *name, const ZkRun *mark, ZkTime deadline)
@@ -498,13 +485,11 @@ await_replay(const LockName *name, const ZkRun *mark, ZkTime deadline)
 }
 
 /*
- * Begins the run of a job, in session scope or in transaction scope, where the
- * commit ends it. A rollback gives it up in either case. A standby that does
- * not know whether it is done waits for replay, without the lock. Returns
- * false, with nothing held, if at the timeout another session runs the job, if
- * this run or a later one is done, or if that is still unknown. Throws 22023
- * for an invalid fire time, 55000 if this backend has the job or its lock
- * already, else as try_begin(), await_replay() and zklock_job_row_find().
+ * Begins the run of a job, in session scope, or in transaction scope, where the
+ * commit ends it. Returns false, with nothing held, if another session runs the
+ * job at the timeout, if this run or a later one is done, or if that is still
+ * unknown on this standby, which waits for replay without the lock. Throws
+ * 22023 for an invalid fire time, 55000 if this backend has the lock.
  */
 bool
 zklock_job_begin(const LockName *name, const JobCall *call)
@@ -545,9 +530,8 @@ report_lost(const LockName *name, const Lock *lock)
 }
 
 /*
- * Returns the lock of a job that was begun here and can be ended. Throws ZKL01
- * if it was lost, and forgets it; 55000 if there is no such job, or its lock is
- * held more than once.
+ * Returns the lock of a job that can be ended here. Throws ZKL01 if it was
+ * lost, and forgets it; 55000 if there is none, or it is held more than once.
  */
 static Lock *
 find_job(const LockName *name)
@@ -580,8 +564,8 @@ find_job(const LockName *name)
 
 /*
  * Ends the run of a job that was begun here, when the transaction commits; the
- * release of its lock then marks it. Returns true. Throws ZKL01 if another
- * session has ended the same run, and as find_job() and write_end().
+ * release of its lock marks it. Returns true. Throws ZKL01 if another session
+ * has ended the same run.
  */
 bool
 zklock_job_end(const LockName *name, Oid function)
@@ -602,10 +586,9 @@ zklock_job_end(const LockName *name, Oid function)
 
 /*
  * Releases the lock of a job, which writes to its record, and waits for that,
- * also over reconnects. Throws ZKL01 if the lock was lost before, 08006 if
- * there is no answer, 42501 or another error if the record cannot be written,
- * and what interrupts throw. The lock is released even then, and the record may
- * yet be written.
+ * also over reconnects. Throws ZKL01 if the lock was lost before, 08006 without
+ * an answer, 42501 or others if the record cannot be written. The lock is
+ * released even then, and the record may yet be written.
  */
 static void
 release_recorded(const LockName *name, Lock *lock)
@@ -642,11 +625,7 @@ release_recorded(const LockName *name, Lock *lock)
 	report_lost(name, NULL);
 }
 
-/*
- * Makes the runs that were due at that time or later count as not done, under
- * the lock of the job. Returns false if there are none. Throws as
- * zklock_job_rows_reset().
- */
+/* Resets the runs that were due at that time or later; false if none. */
 static bool
 reset_runs(const LockName *name, Lock *lock, TimestampTz fire_time,
 		   Oid function)
@@ -669,10 +648,9 @@ reset_runs(const LockName *name, Lock *lock, TimestampTz fire_time,
 
 /*
  * Makes the runs of a job that were due at that time or later count as not
- * done, wherever they ended, and logs that. This holds at once, whatever
- * becomes of the transaction. Returns false if there are none. Throws 22023,
- * 55006 if another session runs the job, 55000 if this one does, and as
- * zklock_acquire(), reset_runs() and release_recorded().
+ * done, wherever they ended, and logs that. This holds even if the transaction
+ * rolls back. Returns false if there are none. Throws 22023, 55006 if another
+ * session runs the job.
  */
 bool
 zklock_job_reset(const LockName *name, TimestampTz fire_time, Oid function)
@@ -714,10 +692,7 @@ zklock_job_reset(const LockName *name, TimestampTz fire_time, Oid function)
 	return true;
 }
 
-/*
- * Fills in the columns about the run under way: that of the holder of the lock,
- * if its data says so and it is not among the ended ones.
- */
+/* Fills in the columns of the run under way, if the holder's data has one. */
 static void
 put_runner(const ZkQueueListing *queue, const ZkRun *last, Datum *values,
 		   bool *nulls)
@@ -740,9 +715,9 @@ put_runner(const ZkQueueListing *queue, const ZkRun *last, Datum *values,
 }
 
 /*
- * Finds the last run that was ended, in this database or elsewhere. A mark of
- * this database without a row does not count, unless the row may yet be
- * replayed. Returns false if there is none. Throws as zklock_job_row_find().
+ * Finds the last run that was ended, here or elsewhere. A mark of this database
+ * without a row does not count, unless the row may yet be replayed. Returns
+ * false if there is none.
  */
 static bool
 find_last_run(const LockName *name, const ZkRecord *record, Oid function,
@@ -779,10 +754,8 @@ find_last_run(const LockName *name, const ZkRecord *record, Oid function,
 }
 
 /*
- * Fills in the JOB_COLS columns that show a job: fire time of the last run that
- * ended, when and by whom; fire time of the run under way, and its runner.
- * Unknown ones are null. function is the SQL function that was called. Throws
- * as zklock_read_queue() and find_last_run().
+ * Fills in the JOB_COLS columns that show a job: fire time, end and runner of
+ * the last run that ended; fire time of the run under way, and its runner.
  */
 void
 zklock_job_columns(const LockName *name, Oid function, Datum *values,

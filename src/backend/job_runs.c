@@ -155,8 +155,8 @@ static TableQuery insert_query = {
 };
 
 /*
- * Returns the runner of a job for the record: in UTF-8, shortened to fit,
- * palloc'd. Arguments, in the server encoding, may be NULL or empty.
+ * Returns the runner of a job for the record, in UTF-8 and shortened to fit;
+ * palloc'd. Arguments may be NULL or empty.
  */
 static char *
 name_runner(const char *role, const char *cluster, const char *host)
@@ -185,10 +185,7 @@ role_name(void)
 	return GetUserNameFromId(GetSessionUserId(), false);
 }
 
-/*
- * Returns the runner of jobs here, for the record; palloc'd. Needs a
- * transaction.
- */
+/* Returns the runner of jobs here, for the record; palloc'd. */
 char *
 zklock_job_runner(void)
 {
@@ -216,10 +213,9 @@ time_value(int column)
 }
 
 /*
- * Finds the last done run of a job in this database that was due at that time
- * or later and was not reset. Sees what is committed now, whatever the
- * isolation level. Returns false if there is none. function is the SQL function
- * that was called. Throws 42P01.
+ * Finds the last done run of a job in this database, due at that time or later,
+ * and not reset. Sees what is committed now, whatever the isolation level.
+ * Returns false if there is none.
  */
 bool
 zklock_job_row_find(const char *path, TimestampTz fire_time,
@@ -253,10 +249,7 @@ zklock_job_row_find(const char *path, TimestampTz fire_time,
 	return found;
 }
 
-/*
- * Fills in the identity of a row. It includes the time, as tokens restart when
- * the ensemble is rebuilt.
- */
+/* Fills in the key of a row, with the time (J9). */
 static void
 put_key(const JobRow *row, Datum *values)
 {
@@ -285,8 +278,8 @@ insert_row(const JobRow *row, const char *outcome, Relation table)
 }
 
 /*
- * Marks rows of runs that were due at that time or later, and begun with that
- * token or a lower one, as reset, by one of the two queries.
+ * Marks done rows, due at that time or later, with that token or lower, as
+ * reset, by one of the two queries.
  */
 static void
 reset_rows(TableQuery *query, const char *path, TimestampTz fire_time, int64 token,
@@ -311,10 +304,7 @@ fail_rows(const char *path, Relation table)
 	(void) zklock_table_query(&fail_query, table, values, NULL);
 }
 
-/*
- * Writes the row of a run that begins, whose lock was granted with that record,
- * and marks other running ones failed. Throws as zklock_table_query().
- */
+/* Writes the row of a run that begins, and marks other running ones failed. */
 void
 zklock_job_row_begin(const JobRow *row, const ZkRecord *record, Oid function)
 {
@@ -329,10 +319,9 @@ zklock_job_row_begin(const JobRow *row, const ZkRecord *record, Oid function)
 }
 
 /*
- * Writes that a run is done, to be committed with this transaction; if this
- * transaction also begins it, marks other running ones failed. Waits for
- * another transaction that is about to end the same run. Throws as
- * zklock_table_query().
+ * Writes that a run is done, with this transaction; if it began in it, marks
+ * other running ones failed. Waits for another transaction that ends the same
+ * run.
  */
 JobRowEnd
 zklock_job_row_end(const JobRow *row, const ZkRecord *record, Oid function)
@@ -357,9 +346,8 @@ zklock_job_row_end(const JobRow *row, const ZkRecord *record, Oid function)
 }
 
 /*
- * Marks the rows of runs that were due at that time or later as reset, under
- * the lock of the job. Their tokens may be of a former ensemble. Throws as
- * zklock_table_query().
+ * Marks done rows, due at that time or later, as reset, whatever their tokens,
+ * which may be of a former ensemble.
  */
 void
 zklock_job_rows_reset(const char *path, TimestampTz fire_time, Oid function)

@@ -63,10 +63,7 @@ static int	lock_total = 0;
 /* Entries that the transaction may have changed, by falling Lock.nesting. */
 static dlist_head touched = DLIST_STATIC_INIT(touched);
 
-/*
- * Creates the table, once in a backend. If memory runs out half way, the next
- * call finishes the work. Throws 53200.
- */
+/* Creates the table. After an error, the next call finishes the work. */
 static void
 make_table(void)
 {
@@ -94,10 +91,7 @@ zklock_lock_find(const LockName *name)
 	return (Lock *) hash_search(table, name->node, HASH_FIND, NULL);
 }
 
-/*
- * Notes that the current nesting level changes this lock, so that the end of
- * that level looks at it. Cannot fail.
- */
+/* Has the end of the current nesting level look at this lock. Cannot fail. */
 void
 zklock_lock_touch(Lock *lock)
 {
@@ -113,8 +107,7 @@ zklock_lock_touch(Lock *lock)
 
 /*
  * Returns the entry of a lock, making it if needed. The caller forgets a new
- * one that remains unused; after an error the abort of the (sub)transaction
- * does. Throws 53200.
+ * one that remains unused; after an error, the abort does. Throws 53200.
  */
 Lock *
 zklock_lock_make(const LockName *name)
@@ -153,9 +146,7 @@ zklock_lock_forget(Lock *lock)
 	(void) hash_search(table, lock->node, HASH_REMOVE, NULL);
 }
 
-/*
- * Walks through the entries: returns the first for NULL, NULL after the last.
- */
+/* Walks through the entries: the first for NULL, NULL after the last. */
 Lock *
 zklock_lock_next(Lock *lock)
 {
@@ -174,10 +165,7 @@ zklock_lock_total(void)
 	return lock_total;
 }
 
-/*
- * Returns true if no entry has a contender, so that ending the ZooKeeper
- * session loses nothing.
- */
+/* Returns true if no entry has a contender. */
 bool
 zklock_table_idle(void)
 {
@@ -228,8 +216,8 @@ zklock_lock_has_contender(const Lock *lock, ZkMode mode)
 
 /*
  * Makes room for one more acquisition, so that counting it cannot fail. For
- * shared mode under an exclusive contender, reserves the shared contender that
- * will take its place. Throws 53200, 54000.
+ * shared mode under an exclusive contender, reserves the one that takes its
+ * place. Throws 53200, 54000.
  */
 void
 zklock_lock_make_room(Lock *lock, LockScope scope, ZkMode mode)
@@ -297,8 +285,8 @@ zklock_lock_count(Lock *lock, LockScope scope, ZkMode mode)
 }
 
 /*
- * Takes over a granted contender of this mode. If the lock was lost before,
- * forgets the loss and what the session held of it. Cannot fail.
+ * Takes over a granted contender of this mode. If the lock had been lost,
+ * forgets what the session held of it. Cannot fail.
  */
 void
 zklock_lock_granted(Lock *lock, ZkMode mode, ZkContenderId id,
@@ -319,10 +307,7 @@ zklock_lock_granted(Lock *lock, ZkMode mode, ZkContenderId id,
 	strlcpy(lock->name[mode], contender_name, sizeof(lock->name[mode]));
 }
 
-/*
- * Returns the mode of the main contender of a lock that is held: exclusive, if
- * it has such a one.
- */
+/* Returns the mode of a held lock's main contender: exclusive, if any. */
 ZkMode
 zklock_lock_main_mode(const Lock *lock)
 {
@@ -344,20 +329,14 @@ zklock_lock_token(const Lock *lock)
 	return status.token;
 }
 
-/*
- * Returns true if the transaction depends on this lock, and so has to roll back
- * if it is lost.
- */
+/* Returns true if the transaction depends on this lock. */
 bool
 zklock_lock_binds(const Lock *lock)
 {
 	return lock->level_count > 0 || lock->fence_nesting > 0;
 }
 
-/*
- * Notes what a contender leaves in the lock's record when it is deleted;
- * nothing after a loss. Cannot fail.
- */
+/* Notes what a contender leaves in the record at its end. Cannot fail. */
 static void
 leave_record(const Lock *lock, ZkMode mode)
 {
@@ -400,10 +379,7 @@ forget_contender(Lock *lock, ZkMode mode)
 	}
 }
 
-/*
- * Releases the contender of a mode. With a list, adds it there for the caller
- * to wait for its end. Cannot fail.
- */
+/* Ends the contender of a mode; adds it to the list, if any. Cannot fail. */
 void
 zklock_lock_end_contender(Lock *lock, ZkMode mode, ReleaseList *list)
 {
@@ -425,9 +401,9 @@ zklock_lock_end_contender(Lock *lock, ZkMode mode, ReleaseList *list)
 }
 
 /*
- * Ends the contenders that no count needs any more, after counts went down. A
- * downgrade leaves no gap (S24). With a list, which has room for two more, the
- * caller waits for their ends. Cannot fail.
+ * Ends the contenders that no count needs any more. A downgrade leaves no gap
+ * (S24). With a list, which has room for two more, the caller waits for their
+ * ends. Cannot fail.
  */
 void
 zklock_lock_settle(Lock *lock, ReleaseList *list)
@@ -456,9 +432,9 @@ zklock_lock_settle(Lock *lock, ReleaseList *list)
 }
 
 /*
- * Notes that a run has begun under a lock acquired in session scope. In
- * transaction scope, the transaction takes the lock over and its commit ends
- * the run; zklock_lock_make_room() came before. Cannot fail.
+ * Notes that a run has begun under a session-scope lock. In transaction scope
+ * the transaction takes the lock over, for which there is room, and its commit
+ * ends the run. Cannot fail.
  */
 void
 zklock_lock_begin_job(Lock *lock, LockScope scope)
@@ -474,10 +450,7 @@ zklock_lock_begin_job(Lock *lock, LockScope scope)
 	lock->job.nesting = lock->job.begun_nesting;
 }
 
-/*
- * Refuses to touch the lock of a job between the end of its run and the commit.
- * Throws 55006.
- */
+/* Refuses to touch a lock whose job ends with the transaction (55006). */
 void
 zklock_lock_check_job(const Lock *lock)
 {
@@ -489,8 +462,8 @@ zklock_lock_check_job(const Lock *lock)
 }
 
 /*
- * Ends the run of a job that was to end with the transaction, which has
- * committed, and releases its lock. Cannot fail.
+ * Ends the job that was to end with the commit, and releases its lock. Cannot
+ * fail.
  */
 void
 zklock_lock_commit_job(Lock *lock)
@@ -513,8 +486,8 @@ zklock_lock_commit_job(Lock *lock)
 }
 
 /*
- * Undoes what a rolled back (sub)transaction did to a job: a run that it was to
- * end continues, and one that it began is given up. Cannot fail.
+ * Undoes what a rolled back (sub)transaction did to a job: its end, or its
+ * beginning. Cannot fail.
  */
 static void
 roll_back_job(Lock *lock, int nesting)
@@ -529,10 +502,7 @@ roll_back_job(Lock *lock, int nesting)
 		lock->session_count[ZK_EXCLUSIVE]--;
 }
 
-/*
- * Notes what the session leaves in the records of a lock that it continues to
- * hold, in case it just exits. Cannot fail.
- */
+/* Renews what the session's contenders leave at its exit. Cannot fail. */
 void
 zklock_lock_renew_note(const Lock *lock)
 {
@@ -541,10 +511,7 @@ zklock_lock_renew_note(const Lock *lock)
 			leave_record(lock, mode);
 }
 
-/*
- * Releases what was acquired of a lock at this nesting level or deeper, and
- * forgets fences and the end of a job from there.
- */
+/* Releases what belongs to this nesting level of a lock, or deeper. */
 static void
 drop_levels(Lock *lock, int nesting)
 {
@@ -561,10 +528,7 @@ drop_levels(Lock *lock, int nesting)
 	roll_back_job(lock, nesting);
 }
 
-/*
- * Moves a lock to its place in the list of touched locks, after it lost its
- * deeper levels.
- */
+/* Moves a lock that lost its deeper levels to its place among the touched. */
 static void
 sink(Lock *lock)
 {
@@ -602,10 +566,7 @@ first_touched(int nesting)
 	return lock->nesting >= nesting ? lock : NULL;
 }
 
-/*
- * Walks through the locks changed at this nesting level or deeper: returns the
- * first for NULL, NULL after the last.
- */
+/* Walks through the locks touched at this level or deeper, as above. */
 Lock *
 zklock_lock_next_touched(Lock *lock, int nesting)
 {
@@ -618,10 +579,7 @@ zklock_lock_next_touched(Lock *lock, int nesting)
 	return lock->nesting >= nesting ? lock : NULL;
 }
 
-/*
- * Does drop_levels() for all locks, and removes entries that count nothing any
- * more. Cannot fail.
- */
+/* Does drop_levels() for all locks, and forgets unused ones. Cannot fail. */
 void
 zklock_locks_drop_levels(int nesting)
 {

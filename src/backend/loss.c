@@ -96,10 +96,7 @@ zklock_handle_loss(SIGNAL_ARGS)
 	errno = save_errno;
 }
 
-/*
- * Returns the lock for which the statement was cancelled; NULL if it was
- * released since. Cannot fail.
- */
+/* Returns the lock that the cancel was for; NULL if it was released since. */
 static Lock *
 find_loss(void)
 {
@@ -130,8 +127,8 @@ errmsg_overtime(const Lock *lock)
 }
 
 /*
- * Error context callback: makes the cancel for a loss say so. Its SQLSTATE
- * stays. It does not say who broke the lock, as that may need a look-up.
+ * Error context callback: makes the cancel name the lock, but not the client
+ * that broke it, which may need a look-up. Its SQLSTATE stays.
  */
 static void
 explain_cancel(void *arg)
@@ -153,9 +150,8 @@ explain_cancel(void *arg)
 }
 
 /*
- * Reports the lock for which the statement was cancelled. Throws 57014 if it
- * was lost because its job ran too long, else ZKL01. Returns if it was released
- * since.
+ * Reports the lock that the cancel was for: 57014 if its job ran too long, else
+ * ZKL01. Returns if it was released since.
  */
 static void
 report_loss(void)
@@ -172,10 +168,10 @@ report_loss(void)
 }
 
 /*
- * A statement begins, maybe within another; deed is what it does. Either
- * zklock_statement_failed() or zklock_statement_end() follows. Called within
- * PG_TRY(), whose end removes our error context. Throws 57014 if a lock was
- * lost since the client sent the statement, and it can be refused.
+ * A statement begins, maybe within another, in PG_TRY(), whose end removes our
+ * error context. zklock_statement_failed() or zklock_statement_end() follows.
+ * Throws 57014 if a lock was lost since the client sent it, and it can be
+ * refused.
  */
 void
 zklock_statement_begin(Deed deed)
@@ -205,10 +201,9 @@ zklock_statement_begin(Deed deed)
 }
 
 /*
- * Returns true if the current function is called by the client's statement
- * itself, which is a transaction of its own. SPI, through which other functions
- * call this one, knows whether it is connected. (Those in SQL run statements,
- * or have become a part of this one.)
+ * Returns true if the client's statement itself calls the current function, and
+ * is a transaction of its own. SPI, through which other functions call it,
+ * knows whether it is connected. (Those in SQL run statements, or are inlined.)
  */
 bool
 zklock_statement_alone(void)
@@ -219,9 +214,8 @@ zklock_statement_alone(void)
 
 /*
  * The statement has ended: reports revocations, and makes our callback the
- * first one again. Throws ZKL01 if this is the outermost statement and was to
- * be cancelled: the client does not know yet of its success. A statement that
- * has taken effect is left alone.
+ * first one again. Throws ZKL01 if it is the outermost one and was to be
+ * cancelled, unless it has taken effect.
  */
 void
 zklock_statement_end(void)
@@ -247,9 +241,8 @@ zklock_statement_end(void)
 }
 
 /*
- * The statement has failed; called where the error was caught, with the memory
- * context from before. If it is the cancel for a loss, and this is the
- * outermost statement, throws ZKL01 in its place.
+ * The statement has failed; called in PG_CATCH(), with the memory context from
+ * before. At the outermost one, throws ZKL01 in place of the cancel for a loss.
  */
 void
 zklock_statement_failed(MemoryContext context)

@@ -86,10 +86,9 @@ static const struct
 };
 
 /*
- * Converts text between encodings, and throws nothing for what it contains.
- * SQL_ASCII stands for the other encoding. Returns a palloc'd string, or NULL
- * if the text is invalid, has no equivalent, or is too long (256 MB). Needs a
- * transaction.
+ * Converts text between encodings, where SQL_ASCII stands for the other one.
+ * Returns a palloc'd string; NULL if the text is invalid, has no equivalent, or
+ * is too long (256 MB). Needs a transaction.
  */
 char *
 zklock_convert(const char *text, int length, int from, int to)
@@ -123,8 +122,8 @@ zklock_convert(const char *text, int length, int from, int to)
 }
 
 /*
- * Returns a name in UTF-8 without control characters, palloc'd. If a database's
- * or user's name is in another encoding, all that is not ASCII becomes '?'.
+ * Returns a name in UTF-8 without control characters, palloc'd. As other
+ * databases may have other encodings, invalid bytes become '?'.
  */
 char *
 zklock_clean_name(const char *name)
@@ -162,9 +161,9 @@ zklock_host(void)
 }
 
 /*
- * Returns what distinguishes this running server, and so its process ids, from
- * all others. As a standby has its primary's system identifier, it includes the
- * start time and the process id of the postmaster. Static.
+ * Returns what identifies this running server, and so its process ids; static.
+ * A standby shares its primary's system identifier, so the postmaster's start
+ * time and process id are included.
  */
 const char *
 zklock_instance(void)
@@ -179,8 +178,8 @@ zklock_instance(void)
 }
 
 /*
- * Returns the data of a contender of ours: one line of JSON in UTF-8, which
- * begins with ZK_OWNER_PREFIX, below 1 kB. Palloc'd. Needs a transaction.
+ * Returns the data of our contenders: a line of JSON in UTF-8, below 1 kB,
+ * which begins with ZK_OWNER_PREFIX. Palloc'd. Needs a transaction.
  */
 char *
 zklock_owner_data(void)
@@ -225,8 +224,8 @@ typedef struct OwnerParse
 } OwnerParse;
 
 /*
- * Converts text that another client wrote, and that should be UTF-8, to the
- * encoding of the database; to hexadecimal if that fails. Palloc'd.
+ * Converts another client's UTF-8 to the encoding of the database; to
+ * hexadecimal if that fails. Palloc'd.
  */
 char *
 zklock_foreign_string(const char *data, int length)
@@ -300,10 +299,7 @@ parse_token(const char *text, Datum *value)
 	return true;
 }
 
-/*
- * A member of an object begins, maybe of a nested one. An earlier value of the
- * same name is dropped.
- */
+/* A member of an object begins. An earlier value of that name is dropped. */
 static JSON_ACTION_RESULT
 field_start(void *state, char *name, bool isnull)
 {
@@ -320,10 +316,7 @@ field_start(void *state, char *name, bool isnull)
 	JSON_ACTION_DONE;
 }
 
-/*
- * Stores a string, a number, or the like, if it is the value of one of our
- * members and has its type.
- */
+/* Stores a value, if it is of one of our members and has its type. */
 static JSON_ACTION_RESULT
 scalar(void *state, char *token, JsonTokenType type)
 {
@@ -352,10 +345,7 @@ scalar(void *state, char *token, JsonTokenType type)
 	JSON_ACTION_DONE;
 }
 
-/*
- * Returns true if the text is nested so deeply that the parser might run out of
- * stack, or if it is no JSON.
- */
+/* Returns true if nesting might exhaust the parser's stack, or for no JSON. */
 static bool
 nested_deeply(const char *text, int length)
 {
@@ -377,10 +367,7 @@ nested_deeply(const char *text, int length)
 	return depth > MAX_NESTING;
 }
 
-/*
- * Returns true if the text has an escape beyond ASCII, for which this
- * database's encoding may have no character.
- */
+/* Returns true for an escape that the database's encoding may not have. */
 static bool
 escapes_foreign(const char *text)
 {
@@ -398,10 +385,9 @@ escapes_foreign(const char *text)
 }
 
 /*
- * Fills in the OWNER_FIELDS members of some data, length bytes. Null is what is
- * missing or of the wrong type, and everything if the data is another
- * program's, or no JSON. Allocates in the current memory context; throws only
- * 53200.
+ * Fills in the OWNER_FIELDS members of some data. Null is what is missing or of
+ * the wrong type; everything, if the data is another program's, or no JSON.
+ * Throws only 53200.
  */
 void
 zklock_owner_fields(const char *data, int length, Datum *values, bool *nulls)
@@ -442,10 +428,7 @@ append_text(StringInfo buf, const char *format, Datum value)
 	appendStringInfo(buf, format, string);
 }
 
-/*
- * Appends a description of a process from the members of its data, which
- * include the pid.
- */
+/* Appends a description of a process from its data, which has the pid. */
 void
 zklock_owner_append(StringInfo buf, const Datum *values, const bool *nulls)
 {
@@ -485,9 +468,8 @@ zklock_owner_append(StringInfo buf, const Datum *values, const bool *nulls)
 }
 
 /*
- * Returns true if the current user may see what some data says, as in
- * pg_stat_activity: members of pg_read_all_stats, and those of the role of the
- * process if it is one of this instance.
+ * Returns true if the current user may see some data: a member of
+ * pg_read_all_stats, or of the role of the process if that is of this instance.
  */
 static bool
 may_see(const Datum *values, const bool *nulls)
@@ -506,10 +488,9 @@ may_see(const Datum *values, const bool *nulls)
 }
 
 /*
- * Describes the owner of a contender, for a message, from its data, which may
- * be cut short, and its ZooKeeper session, 0 if unknown: as far as the current
- * user may see, or all of it, for the server log. Says nothing outside a
- * transaction. Palloc'd.
+ * Describes the owner of a contender by its data, which may be cut short, and
+ * its ZooKeeper session, 0 if unknown: as far as the current user may see, or
+ * all of it, for the server log. Says nothing outside a transaction. Palloc'd.
  */
 char *
 zklock_owner_describe(const char *data, int64 session_id, bool all)
@@ -535,10 +516,7 @@ zklock_owner_describe(const char *data, int64 session_id, bool all)
 	return buf.data;
 }
 
-/*
- * Returns a sentence that says who has broken a contender, from that one's
- * data; else as zklock_owner_describe().
- */
+/* Says who broke a contender, as zklock_owner_describe() of its data by. */
 char *
 zklock_broken_sentence(const char *by, bool all)
 {

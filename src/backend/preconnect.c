@@ -73,10 +73,7 @@ static const char *const lock_functions[] = {
 	"zk_job_begin"
 };
 
-/*
- * GUC assign hook. Assigning a value again (RESET ALL, a reload) does not begin
- * again: the session may have been closed on purpose.
- */
+/* GUC assign hook (B1). */
 void
 zklock_assign_preconnect(bool newval, void *extra)
 {
@@ -86,8 +83,8 @@ zklock_assign_preconnect(bool newval, void *extra)
 }
 
 /*
- * Returns true if the current role may call a function of that name in C, which
- * only a superuser can have made. Needs a transaction.
+ * Returns true if the current role may call such a function in C, which only a
+ * superuser can have made. Needs a transaction.
  */
 static bool
 may_call(const char *name)
@@ -138,10 +135,7 @@ log_failure(const ErrorData *error)
 			 errhidestmt(true), errhidecontext(true)));
 }
 
-/*
- * Connects if the role may lock, in a subtransaction whose error is only
- * logged, with interrupts held off (B3).
- */
+/* Connects if the role may lock, and logs errors (B3). */
 static void
 try_to_connect(void)
 {
@@ -176,10 +170,7 @@ try_to_connect(void)
 	CurrentResourceOwner = owner;
 }
 
-/*
- * Begins, if this is the time and the process: client backends with servers
- * set, in a transaction. Never throws for lack of a session.
- */
+/* Begins, if this is the time and the process. Throws nothing. */
 void
 zklock_preconnect_begin(void)
 {
@@ -195,10 +186,7 @@ zklock_preconnect_begin(void)
 	try_to_connect();
 }
 
-/*
- * The library is loaded. Begins if the backend is starting, from PostgreSQL 15
- * on in a transaction; a statement that runs is left alone.
- */
+/* The library is loaded: begins if the backend is starting (B2). */
 void
 zklock_preconnect_loaded(void)
 {

@@ -30,11 +30,10 @@ make_release_list(int lock_count)
 }
 
 /*
- * Waits until a released contender is gone; returns false if *deadline passes
- * first. Until the end the contender may read as any state, even LOST, as its
- * znode may still exist. Without a connection *deadline is moved up, unless
- * patient. *status is what was last seen of the contender; doing and path say
- * in messages what the wait is for. Throws what interrupts throw.
+ * Waits until a released contender is gone, which may read as any state until
+ * then, even LOST. Returns false if *deadline passes, which is moved up without
+ * a connection, unless patient. *status is what was last seen of the contender;
+ * doing and path say in messages what the wait is for.
  */
 bool
 zklock_await_end(ZkContenderId id, const char *doing, const char *path,
@@ -60,9 +59,7 @@ zklock_await_end(ZkContenderId id, const char *doing, const char *path,
 /*
  * Waits until the released contenders of a list are gone, for at most
  * zklock.connect_timeout in all, and hardly at all without a connection. A
- * WARNING reports what is not done then, which the lock client does as soon as
- * it can. The ids are dead afterwards, also after an interrupt, whose error is
- * thrown.
+ * WARNING reports what the lock client has yet to do. Their ids are dead then.
  */
 static void
 await_ends(ReleaseList *list)
@@ -115,10 +112,7 @@ await_ends(ReleaseList *list)
 	PG_END_TRY();
 }
 
-/*
- * For ereport: DETAIL and HINT on why this cannot be released, if known. lock
- * is the entry of the path, or NULL.
- */
+/* For ereport: why this cannot be released. lock may be NULL. */
 static int
 errdetail_not_held(const Lock *lock, bool permit)
 {
@@ -154,10 +148,7 @@ warn_not_held(const LockName *name, const Lock *lock, bool permit,
 			 errdetail_not_held(lock, permit)));
 }
 
-/*
- * If what the session holds of a lock, or of a semaphore with permit, was lost:
- * warns, forgets it, and returns true.
- */
+/* If what the session holds was lost: warns, forgets it, returns true. */
 static bool
 release_lost(Lock *lock, bool permit)
 {
@@ -171,10 +162,7 @@ release_lost(Lock *lock, bool permit)
 	return true;
 }
 
-/*
- * Releases one acquisition, of a permit or in one of the modes given,
- * exclusive first.  Returns and throws as zklock_release().
- */
+/* Releases one acquisition, of a permit or in one of the modes given. */
 static bool
 release(const LockName *name, bool permit, bool exclusive, bool shared)
 {
@@ -202,8 +190,8 @@ release(const LockName *name, bool permit, bool exclusive, bool shared)
  * Releases one session-scope acquisition of a lock in one of the modes given,
  * exclusive first, and waits for the end of the contender if it was the last.
  * Returns false with a WARNING if there is none, or if the lock was lost, which
- * is then forgotten.  Throws 55006 if a job ends with the transaction, and what
- * interrupts throw; the lock is released even then.
+ * is forgotten. Throws 55006 if a job ends with the transaction. An interrupted
+ * wait does not undo the release.
  */
 bool
 zklock_release(const LockName *name, bool exclusive, bool shared)
@@ -218,10 +206,7 @@ zklock_release_permit(const LockName *name)
 	return release(name, true, false, false);
 }
 
-/*
- * Applies end_lock to every lock, then waits until the released contenders are
- * gone.  Returns how many these are.  Throws what interrupts throw.
- */
+/* Ends every lock, and waits for the ends of contenders. Returns how many. */
 static int
 end_all(void (*end_lock) (Lock *lock, ReleaseList *list))
 {
@@ -253,7 +238,7 @@ check_jobs(void)
 /*
  * Releases every session-scope lock, with a WARNING for lost ones. Returns how
  * many contenders were released. Throws 55006 if a job ends with the
- * transaction, and what interrupts throw; the locks are released even then.
+ * transaction.
  */
 int
 zklock_release_all(void)
@@ -267,10 +252,7 @@ zklock_release_all(void)
 	return end_all(zklock_lock_uncount_all);
 }
 
-/*
- * Releases every session-scope lock without waiting, for DISCARD ALL. Cannot
- * fail.
- */
+/* Releases every session-scope lock, for DISCARD ALL. Cannot fail. */
 void
 zklock_discard_all(void)
 {
@@ -287,8 +269,7 @@ zklock_discard_all(void)
 
 /*
  * Releases everything and closes the ZooKeeper session. What the transaction
- * holds counts as lost, so it cannot commit. Throws 55006 if a job ends with
- * the transaction, and what interrupts throw; the ZooKeeper session stays then.
+ * holds is lost. Throws 55006 if a job ends with the transaction.
  */
 void
 zklock_close(void)

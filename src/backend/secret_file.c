@@ -55,9 +55,7 @@ zklock_stamp_text(uint64 stamp, const char *text)
 	return mix(stamp, text, strlen(text) + 1);
 }
 
-/*
- * Returns a number that changes with the stamp, and with the file or its name.
- */
+/* Returns a number that changes with the stamp, and the file or its name. */
 uint64
 zklock_stamp_file(uint64 stamp, const char *file)
 {
@@ -95,10 +93,7 @@ errdetail_file(const char *file, const char *wrong)
 	return 0;
 }
 
-/*
- * Reports what is wrong with a file that a setting names; hint may be NULL.
- * Throws F0000.
- */
+/* Reports what is wrong with a file; hint may be NULL. Throws F0000. */
 pg_noreturn void
 zklock_file_report(const char *setting, const char *file, const char *wrong,
 				   const char *hint)
@@ -128,10 +123,7 @@ check_owner(const char *setting, const char *file, const struct stat *st)
 						   "File must have permissions u=rw (0600) or less if owned by the database user, or permissions u=rw,g=r (0640) or less if owned by root.");
 }
 
-/*
- * Opens a file, which may be a secret one. Fills *size. Throws 58P01 and the
- * like, F0000.
- */
+/* Opens a file, maybe a secret one. Fills *size. Throws 58P01..., F0000. */
 static int
 open_file(const char *setting, const char *file, bool secret, size_t *size)
 {
@@ -156,9 +148,8 @@ open_file(const char *setting, const char *file, bool secret, size_t *size)
 }
 
 /*
- * Reads a file that a setting names, which may be a secret one. Returns its
- * content, palloc'd and NUL-terminated, and its length. Throws 58P01 and the
- * like, F0000.
+ * Reads a file, maybe a secret one. Returns its content, palloc'd and
+ * NUL-terminated, and its length. Throws 58P01 and the like, F0000.
  */
 char *
 zklock_file_read(const char *setting, const char *file, bool secret, size_t *len)

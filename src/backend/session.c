@@ -168,10 +168,7 @@ static const ErrorMeaning error_meanings[] = {
 	[ZK_ERR_OTHER] = {ERRCODE_SYSTEM_ERROR, "unexpected response from ZooKeeper", NULL}
 };
 
-/*
- * For ereport: the HINT for an error of the lock client, if there is one;
- * detail is the client's own words.
- */
+/* For ereport: the HINT for an error; detail is the client's own words. */
 static int
 errhint_meaning(ZkError error, const char *detail)
 {
@@ -191,10 +188,7 @@ errhint_meaning(ZkError error, const char *detail)
 	return hint != NULL ? errhint("%s", hint) : 0;
 }
 
-/*
- * Returns true if the client has a ZooKeeper session; false if that is unknown,
- * as one of its functions was interrupted.
- */
+/* Returns true if the client certainly has a ZooKeeper session. */
 static bool
 has_session(ZkClient *client)
 {
@@ -208,9 +202,8 @@ has_session(ZkClient *client)
 
 /*
  * Exit callback: closes the ZooKeeper session, so that others need not wait for
- * its expiry. An on_proc_exit callback runs after the transaction has aborted,
- * so no waiter is let in before its end. Does nothing in a process that
- * inherited it.
+ * its expiry. An on_proc_exit callback comes after the abort, so no waiter is
+ * let in before. Does nothing in a process that inherited it.
  */
 static void
 stop_at_exit(int code, Datum arg)
@@ -244,10 +237,7 @@ zklock_session_count(void)
 	zklock_stats_session(&status);
 }
 
-/*
- * Exit callback: the same for the last time. It precedes stop_at_exit(), as
- * shared memory is ours only until callbacks of this kind are done.
- */
+/* Exit callback: counts for the last time, while shared memory is ours. */
 static void
 count_at_exit(int code, Datum arg)
 {
@@ -257,10 +247,7 @@ count_at_exit(int code, Datum arg)
 		zklock_session_count();
 }
 
-/*
- * Returns a number that changes with the settings about access and transport,
- * and with the files they name.
- */
+/* Returns a number that changes with these settings and their files. */
 static uint64
 access_stamp(void)
 {
@@ -277,10 +264,7 @@ settings_changed(void)
 		running.access != access_stamp();
 }
 
-/*
- * Counts the client's descriptors against the budget of this backend. Throws
- * 53000 if there is no room.
- */
+/* Counts the client's descriptors against the backend's. Throws 53000. */
 static void
 acquire_descriptors(void)
 {
@@ -314,9 +298,8 @@ forget_secrets(ZkConfig *config)
 }
 
 /*
- * Fills in the secrets of a config, and acquires the descriptors. Throws as
- * zklock_credential(), zklock_secure_config() and acquire_descriptors(), and
- * leaves no secret behind then; else forget_secrets() is due.
+ * Fills in the secrets of a config, and acquires the descriptors. Unless it
+ * throws, forget_secrets() is due.
  */
 static void
 gather_secrets(ZkConfig *config)
@@ -339,8 +322,7 @@ gather_secrets(ZkConfig *config)
 
 /*
  * Starts a client with the current settings. Throws 53000 if the operating
- * system lacks resources, 08006 if an earlier client failed for good, and as
- * gather_secrets().
+ * system lacks resources, 08006 if an earlier client failed for good.
  */
 static void
 start_client(void)
@@ -389,12 +371,10 @@ start_client(void)
 }
 
 /*
- * Makes sure that a client runs. It connects when something is requested. If
- * the caller holds and requests nothing (idle), a client whose settings have
- * changed is replaced; otherwise it stays, as its locks belong to its ZooKeeper
- * session.
- *
- * Throws 55000 if zklock.servers is not set, else as start_client().
+ * Makes sure that a client runs, which connects when needed. If the caller has
+ * no contenders (idle), replaces a client whose settings have changed; else it
+ * stays, as the locks belong to its ZooKeeper session. Throws 55000 without
+ * zklock.servers.
  */
 void
 zklock_session_open(bool idle)
@@ -415,9 +395,8 @@ zklock_session_open(bool idle)
 }
 
 /*
- * Ends the client, if there is one, and with its ZooKeeper session all its
- * contenders, whose ids are dead then. Waits only for a moment; the client's
- * threads finish the work.
+ * Ends the client with all its contenders, whose ids are dead then. Waits only
+ * for a moment; the client's threads finish the work.
  */
 void
 zklock_session_stop(void)
@@ -469,9 +448,9 @@ zklock_link_look(Link *link)
 
 /*
  * Returns until when a call should wait with the connection as it is: forever
- * with one; without, for zklock.connect_timeout, or for the timeout of the
- * ZooKeeper session if that is longer and there was a connection before; not at
- * all if the reason is definite.
+ * with one; for zklock.connect_timeout without, or for the ZooKeeper session's
+ * timeout if that is longer and there was one before; not at all for a definite
+ * reason.
  */
 ZkTime
 zklock_link_deadline(const Link *link)
@@ -488,10 +467,10 @@ zklock_link_deadline(const Link *link)
 }
 
 /*
- * Reports that something could not be done with a lock for lack of an answer:
- * what, a format for the path, as in "could not acquire lock \"%s\"". Throws
- * 08001 if there was no connection during this call, 08006 if there was, or the
- * SQLSTATE of a definite reason (28000, 53000, ...).
+ * Reports what could not be done for lack of an answer: a format for the path,
+ * as in "could not acquire lock \"%s\"". Throws 08001 if there was no
+ * connection during this call, 08006 if there was, or a definite reason (28000,
+ * 53000, ...).
  */
 void
 zklock_link_report(const Link *link, const char *what, const char *path)
@@ -519,8 +498,8 @@ zklock_link_report(const Link *link, const char *what, const char *path)
 }
 
 /*
- * Reports an error of the lock client: what, as for zklock_link_report(), the
- * lock path, and the client's own words. Throws its SQLSTATE.
+ * Reports an error of the lock client, with its SQLSTATE: what, as for
+ * zklock_link_report(), the lock path, and the client's own words.
  */
 void
 zklock_report_error(ZkError error, const char *detail, const char *what,
@@ -539,9 +518,9 @@ zklock_report_error(ZkError error, const char *detail, const char *what,
 }
 
 /*
- * Judges by the local clock whether a granted contender is still held: a
- * process that was stopped for longer than the timeout must not trust what it
- * knew before (S5). Fills *status, whose loss and detail say why it was lost.
+ * Judges by the local clock whether a granted contender is still held, as a
+ * process that was stopped must not trust what it knew before (S5). Fills
+ * *status, which says why it was lost.
  */
 HoldState
 zklock_lease_judge(ZkContenderId id, ZkContenderStatus *status)
@@ -577,10 +556,9 @@ zklock_lease_ask(void)
 }
 
 /*
- * Waits for a proof that a granted contender is still held, by an operation
- * that was requested at "asked" or later (zklock_lease_ask()); at most until
- * the deadline, or until the lock (path, for messages) must be presumed lost.
- * Returns HOLD_UNPROVED at the deadline. Throws as zklock_session_wait_for().
+ * Waits for a proof that a granted contender is still held, requested at
+ * "asked" or later; until the deadline (HOLD_UNPROVED), or until it must be
+ * presumed lost. path is for messages.
  */
 HoldState
 zklock_lease_prove(ZkContenderId id, ZkTime asked, ZkTime deadline,

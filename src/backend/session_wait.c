@@ -68,10 +68,7 @@ wait_event_info(WaitPurpose event)
 	return infos[event];
 }
 
-/*
- * Adds all that ends a wait, except a point in time. Throws what PostgreSQL
- * does.
- */
+/* Adds all that ends a wait, except a point in time. */
 static void
 fill_wait_set(WaitEventSet *set)
 {
@@ -116,13 +113,10 @@ zklock_session_wait_over(void)
 
 /*
  * Waits until a state of the client may have changed, or until a point in time.
- * A return says nothing by itself: the caller reads the states before and
- * after, and calls again. doing, a format for the path as in "while releasing
- * lock \"%s\"", becomes the CONTEXT of an interrupt. A snapshot that nothing
- * else needs is dropped (snapshot.c).
- *
- * Throws what interrupts throw (57014, 57P01, ...); exits when the postmaster
- * dies.
+ * The caller reads the states before and after, and calls again. doing, a
+ * format for the path, becomes the CONTEXT of an interrupt. A snapshot that
+ * nothing else needs is dropped (snapshot.c). Throws what interrupts throw;
+ * exits when the postmaster dies.
  */
 void
 zklock_session_wait_for(WaitPurpose event, ZkTime until, const char *doing,
@@ -173,9 +167,9 @@ zklock_lock_deadline(void)
 }
 
 /*
- * Writes the client's log lines to the server log. As an outage can produce
- * many lines in many backends, only a few are written in each window, one place
- * of which is kept for a warning.
+ * Writes the client's log lines to the server log: only a few in each window,
+ * one place of which is for a warning, as an outage produces many in many
+ * backends.
  */
 void
 zklock_drain_log(void)

@@ -65,10 +65,7 @@ refuse(const char *detail)
 			 errhint("Call zk_lock_wait() outside a transaction block, or in a procedure or DO block as the first statement or after COMMIT.")));
 }
 
-/*
- * Commits the transaction of a statement at top level, and begins another one
- * (G1).
- */
+/* Commits the transaction of a statement at top level, begins another (G1). */
 static void
 begin_another_transaction(void)
 {
@@ -90,10 +87,7 @@ begin_another_transaction(void)
 	(void) SPI_finish();
 }
 
-/*
- * Drops the snapshots of the current statement, and of procedures around it. A
- * background worker may have no portal.
- */
+/* Drops all snapshots (G2). A background worker may have no portal. */
 static void
 drop_portal_snapshots(void)
 {
@@ -108,11 +102,9 @@ drop_portal_snapshots(void)
 }
 
 /*
- * Gives up every snapshot, for a procedure about to wait, whose fcinfo->context
- * this is. Arguments must be evaluated and detoasted; memory of the caller's
- * context stays. Throws 25001 if that is impossible: in a transaction block or
- * a function, behind another statement of a pipeline, after writes, or if a
- * cursor or the isolation level needs a snapshot.
+ * Gives up every snapshot, for a procedure about to wait, with that
+ * fcinfo->context; its arguments are evaluated and detoasted. Memory of the
+ * caller's context stays. Throws 25001 if that is impossible.
  */
 void
 zklock_snapshot_give_up(Node *context)

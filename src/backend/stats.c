@@ -76,10 +76,7 @@ zklock_stats_shmem_size(void)
 	return MAXALIGN(sizeof(Counters));
 }
 
-/*
- * Finds or creates the cluster's counters in shared memory, in the startup
- * hook, which holds AddinShmemInitLock.
- */
+/* Finds or creates the counters in shared memory, in the startup hook. */
 void
 zklock_stats_attach(void)
 {
@@ -104,10 +101,7 @@ zklock_stats_count(StatCounter stat)
 	pg_atomic_fetch_add_u64(&counters->values[stat], 1);
 }
 
-/*
- * Returns the upper bound of a bucket of the histogram of waits, in
- * microseconds; the last bucket has none.
- */
+/* Returns a bucket's upper bound in microseconds; the last one has none. */
 ZkTime
 zklock_stats_bucket_bound(int bucket)
 {
@@ -127,9 +121,7 @@ count_wait(ZkTime waited)
 	pg_atomic_fetch_add_u64(&counters->values[STAT_WAIT_TIME], waited);
 }
 
-/*
- * Counts the outcome of the current acquire call, if there is one. Cannot fail.
- */
+/* Counts the outcome of the acquire call under way, if any. Cannot fail. */
 void
 zklock_stats_end(StatCounter outcome)
 {
@@ -211,10 +203,7 @@ count_growth(StatCounter stat, int64 now, int64 before)
 		pg_atomic_fetch_add_u64(&counters->values[stat], now - before);
 }
 
-/*
- * Counts what happened to the client's ZooKeeper sessions since the last call.
- * NULL for a new client, which has had none. Cannot fail.
- */
+/* Counts what happened to the ZooKeeper sessions; NULL: of a new client. */
 void
 zklock_stats_session(const ZkSessionStatus *status)
 {
@@ -231,10 +220,7 @@ zklock_stats_session(const ZkSessionStatus *status)
 	counted.expiries = status->expiries;
 }
 
-/*
- * Reads all counters. What is counted at the same time may be in one and not
- * yet in another.
- */
+/* Reads all counters, one after the other. */
 void
 zklock_stats_read(LockStats *stats)
 {
@@ -245,10 +231,7 @@ zklock_stats_read(LockStats *stats)
 	stats->reset_at = (TimestampTz) pg_atomic_read_u64(&counters->reset_at);
 }
 
-/*
- * Resets the counters. What is counted at the same time is kept, and so are
- * attempts that have no outcome yet.
- */
+/* Resets the counters, except what is counted meanwhile or under way. */
 void
 zklock_stats_reset(void)
 {

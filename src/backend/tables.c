@@ -30,8 +30,8 @@
 #include "tables.h"
 
 /*
- * Opens a table of the extension, for writing or reading, and SPI. function is
- * one of the extension's own, and shows its schema. Throws 42P01.
+ * Opens a table of the extension, and SPI. function is one of the extension's
+ * own, and shows the schema. Throws 42P01.
  */
 Relation
 zklock_table_open(const char *name, Oid function, bool write)
@@ -57,7 +57,7 @@ zklock_table_close(Relation table)
 
 /*
  * Makes and keeps the plan of a query, unless there is one for the same table
- * under the same name, which has to be locked for that check.
+ * and name, whose lock keeps that so.
  */
 static void
 prepare_query(TableQuery *query, Relation table)
@@ -85,9 +85,9 @@ prepare_query(TableQuery *query, Relation table)
 
 /*
  * Runs a prepared query on what is committed now. Under SERIALIZABLE it takes
- * no predicate locks: those are for pages, or for a whole small table, so that
- * one of two unrelated transactions would fail (40001). Plans that do not work
- * with such a snapshot are disabled.
+ * no predicate locks, which are for pages or a whole small table, so that
+ * unrelated transactions would fail (40001). Plans that do not work with its
+ * snapshot are disabled.
  */
 static int
 execute_now(const TableQuery *query, Datum *values, const char *nulls)
@@ -108,10 +108,7 @@ execute_now(const TableQuery *query, Datum *values, const char *nulls)
 	return result;
 }
 
-/*
- * Runs a prepared query; one that only reads sees what is committed now.
- * Returns SPI's result.
- */
+/* Runs a prepared query; one that only reads sees what is committed now. */
 static int
 execute_query(const TableQuery *query, Datum *values, const char *nulls)
 {
@@ -122,9 +119,8 @@ execute_query(const TableQuery *query, Datum *values, const char *nulls)
 
 /*
  * Runs a query as the table's owner; nulls is as for SPI. Returns the number of
- * rows; the first one is in SPI_tuptable if the query returns any. Throws what
- * the query throws: it may wait for rows, which ends by interrupts,
- * lock_timeout or a deadlock; 40001. An abort restores the user.
+ * rows; the first one is in SPI_tuptable if the query returns any. It may wait
+ * for rows. An abort restores the user.
  */
 uint64
 zklock_table_query(TableQuery *query, Relation table, Datum *values,

@@ -124,9 +124,7 @@ zklock_secure_tls(void)
 		is_set(ZK_TLS_PASSPHRASE);
 }
 
-/*
- * Returns true if anything about SASL is set. The service always has a value.
- */
+/* Returns true if anything about SASL is set; the service always is. */
 static bool
 sasl_wanted(void)
 {
@@ -141,20 +139,14 @@ zklock_secure_mechanism(void)
 	return values[ZK_SASL_MECHANISM];
 }
 
-/*
- * Returns true if these settings identify the client to ZooKeeper. Servers can
- * be set up to take a certificate for an identity.
- */
+/* Returns true if these settings identify the client to ZooKeeper. */
 bool
 zklock_secure_identifies(void)
 {
 	return is_set(ZK_TLS_CERT) || is_set(ZK_SASL_MECHANISM);
 }
 
-/*
- * Returns a number that changes with these settings, and with the files that
- * they name.
- */
+/* Returns a number that changes with these settings and their files. */
 uint64
 zklock_secure_stamp(uint64 stamp)
 {
@@ -170,9 +162,7 @@ zklock_secure_stamp(uint64 stamp)
 	return stamp;
 }
 
-/*
- * Reports that a setting requires another one, unless it is set. Throws 55000.
- */
+/* Reports that a setting requires another one, unless set. Throws 55000. */
 static void
 demand(ZkTransportText which, ZkTransportText for_which)
 {
@@ -196,10 +186,7 @@ first_set(ZkTransportText first, ZkTransportText last)
 	return settings[which].name;
 }
 
-/*
- * Reports that the library was built without what the setting asks for. Throws
- * 0A000.
- */
+/* Reports what the library was built without. Throws 0A000. */
 pg_noreturn static void
 report_unsupported(const char *what, const char *setting)
 {
@@ -211,10 +198,7 @@ report_unsupported(const char *what, const char *setting)
 					 what, setting)));
 }
 
-/*
- * Reports that the library's shared form hides the host of a certificate.
- * Throws 0A000.
- */
+/* Reports that the shared library hides a certificate's host. Throws 0A000. */
 pg_noreturn static void
 report_unverified(void)
 {
@@ -225,9 +209,7 @@ report_unverified(void)
 			 errhint("Rebuild zklock where libzookeeper_mt.a is installed.")));
 }
 
-/*
- * Checks that the settings fit each other and the library. Throws 0A000, 55000.
- */
+/* Checks that settings fit each other and the library. Throws 0A000, 55000. */
 static void
 check_settings(void)
 {
@@ -260,10 +242,7 @@ check_settings(void)
 	}
 }
 
-/*
- * Returns the first line of a file with a secret, palloc'd. Throws as
- * zklock_file_read(), and F0000 if there is none.
- */
+/* Returns the first line of a secret file, palloc'd. Throws F0000. */
 static char *
 read_secret(ZkTransportText which)
 {
@@ -287,9 +266,9 @@ read_secret(ZkTransportText which)
 }
 
 /*
- * Checks that a file is in PEM format and has something of that kind, as in
- * "CERTIFICATE-----". A key, which is a secret, needs a passphrase if it is
- * encrypted. Returns its path, palloc'd. Throws as zklock_file_read(), F0000.
+ * Checks that a file in PEM format has something of that kind, as in
+ * "CERTIFICATE-----". A key is a secret, and needs a passphrase if encrypted.
+ * Returns its path, palloc'd. Throws F0000.
  */
 static char *
 check_pem(ZkTransportText which, const char *kind)
@@ -348,10 +327,8 @@ take_sasl(const char **transport)
 }
 
 /*
- * Fills in how to talk to servers, in a config whose texts about that are NULL.
- * They are valid until zklock_secure_wipe(), which is due in any case. Throws
- * 0A000 if the library cannot do that, 55000 if settings contradict each other,
- * and F0000 and the like for files.
+ * Fills in the transport of a config, valid until zklock_secure_wipe(), which
+ * is due even after an error.
  */
 void
 zklock_secure_config(ZkConfig *config)

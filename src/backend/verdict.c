@@ -85,8 +85,8 @@ static struct
 }			doom;
 
 /*
- * Returns what the transaction has done.  A transaction ID shows writes, also
- * those without a statement, as of replication workers.
+ * Returns what the transaction has done. A transaction ID shows writes, also of
+ * replication workers, which have no statements.
  */
 Conduct
 zklock_verdict_conduct(void)
@@ -95,10 +95,7 @@ zklock_verdict_conduct(void)
 		TransactionIdIsValid(GetTopTransactionIdIfAny()) ? CONDUCT_WORK : conduct;
 }
 
-/*
- * Returns the deed of the outermost statement; up to DEED_FRAME, a statement
- * that begins now counts.
- */
+/* Returns the deed of the outermost statement. */
 Deed
 zklock_verdict_statement(void)
 {
@@ -144,10 +141,7 @@ zklock_verdict_call(Deed deed)
 	(void) zklock_verdict_end();
 }
 
-/*
- * A command that takes effect by itself begins: it is not refused any more, nor
- * cancelled if it acts at once.
- */
+/* A command that takes effect by itself begins (Y1). */
 void
 zklock_verdict_take_effect(Deed deed)
 {
@@ -168,10 +162,7 @@ zklock_verdict_end(void)
 	return deed;
 }
 
-/*
- * The transaction lets go of a lost lock: dooms it if it may have relied on
- * that.
- */
+/* A lost lock is let go: dooms the transaction if it may have relied on it. */
 void
 zklock_verdict_doom(const Lock *lock, const LossNote *loss)
 {
@@ -184,8 +175,8 @@ zklock_verdict_doom(const Lock *lock, const LossNote *loss)
 }
 
 /*
- * The transaction is over. A statement that continues is a command that commits
- * in between, or a procedure that may do anything.
+ * The transaction is over. A statement that continues commits in between, or is
+ * a procedure that may do anything.
  */
 void
 zklock_verdict_reset(void)
@@ -195,10 +186,7 @@ zklock_verdict_reset(void)
 	conduct = statement >= DEED_WORK ? CONDUCT_WORK : CONDUCT_UNKNOWN;
 }
 
-/*
- * Describes how a lock was lost: as far as the current user may see, or all of
- * it. Palloc'd.
- */
+/* Describes a loss: what the current user may see, or all of it. Palloc'd. */
 static char *
 describe_loss(const LossNote *loss, bool all)
 {

@@ -54,10 +54,7 @@ check_preloaded(const char *what)
 				 errhint("Add \"zklock\" to \"shared_preload_libraries\" and restart the server.")));
 }
 
-/*
- * Adds text that another client wrote, maybe cut short within a character; null
- * if it is empty.
- */
+/* Adds another client's text, maybe cut short within a character. */
 static void
 add_text(Row *row, const char *text)
 {
@@ -68,10 +65,7 @@ add_text(Row *row, const char *text)
 			CStringGetTextDatum(zklock_foreign_string(text, length)));
 }
 
-/*
- * Adds the blocker and the holder.  What these say of themselves is for
- * administrators, as in zk_lock_queue().
- */
+/* Adds blocker and holder; their data is for administrators. */
 static void
 add_others(Row *row, const Wait *wait, bool administrator)
 {
@@ -88,10 +82,7 @@ add_others(Row *row, const Wait *wait, bool administrator)
 	row_add_all(row, owner, unknown, HOLDER_COLS);
 }
 
-/*
- * Adds a backend that waits as a row.  All roles may see that it waits, as in
- * pg_stat_activity; for what, those that may see its details there.
- */
+/* Adds a backend that waits as a row, with details if the role may see them. */
 static void
 put_wait(ReturnSetInfo *result, int pid, const Wait *wait, bool administrator)
 {
@@ -153,9 +144,7 @@ zk_blocking_pids(PG_FUNCTION_ARGS)
 										  sizeof(int32), true, TYPALIGN_INT));
 }
 
-/*
- * Returns the bounds of the buckets of the histogram of waits, in milliseconds.
- */
+/* Returns the bounds of the buckets of waits, in milliseconds. */
 static Datum
 wait_bounds(void)
 {

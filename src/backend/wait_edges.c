@@ -80,10 +80,7 @@ typedef struct Graph
 	Fact	   *facts;			/* of each edge */
 } Graph;
 
-/*
- * Returns true if a process of this instance waits for a PostgreSQL lock that
- * this backend holds, as it seems.
- */
+/* Returns true if a process seems to wait for a PostgreSQL lock of ours. */
 bool
 zklock_waited_for_locally(void)
 {
@@ -156,7 +153,7 @@ vertex_of_wait(Graph *graph, int wait)
 
 /*
  * Returns the vertex of a process of this instance, that of its published wait
- * if there is one. contender, if not NULL, is one of its own.
+ * if any. contender, if not NULL, is one of its own.
  */
 static int
 vertex_of_process(Graph *graph, int pid, const ZkQueueMember *contender)
@@ -183,9 +180,7 @@ vertex_of_process(Graph *graph, int pid, const ZkQueueMember *contender)
 	return add_vertex(graph, &waiter, -1);
 }
 
-/*
- * Returns the vertex of the owner of a contender; -1 if its waits are unknown.
- */
+/* Returns the vertex of a contender's owner; -1 if its waits are unknown. */
 static int
 vertex_of_contender(Graph *graph, int which)
 {
@@ -414,10 +409,9 @@ make_cycle(const Graph *graph, const int *edges, int count)
 }
 
 /*
- * Finds a cycle whose victim is this backend (zk_cycle_find), which has that
- * ZooKeeper session and has published its wait at that zxid. The cycle is
- * palloc'd, and independent of the listing. Returns NULL if there is none, or
- * if the listing does not include that wait. Throws 53200.
+ * Finds a cycle whose victim is this backend (zk_cycle_find), with that
+ * ZooKeeper session and its wait published at that zxid; palloc'd. Returns NULL
+ * if there is none, or if the listing lacks that wait. Throws 53200.
  */
 WaitCycle *
 zklock_find_cycle(const ZkQueueListing *listing, int64 session_id, int64 zxid)

@@ -57,8 +57,8 @@ ahead_of(const LockWait *wait)
 }
 
 /*
- * Describes the clients that a wait is for: as far as the current user may see,
- * or all of it, for the server log. Palloc'd.
+ * Describes whom a wait is for: what the current user may see, or all of it,
+ * for the server log. Palloc'd.
  */
 static char *
 describe_others(const LockCall *call, const LockWait *wait, bool all)
@@ -169,8 +169,8 @@ zklock_wait_broken(const LockCall *call, const LockWait *wait)
 }
 
 /*
- * Reports that another session also holds the lock in shared mode and waits for
- * exclusive mode, and came first (S25). Throws 40P01.
+ * Another session also waits for the upgrade, and came first (S25). Throws
+ * 40P01.
  */
 pg_noreturn static void
 report_deadlock(const LockCall *call, const LockWait *wait)
@@ -196,10 +196,7 @@ zklock_wait_behind(const LockWait *wait)
 		wait->status.delayed;
 }
 
-/*
- * Publishes what the call waits for to this cluster. Publishes nothing during a
- * lock delay.
- */
+/* Shows this cluster what the call waits for; nothing during a lock delay. */
 void
 zklock_wait_show(const LockCall *call, const LockWait *wait)
 {
@@ -231,8 +228,8 @@ zklock_wait_show(const LockCall *call, const LockWait *wait)
 }
 
 /*
- * A wait has become a long one: returns true if the holder is known, or not
- * needed. Moves *next up to when to ask again.
+ * Returns true if the holder is known, or not needed. Moves *next up to when to
+ * ask again.
  */
 static bool
 holder_known(LockWait *wait, ZkTime *next)
@@ -244,9 +241,8 @@ holder_known(LockWait *wait, ZkTime *next)
 }
 
 /*
- * Checks for a deadlock, as far as possible now. Not for a permit, which any of
- * several holders may release, so that no cycle proves a deadlock. Returns and
- * throws as zklock_wait_long().
+ * Checks for a deadlock, as far as possible now. Not for a permit: any of
+ * several holders may release one, so no cycle proves a deadlock.
  */
 static ZkTime
 check_deadlock(LockCall *call, ZkTime now)
@@ -261,8 +257,8 @@ check_deadlock(LockCall *call, ZkTime now)
 }
 
 /*
- * Does what is due for contenders that have waited behind others for
- * deadlock_timeout. Returns when to look again, at the latest. Throws 40P01.
+ * Does what is due for contenders that have waited for deadlock_timeout.
+ * Returns when to look again, at the latest. Throws 40P01.
  */
 ZkTime
 zklock_wait_long(LockCall *call, ZkTime now)

@@ -73,10 +73,7 @@ zklock_waiting_request_shmem(void)
 	RequestNamedLWLockTranche(TRANCHE_NAME, 1);
 }
 
-/*
- * Finds or creates the slots in shared memory, in the startup hook, which holds
- * AddinShmemInitLock.
- */
+/* Finds or creates the slots in shared memory, in the startup hook. */
 void
 zklock_waiting_attach(void)
 {
@@ -99,10 +96,7 @@ zklock_waiting_places(void)
 	return places != NULL ? places->count : 0;
 }
 
-/*
- * Exit callback: clears the slot for the next backend. The abort of the
- * transaction, which came before, has released the lock.
- */
+/* Exit callback: clears the slot. The abort has released the lock. */
 static void
 leave_at_exit(int code, Datum arg)
 {
@@ -172,9 +166,7 @@ zklock_waiting_end(void)
 	LWLockRelease(places_lock);
 }
 
-/*
- * Reads a slot: returns the process that waits, and for what; 0 if none does.
- */
+/* Reads a slot: returns the process that waits there, or 0. */
 int
 zklock_waiting_read(int index, Wait *wait)
 {
@@ -224,9 +216,9 @@ add_pid(int *pids, int count, const Place *place)
 
 /*
  * Puts the processes of this cluster that a process waits for into pids, which
- * has room for all slots, and returns their number. These are the ones behind
- * the contender that it watches and behind the holder, as far as known; and
- * recursively those that these wait for, for the same lock.
+ * has room for all slots. Returns their number. These are the owners of the
+ * contender that it watches and of the holder's, as far as known, and those
+ * that they wait for, for the same lock.
  */
 int
 zklock_waiting_blockers(int pid, int *pids)

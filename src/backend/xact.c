@@ -92,11 +92,7 @@ static Ending ending = ENDING_NOTHING;
 static uintptr_t first_registration = 1;
 static uintptr_t last_registration = 0;
 
-/*
- * Tells the client that a commit is under way, so that no lock is given up
- * because its job has run for too long. Called before the guard looks. Cannot
- * fail.
- */
+/* Tells the client that a commit is under way (J11). Cannot fail. */
 static void
 keep_locks(bool keep)
 {
@@ -111,8 +107,7 @@ keep_locks(bool keep)
 
 /*
  * Refuses the commit with ZKL01 if the transaction is doomed or a lock was
- * lost. Waits for a proof of all locks if a lease has run out or the setting
- * asks for it.
+ * lost. Waits for proofs if a lease has run out or the setting asks for it.
  */
 static void
 judge(void)
@@ -130,8 +125,8 @@ judge(void)
 }
 
 /*
- * Warns which locks were lost while a command ran that has taken effect and is
- * about to commit for the last time. Nothing may end it any more.
+ * Warns of locks lost while a command ran that has taken effect and is about to
+ * commit for the last time. Nothing may end it any more.
  */
 static void
 warn_of_losses(void)
@@ -170,8 +165,7 @@ guard_commit(void)
 
 /*
  * The veto before a command that takes effect before its commit, commits more
- * than once, or acts outside of the database; for the former two it is not
- * repeated. Throws as judge().
+ * than once, or acts outside of the database; for the former two it is final.
  */
 void
 zklock_guard_command(Deed deed)
@@ -183,9 +177,8 @@ zklock_guard_command(Deed deed)
 }
 
 /*
- * Refuses to acquire locks, any of which may be acquired again after a loss, if
- * something else forbids the transaction's commit. Throws ZKL01. Asks no
- * server.
+ * Refuses to acquire these locks if something other than their loss forbids the
+ * transaction's commit. Throws ZKL01. Asks no server.
  */
 void
 zklock_guard_transaction(const LockName *names, int count)
@@ -208,10 +201,7 @@ zklock_guard_transaction(const LockName *names, int count)
 	}
 }
 
-/*
- * Refuses to prepare a transaction that holds locks, or begins or ends a job,
- * as it would outlive the backend's locks. Throws 0A000.
- */
+/* Refuses to prepare a transaction that has locks, or begins or ends a job. */
 static void
 refuse_prepare(void)
 {
@@ -289,10 +279,7 @@ xact_callback(XactEvent event, void *arg)
 	}
 }
 
-/*
- * Lets go of the locks of a subtransaction that is rolled back, which does not
- * clear a loss.
- */
+/* Lets go of the locks of a subtransaction that is rolled back. */
 static void
 let_go(int nesting)
 {
@@ -330,10 +317,9 @@ subxact_callback(SubXactEvent event, SubTransactionId my_subid,
 }
 
 /*
- * The callback for the release of resources, called for each resource owner.
- * After the end of a (sub)transaction, the first call of this phase for its
- * owner finds all of PostgreSQL's locks released: ours follow. It throws
- * nothing.
+ * The callback for the release of resources. After the end of a
+ * (sub)transaction, the first call of this phase for its owner finds all of
+ * PostgreSQL's locks released: ours follow. It throws nothing.
  */
 static void
 release_callback(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
@@ -373,9 +359,9 @@ release_callback(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 }
 
 /*
- * Registers the callbacks, once in a backend, before anything is put into the
- * lock table. If memory runs out half way, the next call finishes the work;
- * registering one twice does no harm. Throws 53200.
+ * Registers the callbacks, once in a backend, before the lock table is used.
+ * After an error the next call finishes the work, maybe with a harmless second
+ * registration.
  */
 void
 zklock_xact_watch(void)
@@ -391,12 +377,9 @@ zklock_xact_watch(void)
 }
 
 /*
- * Makes our transaction callback the first to be called, before any that others
- * have registered since, as postgres_fdw does, which commits on other servers.
- *
- * Our older registrations are removed if safe: no callbacks are being called
- * now, one of which may be the next. Throws 53200, and we stay registered even
- * then.
+ * Makes our transaction callback the first again, before those registered
+ * since. Removes our older ones if safe: no callbacks are being called, one of
+ * which may be the next. An error leaves us registered.
  */
 void
 zklock_xact_go_first(bool safe)

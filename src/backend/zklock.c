@@ -86,10 +86,7 @@ static object_access_hook_type previous_object_access = NULL;
 static shmem_request_hook_type previous_shmem_request = NULL;
 static shmem_startup_hook_type previous_shmem_startup = NULL;
 
-/*
- * GUC check hook: accepts an absolute path that ZooKeeper accepts, with room
- * for lock paths below it.
- */
+/* GUC check hook: a path that ZooKeeper accepts, with room for lock paths. */
 static bool
 check_root(char **newval, void **extra, GucSource source)
 {
@@ -118,10 +115,7 @@ check_servers(char **newval, void **extra, GucSource source)
 	return false;
 }
 
-/*
- * ExecutorRun hook: a statement runs that the loss of a lock can end. It may be
- * the first for which a ZooKeeper session is opened.
- */
+/* ExecutorRun hook: a statement runs that the loss of a lock can end. */
 static void
 zklock_ExecutorRun(QueryDesc *query, ScanDirection direction,
 				   uint64 count EXECUTE_ONCE_PARAMETER)
@@ -174,10 +168,9 @@ zklock_ExecutorFinish(QueryDesc *query)
 }
 
 /*
- * ProcessUtility hook: the same. In addition, a command that takes effect
- * before its commit is judged before it begins, DISCARD ALL releases
- * session-scope locks as it does advisory locks, and a credential is kept out
- * of the configuration file.
+ * ProcessUtility hook: the same. A command that takes effect before its commit
+ * is judged first, DISCARD ALL releases session-scope locks, and a credential
+ * is kept out of the configuration file.
  */
 static void
 zklock_ProcessUtility(PlannedStmt *pstmt, const char *query,
@@ -220,8 +213,8 @@ zklock_ProcessUtility(PlannedStmt *pstmt, const char *query,
 }
 
 /*
- * Object access hook: a function is about to be called. Without a query at
- * work, libpq's fast path or a background worker calls it directly.
+ * Object access hook: a function is about to be called. If no query is at work,
+ * libpq's fast path or a background worker calls it.
  */
 static void
 zklock_object_access(ObjectAccessType access, Oid class_id, Oid object_id,

@@ -5,7 +5,8 @@
  *
  * Calls point down only, from zklock.c and funcs.c to the client API
  * (zkclient/); src/README has the order of the files.  All of backend/ runs on
- * the backend's own thread.
+ * the backend's own thread.  The comment of a function names the errors that it
+ * throws itself; those of the functions that it calls pass through it.
  *
  *-------------------------------------------------------------------------
  */
