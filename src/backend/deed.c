@@ -9,12 +9,12 @@
  * and judged when it commits.  Y1, Y3 and Y4 are in verdict.c, Y2 is in xact.c.
  *
  * Y5. What makes something durable or visible outside the transaction, by its
- * guard, and the file in test/t that shows so with a lost lock (112 is
- * 112_veto.pl, and so on):
+ * guard, and the test that shows so with a lost lock (112 is
+ * tap/112_veto, and so on):
  *
  * - Y1, before the commit record: COMMIT, implicit commit, AND CHAIN, each
  *   COMMIT in a procedure or DO (112, 113); PREPARE TRANSACTION, which is refused
- *   with locks of its own (112, sql/locks).
+ *   with locks of its own (112, regress/locks).
  * - Y1, before the command begins: COMMIT PREPARED; CREATE and DROP DATABASE, its
  *   TABLESPACE; CREATE and DROP TABLESPACE; ALTER SYSTEM; CREATE, ALTER and DROP
  *   SUBSCRIPTION if it changes something on the publisher, else its commit
@@ -50,7 +50,7 @@
  * that acquires is work from its beginning on: it does not acquire what was lost
  * before, which has to be released first.  A transaction ID shows writes, as of
  * the workers of logical replication, whatever their triggers' statements did
- * (test/t/115_unseen.pl).
+ * (tap/115_unseen).
  *
  * IDENTIFICATION
  *	  src/backend/deed.c

@@ -10,7 +10,7 @@
  *
  * Of the rules about TLS (tls.c):
  *
- * T1. The call that needs the connection reports everything that is wrong with
+ * C1. The call that needs the connection reports everything that is wrong with
  * settings and files, before anything is sent, even to the resolver: the backend
  * reads the files, so that their permissions are judged by the rules for
  * secrets, and the helper has OpenSSL load them as the library will.  The
@@ -18,7 +18,7 @@
  * file becomes bad later, the library answers ZSSLCONNECTIONERROR with its
  * socket still open, and the handle is given up.
  *
- * T2. Without support in the library any of these settings is an error (0A000):
+ * C2. Without support in the library any of these settings is an error (0A000):
  * none is silently ignored, as users must be able to rely on TLS.  There is no
  * fallback to plain connections.
  *

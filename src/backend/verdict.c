@@ -22,7 +22,7 @@
  * Y3. A loss belongs to every transaction in which it happened: such a
  * transaction is doomed until its top level ends.  Anything that makes the lock
  * table let go of a lock that was lost, or cannot be proved to be held
- * (test/t/033_clocks.pl), dooms the transaction (zklock_lock_let_go()): a
+ * (tap/033_clocks), dooms the transaction (zklock_lock_let_go()): a
  * release, zk_session_close(), zk_job_end(), a rollback to before its
  * acquisition.  It clears the loss for later transactions.  A doomed transaction
  * acquires nothing, as a session-scope lock would be held although the call has

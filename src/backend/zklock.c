@@ -10,7 +10,7 @@
  * Changes of later releases are in scripts for each step, sql/zklock--A--B.sql,
  * which stay, too: CREATE EXTENSION runs all of them, so each object is written
  * down once.  A full script of a later version may be added, and has to create
- * the same objects.  test/t/100_update.pl compares the catalogs.
+ * the same objects.  tap/100_update compares the catalogs.
  *
  * U2. A new module is in use before ALTER EXTENSION UPDATE was run in each
  * database, and where it never is.  So a symbol stays as long as a script names
