@@ -1,12 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * address.c
- *	  Server lists: checking them, and resolving them into numbers.
+ *	  Server lists: check them, and resolve them into numbers.
  *
- * libzookeeper gets numeric addresses only.  Given names, it would ask the
+ * libzookeeper gets numeric addresses only.  With names, it would ask the
  * resolver on each turn of its event loop and on each reconnect, and hang with
- * it (ZOOKEEPER-1998); what it cannot parse it takes for something else, a
- * slash for the start of a path and a leading zero for octal.
+ * it (ZOOKEEPER-1998); and it misreads what it cannot parse, a slash as the
+ * start of a path and a leading zero as octal.
+ *
+ * IDENTIFICATION
+ *	  src/common/address.c
  *
  *-------------------------------------------------------------------------
  */
@@ -50,8 +53,7 @@ is_digit(char c)
 }
 
 /*
- * May the character be part of a host name?  Underscores are no letters of
- * host names, but resolvers know such names.
+ * Returns true for a character of host names. Resolvers know underscores, too.
  */
 static bool
 is_host_character(char c)
@@ -61,8 +63,8 @@ is_host_character(char c)
 }
 
 /*
- * Copy a text of len bytes into quote (QUOTE_SIZE bytes), cut short between
- * two characters of UTF-8 if it is too long.  Returns quote.
+ * Copies a text of len bytes into quote (QUOTE_SIZE bytes), shortened between
+ * two characters of UTF-8 if it is too long. Returns quote.
  */
 static const char *
 quote_text(char *quote, const char *text, size_t len)
@@ -82,9 +84,7 @@ quote_text(char *quote, const char *text, size_t len)
 	return quote;
 }
 
-/*
- * Say in detail what is wrong with a server of a list.  Always returns false.
- */
+/* Says in detail what is wrong with a server of a list. Returns false. */
 static bool
 refuse(char *detail, const char *text, size_t len, const char *why)
 {
@@ -95,7 +95,7 @@ refuse(char *detail, const char *text, size_t len, const char *why)
 	return false;
 }
 
-/* The port that these digits name, or 0 if they are no port. */
+/* Returns the port that these digits name, or 0. */
 static int
 parse_port(const char *text, size_t len)
 {
@@ -112,24 +112,22 @@ parse_port(const char *text, size_t len)
 	return port;
 }
 
-/* Does the host consist of digits and dots only, as an IPv4 address does? */
+/* Returns true for a host of digits and dots only, as an IPv4 address. */
 static bool
 looks_like_ipv4(const char *host)
 {
 	return host[strspn(host, "0123456789.")] == '\0';
 }
 
-/* Check a host that was not in brackets.  NULL, or what is wrong. */
+/* Checks a host that was not in brackets. Returns NULL, or what is wrong. */
 static const char *
 check_host(const char *host)
 {
 	struct in_addr address;
 
 	for (const char *c = host; *c; c++)
-	{
 		if (!is_host_character(*c))
 			return "Server \"%s\" has a character that cannot be in a host name.";
-	}
 	if (host[0] == '.' || host[0] == '-' || strstr(host, "..") != NULL)
 		return "Server \"%s\" has no valid host name.";
 	if (looks_like_ipv4(host) && inet_pton(AF_INET, host, &address) != 1)
@@ -138,8 +136,8 @@ check_host(const char *host)
 }
 
 /*
- * Check what was in brackets: an IPv6 address, a "%" and the scope of a
- * link-local one perhaps behind it.  NULL, or what is wrong.
+ * Checks what was in brackets: an IPv6 address, and maybe "%" and the scope of
+ * a link-local one. Returns NULL, or what is wrong.
  */
 static const char *
 check_ipv6(const char *host)
@@ -157,17 +155,15 @@ check_ipv6(const char *host)
 		if (*scope == '\0')
 			return invalid;
 		for (; *scope; scope++)
-		{
 			if (!is_host_character(*scope))
 				return invalid;
-		}
 	}
 	return inet_pton(AF_INET6, address, &binary) == 1 ? NULL : invalid;
 }
 
 /*
- * Divide a server, len bytes, into host and port; *ipv6 says whether the host
- * was in brackets.  NULL, or what is wrong.
+ * Splits a server, len bytes, into host and port; *ipv6 says whether the host
+ * was in brackets. Returns NULL, or what is wrong.
  */
 static const char *
 split_server(const char *text, size_t len, const char **host, size_t *host_len,
@@ -209,8 +205,8 @@ split_server(const char *text, size_t len, const char **host, size_t *host_len,
 }
 
 /*
- * Parse one server of a list, len bytes without the spaces around them.  False
- * with the reason in detail.
+ * Parses one server of a list, len bytes without spaces around them. Returns
+ * false with the reason in detail.
  */
 static bool
 parse_server(const char *text, size_t len, Server *server, char *detail)
@@ -242,7 +238,7 @@ parse_server(const char *text, size_t len, Server *server, char *detail)
 }
 
 /*
- * Parse a list into servers (room for SERVERS_MAX).  Returns how many, or 0
+ * Parses a list into servers (room for SERVERS_MAX). Returns how many, or 0
  * with the reason in detail.
  */
 static int
@@ -292,10 +288,10 @@ parse_servers(const char *list, Server *servers, char *detail)
 }
 
 /*
- * Is this a list of one to 32 servers, "host:port" or "[v6]:port" separated by
- * commas, with spaces around them perhaps?  The host is a name or a numeric
- * address; nothing is resolved.  False with the reason in detail
- * (ZK_DETAIL_SIZE bytes), which is empty otherwise.  Any thread.
+ * Returns true for a list of one to 32 servers, "host:port" or "[v6]:port"
+ * separated by commas and maybe spaces. The host is a name or a numeric
+ * address; nothing is resolved. Else the reason is in detail (ZK_DETAIL_SIZE
+ * bytes). Any thread.
  */
 bool
 zk_servers_check(const char *servers, char *detail)
@@ -307,24 +303,21 @@ zk_servers_check(const char *servers, char *detail)
 }
 
 /*
- * Is that address, that of an endpoint among the first count ones, there for
- * that host, or for any if that is NULL?
+ * Returns true if that address is among the first count endpoints, for that
+ * host, or for any if NULL.
  */
 static bool
 is_known(const ZkServers *servers, int count, const char *address, const char *host)
 {
 	for (int i = 0; i < count; i++)
-	{
 		if (strcmp(servers->endpoints[i].address, address) == 0 &&
 			(host == NULL || strcmp(servers->endpoints[i].host, host) == 0))
 			return true;
-	}
 	return false;
 }
 
 /*
- * Add an address (ZK_ADDRESS_SIZE) of a host (ZK_HOST_SIZE) unless it is there.
- * False when out of memory.
+ * Adds an address of a host unless it is there. Returns false if out of memory.
  */
 static bool
 add_endpoint(ZkServers *servers, const char *address, const char *host)
@@ -351,10 +344,9 @@ add_endpoint(ZkServers *servers, const char *address, const char *host)
 }
 
 /*
- * Ask the resolver for all addresses of a host.  Returns what getaddrinfo()
- * does.  Like libzookeeper, do not ask for addresses of a family that this
- * machine has no address of, unless that leaves nothing: the server behind
- * such an address cannot be reached and would only cost an attempt.
+ * Asks the resolver for all addresses of a host. Returns getaddrinfo()'s
+ * result. Like libzookeeper, leaves out families that this machine has no
+ * address of, which could not be reached, unless that leaves nothing.
  */
 static int
 look_up(const char *host, struct addrinfo **found)
@@ -376,11 +368,10 @@ look_up(const char *host, struct addrinfo **found)
 }
 
 /*
- * Add all addresses of a server, in the form "1.2.3.4:2181" or
- * "::1:2181": libzookeeper knows no brackets and splits at the last colon.  A
- * scope stays, as in "fe80::1%eth0:2181", which libzookeeper understands.
- * Returns 0, or what getaddrinfo() or getnameinfo() returned; EAI_MEMORY when
- * out of memory.
+ * Adds all addresses of a server, as "1.2.3.4:2181" or "::1:2181": libzookeeper
+ * knows no brackets and splits at the last colon. It understands a scope, as in
+ * "fe80::1%eth0:2181". Returns 0, or an error of getaddrinfo() or
+ * getnameinfo(), such as EAI_MEMORY.
  */
 static int
 resolve_server(const Server *server, ZkServers *servers)
@@ -409,8 +400,8 @@ resolve_server(const Server *server, ZkServers *servers)
 }
 
 /*
- * Add to detail, if there is room, that a server could not be resolved.  To be
- * called with the errno that came with rc.
+ * Adds to detail, if there is room, that a server could not be resolved. Uses
+ * the errno that came with rc.
  */
 static void
 note_failure(char *detail, const Server *server, int rc)
@@ -431,16 +422,16 @@ note_failure(char *detail, const Server *server, int rc)
 						   "%sHost \"%s\" could not be resolved: %s.",
 						   space, quote, gai_strerror(rc));
 
-	/* rather one whole sentence than two with the last one cut */
+	/* one whole sentence is better than two, the last one truncated */
 	if (written >= 0 && (size_t) written >= room && used > 0)
 		detail[used] = '\0';
 }
 
 /*
- * Make one malloc'd text of the addresses, each of them once, NULL when out of
- * memory.  An even number is made odd by naming the first one again: after a
- * failure libzookeeper moves on by two servers, and would never try every other
- * one of an even number (ZOOKEEPER-2466).
+ * Returns a malloc'd text of the addresses, each once; NULL if out of memory.
+ * An even number is made odd by naming the first one again: after a failure
+ * libzookeeper moves on by two servers, and would never try every other one
+ * (ZOOKEEPER-2466).
  */
 static char *
 join_addresses(const ZkServers *servers)
@@ -465,17 +456,15 @@ join_addresses(const ZkServers *servers)
 }
 
 /*
- * Resolve a list of servers, one that zk_servers_check() accepts, into what
- * libzookeeper is to be given: numeric addresses, each of
- * them once, save that one is repeated to make their number odd.
+ * Resolves a list that zk_servers_check() accepts into numeric addresses for
+ * libzookeeper, as join_addresses() writes them.
  *
- * If some servers cannot be resolved, the others do, and detail (ZK_DETAIL_SIZE
- * bytes) names those that cannot, as many as it has room for; else it is empty.
- * Returns false, with *error and the reason in detail, if none can
- * (ZK_ERR_UNRESOLVED) or memory runs out (ZK_ERR_NO_MEMORY).  Either way
- * zk_servers_free() is due.
+ * If only some servers can be resolved, detail (ZK_DETAIL_SIZE bytes) names the
+ * others, as far as there is room; else it is empty. Returns false, with *error
+ * and the reason in detail, if none can (ZK_ERR_UNRESOLVED) or memory runs out
+ * (ZK_ERR_NO_MEMORY). zk_servers_free() is due in any case.
  *
- * Blocks as long as the resolver does.  Any thread but the backend's.
+ * Blocks as long as the resolver does. Any thread except the backend's.
  */
 bool
 zk_servers_resolve(const char *list, ZkServers *servers, ZkError *error, char *detail)
@@ -507,7 +496,7 @@ zk_servers_resolve(const char *list, ZkServers *servers, ZkError *error, char *d
 	return servers->addresses != NULL;
 }
 
-/* Free what there is of these servers. */
+/* Frees what there is of these servers. */
 void
 zk_servers_free(ZkServers *servers)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * address.h
- *	  Server lists: what zklock.servers may be, and the numbers behind it.
+ *	  Server lists, resolved into numeric addresses (address.c).  For client/.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,17 +32,8 @@ typedef struct ZkServers
 	int			capacity;		/* in endpoints */
 } ZkServers;
 
-/*
- * Resolve a list of servers.  The addresses are those of the endpoints, each
- * once, and an odd count of them (then one is repeated).  False, with *error
- * and the reason in detail, if not one of the names can be resolved.  If only
- * some can, they do, and detail names the others (else it is empty).  Blocks as
- * long as the resolver does: never on the backend's thread.  zk_servers_free()
- * is due in any case.
- */
 extern bool zk_servers_resolve(const char *list, ZkServers *servers,
 							   ZkError *error, char *detail);
-
 extern void zk_servers_free(ZkServers *servers);
 
 #endif							/* ZKLOCK_ADDRESS_H */

@@ -1,19 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * queue.c
- *	  What the names below a lock node mean: pure functions, no I/O.
+ *	  The names below a lock node: pure functions, no I/O, any thread.
  *
- * A queue is the list of a lock node's children.  Several programs may stand
- * in it, each with names of its own, so this file knows whose names are
- * contenders, how they are ordered, which of them exclude each other, and
- * what follows for one of ours.
+ * A queue is the list of a lock node's children.  Several programs may take part
+ * in it, each with its own names, so this file knows which names are contenders,
+ * how they are ordered, which exclude each other, and what follows for ours.
  *
- * Q8. A contender with one of the last 2^20 numbers, a negative one, or the
- * same number as a stranger's is refused.  Servers from 3.6 on can give the
- * number 2147483647 twice (ZOOKEEPER-3249).
+ * Q8. A contender with one of the last 2^20 numbers, a negative one, or the same
+ * number as a stranger's is refused.  Servers from 3.6 on can give the number
+ * 2147483647 twice (ZOOKEEPER-3249).
  *
- * All functions here depend on their arguments only and may be called from
- * any thread.
+ * IDENTIFICATION
+ *	  src/common/queue.c
  *
  *-------------------------------------------------------------------------
  */
@@ -26,11 +25,11 @@
 #include "zk_lock.h"
 
 /*
- * A contender of ours with this number or a higher one is refused.  A server
+ * A contender of ours with this number or a higher one is refused. A server
  * counts the children ever created below a lock node in 32 bits; beyond
  * 2147483647 it writes negative numbers (ZOOKEEPER-2944) or the same one
- * again and again (ZOOKEEPER-3249), and either gives a lock to two.  The
- * distance leaves room for the contenders that are on their way.
+ * repeatedly (ZOOKEEPER-3249), and either gives a lock to two. The distance
+ * leaves room for contenders being created.
  */
 #define SEQUENCE_LIMIT	((INT64_C(1) << 31) - (INT64_C(1) << 20))
 
@@ -41,8 +40,8 @@
 #define STRINGIFY(x)	STRINGIFY_(x)
 
 /*
- * What stands between a contender's identity and its number, and what that
- * says.  No word ends in another one, so the order does not matter.
+ * The words between a contender's identity and its number. No word ends in
+ * another one, so the order does not matter.
  */
 static const struct
 {
@@ -63,16 +62,15 @@ static const struct
 	{"__WRIT__", ZK_EXCLUSIVE, true}
 };
 
-/* What stands around the uuid and in front of the number of permits. */
+/* The text around the uuid, and in front of the number of permits. */
 #define PERMIT_START	"_c_"
 #define PERMIT_WORD		"-sem"
 
 /*
  * The ways to read the end of a name as a number: what a server's "%010d" can
- * write for 32 bits with a sign, and no other text.  The sign counts in the
- * width, so small negative numbers have nine digits and large ones ten.  A
- * dash in front of ten digits may also be the end of a word, which is why the
- * reading without a sign comes first.
+ * write for 32 bits with a sign. The sign counts in the width, so small
+ * negative numbers have nine digits and large ones ten. A dash in front of ten
+ * digits may also end a word, so the reading without a sign comes first.
  */
 static const struct
 {
@@ -91,11 +89,10 @@ static const struct
 #define lengthof(array) (sizeof(array) / sizeof((array)[0]))
 
 /*
- * Write the name of a new contender up to its sequence number, which the server
- * will append, to base (size bytes, cut off if too small).  uuid has 36
- * characters; permits is for mode ZK_PERMIT, whose names are nobody else's and
- * so have one style only.  Returns the length of the whole name, as snprintf()
- * does.
+ * Writes the name of a new contender up to its number, which the server
+ * appends, to base (size bytes, truncated). uuid has 36 characters; permits is
+ * for ZK_PERMIT, which has only one style. Returns the whole length, as
+ * snprintf() does.
  */
 int
 zk_queue_base_name(char *base, size_t size, ZkZnodeStyle style, ZkMode mode,
@@ -121,10 +118,7 @@ zk_queue_base_name(char *base, size_t size, ZkZnodeStyle style, ZkMode mode,
 	return snprintf(base, size, "_c_%s-%s", uuid, word);
 }
 
-/*
- * The value of a string of digits, at most 18 of them; -1 if a character is
- * not a digit.
- */
+/* Returns the value of at most 18 digits; -1 if one is not a digit. */
 static int64_t
 digits_value(const char *digits, size_t count)
 {
@@ -140,8 +134,8 @@ digits_value(const char *digits, size_t count)
 }
 
 /*
- * If this is the part before the number, len bytes, of the name of a contender
- * for a permit: how many permits there are.  Else 0.
+ * Returns the number of permits if this is the part before the number of a
+ * permit's contender, len bytes. Else 0.
  */
 static int
 parse_permits(const char *name, size_t len)
@@ -160,8 +154,8 @@ parse_permits(const char *name, size_t len)
 }
 
 /*
- * Is this the part before the number, len bytes, of a contender's name?  If
- * so, set the entry's mode, permits and may_downgrade.
+ * Sets the entry's mode, permits and may_downgrade if this is the part before
+ * the number of a contender's name, len bytes. Else returns false.
  */
 static bool
 parse_identity(const char *name, size_t len, ZkQueueEntry *entry)
@@ -188,10 +182,9 @@ parse_identity(const char *name, size_t len, ZkQueueEntry *entry)
 	}
 
 	/*
-	 * The "x-<id>-" of ZooKeeper's recipes, the id being that of the
-	 * ZooKeeper session in hexadecimal (C) or signed decimal (Java).  It
-	 * never ends in a dash: one that seems to is the sign of the number
-	 * (ZOOKEEPER-4372).
+	 * The "x-<id>-" of ZooKeeper's recipes; the id is that of the ZooKeeper
+	 * session in hexadecimal (C) or signed decimal (Java). It never ends in a
+	 * dash: that would be the sign of the number (ZOOKEEPER-4372).
 	 */
 	if (len >= strlen("x-0-") && memcmp(name, "x-", 2) == 0 &&
 		name[len - 1] == '-' && name[len - 2] != '-')
@@ -205,9 +198,9 @@ parse_identity(const char *name, size_t len, ZkQueueEntry *entry)
 }
 
 /*
- * Is a child of this name a contender?  If so, fill in the entry, which
- * borrows the name.  Any other child is nobody's business: it excludes no one
- * (kazoo issues 309 and 385 show that such children happen).
+ * Fills in the entry, which borrows the name, if a child of this name is a
+ * contender. Other children, which do exist (kazoo issues 309 and 385), exclude
+ * none.
  */
 bool
 zk_queue_parse(const char *name, ZkQueueEntry *entry)
@@ -237,10 +230,10 @@ zk_queue_parse(const char *name, ZkQueueEntry *entry)
 }
 
 /*
- * Write the full name of the shared contender that takes the place of an
- * exclusive one: its own base name, and the exclusive one's number just as the
- * server wrote it.  Returns the length as zk_queue_base_name() does, or -1
- * with an empty name if "exclusive" is not the name of a contender.
+ * Writes the name of the shared contender that takes the place of an exclusive
+ * one: its own base name, and that one's number. Returns the length as
+ * zk_queue_base_name() does; -1 and an empty name if "exclusive" is no
+ * contender.
  */
 int
 zk_queue_take_place(char *name, size_t size, const char *base,
@@ -257,10 +250,10 @@ zk_queue_take_place(char *name, size_t size, const char *base,
 }
 
 /*
- * Order of two contenders, for qsort().  Only the number decides who is ahead
- * (ZOOKEEPER-2931: comparing names made two holders).  On equal numbers the
- * shared contender of a downgrade stands right behind the exclusive one whose
- * number it took over; beyond that the order only has to be the same for all.
+ * Order of two contenders, for qsort(). Only the number decides which is ahead
+ * (ZOOKEEPER-2931: comparing names made two holders). On equal numbers the
+ * shared contender of a downgrade comes right behind the exclusive one; beyond
+ * that the order only has to be the same for all.
  */
 static int
 compare_entries(const void *a, const void *b)
@@ -276,10 +269,10 @@ compare_entries(const void *a, const void *b)
 }
 
 /*
- * Find the contenders among count names of children, in any order, and put
- * them into entries (room for count) in queue order.  The entries borrow the
- * names.  Returns how many there are.  If ignored is not NULL, *ignored is set
- * to the first name that is none, or to NULL.
+ * Finds the contenders among count names of children, and puts them into
+ * entries (room for count, names borrowed) in queue order. Returns how many
+ * there are. *ignored, if not NULL, becomes the first name that is none, or
+ * NULL.
  */
 int
 zk_queue_sort(const char *const *names, int count, ZkQueueEntry *entries,
@@ -289,9 +282,9 @@ zk_queue_sort(const char *const *names, int count, ZkQueueEntry *entries,
 }
 
 /*
- * The same, but of those with a higher number than "last" only one is taken, if
- * there are any, so that it shows.  Who stands near the front of a long queue
- * need not sort all that is behind it.
+ * The same, but of those with a higher number than "last" takes only one, so
+ * that their existence shows: a contender near the front of a long queue need
+ * not sort what is behind it.
  */
 int
 zk_queue_sort_up_to(int64_t last, const char *const *names, int count,
@@ -323,7 +316,7 @@ zk_queue_sort_up_to(int64_t last, const char *const *names, int count,
 }
 
 /*
- * Does the name begin with one of these base names?  An empty one is nobody's.
+ * Returns true if the name begins with one of these base names, unless empty.
  */
 static bool
 is_own(const char *name, const char *const *own, int own_count)
@@ -338,35 +331,31 @@ is_own(const char *name, const char *const *own, int own_count)
 	return false;
 }
 
-/* The index of the contender of exactly this name, or -1. */
+/* Returns the index of the contender of exactly this name, or -1. */
 static int
 find_name(const ZkQueueEntry *entries, int count, const char *name)
 {
 	for (int i = 0; i < count; i++)
-	{
 		if (strcmp(entries[i].name, name) == 0)
 			return i;
-	}
 	return -1;
 }
 
-/* The index of a stranger with the same number as entry "which", or -1. */
+/* Returns the index of a stranger with the same number as "which", or -1. */
 static int
 find_tied(const ZkQueueEntry *entries, int count, int which,
 		  const char *const *own, int own_count)
 {
 	for (int i = 0; i < count; i++)
-	{
 		if (i != which && entries[i].sequence == entries[which].sequence &&
 			!is_own(entries[i].name, own, own_count))
 			return i;
-	}
 	return -1;
 }
 
 /*
- * Do two contenders of different clients exclude each other?  One for a permit
- * and one of a lock do; for those of one semaphore see decide_permit().
+ * Returns true if two contenders of different clients exclude each other. For
+ * those of one semaphore see decide_permit().
  */
 static bool
 conflicts(const ZkQueueEntry *a, const ZkQueueEntry *b)
@@ -375,32 +364,27 @@ conflicts(const ZkQueueEntry *a, const ZkQueueEntry *b)
 }
 
 /*
- * The index of a stranger ahead of entry "which" that is of another kind: a
- * lock's instead of a semaphore's, the reverse, or one of another number of
- * permits.  -1 if there is none.
+ * Returns the index of a stranger ahead of entry "which" of another kind: a
+ * lock's, a semaphore's, or one of another number of permits; or -1.
  */
 static int
 find_mixed(const ZkQueueEntry *entries, int which, const char *const *own,
 		   int own_count)
 {
 	for (int i = 0; i < which; i++)
-	{
 		if (entries[i].permits != entries[which].permits &&
 			!is_own(entries[i].name, own, own_count))
 			return i;
-	}
 	return -1;
 }
 
 /*
- * Decide for a permit.  Those of another kind that are ahead, if any, are our
- * own client's, which is about to delete them, and do not count.  One of the
- * same kind does, our own or not: those behind go by the places of all that
- * they see, and do not know whom we would leave out of account.  own_ahead says
- * that there would be a permit but for those of our own, so that nobody else
- * has it.
+ * Decides for a permit.  Those ahead of another kind are our own client's,
+ * which is about to delete them, and do not count.  Those of the same kind do,
+ * even our own, as others count all that they see.  own_ahead says that without
+ * our own there would be a permit, so that no other client has it.
  */
-static void
+static ZkDecision
 decide_permit(const ZkQueueEntry *entries, int count, int self,
 			  const char *const *own, int own_count, ZkVerdict *verdict)
 {
@@ -421,19 +405,18 @@ decide_permit(const ZkQueueEntry *entries, int count, int self,
 	}
 	if (ahead < permits)
 	{
-		verdict->decision = ZK_DECIDE_GRANTED;
 		verdict->announce = self < count - 1;
-		return;
+		return ZK_DECIDE_GRANTED;
 	}
-	verdict->decision = ZK_DECIDE_WAIT;
 	verdict->watch = nearest;
 	verdict->ahead = ahead - permits + 1;
 	verdict->first_waiter = ahead == permits;
 	verdict->own_ahead = ahead - own_ahead < permits;
+	return ZK_DECIDE_WAIT;
 }
 
 /*
- * Fill in the first stranger ahead of entry "self", and the conflicting ones:
+ * Fills in the first stranger ahead of entry "self", and the conflicting ones:
  * how many, the nearest of them, and whether one waits for us.
  */
 static void
@@ -470,8 +453,8 @@ look_ahead(const ZkQueueEntry *entries, int self, const char *const *own,
 }
 
 /*
- * Can the deletion of entry "other" leave a contender in its place that
- * excludes entry "self", without a trace?
+ * Returns true if the deletion of entry "other" can leave a contender in its
+ * place that excludes entry "self", without a trace.
  */
 static bool
 may_be_replaced(const ZkQueueEntry *entries, int self, int other)
@@ -479,103 +462,89 @@ may_be_replaced(const ZkQueueEntry *entries, int self, int other)
 	return entries[self].mode == ZK_EXCLUSIVE && entries[other].may_downgrade;
 }
 
+/* Decides for entry "self"; see zk_queue_decide(). */
+static ZkDecision
+decide(const ZkQueueEntry *entries, int count, int self,
+	   const char *const *own, int own_count, ZkVerdict *verdict)
+{
+	if (self < 0)
+		return ZK_DECIDE_MISSING;
+	if (entries[self].sequence < 0 || entries[self].sequence >= SEQUENCE_LIMIT)
+		return ZK_DECIDE_SEQUENCE;
+	verdict->watch = find_tied(entries, count, self, own, own_count);
+	if (verdict->watch >= 0)
+		return ZK_DECIDE_TIED;
+	verdict->watch = find_mixed(entries, self, own, own_count);
+	if (verdict->watch >= 0)
+		return ZK_DECIDE_MIXED;
+	if (entries[self].mode == ZK_PERMIT)
+		return decide_permit(entries, count, self, own, own_count, verdict);
+
+	look_ahead(entries, self, own, own_count, verdict);
+	if (verdict->ahead == 0)
+		return ZK_DECIDE_GRANTED;
+	if (may_be_replaced(entries, self, verdict->watch))
+		verdict->second_watch = -1;
+	else
+		verdict->last_ahead = verdict->ahead == 1;
+	verdict->last_second_watch = verdict->second_watch == 0 &&
+		verdict->watch == 1 && verdict->deadlock < 0 &&
+		!may_be_replaced(entries, self, 0);
+	return ZK_DECIDE_WAIT;
+}
+
 /*
- * Decide what our contender, whose full name is self, has to do, from the
+ * Decides what our contender, whose full name is self, has to do, from the
  * queue as just read and sorted by zk_queue_sort().  own[] are the base names
- * of this client's other contenders of the same lock node: none of them ever
- * excludes self.  The rules, each of which was broken somewhere:
+ * of this client's other contenders of the same lock node, which never exclude
+ * self.  The rules, each of which has been broken somewhere:
  *
  * - Not in the list by its exact name: MISSING.  Nothing else may be concluded
- *   then, least of all that nobody is ahead (CURATOR-604).
+ *   then, least of all that none is ahead (CURATOR-604).
  * - A number that says that the server's counter wraps soon, or has: SEQUENCE.
  * - A stranger with the same number: TIED.  Either could claim to be first.
- * - An exclusive contender waits for everybody ahead of it, a shared one for
- *   the exclusive ones only.  It watches the nearest of those, so that a
- *   release wakes few (ZOOKEEPER-3162: the nearest, also when there are gaps).
- *   An exclusive and a shared contender with the same number are a downgrade
- *   on its way; the one to watch is the shared one, which stays.
- * - Nobody to wait for: GRANTED.
- * - A stranger of another kind ahead: MIXED.  So all who hold are of one kind, for
- *   of any two the later one has found the earlier one ahead of it.
- * - The permits of a semaphore are for the first of its queue.  The first waiter
- *   watches all of them, each other one the contender right ahead of it.  That
- *   one, when it comes to be among the first, announces it, so that the one that
- *   watches it becomes the first waiter.  It has to announce it to whoever is
- *   behind it then; those who come later find it among the first.
+ * - A stranger of another kind ahead: MIXED.  So all holders are of one kind,
+ *   as of any two the later one has found the earlier one ahead of it.
+ * - An exclusive contender waits for all ahead of it, a shared one for the
+ *   exclusive ones.  It watches the nearest of those, so that a release wakes
+ *   few (ZOOKEEPER-3162: the nearest, also when there are gaps).  An exclusive
+ *   and a shared contender with the same number are a downgrade on its way; it
+ *   watches the shared one, which stays.
+ * - None to wait for: GRANTED.
+ * - The permits of a semaphore are for the first of its queue.  The first
+ *   waiter watches all of them, each other one the contender right ahead of it.
+ *   That one announces it when it comes to be among the first, to whichever is
+ *   behind it then; later ones find it among the first.
  *
  * last_ahead says that nothing needs to be read once the watched contender is
  * deleted: it is the only one to wait for, and nothing that could replace it
- * excludes us.  New contenders are no danger, since they get higher numbers,
- * but an exclusive contender that may be downgraded leaves a shared one in its
- * place (CURATOR-276, CURATOR-621).  This needs the event that the watched
- * contender was deleted while it was watched without a break: the absence of
- * a contender, found later, does not say what happened to it before.
+ * excludes us.  New contenders get higher numbers, but an exclusive contender
+ * that may be downgraded leaves a shared one in its place (CURATOR-276,
+ * CURATOR-621).  This needs the event that the contender was deleted while it
+ * was watched without a break: its later absence does not say what happened to
+ * it before.
  *
  * second_watch is for knowing that in time.  When the contender before the
- * watched one goes, those ahead of it have gone as a rule, and a list read
+ * watched one is gone, those ahead of it usually are, too, and a list read
  * then, while the watched one holds the lock, says last_ahead.
- * last_second_watch says that not even that list is needed, for there is nobody
- * else; by the same reasoning.
+ * last_second_watch says that not even that list is needed, as there is no
+ * other; by the same reasoning.
  *
- * deadlock names the first exclusive contender that stands between a shared
- * one of own[] and our exclusive one.  If that shared one is held, and not
- * about to be deleted, then each waits for the other and for ever.
+ * deadlock is the first exclusive contender between a shared one of own[] and
+ * our exclusive one.  If that shared one is held, and not about to be deleted,
+ * each waits for the other forever.
  */
 void
 zk_queue_decide(const ZkQueueEntry *entries, int count, const char *self,
 				const char *const *own, int own_count, ZkVerdict *verdict)
 {
-	int			me = find_name(entries, count, self);
-
-	verdict->decision = ZK_DECIDE_MISSING;
-	verdict->watch = -1;
-	verdict->self = me;
-	verdict->ahead = 0;
-	verdict->first = -1;
-	verdict->last_ahead = verdict->last_second_watch = false;
-	verdict->second_watch = verdict->deadlock = -1;
-	verdict->first_waiter = verdict->announce = verdict->own_ahead = false;
-	if (me < 0)
-		return;
-
-	if (entries[me].sequence < 0 || entries[me].sequence >= SEQUENCE_LIMIT)
+	*verdict = (ZkVerdict)
 	{
-		verdict->decision = ZK_DECIDE_SEQUENCE;
-		return;
-	}
-
-	verdict->watch = find_tied(entries, count, me, own, own_count);
-	if (verdict->watch >= 0)
-	{
-		verdict->decision = ZK_DECIDE_TIED;
-		return;
-	}
-
-	verdict->watch = find_mixed(entries, me, own, own_count);
-	if (verdict->watch >= 0)
-	{
-		verdict->decision = ZK_DECIDE_MIXED;
-		return;
-	}
-	if (entries[me].mode == ZK_PERMIT)
-	{
-		decide_permit(entries, count, me, own, own_count, verdict);
-		return;
-	}
-
-	look_ahead(entries, me, own, own_count, verdict);
-	if (verdict->ahead == 0)
-	{
-		verdict->decision = ZK_DECIDE_GRANTED;
-		return;
-	}
-	verdict->decision = ZK_DECIDE_WAIT;
-	if (may_be_replaced(entries, me, verdict->watch))
-		verdict->second_watch = -1;
-	else
-		verdict->last_ahead = verdict->ahead == 1;
-	verdict->last_second_watch = verdict->second_watch == 0 && verdict->watch == 1 &&
-		verdict->deadlock < 0 && !may_be_replaced(entries, me, 0);
+		.watch = -1,.first = -1,.second_watch = -1,.deadlock = -1
+	};
+	verdict->self = find_name(entries, count, self);
+	verdict->decision = decide(entries, count, verdict->self, own, own_count,
+							   verdict);
 }
 
 /* The ZooKeeper sessions of some contenders, as far as it matters here. */
@@ -596,15 +565,13 @@ add_owner(Owners *owners, int64_t session_id)
 }
 
 /*
- * Which entries of a sorted queue hold the lock, and how many that are, as far
- * as somebody can tell who sees names and owners only?  session_ids[i] is the
- * ephemeralOwner of entries[i].  Contenders of one ZooKeeper session are taken
- * to be one client's, which do not exclude each other; a persistent one (0) is
- * nobody's.  Of contenders with the same number none is behind another: either
- * they are a downgrade's, or each is free to believe that it is first.  For a
- * permit it does not matter whose the others are.  granted may be NULL.
- *
- * It takes no longer for each than for the first, however long the queue is.
+ * Works out which entries of a sorted queue hold the lock, and returns how
+ * many, as far as names and owners tell. session_ids[i] is the ephemeralOwner
+ * of entries[i]. Contenders of one ZooKeeper session are taken for one
+ * client's, which do not exclude each other; a persistent one (0) is no
+ * client's. Of contenders with the same number none is behind another: they are
+ * a downgrade's, or each may believe to be first. For a permit the owners do
+ * not matter. granted may be NULL. Takes linear time.
  */
 int
 zk_queue_all_granted(const ZkQueueEntry *entries, const int64_t *session_ids,
@@ -643,12 +610,11 @@ zk_queue_all_granted(const ZkQueueEntry *entries, const int64_t *session_ids,
 }
 
 /*
- * For whom does entry "which" of a sorted queue wait?  Returns how many entries
- * that are: the first ones.  What is behind the nearest exclusive one ahead of
- * a shared one waits with it, not for it; what is ahead of that is waited for
- * by both.  So it makes no difference whether those in between say that they
- * wait.  Those of its own ZooKeeper session, which it never waits for, are for
- * the caller to leave out.
+ * Returns how many entries of a sorted queue, the first ones, entry "which"
+ * waits for. Those behind the nearest exclusive one ahead of a shared one wait
+ * with it, not for it; both wait for what is ahead of that. So it does not
+ * matter whether those in between say that they wait. The caller leaves out
+ * those of its own ZooKeeper session.
  */
 int
 zk_queue_blockers(const ZkQueueEntry *entries, int which)
@@ -666,10 +632,9 @@ zk_queue_blockers(const ZkQueueEntry *entries, int which)
 }
 
 /*
- * How many entries of a sorted queue wait for nobody, as their names alone
- * tell?  These are the first ones, and they hold the lock.  Behind them there
- * may be more that do, but only of ZooKeeper sessions that are among the first
- * ones.
+ * Returns how many entries of a sorted queue, the first ones, wait for none, by
+ * their names alone. They hold the lock; behind them only contenders of the
+ * same ZooKeeper sessions may, too.
  */
 int
 zk_queue_front(const ZkQueueEntry *entries, int count)
@@ -684,7 +649,7 @@ zk_queue_front(const ZkQueueEntry *entries, int count)
 }
 
 /*
- * Read one character of UTF-8 from len (at least 1) bytes.  Returns its length
+ * Reads one character of UTF-8 from len (at least 1) bytes. Returns its length
  * and sets *character, or returns 0 if the bytes are none.
  */
 static size_t
@@ -722,9 +687,9 @@ read_utf8(const char *text, size_t len, uint32_t *character)
 }
 
 /*
- * Check the characters of a path.  NULL, or what is wrong.  The ranges are
- * those of ZooKeeper's PathUtils.validatePath().  It looks at UTF-16, where
- * all that lies beyond U+FFFF is made of surrogates.
+ * Checks the characters of a path, by the ranges of ZooKeeper's
+ * PathUtils.validatePath(), which looks at UTF-16, where all beyond U+FFFF is
+ * made of surrogates. Returns NULL, or what is wrong.
  */
 static const char *
 check_characters(const char *path, size_t len)
@@ -748,7 +713,7 @@ check_characters(const char *path, size_t len)
 	return NULL;
 }
 
-/* Is the text, len bytes, this word? */
+/* Returns true if the text, len bytes, is this word. */
 static bool
 equals(const char *text, size_t len, const char *word)
 {
@@ -756,8 +721,8 @@ equals(const char *text, size_t len, const char *word)
 }
 
 /*
- * Could the lock node above take a component, of COMPONENT_MAX bytes at most,
- * for a contender?  It would wait for it for ever.
+ * Returns true if the lock node above could take a component, of at most
+ * COMPONENT_MAX bytes, for a contender, and would wait for it forever.
  */
 static bool
 like_contender(const char *component, size_t len)
@@ -770,7 +735,9 @@ like_contender(const char *component, size_t len)
 	return zk_queue_parse(name, &entry);
 }
 
-/* Check one component, len bytes, of a path.  NULL, or what is wrong. */
+/*
+ * Checks one component, len bytes, of a path. Returns NULL, or what is wrong.
+ */
 static const char *
 check_component(const char *component, size_t len, bool first)
 {
@@ -792,7 +759,7 @@ check_component(const char *component, size_t len, bool first)
 	return NULL;
 }
 
-/* Is this the name of a contender, of any client that is known? */
+/* Returns true if this is the name of a contender, of any known client. */
 bool
 zk_contender_check(const char *name)
 {
@@ -802,10 +769,10 @@ zk_contender_check(const char *name)
 }
 
 /*
- * Is this, len bytes of UTF-8, an absolute path that ZooKeeper accepts and
- * that names no reserved znode?  NULL if so, else what is wrong: a sentence of
- * static storage, fit for a DETAIL.  ZooKeeper's own subtree is refused too,
- * lest a lock is asked for below it when the root is "/".
+ * Checks that this, len bytes of UTF-8, is an absolute path that ZooKeeper
+ * accepts, and no reserved znode. Returns NULL, or what is wrong: a static
+ * sentence for a DETAIL. ZooKeeper's own subtree is refused in case the root is
+ * "/".
  */
 const char *
 zk_path_check(const char *path, size_t len)

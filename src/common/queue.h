@@ -1,7 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * queue.h
- *	  What the names below a lock node mean: pure functions, no I/O.
+ *	  The names below a lock node: pure functions (queue.c).
+ *
+ * For backend/ and client/.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,10 +15,7 @@
 /* Bytes of a request's identity in names: 36 of a uuid and the NUL. */
 #define ZK_UUID_SIZE	37
 
-/*
- * A contender found in a list of children.  The name is borrowed from the
- * list.
- */
+/* A contender found in a list of children, which owns the name. */
 typedef struct ZkQueueEntry
 {
 	const char *name;

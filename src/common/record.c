@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * record.c
- *	  The record of a lock as text, and two of them made one.
+ *	  The record of a lock as text, and the merge of two.
  *
- * What the last holders of a lock leave for the next is one znode apart from
- * the queue, the lines of which are
+ * The last holders of a lock leave it to the next ones in a znode apart from the
+ * queue, with the lines
  *
  *	zklock record 1
  *	release <token> <contender>
@@ -12,14 +12,16 @@
  *	reset <fire time> <token>
  *	run <fire time> <ended at> <system identifier> <database> <timeline> <LSN> <by>
  *
- * with up to ZK_RECORD_POSITIONS positions and ZK_RECORD_RUNS runs, and all but
- * the first line may be missing.  Times are microseconds since 2000, as in
- * PostgreSQL; the LSN is hexadecimal.  Lines that begin with another word are
- * left to later versions.
+ * There are up to ZK_RECORD_POSITIONS positions and ZK_RECORD_RUNS runs; only the
+ * first line is required.  Times are microseconds since 2000, as in PostgreSQL;
+ * the LSN is hexadecimal.  Lines that begin with another word are left to later
+ * versions.
  *
- * Whoever may write to the ensemble can have written anything: what is no
- * record is taken for an empty one.  All functions are pure: no I/O, no state,
- * any thread.
+ * Any client of the ensemble can have written anything: what is no record is
+ * taken for an empty one.  All functions are pure: no I/O, no state, any thread.
+ *
+ * IDENTIFICATION
+ *	  src/common/record.c
  *
  *-------------------------------------------------------------------------
  */
@@ -34,8 +36,8 @@
 #define FIRST_LINE	"zklock record 1"
 
 /*
- * Write the path of the record of a lock node, the first root_len bytes of
- * which are the root, into ZK_RECORD_PATH_SIZE bytes.
+ * Writes the path of the record of a lock node, which begins with a root of
+ * root_len bytes, into ZK_RECORD_PATH_SIZE bytes.
  */
 void
 zk_record_path(const char *node, size_t root_len, char *path)
@@ -44,7 +46,7 @@ zk_record_path(const char *node, size_t root_len, char *path)
 			 (int) root_len, node, node + root_len);
 }
 
-/* The length of the path above a path of so many bytes. */
+/* Returns the length of the parent of a path of len bytes. */
 size_t
 zk_record_above(const char *path, size_t len)
 {
@@ -54,10 +56,10 @@ zk_record_above(const char *path, size_t len)
 }
 
 /*
- * The znodes above a path are being created; the one with the first *len bytes
- * is there now, or is not, as the one above it is missing: go on with the next
- * one down or up.  False when there is none, so that all are there; or when the
- * root is missing, and so the lock node, too, which is not created here.
+ * Steps through the znodes above a path as they are created: the one with the
+ * first *len bytes exists (there), or its parent is missing. Moves *len one
+ * down or up. Returns false when all exist, or when the root is missing, and so
+ * the lock node, too, which is not created here.
  */
 bool
 zk_record_next_above(const char *path, size_t root_len, size_t *len, bool there)
@@ -72,8 +74,7 @@ zk_record_next_above(const char *path, size_t root_len, size_t *len, bool there)
 }
 
 /*
- * Take a word, which a space or the end of the line follows, off the line.
- * NULL if there is none.
+ * Takes a word, up to a space or the end, off the line; NULL if there is none.
  */
 static char *
 take_word(char **line)
@@ -91,8 +92,7 @@ take_word(char **line)
 }
 
 /*
- * The same for a number without a sign, not greater than that.  False if it is
- * none.
+ * The same for an unsigned number up to greatest. Returns false if it is none.
  */
 static bool
 take_number(char **line, int base, uint64_t greatest, uint64_t *number)
@@ -124,7 +124,7 @@ take_signed(char **line, int64_t *number)
 	return true;
 }
 
-/* What follows "release". */
+/* Parses what follows "release". */
 static bool
 parse_release(char *line, ZkRecord *record)
 {
@@ -139,7 +139,7 @@ parse_release(char *line, ZkRecord *record)
 	return true;
 }
 
-/* What follows "position". */
+/* Parses what follows "position". */
 static bool
 parse_position(char *line, ZkRecord *record)
 {
@@ -159,7 +159,7 @@ parse_position(char *line, ZkRecord *record)
 	return true;
 }
 
-/* What follows "reset". */
+/* Parses what follows "reset". */
 static bool
 parse_reset(char *line, ZkRecord *record)
 {
@@ -169,7 +169,7 @@ parse_reset(char *line, ZkRecord *record)
 	return record->has_reset;
 }
 
-/* The run of a database in a record, or NULL. */
+/* Returns the run of a database in a record, or NULL. */
 static ZkRun *
 find_run(ZkRecord *record, const ZkRun *run)
 {
@@ -180,7 +180,7 @@ find_run(ZkRecord *record, const ZkRun *run)
 	return NULL;
 }
 
-/* What follows "run".  Who ended it is the rest of the line, and may be empty. */
+/* Parses what follows "run"; its end, the runner, may be empty. */
 static bool
 parse_run(char *line, ZkRecord *record)
 {
@@ -209,7 +209,7 @@ parse_run(char *line, ZkRecord *record)
 	return true;
 }
 
-/* One line after the first.  False if it is none of a record. */
+/* Parses one line after the first. Returns false if it is none of a record. */
 static bool
 parse_line(char *line, ZkRecord *record)
 {
@@ -228,7 +228,7 @@ parse_line(char *line, ZkRecord *record)
 	return true;
 }
 
-/* All lines of a text that ends with the end of a line.  False as above. */
+/* Parses all lines. Returns false as above, or if the last one has no end. */
 static bool
 parse_lines(char *text, ZkRecord *record)
 {
@@ -249,8 +249,8 @@ parse_lines(char *text, ZkRecord *record)
 }
 
 /*
- * Read a record from the data of a znode, of len bytes.  It is empty if they
- * are none.
+ * Reads a record from the data of a znode, len bytes; an empty one if it is
+ * none.
  */
 void
 zk_record_parse(const char *data, int len, ZkRecord *record)
@@ -267,7 +267,7 @@ zk_record_parse(const char *data, int len, ZkRecord *record)
 		memset(record, 0, sizeof(*record));
 }
 
-/* Write a record as text into ZK_RECORD_SIZE bytes.  Returns its length. */
+/* Writes a record as text into ZK_RECORD_SIZE bytes. Returns its length. */
 int
 zk_record_format(const ZkRecord *record, char *text)
 {
@@ -298,7 +298,7 @@ zk_record_format(const ZkRecord *record, char *text)
 	return len;
 }
 
-/* The position of a cluster in a record, or NULL. */
+/* Returns the position of a cluster in a record, or NULL. */
 const ZkPosition *
 zk_record_position(const ZkRecord *record, uint64_t system)
 {
@@ -309,9 +309,8 @@ zk_record_position(const ZkRecord *record, uint64_t system)
 }
 
 /*
- * Is a position of a cluster later than another one of it?  What a timeline has
- * that another one forked off may be lost; so the higher one counts, whatever
- * the LSNs are.
+ * Returns true if a position of a cluster is later than another one. The higher
+ * timeline counts, whatever the LSNs are: what it forked off from may be lost.
  */
 static bool
 is_later(const ZkPosition *position, const ZkPosition *other)
@@ -322,8 +321,8 @@ is_later(const ZkPosition *position, const ZkPosition *other)
 }
 
 /*
- * Put a position first into a record, unless that has a later one of the
- * cluster.  If there is no room, the last one goes.
+ * Puts a position first into a record, unless that has a later one of the
+ * cluster. Replaces the last one if there is no room.
  */
 static void
 add_position(ZkRecord *record, const ZkPosition *position)
@@ -345,7 +344,7 @@ add_position(ZkRecord *record, const ZkPosition *position)
 	positions[0] = *position;
 }
 
-/* The run that makes room for another one: that with the earliest fire time. */
+/* Returns the run with the earliest fire time, which makes room for another. */
 static ZkRun *
 earliest_run(ZkRecord *record)
 {
@@ -358,9 +357,9 @@ earliest_run(ZkRecord *record)
 }
 
 /*
- * Put a run first into a record, in the place of the one of the same database:
- * who writes it holds the lock, and so knows better what is done there.  If
- * there is no room, the one with the earliest fire time goes.
+ * Puts a run first into a record, in place of that of the same database: its
+ * writer holds the lock, and so knows better. Replaces the earliest one if
+ * there is no room.
  */
 static void
 add_run(ZkRecord *record, const ZkRun *run)
@@ -375,7 +374,7 @@ add_run(ZkRecord *record, const ZkRun *run)
 	runs[0] = *run;
 }
 
-/* Runs that were due at that time or later have not been ended. */
+/* Removes runs that were due at that time or later. */
 static void
 reset_runs(ZkRecord *record, int64_t reset_time, int64_t token)
 {
@@ -393,9 +392,8 @@ reset_runs(ZkRecord *record, int64_t reset_time, int64_t token)
 }
 
 /*
- * Add to a record what a later release says: of each cluster the later
- * position, of each database its run, of releases the one with the higher
- * token.
+ * Adds to a record what a later release says: each cluster's later position,
+ * each database's run, and the release with the higher token.
  */
 void
 zk_record_merge(ZkRecord *record, const ZkRecord *later)
@@ -413,7 +411,10 @@ zk_record_merge(ZkRecord *record, const ZkRecord *later)
 	}
 }
 
-/* Does a record show that this was written into it: the release, or the run? */
+/*
+ * Returns true if a record shows that this release, or this run, was written
+ * into it.
+ */
 bool
 zk_record_shows(const ZkRecord *record, const ZkRecord *written)
 {

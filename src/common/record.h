@@ -1,7 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * record.h
- *	  The record of a lock: pure functions (record.c).
+ *	  The record of a lock as text: pure functions (record.c).
+ *
+ * For backend/ and client/.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,7 +25,7 @@
 /* Enough for the text of a record of ours, terminating NUL included. */
 #define ZK_RECORD_SIZE			2560
 
-/* Longer data is no record, also of a later version. */
+/* Longer data is no record, not even of a later version. */
 #define ZK_RECORD_MAX_DATA		4096
 
 extern void zk_record_path(const char *node, size_t root_len, char *path);

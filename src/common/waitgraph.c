@@ -1,27 +1,29 @@
 /*-------------------------------------------------------------------------
  *
  * waitgraph.c
- *	  Published waits, and cycles among those who wait: pure functions, no I/O.
+ *	  Published waits, and cycles among them: pure functions, no I/O, any
+ *	  thread.
  *
- * What a waiter publishes is text of several lines.  The first says who it is,
- * like the data of its contenders.  Each of the others names a contender of it
- * and, behind a space, the lock node: it waits for all of them.
+ * A published wait is text.  Its first line describes the waiter, like the data
+ * of its contenders.  Each other line has the name of one of its contenders, a
+ * space, and the lock node: it waits for all of them.
  *
- * X5. The victim is exactly one in each cycle.  Without local edges it is who
- * has published last, by the zxid, which is the one that certainly sees the
- * whole cycle: when its znode had been written, those of the others were there,
- * and its reads come after the answer.  So it is enough to walk once after
- * publishing.  A wait in PostgreSQL publishes nothing.  Therefore with local
- * edges it is the last one of those waiters that a local edge leads to: they
- * know that somebody waits for them, and walk again and again for as long:
- * every 150 ms, or every deadlock_timeout if that is shorter, and less often if
- * it takes long.  They are all of one instance, or nobody could see the edges.
- * A cycle with local waits on two instances is seen by nobody.  A backend
- * searches only those cycles whose victim it would be, so it does not miss one
- * for finding another first.
+ * X5. Each cycle has exactly one victim.  Without local edges it is the waiter
+ * that published last, by the zxid.  That one certainly sees the whole cycle:
+ * the others' znodes existed when its own was written, and its reads come after
+ * the answer.  So one walk after publishing is enough.  A wait in PostgreSQL
+ * publishes nothing.  So with local edges it is the last to publish of the
+ * waiters that a local edge leads to: they know that a process waits for them,
+ * and repeat the walk every 150 ms, or every deadlock_timeout if that is
+ * shorter, and less often if it takes long.  They have published, as a waiter in
+ * PostgreSQL is waited for in PostgreSQL or holds what is waited for, and every
+ * way out of PostgreSQL is a published wait.  They are all of one instance; a
+ * cycle with local waits on two instances is not detected.  A backend searches
+ * only for cycles whose victim it would be, so it does not miss one by finding
+ * another first.
  *
- * All functions here depend on their arguments only and may be called from
- * any thread.
+ * IDENTIFICATION
+ *	  src/common/waitgraph.c
  *
  *-------------------------------------------------------------------------
  */
@@ -32,20 +34,20 @@
 #include "waitgraph.h"
 #include "zk_check.h"
 
-/* A search for a way back to where it begins; see zk_cycle_find(). */
+/* A search for a way back to its start; see zk_cycle_find(). */
 typedef struct Search
 {
 	const ZkWaitEdge *edges;
 	const int64_t *published;
 	int			self;
-	bool		local;			/* look for cycles with local edges only */
+	bool		local;			/* search for cycles with local edges only */
 	int		   *first;			/* by vertex: its first edge, and one more */
 	int		   *reached;		/* by vertex: the edge it was reached by, or
 								 * -1 */
 	int		   *queue;			/* vertices that were reached */
 } Search;
 
-/* How long is the line at the beginning of a text, without its end? */
+/* Returns the length of the first line of a text, without its end. */
 static int
 line_length(const char *text, int len)
 {
@@ -54,7 +56,9 @@ line_length(const char *text, int len)
 	return end != NULL ? (int) (end - text) : len;
 }
 
-/* How many bytes at the beginning of a published wait say whose it is? */
+/*
+ * Returns how many bytes at the start of a published wait describe the waiter.
+ */
 int
 zk_wait_owner_length(const char *text, int len)
 {
@@ -62,8 +66,8 @@ zk_wait_owner_length(const char *text, int len)
 }
 
 /*
- * Is this line a contender and a lock node?  Anybody may have written it, so
- * what could not be asked for is none.
+ * Parses a contender and its lock node. As any client may have written it,
+ * returns false for what could not be read.
  */
 static bool
 parse_line(const char *line, int len, ZkWaitedFor *lock)
@@ -84,8 +88,8 @@ parse_line(const char *line, int len, ZkWaitedFor *lock)
 }
 
 /*
- * Take the next lock that a published wait is for; *at is where to go on, 0 at
- * first.  False if there is none any more.
+ * Takes the next lock that a published wait is for; *at is the position, 0 at
+ * first. Returns false at the end.
  */
 bool
 zk_wait_next(const char *text, int len, int *at, ZkWaitedFor *lock)
@@ -104,7 +108,7 @@ zk_wait_next(const char *text, int len, int *at, ZkWaitedFor *lock)
 	return false;
 }
 
-/* May the search take this edge? */
+/* Returns true if the search may take this edge. */
 static bool
 may_take(const Search *search, const ZkWaitEdge *edge)
 {
@@ -119,8 +123,8 @@ may_take(const Search *search, const ZkWaitEdge *edge)
 }
 
 /*
- * Find the shortest way from self to self, breadth first.  Returns its last
- * edge, or -1 if there is none.
+ * Finds the shortest way from self to self, breadth first. Returns its last
+ * edge, or -1.
  */
 static int
 search_back(Search *search, int count)
@@ -151,9 +155,7 @@ search_back(Search *search, int count)
 	return -1;
 }
 
-/*
- * Write down the way that ends with this edge.  Returns how many edges it has.
- */
+/* Writes down the way that ends with this edge. Returns its length. */
 static int
 trace(const Search *search, int last, int *cycle)
 {
@@ -171,19 +173,11 @@ trace(const Search *search, int last, int *cycle)
 }
 
 /*
- * Is there a cycle whose victim is "self"?  Every cycle has exactly one:
- *
- * - without local edges, who has published last.  All the others had by then, so
- *	 it is the one that is certain to see the cycle;
- * - with local edges, who has published last of those that local edges lead to,
- *	 for these go on looking.  They have published: who waits in PostgreSQL is
- *	 waited for in PostgreSQL or holds what is waited for, and every way out of
- *	 PostgreSQL is a published wait.
- *
- * The edges are sorted by "from".  published[i] is when that was, a zxid, or 0
- * for who has not; count is how many there are.  Returns how many edges the
- * cycle has and puts their indexes into cycle, which has room for count, from
- * self on; 0 if there is none, -1 if out of memory.
+ * Finds a cycle whose victim is "self" (X5). The edges are sorted by "from".
+ * published[i] is a zxid, or 0 for a waiter that has not published; count is
+ * their number. Returns the number of edges of the cycle, whose indexes it puts
+ * into cycle, which has room for count, from self on; 0 if there is none, -1 if
+ * out of memory.
  */
 int
 zk_cycle_find(const ZkWaitEdge *edges, int edge_count,

@@ -1,7 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * waitgraph.h
- *	  Published waits, and cycles among those who wait: pure functions, no I/O.
+ *	  Published waits, and cycles among them: pure functions (waitgraph.c).
+ *
+ * For backend/ and client/.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,7 +12,9 @@
 
 #include "zk_types.h"
 
-/* A lock that a published wait is for; both borrowed, not NUL-terminated. */
+/*
+ * A lock that a published wait is for; neither text is owned or NUL-terminated.
+ */
 typedef struct ZkWaitedFor
 {
 	const char *name;			/* of the contender */
@@ -20,12 +24,13 @@ typedef struct ZkWaitedFor
 } ZkWaitedFor;
 
 /*
- * One waits for another.  Local is what only the waiter's PostgreSQL knows of.
+ * An edge of the graph of waits. Only the waiter's PostgreSQL knows a local
+ * one.
  */
 typedef struct ZkWaitEdge
 {
-	int			from;			/* who waits, a number from 0 on */
-	int			to;				/* for whom */
+	int			from;			/* number of the waiter, from 0 on */
+	int			to;				/* number of what it waits for */
 	bool		local;
 } ZkWaitEdge;
 
