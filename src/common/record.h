@@ -19,7 +19,7 @@
 /* Longest path of a record, terminating NUL included. */
 #define ZK_RECORD_PATH_SIZE		(ZK_NODE_PATH_SIZE + 32)
 
-/* Longest path of a holder's mark, terminating NUL included. */
+/* Longest path of a holder's unclean marker, terminating NUL included. */
 #define ZK_MARK_PATH_SIZE		(ZK_RECORD_PATH_SIZE + ZK_NAME_SIZE)
 
 /* Enough for the text of a record of ours, terminating NUL included. */

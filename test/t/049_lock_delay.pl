@@ -39,8 +39,8 @@ sub next_lock
 	return;
 }
 
-# The marks of a lock.
-sub marks
+# The unclean markers of a lock.
+sub markers
 {
 	my ($lock) = @_;
 	my $znode = "/zklock/.zklock/records$lock";
@@ -80,7 +80,7 @@ sub handover
 	is($rival->answer(90), 't', "$path: the next one gets the lock");
 	my $took = time - $gone;
 	$rival->ask("SELECT zk_lock_release('$path')");
-	is(marks($path), 0, "$path: and releases it, so no mark is left");
+	is(markers($path), 0, "$path: and releases it, so no marker is left");
 	note sprintf 'after %.3f s', $took;
 	return $took;
 }
@@ -118,7 +118,7 @@ sub kill_backend
 
 next_lock();
 my $holder = new_holder();
-is(marks($path), 1, 'a holder has a mark');
+is(markers($path), 1, 'a holder has a marker');
 delayed(sub { kill_backend($holder) }, 'a backend is killed');
 $main->poll_query_until('postgres', 'SELECT true');
 
@@ -133,7 +133,7 @@ is($rival->ask("SELECT zk_lock_acquire('$path', '0')"),
 	'f', 'S142: a try fails while the delay runs');
 is($rival->errors, '', 'without an error');
 is(scalar(my @queue = $ensemble->queue($path)), 0, 'and leaves no contender');
-is(marks($path), 1, 'nor a mark of its own');
+is(markers($path), 1, 'nor a marker of its own');
 is($rival->ask("SELECT zk_lock_acquire('$path', '2 s')"),
 	'f', 'S142: so does a timeout');
 is(scalar(@queue = $ensemble->queue($path)), 0, 'which leaves none, either');
@@ -154,7 +154,7 @@ $rival->answer;
 is($rival->sqlstate, '57014', 'S142: a cancel ends the wait');
 cmp_ok(time - $start, '<', $delay - $margin, 'at once');
 $ensemble->wait_for_queue($path, 0);
-is(marks($path), 1, 'no other mark is left');
+is(markers($path), 1, 'no other marker is left');
 $start = time;
 is($rival->ask("SELECT zk_lock_acquire('$path', '60 s')"),
 	't', 'S140: a newcomer gets the lock');
@@ -172,7 +172,7 @@ delayed(sub { $holder->stop }, 'a backend is stopped');
 $holder->continue;
 $holder->wait_until_lost($path);
 $holder->ask("SELECT zk_lock_release('$path')");
-is(marks($path), 0, 'and does no harm later');
+is(markers($path), 0, 'and does no harm later');
 
 next_lock();
 $holder = new_holder('zklock.servers' => $proxy->address);
@@ -235,9 +235,9 @@ foreach my $session (@holders)
 	is($session->ask("SELECT zk_lock_acquire('$path', shared => true)"),
 		't', 'the lock is shared');
 }
-is(marks($path), 2, 'S143: shared holders have a mark each');
+is(markers($path), 2, 'S143: shared holders have a marker each');
 $holders[0]->ask("SELECT zk_lock_release('$path')");
-is(marks($path), 1, 'which go one by one');
+is(markers($path), 1, 'which go one by one');
 is($holders[0]->ask("SELECT zk_lock_acquire('$path', '0', true)"),
 	't', 'S143: one does not wait for another');
 $holders[0]->ask("SELECT zk_lock_release('$path')");
@@ -256,13 +256,13 @@ $holder = new_holder();
 $holder->ask("SELECT zk_lock_acquire('$path', shared => true)");
 $holder->ask("SELECT zk_lock_release('$path', false)");
 wait_for(sub { ($ensemble->queue($path))[0] =~ /__READ__/ }, 'the downgrade');
-is(marks($path), 1, 'S143: a downgrade keeps the mark');
+is(markers($path), 1, 'S143: a downgrade keeps the marker');
 not_delayed(sub { $holder->ask("SELECT zk_lock_release('$path')") },
 	'a downgrade and a release');
 
 $holder->ask("SELECT zk_lock_acquire('{$path,${path}-a,${path}-b}'::text[])");
-is(marks($path) + marks("${path}-a") + marks("${path}-b"),
-	3, 'S144: several locks have a mark each');
+is(markers($path) + markers("${path}-a") + markers("${path}-b"),
+	3, 'S144: several locks have a marker each');
 ($contender) = $ensemble->queue("${path}-b");
 $zk->delete("/zklock${path}-b/$contender");
 $holder->wait_until_lost("${path}-b");
@@ -275,7 +275,7 @@ is($rival->ask("SELECT zk_lock_acquire('{$path,${path}-a,${path}-b}'::text[])"),
 	't', 'S144: all of them are had');
 cmp_ok(time - $start, '>=', $delay - $margin, 'S144: after the delay');
 $rival->ask('SELECT zk_lock_release_all()');
-is(marks($path) + marks("${path}-a") + marks("${path}-b"), 0, 'no mark is left');
+is(markers($path) + markers("${path}-a") + markers("${path}-b"), 0, 'no marker is left');
 
 next_lock();
 $holder->ask('SET zklock.handover = on');
@@ -286,12 +286,12 @@ foreach (1 .. 2)
 }
 like($zk->get("/zklock/.zklock/records$path"),
 	qr/^release /m, 'S144: hand-over leaves the record');
-is(marks($path), 0, 'and no mark');
+is(markers($path), 0, 'and no marker');
 is($holder->ask("SELECT zk_job_begin('$path', '2026-01-01')"),
 	't', 'S144: a job is begun');
-is(marks($path), 1, 'with a mark');
+is(markers($path), 1, 'with a marker');
 $holder->ask("SELECT zk_job_end('$path')");
-is(marks($path), 0, 'which goes with its end');
+is(markers($path), 0, 'which goes with its end');
 $holder->quit;
 
 # ---- What it costs.
@@ -330,7 +330,7 @@ is((sort @costs)[0], 'create2=1 getChildren=1; delete=1',
 
 # Nobody waits after a holder without a delay, nor does one without.
 $session->ask("SELECT zk_lock_acquire('$path')");
-is(marks($path), 0, 'S145: nor is a mark made');
+is(markers($path), 0, 'S145: nor is a marker made');
 kill_backend($session);
 $main->poll_query_until('postgres', 'SELECT true');
 $ensemble->wait_for_queue($path, 0);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * client_mark_test.c
- *	  Lock delay: the marks of holders come and go with their contenders, unless
+ * client_lock_delay_test.c
+ *	  Lock delay: the unclean markers of holders come and go with their contenders, unless
  *	  these go in another way than by a release (S140 to S144).
  *
  * The client reaches the ensemble that ZK_SERVERS names through a proxy
@@ -9,7 +9,7 @@
  * and sees what is really there.
  *
  * IDENTIFICATION
- *	  test/unit/client_mark_test.c
+ *	  test/unit/client_lock_delay_test.c
  *
  *-------------------------------------------------------------------------
  */
@@ -22,9 +22,9 @@
 /* A delay that can be told from the time that a few round trips take. */
 #define DELAY	ZK_MS(1000)
 
-/* The path, PATH_SIZE bytes, of the record of a lock node, or of a mark below. */
+/* The path, PATH_SIZE bytes, of a lock node's record, or of a marker below. */
 static void
-path_of_mark(const char *node, const char *name, char *path)
+path_of_marker(const char *node, const char *name, char *path)
 {
 	char		whole[ZK_RECORD_PATH_SIZE];
 
@@ -33,42 +33,42 @@ path_of_mark(const char *node, const char *name, char *path)
 			 name);
 }
 
-/* How many marks has a lock? */
+/* How many markers has a lock? */
 static int
-marks(const char *node)
+markers(const char *node)
 {
 	char		path[PATH_SIZE];
 
-	path_of_mark(node, "", path);
+	path_of_marker(node, "", path);
 	return children(path);
 }
 
-/* Has a contender its mark? */
+/* Has a contender its marker? */
 static bool
-has_mark(const char *node, const char *name)
+has_marker(const char *node, const char *name)
 {
 	char		path[PATH_SIZE];
 	struct Stat stat;
 
-	path_of_mark(node, name, path);
+	path_of_marker(node, name, path);
 	return zoo_exists(stranger, path, 0, &stat) == ZOK;
 }
 
 /* Somebody has held a lock and has gone without a release. */
 static void
-leave_mark(const char *node, const char *name)
+leave_marker(const char *node, const char *name)
 {
 	char		path[PATH_SIZE];
 	int			rc;
 
-	path_of_mark(node, name, path);
+	path_of_marker(node, name, path);
 	rc = zoo_create(stranger, path, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_PERSISTENT,
 					NULL, 0);
 	if (rc != ZOK)
 		diag("could not create %s: %s", path, zerror(rc));
 }
 
-/* Delete a contender, or its mark, as a stranger. */
+/* Delete a contender, or its marker, as a stranger. */
 static void
 delete_contender(const char *node, const char *name)
 {
@@ -79,11 +79,11 @@ delete_contender(const char *node, const char *name)
 }
 
 static void
-delete_mark(const char *node, const char *name)
+delete_marker(const char *node, const char *name)
 {
 	char		path[PATH_SIZE];
 
-	path_of_mark(node, name, path);
+	path_of_marker(node, name, path);
 	zoo_delete(stranger, path, -1);
 }
 
@@ -133,7 +133,7 @@ wait_delayed(ZkContenderId id)
 	return false;
 }
 
-/* The mark of a holder is there, and goes with a release of any kind. */
+/* The marker of a holder is there, and goes with a release of any kind. */
 static void
 test_made_and_removed(bool record)
 {
@@ -148,22 +148,22 @@ test_made_and_removed(bool record)
 	begin = zk_now();
 	id = acquire_delayed(node, ZK_EXCLUSIVE, record, name);
 	ok(zk_now() - begin < DELAY, "%s: a new lock is not delayed", what);
-	ok(has_mark(node, name) && marks(node) == 1, "%s: a holder has a mark", what);
+	ok(has_marker(node, name) && markers(node) == 1, "%s: a holder has a marker", what);
 	zk_contender_note(client, id, &empty);
 	ok(release(id), "%s: it releases the lock", what);
-	is_int(marks(node), 0, "%s: the mark is gone with the contender", what);
+	is_int(markers(node), 0, "%s: the marker is gone with the contender", what);
 
 	begin = zk_now();
 	id = acquire_delayed(node, ZK_SHARED, record, name);
 	ok(zk_now() - begin < DELAY, "%s: the next one is not delayed", what);
-	ok(has_mark(node, name), "%s: it has a mark, too", what);
+	ok(has_marker(node, name), "%s: it has a marker, too", what);
 	zk_contender_abandon(client, id);
-	ok(wait_no_contenders() && marks(node) == 0 && children(node) == 0,
+	ok(wait_no_contenders() && markers(node) == 0 && children(node) == 0,
 	   "%s: nothing is left of a lock that was abandoned", what);
 	is_int(children(node), 0, "%s: nor a contender", what);
 }
 
-/* After somebody who has left a mark the lock is had a delay later, not before. */
+/* After somebody who has left a marker the lock is had a delay later, not before. */
 static void
 test_delay(ZkMode mode)
 {
@@ -182,7 +182,7 @@ test_delay(ZkMode mode)
 		char		left[ZK_NAME_SIZE];
 
 		snprintf(left, sizeof(left), "_c_aaa-lock-00000000%02d", 90 - i);
-		leave_mark(node, left);
+		leave_marker(node, left);
 	}
 	begin = zk_now();
 	request_delayed(1, &nodes, mode, false, &id);
@@ -190,22 +190,22 @@ test_delay(ZkMode mode)
 	ok(wait_state(id, ZK_HELD, &status), "%s: then the lock is had", what);
 	ok(zk_now() - begin >= DELAY, "%s: not before the delay", what);
 	ok(zk_now() - begin < DELAY + ZK_MS(10000), "%s: nor much later", what);
-	ok(has_mark(node, status.name) && marks(node) == 1,
-	   "%s: the marks of 12 that are gone are deleted", what);
+	ok(has_marker(node, status.name) && markers(node) == 1,
+	   "%s: the markers of 12 that are gone are deleted", what);
 	zk_contender_abandon(client, id);
 	wait_no_contenders();
 
-	/* who gives up leaves the marks of others, and none of its own */
-	leave_mark(node, "_c_aaa-lock-0000000099");
+	/* who gives up leaves the markers of others, and none of its own */
+	leave_marker(node, "_c_aaa-lock-0000000099");
 	request_delayed(1, &nodes, mode, false, &id);
 	ok(wait_delayed(id), "%s: the lock delay runs", what);
 	ok(release(id), "%s: who waits gives up", what);
-	ok(children(node) == 0 && marks(node) == 1,
-	   "%s: the mark of the one that is gone stays", what);
-	delete_mark(node, "_c_aaa-lock-0000000099");
+	ok(children(node) == 0 && markers(node) == 1,
+	   "%s: the marker of the one that is gone stays", what);
+	delete_marker(node, "_c_aaa-lock-0000000099");
 }
 
-/* A holder whose contender goes in another way leaves its mark. */
+/* A holder whose contender goes in another way leaves its marker. */
 static void
 test_left(void)
 {
@@ -224,7 +224,7 @@ test_left(void)
 	begin = zk_now();
 	ok(wait_state(id, ZK_LOST, &status), "a contender is deleted by a stranger");
 	release(id);
-	ok(has_mark(node, name), "its mark stays");
+	ok(has_marker(node, name), "its marker stays");
 	zk_contender_abandon(client, next);
 	next = acquire_delayed(node, ZK_EXCLUSIVE, true, name);
 	ok(zk_now() - begin >= DELAY, "the next holder has waited");
@@ -232,12 +232,12 @@ test_left(void)
 	end_session();
 	ok(wait_state(next, ZK_LOST, &status), "a ZooKeeper session ends");
 	release(next);
-	ok(has_mark(node, name), "the mark of the holder stays");
+	ok(has_marker(node, name), "the marker of the holder stays");
 	id = acquire_delayed(node, ZK_EXCLUSIVE, true, name);
-	ok(has_mark(node, name) && marks(node) == 1,
+	ok(has_marker(node, name) && markers(node) == 1,
 	   "until the next holder has waited");
 	release(id);
-	is_int(marks(node), 0, "whose own goes when it releases the lock");
+	is_int(markers(node), 0, "whose own goes when it releases the lock");
 }
 
 /* A waiter that is there when the holder goes. */
@@ -256,22 +256,25 @@ test_waiter(void)
 	release(acquire_delayed(node, ZK_EXCLUSIVE, false, name));
 	for (int i = 0; i < 2; i++)
 	{
-		/* a holder with a mark that the waiter has seen, or that is new to it */
+		/*
+		 * a holder with a marker that the waiter has seen, or that is new to
+		 * it
+		 */
 		stranger_queues(node, "_c_aaa-lock-", path, sizeof(path));
 		snprintf(name, sizeof(name), "%s", strrchr(path, '/') + 1);
 		if (i == 0)
-			leave_mark(node, name);
+			leave_marker(node, name);
 		request_delayed(1, &nodes, ZK_EXCLUSIVE, false, &id);
 		wait_state(id, ZK_WATCHING, &status);
 		if (i == 1)
-			leave_mark(node, name);
+			leave_marker(node, name);
 		gone = zk_now();
 		zoo_delete(stranger, path, -1);
 		ok(wait_delayed(id), "waiter %d: the lock delay runs", i);
 		ok(wait_state(id, ZK_HELD, &status) && zk_now() - gone >= DELAY,
 		   "waiter %d: then the lock is had", i);
 		release(id);
-		ok(marks(node) == 0 && children(node) == 0, "waiter %d: nothing is left",
+		ok(markers(node) == 0 && children(node) == 0, "waiter %d: nothing is left",
 		   i);
 	}
 }
@@ -295,18 +298,18 @@ test_cut(void)
 		begin = zk_now();
 		proxy_cut_at(ZOO_MULTI_OP, 1, moment, false);
 		id = acquire_delayed(node, ZK_EXCLUSIVE, i > 1, name);
-		ok(wait_cut(cuts), "cut %d: the mark is made, or the answer lost", i);
-		ok(has_mark(node, name) && marks(node) == 1, "cut %d: it is there", i);
+		ok(wait_cut(cuts), "cut %d: the marker is made, or the answer lost", i);
+		ok(has_marker(node, name) && markers(node) == 1, "cut %d: it is there", i);
 		cuts = proxy_cuts();
 		proxy_cut_at(ZOO_MULTI_OP, 1, moment, false);
 		ok(release(id) && wait_cut(cuts), "cut %d: the same for the release", i);
-		ok(marks(node) == 0 && children(node) == 0, "cut %d: nothing is left", i);
+		ok(markers(node) == 0 && children(node) == 0, "cut %d: nothing is left", i);
 		ok(zk_now() - begin < ZK_MS(2 * TIMEOUT_MS) + DELAY,
 		   "cut %d: within a moment", i);
 	}
 }
 
-/* Given up when it is not known whether the mark was made. */
+/* Given up when it is not known whether the marker was made. */
 static void
 test_given_up(ProxyMoment moment)
 {
@@ -323,14 +326,14 @@ test_given_up(ProxyMoment moment)
 	proxy_refuse(true);
 	request_delayed(1, &nodes, ZK_EXCLUSIVE, false, &id);
 	wait_cut(cuts);
-	is_int(marks(node), moment == PROXY_BEFORE_REPLY, "%s: the mark", what);
+	is_int(markers(node), moment == PROXY_BEFORE_REPLY, "%s: the marker", what);
 	zk_contender_abandon(client, id);
 	proxy_refuse(false);
 	ok(wait_no_contenders(), "%s: the lock is given up", what);
-	ok(marks(node) == 0 && children(node) == 0, "%s: nothing is left", what);
+	ok(markers(node) == 0 && children(node) == 0, "%s: nothing is left", what);
 }
 
-/* Somebody else deletes the mark, or contender and mark. */
+/* Somebody else deletes the marker, or contender and marker. */
 static void
 test_stranger(void)
 {
@@ -345,9 +348,9 @@ test_stranger(void)
 	{
 		id = acquire_delayed(node, ZK_EXCLUSIVE, record, name);
 		zk_contender_note(client, id, &empty);
-		delete_mark(node, name);
-		ok(release(id), "a mark that is missing keeps no contender");
-		ok(marks(node) == 0 && children(node) == 0, "nothing is left");
+		delete_marker(node, name);
+		ok(release(id), "a marker that is missing keeps no contender");
+		ok(markers(node) == 0 && children(node) == 0, "nothing is left");
 
 		id = acquire_delayed(node, ZK_EXCLUSIVE, record, name);
 		zk_contender_note(client, id, &empty);
@@ -359,7 +362,7 @@ test_stranger(void)
 		delete_contender(node, name);
 		proxy_refuse(false);
 		ok(wait_no_contenders(), "nor does a contender that is missing");
-		ok(marks(node) == 0 && children(node) == 0, "keep its mark");
+		ok(markers(node) == 0 && children(node) == 0, "keep its marker");
 	}
 }
 
@@ -377,7 +380,7 @@ wait_renamed(ZkContenderId id, const char *name)
 	} while (strcmp(status.name, name) == 0 && zk_now() < deadline);
 }
 
-/* A downgrade moves the mark. */
+/* A downgrade moves the marker. */
 static void
 test_downgrade(void)
 {
@@ -401,22 +404,22 @@ test_downgrade(void)
 			proxy_cut_at(ZOO_MULTI_OP, 1, i / 2 == 2 ? PROXY_BEFORE_REPLY :
 						 PROXY_BEFORE_REQUEST, false);
 		if (i / 2 == 4)
-			delete_mark(node, name);
+			delete_marker(node, name);
 		zk_contender_downgrade(client, exclusive, shared);
 		if (i / 2 != 1)
 		{
 			release(acquire(node, ZK_SHARED));
 			wait_renamed(shared, name);
 			zk_contender_status(client, shared, &status);
-			is_int(has_mark(node, status.name), i / 2 != 4,
-				   "downgrade %d: the shared one has a mark, or none", i);
-			is_int(marks(node), i / 2 != 4, "downgrade %d: alone", i);
+			is_int(has_marker(node, status.name), i / 2 != 4,
+				   "downgrade %d: the shared one has a marker, or none", i);
+			is_int(markers(node), i / 2 != 4, "downgrade %d: alone", i);
 		}
 		if (gentle)
 			ok(release(shared), "downgrade %d: it is released", i);
 		else
 			zk_contender_abandon(client, shared);
-		ok(wait_no_contenders() && marks(node) == 0 && children(node) == 0,
+		ok(wait_no_contenders() && markers(node) == 0 && children(node) == 0,
 		   "downgrade %d: nothing is left", i);
 	}
 }
@@ -442,7 +445,7 @@ test_group(void)
 		nodes[i] = names[i];
 	}
 	release(acquire_delayed(nodes[7], ZK_EXCLUSIVE, false, unused));
-	leave_mark(nodes[7], "_c_aaa-lock-0000000099");
+	leave_marker(nodes[7], "_c_aaa-lock-0000000099");
 	begin = zk_now();
 	request_delayed(20, nodes, ZK_EXCLUSIVE, true, ids);
 	for (int i = 0; i < 20; i++)
@@ -450,17 +453,17 @@ test_group(void)
 	is_int(held, 20, "20 locks are acquired at once");
 	ok(zk_now() - begin >= DELAY, "one of them waited for its delay");
 	for (int i = 0; i < 20; i++)
-		held -= marks(nodes[i]);
-	is_int(held, 0, "each has its mark");
+		held -= markers(nodes[i]);
+	is_int(held, 0, "each has its marker");
 	for (int i = 0; i < 20; i++)
 		zk_contender_abandon(client, ids[i]);
 	ok(wait_no_contenders(), "all are abandoned");
 	for (int i = 0; i < 20; i++)
-		left += marks(nodes[i]) + children(nodes[i]);
+		left += markers(nodes[i]) + children(nodes[i]);
 	is_int(left, 0, "nothing is left");
 }
 
-/* While connections are cut, no mark is left, and no lock delayed. */
+/* While connections are cut, no marker is left, and no lock delayed. */
 static void
 test_cutting(ProxyMoment moment, int rounds)
 {
@@ -478,7 +481,7 @@ test_cutting(ProxyMoment moment, int rounds)
 		ZkContenderId id = acquire_delayed(node, i % 3 ? ZK_EXCLUSIVE : ZK_SHARED,
 										   i % 2, name);
 
-		missing += !has_mark(node, name);
+		missing += !has_marker(node, name);
 		zk_contender_note(client, id, &empty);
 		if (i % 4 == 0)
 			zk_contender_abandon(client, id);
@@ -487,13 +490,13 @@ test_cutting(ProxyMoment moment, int rounds)
 	}
 	cuts = proxy_cuts() - cuts;
 	proxy_cut_at(0, 0, moment, false);
-	is_int(missing, 0, "%s are lost: each holder has its mark", what);
-	ok(wait_no_contenders() && marks(node) == 0 && children(node) == 0,
+	is_int(missing, 0, "%s are lost: each holder has its marker", what);
+	ok(wait_no_contenders() && markers(node) == 0 && children(node) == 0,
 	   "%s are lost: nothing is left", what);
 	ok(cuts > rounds / 5, "%d connections were cut", cuts);
 }
 
-/* Who stops with a lock in hand deletes its mark, too. */
+/* Who stops with a lock in hand deletes its marker, too. */
 static void
 test_stop(void)
 {
@@ -504,9 +507,9 @@ test_stop(void)
 	make_node(node, "stop");
 	acquire_delayed(node, ZK_SHARED, false, name);
 	acquire_delayed(node, ZK_SHARED, true, unused);
-	is_int(marks(node), 2, "two locks are held");
+	is_int(markers(node), 2, "two locks are held");
 	ok(zk_client_stop(client, 30000), "the client stops");
-	is_int(marks(node), 0, "and has deleted the marks");
+	is_int(markers(node), 0, "and has deleted the markers");
 	ok(wait_children(node, 0), "no contender is left");
 }
 
@@ -531,17 +534,17 @@ test_stop_throttled(void)
 		acquire_delayed(node, ZK_EXCLUSIVE, false, name);
 		proxy_throttle_at(ZOO_MULTI_OP, 1);
 		zk_client_stop(client, 30000);
-		left = marks(node);
+		left = markers(node);
 	}
 	ok(proxy_throttled() > throttled, "S252: the server had too much to do");
-	is_int(left, 0, "S252: the mark was deleted all the same");
+	is_int(left, 0, "S252: the marker was deleted all the same");
 	ok(wait_children(node, 0), "S252: no contender is left");
 }
 
 int
 main(void)
 {
-	if (!find_servers("client_mark_test") || !open_proxied())
+	if (!find_servers("client_lock_delay_test") || !open_proxied())
 		return 1;
 	start_client(proxied, TIMEOUT_MS);
 	test_made_and_removed(false);
