@@ -378,12 +378,12 @@ zk_identity_leave_user(ZkClient *client)
 		return;
 	identity->user_left = true;
 	snprintf(path, sizeof(path), "%s" RESERVED_NODE, identity->root);
-	zoo_acreate(client->handle, path, "", 0, &identity->acl, ZOO_CONTAINER,
+	zoo_acreate(client->connection.zh, path, "", 0, &identity->acl, ZOO_CONTAINER,
 				on_user_node, NULL);
 	snprintf(path, sizeof(path), "%s" USERS_NODE, identity->root);
-	zoo_acreate(client->handle, path, "", 0, &identity->acl, ZOO_CONTAINER,
+	zoo_acreate(client->connection.zh, path, "", 0, &identity->acl, ZOO_CONTAINER,
 				on_user_node, NULL);
-	zoo_acreate(client->handle, identity->user_node, "", 0,
+	zoo_acreate(client->connection.zh, identity->user_node, "", 0,
 				&identity->user_acl, ZOO_PERSISTENT, on_user_node, NULL);
 }
 

@@ -46,13 +46,58 @@
 
 /* Each known to the file of its topic; see there. */
 typedef struct Contender Contender;
-typedef struct RequestTable RequestTable;
-typedef struct Renewal Renewal;
+typedef struct Engine Engine;
+typedef struct Leases Leases;
 typedef struct GroupCreate GroupCreate;
 typedef struct QueueRead QueueRead;
 typedef struct TreeRead TreeRead;
 typedef struct Breaking Breaking;
 typedef struct Publication Publication;
+typedef struct ServerTimeout ServerTimeout;
+
+/* How far the helper is (helper.c). */
+typedef enum ClientStage
+{
+	CLIENT_RUNNING,
+	CLIENT_LEAVING,				/* the backend has said its last word: nothing
+								 * is begun any more */
+	CLIENT_DONE					/* the session can be closed */
+} ClientStage;
+
+/* The handle and its connection; connection.c has a drawing. */
+typedef enum ConnectionState
+{
+	CONNECTION_NONE,			/* no handle */
+	CONNECTION_TRYING,			/* a handle is open, or being opened: the
+								 * library looks for a server */
+	CONNECTION_UP,				/* requests may be sent */
+	CONNECTION_DEAD				/* the handle is of no use: close it */
+} ConnectionState;
+
+/*
+ * The library's handle and the ZooKeeper session.  Written by connection.c,
+ * but for close_wanted.  engine_lock.
+ */
+typedef struct Connection
+{
+	ConnectionState state;
+	zhandle_t  *zh;				/* NULL without a handle, and while one is
+								 * being opened that was never connected */
+	uintptr_t	epoch;			/* of the handle; a callback with another one
+								 * comes from a handle that was given up */
+	clientid_t	session;		/* client_id 0 for none */
+	int			timeout_ms;		/* negotiated, or asked for before that */
+	ZkSessionStatus status;		/* as published last */
+	bool		close_wanted;	/* set by those who can delete something in no
+								 * other way than by closing the session */
+	ZkTime		opened_at;		/* when the handle was */
+	ZkTime		disconnected_at;	/* when the connection was lost */
+	ZkTime		next_open;		/* no handle is opened before then */
+	ZkTime		connect_by;		/* until then a session is wanted, though
+								 * nothing is asked for; 0 for never */
+	ZkTime		unneeded_since; /* nothing is asked for while there is no
+								 * connection; 0 if something is */
+} Connection;
 
 struct ZkClient
 {
@@ -66,65 +111,19 @@ struct ZkClient
 	ZkIdentity	identity;
 	ZkTransport transport;
 
-	/*
-	 * What zk_engine_leave() calls: see what comes next for a contender, and
-	 * for all that had to wait for room.  Variables, as they lie in files
-	 * above the one that calls them; constant.
-	 */
-	void		(*advance) (ZkClient *client, int slot);
-	void		(*resume) (ZkClient *client);
-
 	pthread_mutex_t engine_lock;	/* protects everything below */
 
-	zhandle_t  *zh;				/* the open handle; only the helper writes */
-	zhandle_t  *handle;			/* the same, once it is known to be good */
-	uintptr_t	epoch;			/* of the handle; a callback with another one
-								 * comes from a handle that was given up */
-	bool		connected;		/* requests may be sent */
-	bool		dead;			/* the handle is of no use: close it */
-	bool		leaving;		/* nothing is begun any more (flush_at_exit.c) */
-	ZkTime		leave_by;		/* until then something is waited for, if so */
-	bool		close_wanted;	/* a contender can be deleted in no other way */
-	clientid_t	client_id;		/* of the session; client_id 0 for none */
-	int			timeout_ms;		/* negotiated, or asked for before that */
-	ZkSessionStatus status;		/* as published last */
-	ZkTime		opened_at;		/* when the handle was */
-	ZkTime		disconnected_at;	/* when the connection was lost */
-	ZkTime		next_open;		/* not before then */
-	ZkTime		connect_by;		/* until then it is to be tried to have a
-								 * session, though nothing is asked for; 0 for
-								 * never */
-	ZkTime		gave_up;		/* when the connection attempt that was given
-								 * up last had begun */
-	ZkTime		unneeded_since; /* nothing is asked for while there is no
-								 * connection; 0 if something is */
-	int			given_up;		/* attempts given up since there was a
-								 * connection */
-	int			silences;		/* connections given up since an answer of the
-								 * leader */
-	ZkTime		looked_at;		/* when the helper looked for silence last */
-	ZkTime		no_timeout_until;	/* nothing is given up before then */
-	ZkTime		timeout_jitter; /* random; how much later this connection is */
-	ZkTime		round_trip;		/* what the leader's answers take, at worst */
-	bool		stale;			/* proofs over this connection will come too
-								 * late */
-	ZkTime		prove_since;	/* proofs older than this will not do */
-	uint64_t	random;			/* for zk_jitter() */
+	ClientStage stage;
+	ZkTime		leave_by;		/* LEAVING: until then something is waited for */
+	Connection	connection;
+	Engine	   *engine;			/* request.c */
+	ServerTimeout *server_timeout;	/* server_timeout.c */
 	ZkLeaderContact leader_contact; /* what the leader has heard of the
 									 * session */
-	bool		heartbeat_pending;	/* a sync for that is on its way */
-	ZkTime		heartbeat_sent_at;	/* when the last one was sent */
-	ZkTime		heartbeat_at;	/* and answered, or there was a connection:
-								 * what was asked before may be asked again */
-	ZkTime		heartbeat_due;	/* when to send the next one */
-	size_t		watch_bytes;	/* of the paths watched through the handle,
-								 * those of watches that have fired included */
-	bool		warned_foreign; /* of a child that is no contender */
-
-	int			free_requests;
-	RequestTable *requests;		/* request.c */
-	Renewal    *renewals;		/* lease.c */
+	Leases	   *leases;			/* lease.c */
 	GroupCreate *group;			/* group.c */
+	uint64_t	random;			/* for zk_jitter() */
+	bool		warned_foreign; /* of a child that is no contender */
 	Query		query;			/* what the next three are for */
 	QueueRead  *read;			/* read_queue.c */
 	TreeRead   *tree;			/* read_tree.c */
@@ -134,11 +133,32 @@ struct ZkClient
 	Contender  *contenders;		/* mailbox.engine_array.items */
 };
 
+/* Returns true if requests may be sent.  engine_lock. */
+static inline bool
+zk_is_connected(const ZkClient *client)
+{
+	return client->connection.state == CONNECTION_UP;
+}
+
+/* Returns true unless the handle was given up.  engine_lock. */
+static inline bool
+zk_is_current(const ZkClient *client, zhandle_t *zh)
+{
+	return (uintptr_t) zoo_get_context(zh) == client->connection.epoch;
+}
+
+/* The id of the ZooKeeper session; 0 for none.  engine_lock. */
+static inline int64_t
+zk_session_id(const ZkClient *client)
+{
+	return client->connection.session.client_id;
+}
+
 /* The timeout of the ZooKeeper session.  engine_lock. */
 static inline ZkTime
 zk_timeout(const ZkClient *client)
 {
-	return ZK_MS(client->timeout_ms);
+	return ZK_MS(client->connection.timeout_ms);
 }
 
 #endif							/* ZKLOCK_CLIENT_H */

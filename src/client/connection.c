@@ -1,10 +1,24 @@
 /*-------------------------------------------------------------------------
  *
  * connection.c
- *	  The library's handle, and what its session tells.
+ *	  The library's handle, and the events of its session.
  *
  * The helper is the only thread that opens and closes library handles, as both
- * wait: for the resolver, for threads, for the network.
+ * wait: for the resolver, for threads, for the network.  Of a handle's states
+ * (ConnectionState), the I/O thread enters UP and leaves it, the helper enters
+ * and leaves NONE, and either finds a handle to be DEAD:
+ *
+ *               open_handle()            a server accepts us
+ *       NONE -----------------> TRYING ----------------------> UP
+ *         ^                      | ^                           | |
+ *         |                      | +---------------------------+ |
+ *         |                      |      connection lost          |
+ *         |<---------------------+                               |
+ *         |      must_close()    |  expired, refused, useless    |
+ *         |                      v                               |
+ *         +-------------------- DEAD <---------------------------+
+ *
+ * and from UP to NONE if nobody needs the session but to end it (close_wanted).
  *
  * A handle is opened when something is wanted of the ensemble, and kept.  When
  * the connection is lost the library looks for another server by itself.  What
@@ -13,14 +27,26 @@
  * - resolve names in time, so we do, and after half a session timeout without
  *	 a connection again: by closing the handle, which sends nothing then, and
  *	 opening another one with the same ZooKeeper session;
- * - give up the watches of waits that are long over.  It tells a server of all
- *	 of them when it reconnects, in one packet, and the server hangs up on one
- *	 that is too long (ZOOKEEPER-706), for ever: so there is a limit for what a
- *	 handle is used for again;
- * - tell that the session has expired before it has reached a server (it
+ * - give up the watches of waits that are long over.  It sends all of them to a
+ *	 server when it reconnects, in one packet, and the server hangs up on one
+ *	 that is too long (ZOOKEEPER-706), for ever: so a handle with too many is
+ *	 not used again;
+ * - report that the session has expired before it has reached a server (it
  *	 never will where the servers were wiped): after one and a half session
  *	 timeouts the session is given up and a new one begun.  Locks were lost
  *	 long before, see lease.c.
+ *
+ * A session that was asked for ahead of its use is tried for as long as a call
+ * would wait for it.  After that nothing is tried until something is asked for,
+ * or idle backends would knock all through an outage.
+ *
+ * B5. A client that ends while its first connection is being made waits for the
+ * answer (zk_session_beginning()), for half of what zk_client_stop() is given:
+ * a server that has read the request makes a session, and keeps it until it
+ * expires, though nobody may be left to read the answer.  Once the library has
+ * complained, only an attempt that is under way is waited for, not the next
+ * one.  And if nobody asks for anything any more while the connection is being
+ * made, as after a cancel, the handle is closed a quarter of a second later.
  *
  * L4. Lost is final.  The contender is deleted as soon as can be, and never
  * taken up again.  No handle is closed while a lease runs: if its connection
@@ -38,6 +64,7 @@
 #include "client.h"
 #include "auth.h"
 #include "connection.h"
+#include "contender.h"
 #include "jitter.h"
 #include "lease.h"
 #include "protocol.h"
@@ -66,21 +93,24 @@
 /* How long the library may look for a first server on resolved addresses. */
 #define RESOLVE_AGAIN				ZK_MS(10000)
 
+/* How long a session that nobody asks for any more may take to begin. */
+#define UNNEEDED_TIME				ZK_MS(250)
+
 /*
  * Publish the state of the session.  engine_lock.
  */
 static void
 publish_session(ZkClient *client, ZkSessionState state)
 {
-	ZkSessionStatus *status = &client->status;
+	ZkSessionStatus *status = &client->connection.status;
 
 	if (status->state != state)
 	{
 		status->state = state;
 		status->state_since = zk_now();
 	}
-	status->session_id = client->client_id.client_id;
-	status->timeout_ms = status->session_id != 0 ? client->timeout_ms : 0;
+	status->session_id = zk_session_id(client);
+	status->timeout_ms = status->session_id != 0 ? client->connection.timeout_ms : 0;
 	if (state == ZK_SESSION_CONNECTED)
 	{
 		status->error = ZK_OK;
@@ -96,9 +126,9 @@ publish_session(ZkClient *client, ZkSessionState state)
 static ZkSessionState
 unconnected_state(const ZkClient *client)
 {
-	if (client->client_id.client_id != 0)
+	if (zk_session_id(client) != 0)
 		return ZK_SESSION_SUSPENDED;
-	return client->zh != NULL ? ZK_SESSION_CONNECTING : ZK_SESSION_CLOSED;
+	return client->connection.zh != NULL ? ZK_SESSION_CONNECTING : ZK_SESSION_CLOSED;
 }
 
 /*
@@ -108,11 +138,12 @@ unconnected_state(const ZkClient *client)
 static void
 connect_failed(ZkClient *client, ZkError error, const char *detail)
 {
-	client->status.error = error;
-	client->status.definite = true;
-	snprintf(client->status.detail, sizeof(client->status.detail), "%s",
-			 detail);
-	client->next_open = zk_now() + REOPEN_DELAY +
+	ZkSessionStatus *status = &client->connection.status;
+
+	status->error = error;
+	status->definite = true;
+	snprintf(status->detail, sizeof(status->detail), "%s", detail);
+	client->connection.next_open = zk_now() + REOPEN_DELAY +
 		zk_jitter(&client->random, REOPEN_JITTER);
 	publish_session(client, unconnected_state(client));
 }
@@ -124,21 +155,21 @@ connect_failed(ZkClient *client, ZkError error, const char *detail)
 static void
 handle_useless(ZkClient *client, ZkError error, const char *detail)
 {
-	client->dead = true;
+	client->connection.state = CONNECTION_DEAD;
 	connect_failed(client, error, detail);
 	zk_mailbox_wake_helper(&client->mailbox);
 }
 
 /*
- * The session is over: forget all that belongs to it.  engine_lock.
+ * The session is over, and so the handle is not UP any more: forget all that
+ * belongs to it.  engine_lock.
  */
 static void
 session_over(ZkClient *client, bool expired)
 {
-	client->connected = false;
-	client->client_id.client_id = 0;
-	client->disconnected_at = 0;
-	client->leader_contact.leader_heard_at = 0;
+	client->connection.session.client_id = 0;
+	client->connection.disconnected_at = 0;
+	zk_leader_contact_forget(&client->leader_contact);
 	zk_requests_forget(client);
 	zk_leases_handle_closed(client);
 	zk_query_restart(client);
@@ -157,9 +188,11 @@ session_over(ZkClient *client, bool expired)
 static void
 session_connected(ZkClient *client, zhandle_t *zh)
 {
+	Connection *connection = &client->connection;
+	ZkSessionStatus *status = &connection->status;
 	const clientid_t *id = zoo_client_id(zh);
 	int			timeout_ms = zoo_recv_timeout(zh);
-	bool		resumed = client->client_id.client_id != 0;
+	bool		resumed = zk_session_id(client) != 0;
 	ZkTime		timeout_before = resumed ? zk_timeout(client) : 0;
 	ZkTime		begun;
 
@@ -177,22 +210,22 @@ session_connected(ZkClient *client, zhandle_t *zh)
 	if (!zk_identity_settled(&client->identity))
 		return;					/* zk_connection_settle() goes on */
 	zk_lease_check(client);		/* the helper may be behind with that */
-	client->handle = zh;
-	client->connected = true;
+	connection->zh = zh;
+	connection->state = CONNECTION_UP;
 	zk_socket_belongs_to(zh);
-	client->client_id = *id;
-	client->timeout_ms = timeout_ms;
-	begun = zk_socket_connecting_since(client->disconnected_at);
+	connection->session = *id;
+	connection->timeout_ms = timeout_ms;
+	begun = zk_socket_connecting_since(connection->disconnected_at);
 	zk_server_timeout_connected(client, begun);
 	zk_leases_connected(client, begun, timeout_before);
-	client->disconnected_at = 0;
+	connection->disconnected_at = 0;
 	if (resumed)
-		client->status.reconnects++;
+		status->reconnects++;
 	else
-		client->status.sessions++;
+		status->sessions++;
 	zk_log_clear_error();
-	if (!zk_socket_peer(client->status.server, sizeof(client->status.server)))
-		client->status.server[0] = '\0';
+	if (!zk_socket_peer(status->server, sizeof(status->server)))
+		status->server[0] = '\0';
 	publish_session(client, ZK_SESSION_CONNECTED);
 
 	zk_contenders_connected(client);
@@ -209,11 +242,12 @@ session_connected(ZkClient *client, zhandle_t *zh)
 void
 zk_connection_settle(ZkClient *client)
 {
-	if (client->zh != NULL && !client->dead && !client->connected &&
-		client->identity.presented &&
-		zk_identity_settled(&client->identity) &&
-		zoo_state(client->zh) == ZOO_CONNECTED_STATE)
-		session_connected(client, client->zh);
+	zhandle_t  *zh = client->connection.zh;
+
+	if (client->connection.state == CONNECTION_TRYING &&
+		client->identity.presented && zk_identity_settled(&client->identity) &&
+		zoo_state(zh) == ZOO_CONNECTED_STATE)
+		session_connected(client, zh);
 }
 
 /*
@@ -224,6 +258,7 @@ zk_connection_settle(ZkClient *client)
 static void
 session_refused(ZkClient *client, ZkError error, const char *detail)
 {
+	client->connection.state = CONNECTION_DEAD;
 	session_over(client, true);
 	handle_useless(client, error, detail);
 }
@@ -236,9 +271,9 @@ session_suspended(ZkClient *client)
 		session_refused(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
 		return;
 	}
-	client->connected = false;
-	if (client->disconnected_at == 0)
-		client->disconnected_at = zk_now();
+	client->connection.state = CONNECTION_TRYING;
+	if (client->connection.disconnected_at == 0)
+		client->connection.disconnected_at = zk_now();
 	zk_contenders_disconnected(client);
 	zk_publish_interrupted(client);
 	zk_query_restart(client);
@@ -250,9 +285,9 @@ static void
 session_expired(ZkClient *client)
 {
 	zk_log(true, "ZooKeeper session 0x%llx has expired",
-		   (unsigned long long) client->client_id.client_id);
-	client->dead = true;
-	client->status.expiries++;
+		   (unsigned long long) zk_session_id(client));
+	client->connection.state = CONNECTION_DEAD;
+	client->connection.status.expiries++;
 	session_over(client, true);
 	publish_session(client, unconnected_state(client));
 	zk_mailbox_wake_helper(&client->mailbox);
@@ -272,7 +307,7 @@ session_watcher(zhandle_t *zh, int type, int state, const char *path,
 	if (type != ZOO_SESSION_EVENT)
 		return;
 	client = zk_client_enter();
-	if ((uintptr_t) zoo_get_context(zh) != client->epoch || client->dead)
+	if (!zk_is_current(client, zh) || client->connection.state == CONNECTION_DEAD)
 		;						/* of a handle that was given up */
 	else if (state == ZOO_CONNECTED_STATE)
 		session_connected(client, zh);
@@ -301,10 +336,11 @@ zk_connection_look(ZkClient *client)
 	char		detail[ZK_DETAIL_SIZE];
 	ZkError		error;
 
-	if (client->zh == NULL || client->dead)
+	if (client->connection.state != CONNECTION_TRYING &&
+		client->connection.state != CONNECTION_UP)
 		return;
-	switch (zk_transport_look(&client->transport, client->zh,
-							  client->client_id.client_id != 0, &error, detail))
+	switch (zk_transport_look(&client->transport, client->connection.zh,
+							  zk_session_id(client) != 0, &error, detail))
 	{
 		case ZK_HANDLE_WORKS:
 			break;
@@ -328,6 +364,117 @@ handle_ended(void)
 }
 
 /*-------------------------------------------------------------------------
+ * What a connection is needed for
+ *-------------------------------------------------------------------------
+ */
+
+/* Something new is asked for: do not wait with the next handle.  Helper. */
+void
+zk_connection_hurry(ZkClient *client)
+{
+	client->connection.next_open = 0;
+}
+
+/*
+ * A session is wanted until then, though nothing is asked for; the same time
+ * again is no news.  Helper; engine_lock.
+ */
+void
+zk_connection_want(ZkClient *client, ZkTime until)
+{
+	if (until == client->connection.connect_by)
+		return;
+	client->connection.connect_by = until;
+	client->connection.status.definite = false;
+	zk_connection_hurry(client);
+}
+
+/*
+ * Returns true if the contender needs a connection.  A create that is only
+ * doubted does not: without a connection the ZooKeeper session ends, and the
+ * create fails.
+ */
+static bool
+contender_needs_ensemble(const Contender *c)
+{
+	return c->in_use && (!c->unwanted || c->name[0] != '\0' ||
+						 (c->maybe_exists && c->doubted_since == 0));
+}
+
+/*
+ * Returns true if there is anything that a connection is needed for; *wanted
+ * says whether somebody is waiting for it, or holds something.  A session that
+ * nobody asks anything of is not tried for any more when there is a definite
+ * reason against it.  engine_lock.
+ */
+static bool
+ensemble_needed(const ZkClient *client, bool *wanted)
+{
+	bool		needed = client->query.node != NULL;
+
+	*wanted = needed;
+	needed |= zk_publish_needs_ensemble(client) ||
+		(!client->connection.status.definite && zk_now() < client->connection.connect_by);
+	for (int i = 0; i < client->used; i++)
+	{
+		if (!contender_needs_ensemble(&client->contenders[i]))
+			continue;
+		needed = true;
+		if (!client->contenders[i].unwanted)
+			*wanted = true;
+	}
+	return needed;
+}
+
+/*
+ * When the helper has to open a handle; INT64_MAX if there is one, or none is
+ * needed.  engine_lock.
+ */
+ZkTime
+zk_connection_due(const ZkClient *client)
+{
+	bool		wanted;
+
+	return client->connection.state == CONNECTION_NONE && ensemble_needed(client, &wanted) ?
+		client->connection.next_open : INT64_MAX;
+}
+
+/*
+ * Returns true if the first connection for a session is being made (B5); the
+ * library pauses between attempts once it has complained.  Helper; engine_lock.
+ */
+bool
+zk_session_beginning(ZkClient *client)
+{
+	char		complaint[ZK_DETAIL_SIZE];
+	int			state;
+
+	if (client->connection.state != CONNECTION_TRYING || zk_session_id(client) != 0)
+		return false;
+	state = zoo_state(client->connection.zh);
+	if (state == ZOO_CONNECTING_STATE || state == ZOO_ASSOCIATING_STATE ||
+		zk_transport_connecting(state))
+		return true;
+	zk_log_last_error(complaint);
+	return state == ZOO_NOTCONNECTED_STATE && complaint[0] == '\0';
+}
+
+/*
+ * Returns true if a handle that nothing is asked of any more, and that has no
+ * connection, is kept for a moment all the same (B5).  Helper; engine_lock.
+ */
+static bool
+session_awaited(ZkClient *client, ZkTime now)
+{
+	Connection *connection = &client->connection;
+
+	if (connection->unneeded_since == 0)
+		connection->unneeded_since = now;
+	return client->stage != CLIENT_RUNNING ||
+		(now < connection->unneeded_since + UNNEEDED_TIME && zk_session_beginning(client));
+}
+
+/*-------------------------------------------------------------------------
  * The handle: helper thread
  *-------------------------------------------------------------------------
  */
@@ -342,13 +489,11 @@ handle_ended(void)
 static zhandle_t *
 give_up_handle(ZkClient *client)
 {
-	zhandle_t  *zh = client->zh;
+	zhandle_t  *zh = client->connection.zh;
 
-	client->epoch++;
-	client->handle = NULL;
-	client->connected = false;
-	client->dead = false;
-	client->zh = NULL;
+	client->connection.epoch++;
+	client->connection.state = CONNECTION_NONE;
+	client->connection.zh = NULL;
 	zk_requests_forget(client);
 	zk_leases_handle_closed(client);
 	zk_contenders_handle_closed(client);
@@ -375,11 +520,13 @@ close_handle(ZkClient *client, zhandle_t *zh)
 static void
 publish_resolving(ZkClient *client)
 {
+	ZkSessionStatus *status = &client->connection.status;
+
 	pthread_mutex_lock(&client->engine_lock);
-	client->status.resolving = true;
-	client->status.error = ZK_OK;
-	client->status.definite = false;
-	client->status.detail[0] = '\0';
+	status->resolving = true;
+	status->error = ZK_OK;
+	status->definite = false;
+	status->detail[0] = '\0';
 	publish_session(client, unconnected_state(client));
 	pthread_mutex_unlock(&client->engine_lock);
 }
@@ -395,6 +542,7 @@ publish_resolving(ZkClient *client)
 static void
 open_handle(ZkClient *client)
 {
+	Connection *connection = &client->connection;
 	char		detail[ZK_DETAIL_SIZE];
 	ZkError		error;
 	ZkServers	servers = {0};
@@ -408,10 +556,10 @@ open_handle(ZkClient *client)
 	};
 	zhandle_t  *zh = NULL;
 
-	client->next_open = zk_now() + REOPEN_DELAY;
+	connection->next_open = zk_now() + REOPEN_DELAY;
 	if (!zk_client_may_claim())
 	{
-		client->next_open = zk_now() + CLAIM_DELAY;
+		connection->next_open = zk_now() + CLAIM_DELAY;
 		return;
 	}
 	publish_resolving(client);
@@ -421,7 +569,7 @@ open_handle(ZkClient *client)
 	{
 		/* that one has come back from the resolver, too, and was faster */
 		zk_servers_free(&servers);
-		client->next_open = zk_now() + CLAIM_DELAY;
+		connection->next_open = zk_now() + CLAIM_DELAY;
 		return;
 	}
 	if (resolved && !zk_threads_probe())
@@ -434,17 +582,17 @@ open_handle(ZkClient *client)
 		zk_log(true, "%.150s", detail);
 
 	pthread_mutex_lock(&client->engine_lock);
-	client->epoch++;
-	client->watch_bytes = 0;
+	connection->epoch++;
+	connection->state = CONNECTION_TRYING;
 	client->identity.presented = client->identity.wanted = false;
 	atomic_store(&client->identity.answered, false);
-	client->opened_at = zk_now();
-	if (client->disconnected_at == 0)
-		client->disconnected_at = client->opened_at;
-	id = client->client_id;
+	connection->opened_at = zk_now();
+	if (connection->disconnected_at == 0)
+		connection->disconnected_at = connection->opened_at;
+	id = connection->session;
 	wish.session = id.client_id != 0 ? &id : NULL;
-	wish.context = (void *) client->epoch;
-	client->status.resolving = false;
+	wish.context = (void *) connection->epoch;
+	connection->status.resolving = false;
 	pthread_mutex_unlock(&client->engine_lock);
 
 	if (resolved)
@@ -455,92 +603,88 @@ open_handle(ZkClient *client)
 	zk_servers_free(&servers);
 
 	pthread_mutex_lock(&client->engine_lock);
-	client->zh = zh;
+	connection->zh = zh;
 	if (zh == NULL)
 	{
+		connection->state = CONNECTION_NONE;
 		zk_client_disclaim();
 		connect_failed(client, error, detail);
 	}
 	else
+	{
 		(void) zk_identity_present(client, zh);
-	if (zh != NULL && !client->connected)
-		publish_session(client, unconnected_state(client));
+		if (!zk_is_connected(client))
+			publish_session(client, unconnected_state(client));
+	}
 	zk_engine_leave(client);
 }
 
 /*
- * Must the open handle be closed?  May end the session.  engine_lock.
+ * Returns true if the open handle must be closed.  May end the session.
+ * engine_lock.
  */
 static bool
 must_close(ZkClient *client)
 {
+	Connection *connection = &client->connection;
 	ZkTime		now = zk_now();
-	ZkTime		timeout = zk_timeout(client);
-	ZkTime		gone_for;
-	ZkTime		resolve_after;
+	ZkTime		gone_for = now - connection->disconnected_at;
+	ZkTime		resolve_after = zk_server_timeout_resolve_after(client);
 	bool		wanted;
-	bool		needed = zk_ensemble_needed(client, &wanted);
+	bool		needed = ensemble_needed(client, &wanted);
 
-	if (client->dead)
+	if (connection->state == CONNECTION_DEAD)
 	{
 		/* closing it may end the session: let nobody rely on that one */
 		if (zk_leases_run(client))
 			session_over(client, false);
 		return true;
 	}
-	if (needed || client->connected)
-		client->unneeded_since = 0;
-	if (client->connected)
-		return client->close_wanted && !wanted;
-	if (!needed && !zk_session_awaited(client, now))
+	if (needed || zk_is_connected(client))
+		connection->unneeded_since = 0;
+	if (zk_is_connected(client))
+		return connection->close_wanted && !wanted;
+	if (!needed && !session_awaited(client, now))
 	{
 		/* nothing to come back for: do not go on knocking */
 		session_over(client, false);
 		return true;
 	}
-	gone_for = now - client->disconnected_at;
-	if (client->client_id.client_id == 0)
-		return now - client->opened_at >= RESOLVE_AGAIN;
-	if (gone_for >= timeout * 3 / 2)
+	if (zk_session_id(client) == 0)
+		return now - connection->opened_at >= RESOLVE_AGAIN;
+	if (gone_for >= zk_timeout(client) * 3 / 2)
 	{
 		zk_log(true, "abandoning ZooKeeper session 0x%llx: disconnected for %d ms",
-			   (unsigned long long) client->client_id.client_id,
-			   (int) (gone_for / 1000));
-		client->status.expiries++;
+			   (unsigned long long) zk_session_id(client), (int) (gone_for / 1000));
+		connection->status.expiries++;
 		session_over(client, false);
 		return true;
 	}
 
 	/*
 	 * Take another handle for the session.  Not while somebody relies on a
-	 * lease: if the connection comes back at this very moment, closing the
-	 * handle ends the session, and the lock is another's although its lease
-	 * runs.  It also takes as long as the resolver likes, and who loses a
-	 * lock is to be told in time.
+	 * lease (L4).  The resolver may also take long, and a session that loses
+	 * a lock has to know in time.
 	 */
 	if (zk_leases_run(client))
 		return false;
-	resolve_after = timeout / 2 + client->timeout_jitter / 2;
-	return client->watch_bytes > MAX_WATCH_BYTES ||
+	return zk_watch_bytes(client) > MAX_WATCH_BYTES ||
 		(gone_for >= resolve_after &&
-		 client->opened_at < client->disconnected_at + resolve_after);
+		 connection->opened_at < connection->disconnected_at + resolve_after);
 }
 
-/*
- * See that there is a handle if there must be one, and the right one.
- */
+/* See that there is a handle if there must be one, and the right one. */
 void
 zk_connection_manage(ZkClient *client)
 {
 	zhandle_t  *closing = NULL;
 	bool		graceful = false;
 	bool		open_it;
-	bool		wanted;
 
 	pthread_mutex_lock(&client->engine_lock);
-	if (client->zh != NULL && must_close(client))
+	if (client->connection.state != CONNECTION_NONE && must_close(client))
 	{
-		graceful = client->connected;
+		graceful = zk_is_connected(client);
 		closing = give_up_handle(client);
 	}
 	pthread_mutex_unlock(&client->engine_lock);
@@ -551,11 +695,10 @@ zk_connection_manage(ZkClient *client)
 	pthread_mutex_lock(&client->engine_lock);
 	if (graceful)
 	{
-		client->close_wanted = false;
+		client->connection.close_wanted = false;
 		session_over(client, true);
 	}
-	open_it = client->zh == NULL && zk_ensemble_needed(client, &wanted) &&
-		zk_now() >= client->next_open;
+	open_it = zk_now() >= zk_connection_due(client);
 	if (closing != NULL && !open_it)
 		publish_session(client, unconnected_state(client));
 	zk_engine_leave(client);	/* there may be contenders that are gone now */
@@ -564,16 +707,16 @@ zk_connection_manage(ZkClient *client)
 		open_handle(client);
 }
 
-/*
- * The helper ends: give up the handle, and close it.
- */
+/* The helper ends: close the handle, if there is one. */
 void
 zk_connection_end(ZkClient *client)
 {
-	zhandle_t  *zh;
+	zhandle_t  *zh = NULL;
 
 	pthread_mutex_lock(&client->engine_lock);
-	zh = give_up_handle(client);
+	if (client->connection.state != CONNECTION_NONE)
+		zh = give_up_handle(client);
 	pthread_mutex_unlock(&client->engine_lock);
-	close_handle(client, zh);
+	if (zh != NULL)
+		close_handle(client, zh);
 }

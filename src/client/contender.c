@@ -333,7 +333,7 @@ zk_contender_seen_ahead(ZkClient *client, int slot, const char *name,
 	const Contender *c = &client->contenders[slot];
 	int			whose;
 
-	if (stat->ephemeralOwner != client->client_id.client_id)
+	if (stat->ephemeralOwner != zk_session_id(client))
 		return;
 	whose = slot_of(client, c->node, name);
 	if (whose == ZK_NO_SLOT)
@@ -578,7 +578,7 @@ zk_contender_stuck(ZkClient *client, int slot, bool deleting)
 	Contender  *c = &client->contenders[slot];
 	const char *permission = deleting ? "DELETE" : "READ";
 
-	client->close_wanted = true;
+	client->connection.close_wanted = true;
 	c->retry_at = INT64_MAX;
 	if (deleting)
 		zk_log(true, "could not delete a contender of lock node \"%.150s\": permission denied; it remains until the ZooKeeper session ends",

@@ -72,7 +72,7 @@ zk_create_adopt(ZkClient *client, int slot, const char *name,
 	if (name != c->name)
 		snprintf(c->name, sizeof(c->name), "%s", name);
 	c->maybe_exists = false;
-	if (stat->ephemeralOwner != client->client_id.client_id)
+	if (stat->ephemeralOwner != zk_session_id(client))
 	{
 		/* of an earlier session of ours: never to be trusted, only deleted */
 		zk_contender_reap_elsewhere(client, c);
@@ -187,7 +187,7 @@ zk_send_create(ZkClient *client, int slot)
 	c->token = 0;
 	c->proved_at = zk_now();	/* it will prove so much if it succeeds */
 	context = zk_contender_ask(client, slot, on_create);
-	rc = zoo_acreate2(client->handle, path, c->owner, c->owner_len,
+	rc = zoo_acreate2(client->connection.zh, path, c->owner, c->owner_len,
 					  &client->identity.acl,
 					  ZOO_EPHEMERAL_SEQUENTIAL, zk_on_created, context);
 	if (rc != ZOK && !zk_is_connection_error(rc))
@@ -283,7 +283,7 @@ zk_send_parent(ZkClient *client, int slot)
 
 	snprintf(path, sizeof(path), "%.*s", c->parent_len, c->node);
 	context = zk_contender_ask(client, slot, on_parent);
-	rc = zoo_acreate(client->handle, path, "", 0, &client->identity.acl,
+	rc = zoo_acreate(client->connection.zh, path, "", 0, &client->identity.acl,
 					 ZOO_CONTAINER, zk_on_string, context);
 	if (rc == ZOK || zk_is_connection_error(rc))
 	{
@@ -333,7 +333,7 @@ zk_send_stat(ZkClient *client, int slot)
 
 	zk_contender_path(c, c->name, path);
 	context = zk_contender_ask(client, slot, on_stat);
-	rc = zoo_aexists(client->handle, path, 0, zk_on_stat, context);
+	rc = zoo_aexists(client->connection.zh, path, 0, zk_on_stat, context);
 	zk_contender_sent(client, slot, context, rc);
 }
 
@@ -425,7 +425,7 @@ zk_send_find(ZkClient *client, int slot)
 	zoo_check_op_init(&check, c->node, -1);
 	context = zk_contender_ask(client, slot, on_settled);
 	if (zk_contender_sent(client, slot, context,
-						  zoo_amulti(client->handle, 1, &check, c->results, zk_on_void,
+						  zoo_amulti(client->connection.zh, 1, &check, c->results, zk_on_void,
 									 context)))
 		zk_send_children(client, slot, on_find);
 }

@@ -229,7 +229,7 @@ send_multi(ZkClient *client, void *context)
 	zoo_set_op_init(&stamp[STAMP_SET], stamp_path, "", 0, -1, &group->stat);
 	zoo_delete_op_init(&stamp[STAMP_DELETE], stamp_path, -1);
 	memset(group->results, 0, sizeof(group->results));
-	return zoo_amulti(client->handle, group->count + STAMP_OPS, ops,
+	return zoo_amulti(client->connection.zh, group->count + STAMP_OPS, ops,
 					  group->results, zk_on_void, context);
 }
 

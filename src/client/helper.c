@@ -3,7 +3,29 @@
  * helper.c
  *	  The lock client as a whole: its helper thread, from start to end.
  *
- * The helper carries out the orders of the mailbox and keeps the timers.
+ * The helper is one loop (helper_main()): it carries out the orders of the
+ * mailbox and keeps the timers, until the backend has said its last word
+ * (ClientStage).
+ *
+ * Closing the ZooKeeper session deletes every contender, so most of what is
+ * left to be done then is done by that.  But these have to come before, and the
+ * loop goes on for them, with time limits:
+ *
+ * - a session that is just beginning has to be there, to be closed (B5);
+ * - records are written, and marks deleted, by the contenders' own deletes;
+ * - the end of a job's run is written.  It has more time than the rest, and may
+ *	 outlast a connection: without it the next holder would run the job again;
+ * - what was sent is answered, or heard out when the socket is closed
+ *	 (socket.c).  If that is closed while something is there to be read, or
+ *	 comes later, the kernel sends a reset, at which the server forgets what it
+ *	 has not read yet: deletes, and the word that the session is closed.
+ *	 Everything would stay until the session expires.  With the shared library,
+ *	 which does not hear out, the answers are waited for first.
+ *
+ * Nothing else is begun any more; what is to be tried again is tried again.
+ * The same goes for a client that is replaced, or stopped by
+ * zk_session_close(): that is done in the background, and an exit waits for it.
+ * An exit that runs out of time says so in the server log.
  *
  * IDENTIFICATION
  *	  src/client/helper.c
@@ -26,7 +48,6 @@
 #include "auth.h"
 #include "connection.h"
 #include "contender.h"
-#include "flush_at_exit.h"
 #include "group.h"
 #include "jitter.h"
 #include "lease.h"
@@ -35,12 +56,22 @@
 #include "protocol.h"
 #include "publish_wait.h"
 #include "query.h"
+#include "record_io.h"
 #include "refusal.h"
 #include "request.h"
 #include "server_timeout.h"
 
 /* What is left to be done before the session is closed may take so long. */
 #define FLUSH_TIME				ZK_MS(250)
+
+/*
+ * How often a leaving client looks at what tells nobody that it is over, and at
+ * most looks at what it will not do any more.
+ */
+#define LEAVING_POLL			ZK_MS(1)
+
+/* A question about a contender. */
+typedef bool (*ContenderTest) (ZkClient *client, const Contender *c);
 
 /*-------------------------------------------------------------------------
  * The helper thread
@@ -61,7 +92,7 @@ apply_order(ZkClient *client, const MailboxOrder *order)
 			zk_contender_begin_downgrade(client, order);
 		else
 			zk_contender_begin(client, order);
-		client->next_open = 0;
+		zk_connection_hurry(client);
 	}
 	if (order->order == ZK_ORDER_RELEASE || order->order == ZK_ORDER_ABANDON)
 		zk_contender_end(client, order->slot,
@@ -83,14 +114,14 @@ run_once(ZkClient *client, MailboxNews *news)
 	zk_connection_look(client);
 	while (zk_mailbox_next_order(&client->mailbox, &order))
 		apply_order(client, &order);
-	zk_connect_begin(client, news->connect_by);
+	zk_connection_want(client, news->connect_by);
 	if (news->renew)
-		client->prove_since = zk_now();
+		zk_leases_prove(client);
 	zk_publish_begin(client, &news->wait);
 	if (news->query.serial != client->query.serial)
 	{
 		zk_query_begin(client, &news->query);
-		client->next_open = 0;
+		zk_connection_hurry(client);
 	}
 	zk_lease_check(client);
 	zk_lease_renew(client);
@@ -114,6 +145,76 @@ resume(ZkClient *client)
 	zk_query_advance(client);
 }
 
+/*
+ * Begin to leave: nobody waits for what was asked for, and those contenders go
+ * at once that leave more than their own znode.  engine_lock.
+ */
+static void
+begin_to_leave(ZkClient *client)
+{
+	Query		none = {.serial = client->query.serial};
+
+	client->stage = CLIENT_LEAVING;
+	zk_query_begin(client, &none);
+	for (int i = 0; i < client->used; i++)
+	{
+		const Contender *c = &client->contenders[i];
+
+		if (c->in_use && !c->abandoned && c->successor == ZK_NO_SLOT &&
+			zk_record_flush(client, c))
+			zk_contender_end(client, i, true);
+	}
+}
+
+/*
+ * Returns true if there is a contender that is on its way out and passes the
+ * test.  engine_lock.
+ */
+static bool
+any_leaving(ZkClient *client, ContenderTest test)
+{
+	for (int i = 0; i < client->used; i++)
+	{
+		const Contender *c = &client->contenders[i];
+
+		if (c->in_use && c->unwanted && c->name[0] != '\0' && test(client, c))
+			return true;
+	}
+	return false;
+}
+
+/* Returns true if something is worth the time up to stop_by.  engine_lock. */
+static bool
+is_flushing(ZkClient *client)
+{
+	if (!zk_is_connected(client))
+		return zk_session_beginning(client);
+	return any_leaving(client, zk_record_flush) ||
+		(zk_requests_free(client) < ZK_MAX_IN_FLIGHT && !zk_socket_hears_out());
+}
+
+/*
+ * The backend has said its last word: see until when something has to be waited
+ * for before the ZooKeeper session is closed.  If nothing has, the client is
+ * DONE.
+ */
+static void
+leave(ZkClient *client, const MailboxNews *news)
+{
+	ZkTime		now = zk_now();
+
+	pthread_mutex_lock(&client->engine_lock);
+	if (client->stage == CLIENT_RUNNING)
+		begin_to_leave(client);
+	if (now < news->stop_by && is_flushing(client))
+		client->leave_by = news->stop_by;
+	else if (now < news->runs_by && any_leaving(client, zk_record_run_due))
+		client->leave_by = news->runs_by;
+	else
+		client->stage = CLIENT_DONE;
+	zk_engine_leave(client);
+}
+
 static ZkTime
 earlier(ZkTime a, ZkTime b)
 {
@@ -121,36 +222,35 @@ earlier(ZkTime a, ZkTime b)
 }
 
 /*
- * How long may the helper sleep?  While there is a session no longer than an
- * eighth of its timeout, so that nobody has to wake it for a lease that has
+ * When the helper has to wake.  With a handle no later than an eighth of the
+ * session timeout from now, so that nobody has to wake it for a lease that has
  * just begun.
  */
 static ZkTime
 next_timer(ZkClient *client)
 {
 	ZkTime		now = zk_now();
-	ZkTime		next;
-	ZkTime		tick;
-	bool		wanted;
+
+	/* forever is not representable as a deadline on another clock */
+	ZkTime		next = now + ZK_MS(3600 * 1000);
 
 	pthread_mutex_lock(&client->engine_lock);
-	tick = zk_timeout(client) / 8;
-	next = earlier(zk_lease_next_timer(client), zk_lease_heartbeat_due(client));
+	next = earlier(next, zk_lease_next_timer(client));
+	next = earlier(next, zk_lease_heartbeat_due(client));
 	next = earlier(next, zk_own_watch_due(client));
 	next = earlier(next, zk_query_due(client));
 	next = earlier(next, zk_publish_due(client));
 	next = earlier(next, zk_server_timeout_due(client));
-	if (client->zh == NULL && zk_ensemble_needed(client, &wanted) &&
-		client->next_open < next)
-		next = client->next_open;
-	if (client->zh != NULL && next > now + tick)
-		next = now + tick;
-	next = zk_flush_timer(client, next);
+	next = earlier(next, zk_connection_due(client));
+	if (client->connection.state != CONNECTION_NONE)
+		next = earlier(next, now + zk_timeout(client) / 8);
+	if (client->stage == CLIENT_LEAVING)
+	{
+		next = earlier(next, client->leave_by);
+		if (next < now + LEAVING_POLL || zk_session_id(client) == 0)
+			next = now + LEAVING_POLL;
+	}
 	pthread_mutex_unlock(&client->engine_lock);
-
-	/* forever is not representable as a deadline on another clock */
-	if (next > now + ZK_MS(3600 * 1000))
-		next = now + ZK_MS(3600 * 1000);
 	return next;
 }
 
@@ -165,8 +265,9 @@ unmake_client(ZkClient *client)
 	zk_identity_free(&client->identity);
 	zk_transport_free(&client->transport);
 	free(client->servers);
-	free(client->requests);
-	free(client->renewals);
+	free(client->engine);
+	free(client->server_timeout);
+	free(client->leases);
 	free(client->group);
 	free(client);
 }
@@ -226,13 +327,15 @@ helper_main(void *arg)
 		if (atomic_load(&zk_poisoned))
 			break;
 		run_once(client, &news);
-		if (news.stop && !zk_flush_goes_on(client, &news))
+		if (news.stop)
+			leave(client, &news);
+		if (client->stage == CLIENT_DONE)
 			break;
 		zk_connection_manage(client);
 	}
 	zk_query_clear(&news.query);
 	zk_wait_clear(&news.wait);
-	if (client->zh != NULL && !atomic_load(&zk_poisoned))
+	if (!atomic_load(&zk_poisoned))
 		zk_connection_end(client);
 	finish(client);
 	return NULL;
@@ -274,11 +377,13 @@ make_client(const ZkConfig *config)
 	if (client == NULL)
 		return NULL;
 	client->servers = strdup(config->servers);
-	client->requests = zk_requests_create();
-	client->renewals = zk_leases_create();
+	client->engine = zk_engine_create(zk_contender_advance, resume);
+	client->server_timeout = zk_server_timeout_create();
+	client->leases = zk_leases_create();
 	client->group = zk_group_create();
-	if (client->servers == NULL || client->requests == NULL ||
-		client->renewals == NULL || client->group == NULL ||
+	if (client->servers == NULL || client->engine == NULL ||
+		client->server_timeout == NULL || client->leases == NULL ||
+		client->group == NULL ||
 		!zk_identity_init(&client->identity, config) ||
 		!zk_transport_init(&client->transport, config) ||
 		!zk_query_init(client) || !zk_publish_init(client))
@@ -286,12 +391,10 @@ make_client(const ZkConfig *config)
 		unmake_client(client);
 		return NULL;
 	}
-	client->session_timeout_ms = client->timeout_ms = config->session_timeout_ms;
+	client->session_timeout_ms = config->session_timeout_ms;
+	client->connection.timeout_ms = config->session_timeout_ms;
 	client->style = config->style;
-	client->free_requests = ZK_MAX_IN_FLIGHT;
 	zk_jitter_seed(&client->random);
-	client->advance = zk_contender_advance;
-	client->resume = resume;
 	return client;
 }
 

@@ -73,6 +73,13 @@ zk_lease_end(ZkProof proof, ZkTime timeout)
 	return end < horizon ? end : horizon;
 }
 
+/* The session is over: the leader has heard nothing of the next one. */
+void
+zk_leader_contact_forget(ZkLeaderContact *contact)
+{
+	contact->leader_heard_at = 0;
+}
+
 /*
  * A connection was made: the leader was asked about the session, or made it,
  * after that time.  What was answered over another connection is no link.

@@ -43,6 +43,7 @@ typedef struct ZkProof
 } ZkProof;
 
 extern ZkTime zk_lease_end(ZkProof proof, ZkTime timeout);
+extern void zk_leader_contact_forget(ZkLeaderContact *contact);
 extern void zk_leader_contact_connected(ZkLeaderContact *contact, ZkTime since);
 extern void zk_leader_contact_answered(ZkLeaderContact *contact, ZkTime sent_at, ZkTime answered_at,
 									   ZkTime timeout);

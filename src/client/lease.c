@@ -90,20 +90,45 @@
 #include "request.h"
 #include "server_timeout.h"
 
-struct Renewal
+/* A renewal.  engine_lock; results also by the library. */
+typedef struct Renewal
 {
 	bool		pending;
 	int			count;
 	uint16_t	slots[ZK_RENEWAL_BATCH];
 	uint32_t	incarnations[ZK_RENEWAL_BATCH];
 	zoo_op_result_t results[ZK_RENEWAL_BATCH];
+} Renewal;
+
+/* The sync with which the leader hears of the session.  engine_lock. */
+typedef struct Heartbeat
+{
+	bool		pending;		/* one is on its way */
+	ZkTime		sent_at;		/* when the last one was sent */
+	ZkTime		at;				/* and answered, or there was a connection:
+								 * what was asked before may be asked again */
+	ZkTime		due;			/* when to send the next one */
+} Heartbeat;
+
+struct Leases
+{
+	Heartbeat	heartbeat;
+	ZkTime		prove_since;	/* proofs older than this will not do */
+	Renewal		renewals[ZK_RENEWALS];
 };
 
-/* Make room for the renewals, none under way; NULL if out of memory. */
-Renewal *
+/* Make one, with nothing under way; NULL if out of memory. */
+Leases *
 zk_leases_create(void)
 {
-	return calloc(ZK_RENEWALS, sizeof(Renewal));
+	return calloc(1, sizeof(Leases));
+}
+
+/* A proof of each contender is wanted that is sent from now on.  Helper. */
+void
+zk_leases_prove(ZkClient *client)
+{
+	client->leases->prove_since = zk_now();
 }
 
 /*
@@ -138,12 +163,12 @@ renewal_due(const ZkClient *client, const Contender *c)
 	ZkProof		proof = {.leader_heard_at = client->leader_contact.leader_heard_at};
 
 	/* do not ask again what was just asked */
-	if (asked < client->prove_since)
+	if (asked < client->leases->prove_since)
 		return 0;
-	proof.sent_at = client->heartbeat_at;
-	if (asked < client->heartbeat_at &&
+	proof.sent_at = client->leases->heartbeat.at;
+	if (asked < client->leases->heartbeat.at &&
 		zk_lease_end(proof, timeout) >= c->lease_end + timeout / 8)
-		return client->heartbeat_at;
+		return client->leases->heartbeat.at;
 	if (c->asked_at > c->proved_at)
 		return c->asked_at + timeout / 4;
 	if (due < asked + timeout / 16)
@@ -185,7 +210,7 @@ on_renewal(ZkClient *client, int which, const Answer *answer)
 	Renewal    *renewal;
 	bool		refused = false;
 
-	renewal = &client->renewals[which];
+	renewal = &client->leases->renewals[which];
 	renewal->pending = false;
 	if (rc == ZOK)
 		zk_leader_answered(client, answer->request->sent_at);
@@ -250,7 +275,7 @@ send_checks(ZkClient *client, Renewal *renewal, void *context)
 		zoo_check_op_init(&ops[i], checks[i].path, -1);
 	}
 	if (checks != NULL && ops != NULL)
-		rc = zoo_amulti(client->handle, renewal->count, ops, renewal->results,
+		rc = zoo_amulti(client->connection.zh, renewal->count, ops, renewal->results,
 						zk_on_void, context);
 	free(checks);
 	free(ops);
@@ -264,8 +289,8 @@ static Renewal *
 free_renewal(ZkClient *client)
 {
 	for (int i = 0; i < ZK_RENEWALS; i++)
-		if (!client->renewals[i].pending)
-			return &client->renewals[i];
+		if (!client->leases->renewals[i].pending)
+			return &client->leases->renewals[i];
 	return NULL;
 }
 
@@ -280,7 +305,7 @@ renew_batch(ZkClient *client)
 	ZkTime		now = zk_now();
 	void	   *context;
 
-	if (renewal == NULL || !client->connected || atomic_load(&zk_poisoned) ||
+	if (renewal == NULL || !zk_is_connected(client) || atomic_load(&zk_poisoned) ||
 		!zk_requests_available(client, 1))
 		return false;
 	renewal->count = 0;
@@ -290,7 +315,7 @@ renew_batch(ZkClient *client)
 
 	memset(renewal->results, 0, sizeof(renewal->results));
 	context = zk_request_begin(client, REQ_CLIENT,
-							   (int) (renewal - client->renewals), on_renewal);
+							   (int) (renewal - client->leases->renewals), on_renewal);
 	for (int i = 0; i < renewal->count; i++)
 		client->contenders[renewal->slots[i]].asked_at = now;
 	if (zk_multi_possible(client) &&
@@ -315,7 +340,7 @@ zk_lease_renew(ZkClient *client)
 static void
 heartbeat_in(ZkClient *client, ZkTime delay)
 {
-	client->heartbeat_due = zk_now() + delay +
+	client->leases->heartbeat.due = zk_now() + delay +
 		zk_jitter(&client->random, zk_timeout(client) / 64);
 }
 
@@ -330,11 +355,11 @@ on_heartbeat(ZkClient *client, int which, const Answer *answer)
 	bool		succeeded = answer->rc == ZOK;
 
 	(void) which;
-	client->heartbeat_pending = false;
+	client->leases->heartbeat.pending = false;
 	(void) zk_identity_wanted(&client->identity, answer->rc);
 	if (succeeded)
 		zk_leader_answered(client, answer->request->sent_at);
-	client->heartbeat_at = zk_now();
+	client->leases->heartbeat.at = zk_now();
 	heartbeat_in(client, zk_timeout(client) / (succeeded ? 4 : 16));
 	zk_lease_renew(client);
 }
@@ -348,7 +373,9 @@ on_heartbeat(ZkClient *client, int which, const Answer *answer)
 ZkTime
 zk_lease_heartbeat_due(const ZkClient *client)
 {
-	return client->connected && !client->heartbeat_pending ? client->heartbeat_due : INT64_MAX;
+	const Heartbeat *heartbeat = &client->leases->heartbeat;
+
+	return zk_is_connected(client) && !heartbeat->pending ? heartbeat->due : INT64_MAX;
 }
 
 /*
@@ -358,16 +385,17 @@ zk_lease_heartbeat_due(const ZkClient *client)
 void
 zk_lease_heartbeat(ZkClient *client)
 {
+	Heartbeat  *heartbeat = &client->leases->heartbeat;
 	ZkTime		now = zk_now();
 	void	   *context;
 
 	if (atomic_load(&zk_poisoned) || now < zk_lease_heartbeat_due(client) ||
 		!zk_requests_available(client, 1))
 		return;
-	client->heartbeat_sent_at = now;
+	heartbeat->sent_at = now;
 	context = zk_request_begin(client, REQ_CLIENT, 0, on_heartbeat);
-	client->heartbeat_pending = zoo_async(client->handle, "/", zk_on_string, context) == ZOK;
-	if (client->heartbeat_pending)
+	heartbeat->pending = zoo_async(client->connection.zh, "/", zk_on_string, context) == ZOK;
+	if (heartbeat->pending)
 		return;
 	zk_request_undo(client, context);
 	heartbeat_in(client, zk_timeout(client) / 16);
@@ -388,8 +416,8 @@ zk_leases_connected(ZkClient *client, ZkTime since, ZkTime timeout_before)
 		if (client->contenders[i].in_use && zk_timeout(client) < timeout_before)
 			zk_contender_cut_lease(client, i, client->leader_contact.leader_heard_at);
 	}
-	client->heartbeat_pending = false;
-	client->heartbeat_at = zk_now();
+	client->leases->heartbeat.pending = false;
+	client->leases->heartbeat.at = zk_now();
 	heartbeat_in(client, zk_timeout(client) / 4);
 }
 
@@ -399,9 +427,9 @@ zk_leases_connected(ZkClient *client, ZkTime since, ZkTime timeout_before)
 void
 zk_leases_handle_closed(ZkClient *client)
 {
-	client->heartbeat_pending = false;
+	client->leases->heartbeat.pending = false;
 	for (int i = 0; i < ZK_RENEWALS; i++)
-		client->renewals[i].pending = false;
+		client->leases->renewals[i].pending = false;
 }
 
 /*
@@ -431,7 +459,7 @@ asked_in_vain(const ZkClient *client, const Contender *c)
 {
 	return c->partner != ZK_NO_SLOT ||
 		(c->asked_at > c->proved_at && c->asked_at < c->lease_end) ||
-		(client->heartbeat_pending && client->heartbeat_sent_at < c->lease_end);
+		(client->leases->heartbeat.pending && client->leases->heartbeat.sent_at < c->lease_end);
 }
 
 /*
@@ -442,7 +470,7 @@ asked_in_vain(const ZkClient *client, const Contender *c)
 static bool
 connection_was_lost(const ZkClient *client, const Contender *c)
 {
-	return !client->connected && client->disconnected_at < c->lease_end;
+	return !zk_is_connected(client) && client->connection.disconnected_at < c->lease_end;
 }
 
 /* Until when may a contender be held, if it is?  INT64_MAX for ever. */
@@ -515,7 +543,7 @@ contender_timer(const ZkClient *client, const Contender *c, bool can_renew)
 		if (!c->overdue && hold_until(c) < timer)
 			timer = hold_until(c);
 	}
-	if (client->connected && c->retry_at != 0 && c->retry_at < timer &&
+	if (zk_is_connected(client) && c->retry_at != 0 && c->retry_at < timer &&
 		c->pending == 0)
 		timer = c->retry_at;
 	if (zk_marks_due(client, c) < timer)
@@ -532,7 +560,7 @@ ZkTime
 zk_lease_next_timer(ZkClient *client)
 {
 	ZkTime		next = INT64_MAX;
-	bool		can_renew = client->connected && client->free_requests > 0 &&
+	bool		can_renew = zk_is_connected(client) && zk_requests_free(client) > 0 &&
 	free_renewal(client) != NULL;
 
 	for (int i = 0; i < client->used; i++)

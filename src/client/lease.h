@@ -19,13 +19,14 @@
 #define ZK_RENEWAL_BATCH	128
 
 /*
- * A renewal on its way.  There may be as many as it takes to prove all
- * contenders at the same time; and a server that has stalled (ZOOKEEPER-4537)
- * is often woken by the next commit.  engine_lock; results also by the library.
+ * Renewals under way: as many as it takes to prove all contenders at the same
+ * time; and a server that has stalled (ZOOKEEPER-4537) is often woken by the
+ * next commit.
  */
 #define ZK_RENEWALS		(ZK_MAX_CONTENDERS / ZK_RENEWAL_BATCH)
 
-extern Renewal *zk_leases_create(void);
+extern Leases *zk_leases_create(void);
+extern void zk_leases_prove(ZkClient *client);
 extern void zk_lease_renew(ZkClient *client);
 extern void zk_lease_check(ZkClient *client);
 extern void zk_lease_heartbeat(ZkClient *client);

@@ -338,7 +338,7 @@ zk_send_marks(ZkClient *client, int slot)
 	int			rc;
 
 	zk_record_path(c->node, c->request.root_len, path);
-	rc = zoo_aget_children(client->handle, path, 0, zk_on_children, context);
+	rc = zoo_aget_children(client->connection.zh, path, 0, zk_on_children, context);
 	zk_contender_sent(client, slot, context, rc);
 }
 
@@ -515,7 +515,7 @@ send_mark(ZkClient *client, int slot)
 	fill_in(client, c, ops, paths);
 	memset(c->results, 0, sizeof(c->results));
 	context = zk_contender_ask(client, slot, on_mark);
-	rc = zoo_amulti(client->handle, c->marking.ops, ops, c->results, zk_on_void,
+	rc = zoo_amulti(client->connection.zh, c->marking.ops, ops, c->results, zk_on_void,
 					context);
 	zk_contender_sent(client, slot, context, rc);
 }
@@ -578,9 +578,9 @@ zk_marks_advance(ZkClient *client, int slot)
 ZkTime
 zk_marks_due(const ZkClient *client, const Contender *c)
 {
-	if (!client->connected || c->unwanted || c->state != ZK_QUEUED ||
+	if (!zk_is_connected(client) || c->unwanted || c->state != ZK_QUEUED ||
 		c->pending > 0 || c->retry_at != 0 || !c->marking.due ||
-		client->free_requests < 3 || !must_wait(&c->marking))
+		zk_requests_free(client) < 3 || !must_wait(&c->marking))
 		return INT64_MAX;
 	return c->marking.until;
 }
@@ -656,6 +656,6 @@ zk_send_mark_delete(ZkClient *client, int slot)
 	int			rc;
 
 	mark_path(c, c->name, path);
-	rc = zoo_adelete(client->handle, path, -1, zk_on_void, context);
+	rc = zoo_adelete(client->connection.zh, path, -1, zk_on_void, context);
 	zk_contender_sent(client, slot, context, rc);
 }

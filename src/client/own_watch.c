@@ -233,11 +233,11 @@ send_own_watch(ZkClient *client, int slot)
 	char		path[ZK_CONTENDER_PATH_SIZE];
 
 	zk_contender_path(c, c->name, path);
-	if (zoo_awget(client->handle, path, own_watcher, (void *) (intptr_t) slot,
+	if (zoo_awget(client->connection.zh, path, own_watcher, (void *) (intptr_t) slot,
 				  zk_on_data, context) == ZOK)
 	{
 		c->watch_serial = zk_request_serial(context);
-		client->watch_bytes += strlen(path);
+		zk_watch_asked(client, path);
 	}
 	else
 	{
@@ -292,7 +292,7 @@ zk_own_watch(ZkClient *client, int slot)
 {
 	const Contender *c = &client->contenders[slot];
 
-	if (needs_watch(c) && c->name[0] != '\0' && client->connected &&
+	if (needs_watch(c) && c->name[0] != '\0' && zk_is_connected(client) &&
 		!atomic_load(&zk_poisoned) && zk_now() >= c->watch_at &&
 		zk_requests_available(client, WATCH_RESERVE))
 		send_own_watch(client, slot);
@@ -309,7 +309,7 @@ zk_own_watch_due(const ZkClient *client)
 	ZkTime		due = INT64_MAX;
 	ZkTime		now = zk_now();
 
-	if (!client->connected || client->free_requests < WATCH_RESERVE)
+	if (!zk_is_connected(client) || zk_requests_free(client) < WATCH_RESERVE)
 		return INT64_MAX;
 	for (int i = 0; i < client->used; i++)
 	{
@@ -379,7 +379,7 @@ zk_own_rewrite(ZkClient *client, int slot)
 
 	if (!c->rewrite || !c->in_use || c->unwanted || c->name[0] == '\0' ||
 		c->rewrite_serial != 0 || c->watch_serial != 0 ||
-		!client->connected || atomic_load(&zk_poisoned) ||
+		!zk_is_connected(client) || atomic_load(&zk_poisoned) ||
 		c->retry_at > zk_now() || !zk_requests_available(client, 1))
 		return;
 	len = own_data(c, own);
@@ -390,7 +390,7 @@ zk_own_rewrite(ZkClient *client, int slot)
 	}
 	zk_contender_path(c, c->name, path);
 	context = zk_request_begin(client, REQ_CLIENT, slot, on_rewrite);
-	if (zoo_aset(client->handle, path, data, len, c->version, zk_on_stat,
+	if (zoo_aset(client->connection.zh, path, data, len, c->version, zk_on_stat,
 				 context) == ZOK)
 		c->rewrite_serial = zk_request_serial(context);
 	else

@@ -446,7 +446,7 @@ zk_send_children(ZkClient *client, int slot, AnswerHandler handler)
 	void	   *context = zk_contender_ask(client, slot, handler);
 	int			rc;
 
-	rc = zoo_aget_children(client->handle, client->contenders[slot].node, 0,
+	rc = zoo_aget_children(client->connection.zh, client->contenders[slot].node, 0,
 						   zk_on_children, context);
 	zk_contender_sent(client, slot, context, rc);
 }

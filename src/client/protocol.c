@@ -183,10 +183,10 @@ zk_contender_advance(ZkClient *client, int slot)
 			gone(client, slot);
 		return;
 	}
-	if (!client->connected || atomic_load(&zk_poisoned) ||
+	if (!zk_is_connected(client) || atomic_load(&zk_poisoned) ||
 		c->retry_at != 0 || !zk_requests_available(client, 3))
 		return;
-	if (client->leaving && !(c->unwanted && zk_record_flush(client, c)))
+	if (client->stage != CLIENT_RUNNING && !(c->unwanted && zk_record_flush(client, c)))
 		return;					/* it goes with the session */
 
 	if (c->unwanted)
@@ -273,40 +273,6 @@ zk_contenders_disconnected(ZkClient *client)
 {
 	for (int i = 0; i < client->used; i++)
 		zk_place_disconnected(&client->contenders[i]);
-}
-
-/*
- * Returns true if the contender needs a connection.  A create that is only
- * doubted does not: without a connection the ZooKeeper session ends, and the
- * create fails.
- */
-static bool
-contender_needs_ensemble(const Contender *c)
-{
-	return c->in_use && (!c->unwanted || c->name[0] != '\0' ||
-						 (c->maybe_exists && c->doubted_since == 0));
-}
-
-/*
- * Is there anything that a connection is needed for?  *wanted says whether
- * somebody is waiting for it, or holds something.
- */
-bool
-zk_ensemble_needed(const ZkClient *client, bool *wanted)
-{
-	bool		needed = client->query.node != NULL;
-
-	*wanted = needed;
-	needed |= zk_publish_needs_ensemble(client) || zk_connect_wanted(client);
-	for (int i = 0; i < client->used; i++)
-	{
-		if (!contender_needs_ensemble(&client->contenders[i]))
-			continue;
-		needed = true;
-		if (!client->contenders[i].unwanted)
-			*wanted = true;
-	}
-	return needed;
 }
 
 /*

@@ -23,6 +23,5 @@ extern void zk_contenders_connected(ZkClient *client);
 extern void zk_contenders_disconnected(ZkClient *client);
 extern void zk_contenders_handle_closed(ZkClient *client);
 extern void zk_contenders_session_over(ZkClient *client, bool expired);
-extern bool zk_ensemble_needed(const ZkClient *client, bool *wanted);
 
 #endif							/* ZKLOCK_PROTOCOL_H */

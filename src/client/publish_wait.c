@@ -199,7 +199,7 @@ on_delete(ZkClient *client, int which, const Answer *answer)
 		retry_later(client);
 	else if (!zk_is_connection_error(rc))
 	{
-		publication->stuck = client->close_wanted = true;
+		publication->stuck = client->connection.close_wanted = true;
 		zk_log(true, "could not delete znode \"%.150s\", which remains until the ZooKeeper session ends: %s",
 			   publication->path, zk_answer_text(rc));
 		zk_mailbox_wake_helper(&client->mailbox);
@@ -234,10 +234,10 @@ send_parents(ZkClient *client)
 	if (end != parent)
 	{
 		snprintf(path, sizeof(path), "%.*s", (int) (end - parent), parent);
-		zoo_acreate(client->handle, path, "", 0, &client->identity.acl,
+		zoo_acreate(client->connection.zh, path, "", 0, &client->identity.acl,
 					ZOO_CONTAINER, on_parent, NULL);
 	}
-	zoo_acreate(client->handle, parent, "", 0, &client->identity.acl,
+	zoo_acreate(client->connection.zh, parent, "", 0, &client->identity.acl,
 				ZOO_CONTAINER, on_parent, NULL);
 }
 
@@ -258,13 +258,13 @@ send_step(ZkClient *client, bool delete)
 							   delete ? on_delete :
 							   publication->znode == WAIT_THERE ? on_set : on_create);
 	if (delete)
-		rc = zoo_adelete(client->handle, publication->path, -1, zk_on_void,
+		rc = zoo_adelete(client->connection.zh, publication->path, -1, zk_on_void,
 						 context);
 	else if (publication->znode == WAIT_THERE)
-		rc = zoo_aset(client->handle, publication->path, wanted->text,
+		rc = zoo_aset(client->connection.zh, publication->path, wanted->text,
 					  wanted->len, -1, zk_on_stat, context);
 	else
-		rc = zoo_acreate2(client->handle, publication->path, wanted->text,
+		rc = zoo_acreate2(client->connection.zh, publication->path, wanted->text,
 						  wanted->len, &client->identity.acl, ZOO_EPHEMERAL,
 						  zk_on_created, context);
 	if (rc != ZOK)
@@ -291,13 +291,13 @@ zk_publish_advance(ZkClient *client)
 	bool		wanted = publication->wanted.text != NULL;
 	bool		elsewhere;
 
-	if (publication->pending || !client->connected ||
+	if (publication->pending || !zk_is_connected(client) ||
 		atomic_load(&zk_poisoned) || zk_now() < publication->retry_at ||
 		(!wanted && publication->znode == WAIT_ABSENT))
 		return;
 	if (wanted)
 		snprintf(path, sizeof(path), "%s/%016llx", publication->wanted.parent,
-				 (unsigned long long) client->client_id.client_id);
+				 (unsigned long long) zk_session_id(client));
 	elsewhere = strcmp(path, publication->path) != 0;
 	if (publication->znode != WAIT_ABSENT && (!wanted || elsewhere))
 	{
@@ -400,7 +400,7 @@ zk_publish_due(const ZkClient *client)
 {
 	const Publication *publication = client->publication;
 
-	if (publication->pending || !client->connected ||
+	if (publication->pending || !zk_is_connected(client) ||
 		publication->retry_at <= zk_now())
 		return INT64_MAX;
 	return publication->retry_at;

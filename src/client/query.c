@@ -226,7 +226,7 @@ break_watcher(zhandle_t *zh, int type, int state, const char *path,
 	if (type == ZOO_SESSION_EVENT)
 		return;
 	client = zk_client_enter();
-	if ((uintptr_t) zoo_get_context(zh) == client->epoch &&
+	if (zk_is_current(client, zh) &&
 		client->query.node != NULL && client->query.kind == QUERY_BREAK &&
 		client->breaking->step == BREAK_AWAIT)
 	{
@@ -283,22 +283,22 @@ send_step(ZkClient *client, const char *path, void *context)
 	{
 		case BREAK_LOOK:
 			zk_request_expect(client, context, on_look);
-			return zoo_aget(client->handle, path, 0, zk_on_data, context);
+			return zoo_aget(client->connection.zh, path, 0, zk_on_data, context);
 		case BREAK_MARK:
 			zk_request_expect(client, context, on_mark);
-			return zoo_aset(client->handle, path, note, (int) strlen(note), -1,
+			return zoo_aset(client->connection.zh, path, note, (int) strlen(note), -1,
 							zk_on_stat, context);
 		case BREAK_WATCH:
 			zk_request_expect(client, context, on_watch);
-			client->watch_bytes += strlen(path);
-			return zoo_awget(client->handle, path, break_watcher, NULL, zk_on_data,
+			zk_watch_asked(client, path);
+			return zoo_awget(client->connection.zh, path, break_watcher, NULL, zk_on_data,
 							 context);
 		case BREAK_AWAIT:
 		case BREAK_DELETE:
 			break;
 	}
 	zk_request_expect(client, context, on_delete);
-	return zoo_adelete(client->handle, path, -1, zk_on_void, context);
+	return zoo_adelete(client->connection.zh, path, -1, zk_on_void, context);
 }
 
 /*
@@ -312,7 +312,7 @@ break_advance(ZkClient *client)
 	void	   *context;
 
 	if (client->query.node == NULL || breaking->pending ||
-		!client->connected || atomic_load(&zk_poisoned) ||
+		!zk_is_connected(client) || atomic_load(&zk_poisoned) ||
 		!zk_requests_available(client, BREAK_RESERVE))
 		return;
 	if (breaking->step == BREAK_AWAIT)
@@ -417,7 +417,7 @@ zk_query_begin(ZkClient *client, Query *query)
 ZkTime
 zk_query_due(const ZkClient *client)
 {
-	if (client->query.node == NULL || !client->connected ||
+	if (client->query.node == NULL || !zk_is_connected(client) ||
 		client->breaking->pending || client->breaking->step != BREAK_AWAIT)
 		return INT64_MAX;
 	return client->breaking->patience;

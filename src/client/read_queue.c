@@ -93,7 +93,7 @@ zk_query_sync(ZkClient *client, AnswerHandler handler)
 {
 	void	   *context = zk_request_begin(client, REQ_QUERY, 0, handler);
 
-	if (zoo_async(client->handle, client->query.node, zk_on_string, context) == ZOK)
+	if (zoo_async(client->connection.zh, client->query.node, zk_on_string, context) == ZOK)
 		return true;
 	zk_request_undo(client, context);
 	return false;
@@ -281,7 +281,7 @@ send_data_stat(ZkClient *client, int which)
 
 	snprintf(path, sizeof(path), "%s/%s", client->query.node,
 			 read->listing->members[which].name);
-	if (zoo_aexists(client->handle, path, 0, zk_on_stat, context) == ZOK)
+	if (zoo_aexists(client->connection.zh, path, 0, zk_on_stat, context) == ZOK)
 		read->pending++;
 	else
 		zk_request_undo(client, context);
@@ -396,7 +396,7 @@ send_data(ZkClient *client)
 	context = zk_request_begin(client, REQ_QUERY, read->next, on_data);
 	snprintf(path, sizeof(path), "%s/%s", client->query.node,
 			 read->listing->members[read->next].name);
-	if (zoo_aget(client->handle, path, 0, zk_on_data, context) != ZOK)
+	if (zoo_aget(client->connection.zh, path, 0, zk_on_data, context) != ZOK)
 	{
 		zk_request_undo(client, context);
 		return false;
@@ -435,11 +435,11 @@ send_list(ZkClient *client)
 	context = zk_request_begin(client, refused ? REQ_QUERY : REQ_QUERY, 0,
 							   refused ? on_read_acl : on_read_list);
 	if (refused)
-		rc = zoo_aget_acl(client->handle,
+		rc = zoo_aget_acl(client->connection.zh,
 						  zk_refusal_next(client, &read->refusal), zk_on_acl,
 						  context);
 	else
-		rc = zoo_aget_children(client->handle, client->query.node, 0, zk_on_children,
+		rc = zoo_aget_children(client->connection.zh, client->query.node, 0, zk_on_children,
 							   context);
 	if (rc == ZOK)
 		read->pending++;
@@ -455,7 +455,7 @@ zk_read_advance(ZkClient *client)
 {
 	QueueRead  *read = client->read;
 
-	if (client->query.node == NULL || !client->connected ||
+	if (client->query.node == NULL || !zk_is_connected(client) ||
 		atomic_load(&zk_poisoned))
 		return;
 	if (!read->listed)

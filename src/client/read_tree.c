@@ -372,10 +372,10 @@ ask(ZkClient *client, const TreeItem *item, const char *path,
 	zk_request_expect(client, context, item->lock < 0 ? on_children :
 					  item->member.czxid == 0 ? on_stat : on_data);
 	if (item->lock < 0)
-		return zoo_aget_children(client->handle, path, 0, zk_on_children, context);
+		return zoo_aget_children(client->connection.zh, path, 0, zk_on_children, context);
 	if (item->member.czxid == 0)
-		return zoo_aexists(client->handle, path, 0, zk_on_stat, context);
-	return zoo_aget(client->handle, path, 0, zk_on_data, context);
+		return zoo_aexists(client->connection.zh, path, 0, zk_on_stat, context);
+	return zoo_aget(client->connection.zh, path, 0, zk_on_data, context);
 }
 
 /*
@@ -568,7 +568,7 @@ zk_tree_ready(ZkClient *client)
 {
 	TreeRead   *tree = client->tree;
 
-	if (client->query.node == NULL || !client->connected ||
+	if (client->query.node == NULL || !zk_is_connected(client) ||
 		atomic_load(&zk_poisoned))
 		return false;
 	if (tree->failures >= MAX_FAILURES)

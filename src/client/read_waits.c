@@ -167,8 +167,8 @@ ask(ZkClient *client, const TreeItem *item, const char *path,
 {
 	zk_request_expect(client, context, item->lock < 0 ? on_children : on_data);
 	if (item->lock < 0)
-		return zoo_aget_children(client->handle, path, 0, zk_on_children, context);
-	return zoo_aget(client->handle, path, 0, zk_on_data, context);
+		return zoo_aget_children(client->connection.zh, path, 0, zk_on_children, context);
+	return zoo_aget(client->connection.zh, path, 0, zk_on_data, context);
 }
 
 /*

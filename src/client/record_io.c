@@ -294,7 +294,7 @@ zk_send_record(ZkClient *client, int slot)
 	int			rc;
 
 	record_path(c, path);
-	rc = zoo_aget(client->handle, path, 0, zk_on_data, context);
+	rc = zoo_aget(client->connection.zh, path, 0, zk_on_data, context);
 	zk_contender_sent(client, slot, context, rc);
 }
 
@@ -338,7 +338,7 @@ zk_record_send_above(ZkClient *client, int slot, char *path, size_t len,
 	int			rc;
 
 	path[len] = '\0';
-	rc = zoo_acreate(client->handle, path, "", 0, &client->identity.acl,
+	rc = zoo_acreate(client->connection.zh, path, "", 0, &client->identity.acl,
 					 ZOO_PERSISTENT, zk_on_string, context);
 	zk_contender_sent(client, slot, context, rc);
 }
@@ -512,12 +512,12 @@ zk_record_query_advance(ZkClient *client)
 	void	   *context;
 
 	if (client->query.node == NULL || client->read->pending > 0 ||
-		!client->connected || atomic_load(&zk_poisoned) ||
+		!zk_is_connected(client) || atomic_load(&zk_poisoned) ||
 		!zk_requests_available(client, READ_RESERVE) ||
 		!zk_query_sync(client, on_query_sync))
 		return;
 	context = zk_request_begin(client, REQ_QUERY, 0, on_query);
-	if (zoo_aget(client->handle, client->query.node, 0, zk_on_data,
+	if (zoo_aget(client->connection.zh, client->query.node, 0, zk_on_data,
 				 context) == ZOK)
 		client->read->pending++;
 	else

@@ -249,7 +249,7 @@ zk_send_inquiry(ZkClient *client, int slot)
 	void	   *context = zk_contender_ask(client, slot, on_acl);
 	int			rc;
 
-	rc = zoo_aget_acl(client->handle, zk_refusal_next(client, &c->refusal),
+	rc = zoo_aget_acl(client->connection.zh, zk_refusal_next(client, &c->refusal),
 					  zk_on_acl, context);
 	zk_contender_sent(client, slot, context, rc);
 }

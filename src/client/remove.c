@@ -137,7 +137,7 @@ send_flush(ZkClient *client, int slot)
 		zk_record_op(client, c, &ops[count++], record_path, record);
 	memset(c->results, 0, sizeof(c->results));
 	context = zk_contender_ask(client, slot, on_flush);
-	rc = zoo_amulti(client->handle, count, ops, c->results, zk_on_void, context);
+	rc = zoo_amulti(client->connection.zh, count, ops, c->results, zk_on_void, context);
 	zk_contender_sent(client, slot, context, rc);
 }
 
@@ -168,7 +168,7 @@ zk_send_delete(ZkClient *client, int slot)
 	}
 	zk_contender_path(c, c->name, path);
 	context = zk_contender_ask(client, slot, on_delete);
-	rc = zoo_adelete(client->handle, path, -1, zk_on_void, context);
+	rc = zoo_adelete(client->connection.zh, path, -1, zk_on_void, context);
 	zk_contender_sent(client, slot, context, rc);
 }
 
@@ -318,7 +318,7 @@ zk_send_downgrade(ZkClient *client, int slot)
 		zk_record_op(client, c, &ops[count++], record_path, record);
 	memset(c->results, 0, sizeof(c->results));
 	context = zk_contender_ask(client, slot, on_downgrade);
-	rc = zoo_amulti(client->handle, count, ops, c->results, zk_on_void,
+	rc = zoo_amulti(client->connection.zh, count, ops, c->results, zk_on_void,
 					context);
 	zk_contender_sent(client, slot, context, rc);
 }

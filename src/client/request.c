@@ -1,7 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * request.c
- *	  Requests on their way to the ensemble.
+ *	  The engine: requests on their way to the ensemble, and what follows from
+ *	  their answers.
+ *
+ * All of the client but the mailbox is under engine_lock.  A thread enters the
+ * engine, changes contenders, queries or waits, notes which contenders are to
+ * be looked at again, and leaves: then that is done, and what was requested is
+ * sent, in one go.
  *
  * D4. Contexts given to the library are numbers: a request's index in the table
  * and a serial.  A callback that comes late is dropped by its serial, as from a
@@ -42,12 +48,22 @@ _Static_assert(ZK_MAX_IN_FLIGHT <= ZK_CONTEXT_INDEXES,
 /* An answer that servers give from 3.7 on, and the library does not know. */
 #define ZQUOTAEXCEEDED	(-125)
 
-/* All requests on their way, and who is to be looked at.  engine_lock. */
-struct RequestTable
+/* engine_lock, but for the two pointers, which are constant. */
+struct Engine
 {
+	/*
+	 * What zk_engine_leave() calls: see what comes next for a contender, and
+	 * for all that had to wait for room.  Pointers, as they lead up.
+	 */
+	void		(*advance) (ZkClient *client, int slot);
+	void		(*resume) (ZkClient *client);
+
+	int			free_requests;
 	uint32_t	last_serial;
 	bool		starved;		/* somebody waits for a free request */
 	Request		requests[ZK_MAX_IN_FLIGHT];
+	size_t		watch_bytes;	/* of the paths watched through the handle,
+								 * those of watches that have fired included */
 
 	/* contenders to be advanced when the engine is left */
 	int			touched_first;	/* a ring */
@@ -132,20 +148,39 @@ zk_client_enter(void)
 	return owner;
 }
 
-/* Make the table, empty; NULL if out of memory. */
-RequestTable *
-zk_requests_create(void)
+/*
+ * Make an engine, with nothing on its way: advance sees what comes next for a
+ * contender, and resume for all that had to wait for room.  NULL if out of
+ * memory.
+ */
+Engine *
+zk_engine_create(void (*advance) (ZkClient *client, int slot),
+				 void (*resume) (ZkClient *client))
 {
-	return calloc(1, sizeof(RequestTable));
+	Engine	   *engine = calloc(1, sizeof(Engine));
+
+	if (engine == NULL)
+		return NULL;
+	engine->advance = advance;
+	engine->resume = resume;
+	engine->free_requests = ZK_MAX_IN_FLIGHT;
+	return engine;
+}
+
+/* How many more requests can be made.  engine_lock. */
+int
+zk_requests_free(const ZkClient *client)
+{
+	return client->engine->free_requests;
 }
 
 /* Are so many free?  If not, remember that somebody waits.  engine_lock. */
 bool
 zk_requests_available(ZkClient *client, int count)
 {
-	if (client->free_requests >= count)
+	if (client->engine->free_requests >= count)
 		return true;
-	client->requests->starved = true;
+	client->engine->starved = true;
 	return false;
 }
 
@@ -156,21 +191,21 @@ zk_requests_available(ZkClient *client, int count)
 void *
 zk_request_begin(ZkClient *client, RequestKind kind, int which, AnswerHandler handler)
 {
-	RequestTable *table = client->requests;
+	Engine	   *engine = client->engine;
 	unsigned int index = 0;
 	Request    *request;
 
-	while (table->requests[index].kind != REQ_FREE)
+	while (engine->requests[index].kind != REQ_FREE)
 		index++;
-	request = &table->requests[index];
-	table->last_serial = zk_context_next_serial(table->last_serial, sizeof(void *));
-	request->serial = table->last_serial;
+	request = &engine->requests[index];
+	engine->last_serial = zk_context_next_serial(engine->last_serial, sizeof(void *));
+	request->serial = engine->last_serial;
 	request->kind = kind;
 	request->which = which;
 	request->handler = handler;
 	request->sent_at = zk_now();
 	request->leader_heard_at = client->leader_contact.leader_heard_at;
-	client->free_requests--;
+	client->engine->free_requests--;
 	return (void *) (uintptr_t) zk_context_make(index, request->serial);
 }
 
@@ -179,7 +214,7 @@ find_request(ZkClient *client, const void *context)
 {
 	Request    *request;
 
-	request = &client->requests->requests[zk_context_index((uintptr_t) context)];
+	request = &client->engine->requests[zk_context_index((uintptr_t) context)];
 	if (request->kind == REQ_FREE ||
 		request->serial != zk_context_serial((uintptr_t) context))
 		return NULL;
@@ -214,7 +249,7 @@ void
 zk_request_undo(ZkClient *client, void *context)
 {
 	find_request(client, context)->kind = REQ_FREE;
-	client->free_requests++;
+	client->engine->free_requests++;
 }
 
 /* The serial of the request with that context.  Any thread. */
@@ -231,14 +266,14 @@ zk_request_serial(const void *context)
 void
 zk_contender_touch(ZkClient *client, int slot)
 {
-	RequestTable *table = client->requests;
+	Engine	   *engine = client->engine;
 	Contender  *c = &client->contenders[slot];
 
 	if (c->touched)
 		return;
 	c->touched = true;
-	table->touched[(table->touched_first + table->touched_count++) %
-				   ZK_MAX_CONTENDERS] = (uint16_t) slot;
+	engine->touched[(engine->touched_first + engine->touched_count++) %
+					ZK_MAX_CONTENDERS] = (uint16_t) slot;
 }
 
 /*
@@ -265,8 +300,8 @@ end_request(ZkClient *client, const void *context, Request *request)
 		return false;
 	*request = *found;
 	found->kind = REQ_FREE;
-	client->free_requests++;
-	if (client->leaving)
+	client->engine->free_requests++;
+	if (client->stage == CLIENT_LEAVING)
 		zk_mailbox_wake_helper(&client->mailbox);	/* it waits for just this */
 	return request->kind != REQ_FORGOTTEN;
 }
@@ -280,21 +315,21 @@ end_request(ZkClient *client, const void *context, Request *request)
 void
 zk_engine_leave(ZkClient *client)
 {
-	RequestTable *table = client->requests;
+	Engine	   *engine = client->engine;
 
-	if (table->starved && client->free_requests > 0)
+	if (engine->starved && client->engine->free_requests > 0)
 	{
-		table->starved = false;
-		client->resume(client);
+		engine->starved = false;
+		engine->resume(client);
 	}
-	while (table->touched_count > 0)
+	while (engine->touched_count > 0)
 	{
-		int			slot = table->touched[table->touched_first];
+		int			slot = engine->touched[engine->touched_first];
 
-		table->touched_first = (table->touched_first + 1) % ZK_MAX_CONTENDERS;
-		table->touched_count--;
+		engine->touched_first = (engine->touched_first + 1) % ZK_MAX_CONTENDERS;
+		engine->touched_count--;
 		client->contenders[slot].touched = false;
-		client->advance(client, slot);
+		engine->advance(client, slot);
 	}
 	pthread_mutex_unlock(&client->engine_lock);
 	zk_socket_send();
@@ -384,6 +419,20 @@ zk_on_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void *context
 	deliver(answer, context);
 }
 
+/* A watch is set on that path, through the handle.  engine_lock. */
+void
+zk_watch_asked(ZkClient *client, const char *path)
+{
+	client->engine->watch_bytes += strlen(path);
+}
+
+/* Bytes of the paths that were watched through the handle.  engine_lock. */
+size_t
+zk_watch_bytes(const ZkClient *client)
+{
+	return client->engine->watch_bytes;
+}
+
 /*
  * A watch has fired that was set for a contender: the client, with engine_lock,
  * which zk_engine_leave() gives back.  NULL, without it, for an event of the
@@ -398,9 +447,9 @@ zk_watch_fired(zhandle_t *zh, int type, const char *path)
 	if (type == ZOO_SESSION_EVENT)
 		return NULL;
 	client = zk_client_enter();
-	if ((uintptr_t) zoo_get_context(zh) == client->epoch)
+	if (zk_is_current(client, zh))
 	{
-		client->watch_bytes -= strlen(path);
+		client->engine->watch_bytes -= strlen(path);
 		return client;
 	}
 	zk_engine_leave(client);
@@ -422,23 +471,26 @@ zk_requests_unanswered_since(const ZkClient *client)
 	ZkTime		since = INT64_MAX;
 
 	for (int i = 0; i < ZK_MAX_IN_FLIGHT; i++)
-		if (client->requests->requests[i].kind != REQ_FREE &&
-			client->requests->requests[i].sent_at < since)
-			since = client->requests->requests[i].sent_at;
+		if (client->engine->requests[i].kind != REQ_FREE &&
+			client->engine->requests[i].sent_at < since)
+			since = client->engine->requests[i].sent_at;
 	return since;
 }
 
 /*
- * Nothing that is on its way will be answered, or should it be, matters.
- * engine_lock.
+ * The handle is given up, or its session is over: no answer that may come
+ * matters, nor any watch.  engine_lock.
  */
 void
 zk_requests_forget(ZkClient *client)
 {
+	Engine	   *engine = client->engine;
+
 	for (int i = 0; i < ZK_MAX_IN_FLIGHT; i++)
-		client->requests->requests[i].kind = REQ_FREE;
-	client->free_requests = ZK_MAX_IN_FLIGHT;
-	client->requests->starved = false;
+		engine->requests[i].kind = REQ_FREE;
+	engine->free_requests = ZK_MAX_IN_FLIGHT;
+	engine->starved = false;
+	engine->watch_bytes = 0;
 }
 
 /*
@@ -451,7 +503,7 @@ zk_requests_forget_kind(ZkClient *client, RequestKind kind)
 {
 	for (int i = 0; i < ZK_MAX_IN_FLIGHT; i++)
 	{
-		Request    *request = &client->requests->requests[i];
+		Request    *request = &client->engine->requests[i];
 
 		if (request->kind == kind)
 			request->kind = REQ_FORGOTTEN;
@@ -468,7 +520,7 @@ zk_requests_forget_kind(ZkClient *client, RequestKind kind)
 bool
 zk_multi_possible(const ZkClient *client)
 {
-	return zoo_state(client->handle) == ZOO_CONNECTED_STATE;
+	return zoo_state(client->connection.zh) == ZOO_CONNECTED_STATE;
 }
 
 /*

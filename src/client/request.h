@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * request.h
- *	  Requests on their way to the ensemble.
+ *	  The engine: requests on their way, and what follows from their answers.
  *
  * For the files of client/.
  *
@@ -72,13 +72,15 @@ zk_request_proof(const Request *request)
 	return proof;
 }
 
-extern RequestTable *zk_requests_create(void);
+extern Engine *zk_engine_create(void (*advance) (ZkClient *client, int slot),
+								void (*resume) (ZkClient *client));
 extern bool zk_client_may_claim(void);
 extern bool zk_client_claim(ZkClient *client);
 extern void zk_client_disclaim(void);
 extern ZkClient *zk_client_owner(void);
 extern ZkClient *zk_client_enter(void);
 extern void zk_engine_leave(ZkClient *client);
+extern int	zk_requests_free(const ZkClient *client);
 extern bool zk_requests_available(ZkClient *client, int count);
 extern void *zk_request_begin(ZkClient *client, RequestKind kind, int which,
 							  AnswerHandler handler);
@@ -96,6 +98,8 @@ extern void zk_on_data(int rc, const char *data, int len, const struct Stat *sta
 					   const void *context);
 extern void zk_on_children(int rc, const struct String_vector *children,
 						   const void *context);
+extern void zk_watch_asked(ZkClient *client, const char *path);
+extern size_t zk_watch_bytes(const ZkClient *client);
 extern ZkClient *zk_watch_fired(zhandle_t *zh, int type, const char *path);
 extern void zk_on_acl(int rc, struct ACL_vector *acl, struct Stat *stat,
 					  const void *context);

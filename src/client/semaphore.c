@@ -125,12 +125,12 @@ zk_send_watch(ZkClient *client, int slot, const char *path,
 			  watcher_fn on_event, AnswerHandler handler)
 {
 	void	   *context = zk_contender_ask(client, slot, handler);
-	int			rc = zoo_awget(client->handle, path, on_event,
+	int			rc = zoo_awget(client->connection.zh, path, on_event,
 							   (void *) (intptr_t) slot, zk_on_data, context);
 
 	if (!zk_contender_sent(client, slot, context, rc))
 		return false;
-	client->watch_bytes += strlen(path);
+	zk_watch_asked(client, path);
 	return true;
 }
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * server_timeout.h
- *	  For how long a server is waited for, and a session that nobody needs yet.
+ *	  How long the client waits for a server before it tries the next one.
  *
  * For the files of client/.
  *
@@ -15,15 +15,13 @@
 
 #include "client.h"
 
+extern ServerTimeout *zk_server_timeout_create(void);
 extern ZkTime zk_server_timeout_due(const ZkClient *client);
 extern void zk_leader_answered(ZkClient *client, ZkTime sent_at);
 extern void zk_server_timeout_connected(ZkClient *client, ZkTime begun);
 extern bool zk_server_timeout_slow(const ZkClient *client);
 extern void zk_server_timeout_proof_late(ZkClient *client, ZkTime sent_at);
+extern ZkTime zk_server_timeout_resolve_after(const ZkClient *client);
 extern void zk_server_timeout_check(ZkClient *client);
-extern void zk_connect_begin(ZkClient *client, ZkTime until);
-extern bool zk_connect_wanted(const ZkClient *client);
-extern bool zk_session_beginning(ZkClient *client);
-extern bool zk_session_awaited(ZkClient *client, ZkTime now);
 
 #endif							/* ZKLOCK_SERVER_TIMEOUT_H */

@@ -24,6 +24,7 @@
 
 #include "client_proxied.h"
 #include "lease.h"
+#include "server_timeout.h"
 
 /*
  * From when it may close the handle on, the helper lets go of engine_lock before it decides
@@ -103,7 +104,7 @@ closing_time(void)
 	ZkTime		time;
 
 	pthread_mutex_lock(&client->engine_lock);
-	time = client->disconnected_at + zk_timeout(client) / 2 + client->timeout_jitter / 2;
+	time = client->connection.disconnected_at + zk_server_timeout_resolve_after(client);
 	pthread_mutex_unlock(&client->engine_lock);
 	return time;
 }

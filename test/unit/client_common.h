@@ -247,7 +247,7 @@ session_of_client(void)
 	clientid_t	id;
 
 	pthread_mutex_lock(&client->engine_lock);
-	id = client->client_id;
+	id = client->connection.session;
 	pthread_mutex_unlock(&client->engine_lock);
 	return id;
 }

@@ -38,7 +38,7 @@ handle_of_client(void)
 	uintptr_t	epoch;
 
 	pthread_mutex_lock(&client->engine_lock);
-	epoch = client->epoch;
+	epoch = client->connection.epoch;
 	pthread_mutex_unlock(&client->engine_lock);
 	return epoch;
 }

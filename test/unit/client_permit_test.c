@@ -18,6 +18,7 @@
 
 #include "client_common.h"
 #include "own_watch.h"
+#include "request.h"
 
 #define MANY	200
 
@@ -87,7 +88,7 @@ settle(void)
 	{
 		usleep(2000);
 		pthread_mutex_lock(&client->engine_lock);
-		busy = client->free_requests < ZK_MAX_IN_FLIGHT;
+		busy = zk_requests_free(client) < ZK_MAX_IN_FLIGHT;
 		pthread_mutex_unlock(&client->engine_lock);
 	}
 }
