@@ -49,16 +49,23 @@ static const QueryTexts breaking = {
 	"while breaking a contender of lock \"%s\"", "could not break a contender of lock \"%s\""
 };
 
+/* Memory context callback: frees a listing. */
+static void
+free_listing(void *listing)
+{
+	zk_queue_free(listing);
+}
+
 /*
- * Waits for the answer to a query; the caller frees it with zk_queue_free().
- * Throws 08001 or 08006 when ZooKeeper cannot be asked, 42501 when an ACL
- * forbids it; the query is dropped then.
+ * Waits for the answer to a query, which is freed with the current memory
+ * context.  Throws 08001 or 08006 when ZooKeeper cannot be asked, 42501 when an
+ * ACL forbids it; the query is dropped then.
  */
-static ZkQueueListing *
+static const ZkQueueListing *
 await_answer(const QueryTexts *query, Link *link, const char *path)
 {
+	MemoryContextCallback *callback = palloc(sizeof(*callback));
 	ZkQueueListing *volatile listing = NULL;
-	ZkQueueListing error;
 
 	PG_TRY();
 	{
@@ -82,11 +89,12 @@ await_answer(const QueryTexts *query, Link *link, const char *path)
 	}
 	PG_END_TRY();
 
-	if (listing->error == ZK_OK)
-		return listing;
-	error = *listing;
-	zk_queue_free(listing);
-	zklock_report_error(error.error, error.detail, query->failed, path);
+	callback->func = free_listing;
+	callback->arg = listing;
+	MemoryContextRegisterResetCallback(CurrentMemoryContext, callback);
+	if (listing->error != ZK_OK)
+		zklock_report_error(listing->error, listing->detail, query->failed, path);
+	return listing;
 }
 
 /* Prepares a query: has a client, and begins to watch the connection. */
@@ -98,7 +106,7 @@ begin_query(Link *link)
 }
 
 /* Reads the queue of a lock.  Returns and throws as await_answer(). */
-ZkQueueListing *
+const ZkQueueListing *
 zklock_read_queue(const LockName *name)
 {
 	Link		link;
@@ -112,18 +120,15 @@ zklock_read_queue(const LockName *name)
 void
 zklock_read_record(const LockName *name, ZkRecord *record)
 {
-	ZkQueueListing *listing;
 	Link		link;
 
 	begin_query(&link);
 	zk_record_request(zklock_client, name->node, zklock_root);
-	listing = await_answer(&consulting, &link, name->path);
-	*record = listing->record;
-	zk_queue_free(listing);
+	*record = await_answer(&consulting, &link, name->path)->record;
 }
 
 /* Reads the locks at and below a path, all of them for NULL or "/". */
-ZkQueueListing *
+const ZkQueueListing *
 zklock_read_tree(const char *path)
 {
 	bool		everything = path == NULL || strcmp(path, "/") == 0;
@@ -213,9 +218,8 @@ zklock_break(const LockName *name, const char *contender, bool only_revoke)
 	char	   *utf8 = check_contender(contender);
 	const char *user = GetUserNameFromId(GetUserId(), false);
 	char	   *who;
-	ZkQueueListing *found;
+	const ZkQueueListing *found;
 	Link		link;
-	bool		any;
 
 	begin_query(&link);
 	check_not_own(name, utf8);
@@ -234,11 +238,9 @@ zklock_break(const LockName *name, const char *contender, bool only_revoke)
 	}
 	PG_END_TRY();
 
-	any = found->count > 0;
-	if (any && !only_revoke)
+	if (found->count > 0 && !only_revoke)
 		log_break(name, contender, user, found);
-	zk_queue_free(found);
-	return any;
+	return found->count > 0;
 }
 
 /* Reports each revocation of an own lock once, when messages may be sent. */

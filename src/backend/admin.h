@@ -13,8 +13,8 @@
 #include "zk_inspect.h"
 #include "zk_record.h"
 
-extern ZkQueueListing *zklock_read_queue(const LockName *name);
-extern ZkQueueListing *zklock_read_tree(const char *path);
+extern const ZkQueueListing *zklock_read_queue(const LockName *name);
+extern const ZkQueueListing *zklock_read_tree(const char *path);
 extern void zklock_read_record(const LockName *name, ZkRecord *record);
 extern bool zklock_break(const LockName *name, const char *contender,
 						 bool only_revoke);

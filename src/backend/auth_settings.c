@@ -183,7 +183,9 @@ read_credential_file(void)
 
 	if (len > 0 && text[len - 1] == '\n')
 		text[--len] = '\0';
-	if (memchr(text, '\n', len) != NULL)
+	if (len == 0)
+		wrong = "The file is empty.";
+	else if (memchr(text, '\n', len) != NULL)
 		wrong = "It has more than one line.";
 	else
 		wrong = zk_credential_check(text, len);

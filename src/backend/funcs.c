@@ -103,12 +103,15 @@ check_not_null(FunctionCallInfo fcinfo, int argument, const char *message)
  * Begins a function, and gets the lock that argument 0 names. A null path is an
  * error, so that no caller believes to hold a lock.
  */
-static void
-get_lock_name(FunctionCallInfo fcinfo, LockName *name)
+static const LockName *
+get_lock_name(FunctionCallInfo fcinfo)
 {
+	LockName   *name = palloc(sizeof(LockName));
+
 	begin_call();
 	check_not_null(fcinfo, 0, "lock path must not be null");
 	zklock_name_lock(text_to_cstring(PG_GETARG_TEXT_PP(0)), name);
+	return name;
 }
 
 /*
@@ -215,10 +218,7 @@ acquire(FunctionCallInfo fcinfo, const LockName *names, int count,
 static bool
 acquire_one(FunctionCallInfo fcinfo, LockScope scope)
 {
-	LockName	name;
-
-	get_lock_name(fcinfo, &name);
-	return acquire(fcinfo, &name, 1, scope);
+	return acquire(fcinfo, get_lock_name(fcinfo), 1, scope);
 }
 
 /* zk_lock_acquire(path text, timeout interval, shared boolean) */
@@ -276,10 +276,7 @@ wait_for_locks(FunctionCallInfo fcinfo, const LockName *names, int count)
 Datum
 zk_lock_wait(PG_FUNCTION_ARGS)
 {
-	LockName	name;
-
-	get_lock_name(fcinfo, &name);
-	return wait_for_locks(fcinfo, &name, 1);
+	return wait_for_locks(fcinfo, get_lock_name(fcinfo), 1);
 }
 
 /* The same for paths text[]. */
@@ -296,12 +293,11 @@ zk_lock_wait_several(PG_FUNCTION_ARGS)
 Datum
 zk_lock_release(PG_FUNCTION_ARGS)
 {
-	LockName	name;
 	bool		either = PG_ARGISNULL(1);
 	bool		shared = !either && PG_GETARG_BOOL(1);
 
-	get_lock_name(fcinfo, &name);
-	PG_RETURN_BOOL(zklock_release(&name, either || !shared, either || shared));
+	PG_RETURN_BOOL(zklock_release(get_lock_name(fcinfo), either || !shared,
+								  either || shared));
 }
 
 /* zk_lock_release_all() */
@@ -313,14 +309,13 @@ zk_lock_release_all(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32(zklock_release_all());
 }
 
-/* Acquires a permit; arguments are path, permits, timeout.  Throws 22004, 22023. */
+/* Acquires a permit; arguments are path, permits, timeout.  Throws 22023. */
 static bool
 acquire_permit(FunctionCallInfo fcinfo, LockScope scope)
 {
-	LockName	name;
+	const LockName *name = get_lock_name(fcinfo);
 	int			permits;
 
-	get_lock_name(fcinfo, &name);
 	check_not_null(fcinfo, 1, "number of permits must not be null");
 	permits = PG_GETARG_INT32(1);
 	if (permits < 1 || permits > ZK_MAX_PERMITS)
@@ -328,7 +323,7 @@ acquire_permit(FunctionCallInfo fcinfo, LockScope scope)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("number of permits must be between 1 and %d",
 						ZK_MAX_PERMITS)));
-	return zklock_acquire_permit(&name, permits, get_timeout(fcinfo, 2), scope);
+	return zklock_acquire_permit(name, permits, get_timeout(fcinfo, 2), scope);
 }
 
 /* zk_semaphore_acquire(path text, permits integer, timeout interval) */
@@ -349,50 +344,35 @@ zk_semaphore_acquire_xact(PG_FUNCTION_ARGS)
 Datum
 zk_semaphore_release(PG_FUNCTION_ARGS)
 {
-	LockName	name;
-
-	get_lock_name(fcinfo, &name);
-	PG_RETURN_BOOL(zklock_release_permit(&name));
+	PG_RETURN_BOOL(zklock_release_permit(get_lock_name(fcinfo)));
 }
 
 /* zk_lock_token(path text) */
 Datum
 zk_lock_token(PG_FUNCTION_ARGS)
 {
-	LockName	name;
-
-	get_lock_name(fcinfo, &name);
-	PG_RETURN_INT64(zklock_token(&name, false));
+	PG_RETURN_INT64(zklock_token(get_lock_name(fcinfo), false));
 }
 
 /* zk_lock_verify(path text) */
 Datum
 zk_lock_verify(PG_FUNCTION_ARGS)
 {
-	LockName	name;
-
-	get_lock_name(fcinfo, &name);
-	PG_RETURN_INT64(zklock_token(&name, true));
+	PG_RETURN_INT64(zklock_token(get_lock_name(fcinfo), true));
 }
 
 /* zk_lock_fence(path text) */
 Datum
 zk_lock_fence(PG_FUNCTION_ARGS)
 {
-	LockName	name;
-
-	get_lock_name(fcinfo, &name);
-	PG_RETURN_INT64(zklock_fence(&name, fcinfo->flinfo->fn_oid));
+	PG_RETURN_INT64(zklock_fence(get_lock_name(fcinfo), fcinfo->flinfo->fn_oid));
 }
 
 /* zk_lock_fence_reset(path text) */
 Datum
 zk_lock_fence_reset(PG_FUNCTION_ARGS)
 {
-	LockName	name;
-
-	get_lock_name(fcinfo, &name);
-	PG_RETURN_BOOL(zklock_fence_reset(&name, fcinfo->flinfo->fn_oid));
+	PG_RETURN_BOOL(zklock_fence_reset(get_lock_name(fcinfo), fcinfo->flinfo->fn_oid));
 }
 
 /* Returns text that another client wrote. */
@@ -468,7 +448,8 @@ add_tree_member(Row *row, const ZkQueueMember *member, int position)
 
 /* Adds all members of a listing as rows, freeing memory after each. */
 static void
-put_members(ReturnSetInfo *result, const ZkQueueListing *listing, AddMember add)
+put_members(FunctionCallInfo fcinfo, const ZkQueueListing *listing,
+			AddMember add)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
 												  "zklock row",
@@ -481,39 +462,21 @@ put_members(ReturnSetInfo *result, const ZkQueueListing *listing, AddMember add)
 
 		CHECK_FOR_INTERRUPTS();
 		add(&row, &listing->members[i], i + 1);
-		row_store(result, &row);
+		row_store((ReturnSetInfo *) fcinfo->resultinfo, &row);
 		MemoryContextReset(context);
 	}
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(context);
 }
 
-/* The same, and frees the listing. */
-static void
-put_listing(FunctionCallInfo fcinfo, ZkQueueListing *listing, AddMember add)
-{
-	PG_TRY();
-	{
-		put_members((ReturnSetInfo *) fcinfo->resultinfo, listing, add);
-	}
-	PG_CATCH();
-	{
-		zk_queue_free(listing);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-	zk_queue_free(listing);
-}
-
 /* zk_lock_queue(path text) returns setof record */
 Datum
 zk_lock_queue(PG_FUNCTION_ARGS)
 {
-	LockName	name;
+	const LockName *name = get_lock_name(fcinfo);
 
-	get_lock_name(fcinfo, &name);
 	InitMaterializedSRF(fcinfo, 0);
-	put_listing(fcinfo, zklock_read_queue(&name), add_queue_member);
+	put_members(fcinfo, zklock_read_queue(name), add_queue_member);
 	return (Datum) 0;
 }
 
@@ -521,25 +484,22 @@ zk_lock_queue(PG_FUNCTION_ARGS)
 Datum
 zk_lock_tree(PG_FUNCTION_ARGS)
 {
-	ZkQueueListing *listing;
-	int			forbidden;
-	char		znode[ZK_DETAIL_SIZE];
+	const ZkQueueListing *listing;
 
 	begin_call();
 	InitMaterializedSRF(fcinfo, 0);
 	listing = zklock_read_tree(PG_ARGISNULL(0) ? NULL :
 							   text_to_cstring(PG_GETARG_TEXT_PP(0)));
-	forbidden = listing->forbidden;
-	strlcpy(znode, listing->detail, sizeof(znode));
-	put_listing(fcinfo, listing, add_tree_member);
-	if (forbidden > 0)
+	put_members(fcinfo, listing, add_tree_member);
+	if (listing->forbidden > 0)
 		ereport(WARNING,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg_plural("could not list %d znode; locks below it are not shown",
 							   "could not list %d znodes; locks below them are not shown",
-							   forbidden, forbidden),
+							   listing->forbidden, listing->forbidden),
 				 errdetail("READ permission is required on znode \"%s\".",
-						   zklock_foreign_string(znode, (int) strlen(znode)))));
+						   zklock_foreign_string(listing->detail,
+												 (int) strlen(listing->detail)))));
 	return (Datum) 0;
 }
 
@@ -547,11 +507,10 @@ zk_lock_tree(PG_FUNCTION_ARGS)
 static bool
 break_contender(FunctionCallInfo fcinfo, bool only_revoke)
 {
-	LockName	name;
+	const LockName *name = get_lock_name(fcinfo);
 
-	get_lock_name(fcinfo, &name);
 	check_not_null(fcinfo, 1, "contender must not be null");
-	return zklock_break(&name, text_to_cstring(PG_GETARG_TEXT_PP(1)),
+	return zklock_break(name, text_to_cstring(PG_GETARG_TEXT_PP(1)),
 						only_revoke);
 }
 
@@ -595,14 +554,16 @@ get_max_runtime(FunctionCallInfo fcinfo)
 static bool
 begin_job(FunctionCallInfo fcinfo, LockScope scope)
 {
-	LockName	name;
-	JobCall		call = {.scope = scope,.function = fcinfo->flinfo->fn_oid};
+	const LockName *name = get_lock_name(fcinfo);
+	JobCall		call = {
+		.fire_time = get_fire_time(fcinfo),
+		.timeout = get_timeout(fcinfo, 2),
+		.max_runtime = get_max_runtime(fcinfo),
+		.scope = scope,
+		.function = fcinfo->flinfo->fn_oid
+	};
 
-	get_lock_name(fcinfo, &name);
-	call.fire_time = get_fire_time(fcinfo);
-	call.timeout = get_timeout(fcinfo, 2);
-	call.max_runtime = get_max_runtime(fcinfo);
-	return zklock_job_begin(&name, &call);
+	return zklock_job_begin(name, &call);
 }
 
 /* zk_job_begin(path text, fire_time, timeout, max_runtime interval) */
@@ -630,20 +591,16 @@ zk_job_begin_xact(PG_FUNCTION_ARGS)
 Datum
 zk_job_end(PG_FUNCTION_ARGS)
 {
-	LockName	name;
-
-	get_lock_name(fcinfo, &name);
-	PG_RETURN_BOOL(zklock_job_end(&name, fcinfo->flinfo->fn_oid));
+	PG_RETURN_BOOL(zklock_job_end(get_lock_name(fcinfo), fcinfo->flinfo->fn_oid));
 }
 
 /* zk_job_reset(path text, fire_time timestamptz) */
 Datum
 zk_job_reset(PG_FUNCTION_ARGS)
 {
-	LockName	name;
+	const LockName *name = get_lock_name(fcinfo);
 
-	get_lock_name(fcinfo, &name);
-	PG_RETURN_BOOL(zklock_job_reset(&name, get_fire_time(fcinfo),
+	PG_RETURN_BOOL(zklock_job_reset(name, get_fire_time(fcinfo),
 									fcinfo->flinfo->fn_oid));
 }
 
@@ -652,10 +609,9 @@ Datum
 zk_job_status(PG_FUNCTION_ARGS)
 {
 	Row			row = {0};
-	LockName	name;
 
-	get_lock_name(fcinfo, &name);
-	zklock_job_columns(&name, fcinfo->flinfo->fn_oid, row.values, row.nulls);
+	zklock_job_columns(get_lock_name(fcinfo), fcinfo->flinfo->fn_oid,
+					   row.values, row.nulls);
 	PG_RETURN_DATUM(row_datum(row_type(fcinfo), &row));
 }
 

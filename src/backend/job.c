@@ -101,7 +101,6 @@
 #include "catalog/pg_type_d.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "storage/proc.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
 #include "utils/datetime.h"
@@ -304,7 +303,7 @@ warn_missing_row(const LockName *name, const ZkRun *mark, JobVerdict verdict)
 			 0));
 }
 
-/* Fills in the identity of a run, its fire time, and its runner. */
+/* Fills in the identity of a run of this cluster. */
 static void
 set_run(ZkRun *run, TimestampTz fire_time, const char *runner)
 {
@@ -312,6 +311,15 @@ set_run(ZkRun *run, TimestampTz fire_time, const char *runner)
 	run->system = GetSystemIdentifier();
 	run->fire_time = fire_time;
 	strlcpy(run->ended_by, runner, sizeof(run->ended_by));
+}
+
+/* The same of a row of a done run, with its end. */
+static void
+set_done_run(ZkRun *run, const JobRow *row)
+{
+	set_run(run, row->fire_time, row->ended_by);
+	run->ended_at = TIMESTAMP_IS_NOBEGIN(row->ended_at) ? row->begun_at :
+		row->ended_at;
 }
 
 /*
@@ -323,12 +331,10 @@ leave_mark(Lock *lock, const JobRow *row)
 {
 	ZkPosition	position = zklock_handover_here();
 
-	set_run(&lock->job.run, row->fire_time, row->ended_by);
+	set_done_run(&lock->job.run, row);
 	lock->job.run.database = MyDatabaseId;
 	lock->job.run.timeline = position.timeline;
 	lock->job.run.lsn = position.lsn;
-	lock->job.run.ended_at = TIMESTAMP_IS_NOBEGIN(row->ended_at) ?
-		row->begun_at : row->ended_at;
 	lock->job.state = JOB_ENDED;
 }
 
@@ -732,9 +738,7 @@ find_last_run(const LockName *name, const ZkRecord *record, Oid function,
 
 	if (zklock_job_row_find(name->path, DT_NOBEGIN, record, function, &row))
 	{
-		set_run(last, row.fire_time, row.ended_by);
-		last->ended_at = TIMESTAMP_IS_NOBEGIN(row.ended_at) ?
-			row.begun_at : row.ended_at;
+		set_done_run(last, &row);
 		found = true;
 	}
 	for (int i = 0; i < record->run_count; i++)
@@ -761,26 +765,17 @@ void
 zklock_job_columns(const LockName *name, Oid function, Datum *values,
 				   bool *nulls)
 {
-	ZkQueueListing *volatile queue = zklock_read_queue(name);
-	volatile bool found = false;
+	const ZkQueueListing *queue = zklock_read_queue(name);
+	bool		found;
 	ZkRecord	record;
 	ZkRun		last;
 	char	   *by;
 
+	/* after the queue, so that a run that ends in between is not shown */
+	zklock_read_record(name, &record);
+	found = find_last_run(name, &record, function, &last);
 	memset(nulls, true, sizeof(bool) * JOB_COLS);
-	PG_TRY();
-	{
-		/* after the queue, so that a run that ends in between is not shown */
-		zklock_read_record(name, &record);
-		found = find_last_run(name, &record, function, &last);
-		put_runner(queue, found ? &last : NULL, values + 3, nulls + 3);
-	}
-	PG_FINALLY();
-	{
-		zk_queue_free(queue);
-	}
-	PG_END_TRY();
-
+	put_runner(queue, found ? &last : NULL, values + 3, nulls + 3);
 	if (!found)
 		return;
 	by = zklock_convert(last.ended_by, (int) strlen(last.ended_by), PG_UTF8,

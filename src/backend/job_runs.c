@@ -47,7 +47,6 @@
 #include "zklock.h"
 #include "job_runs.h"
 #include "owner.h"
-#include "session.h"
 #include "tables.h"
 
 /* The extension's table, in the schema that its functions are in. */

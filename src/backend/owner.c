@@ -37,7 +37,6 @@
 #include "catalog/pg_type_d.h"
 #include "commands/dbcommands.h"
 #include "common/jsonapi.h"
-#include "common/string.h"
 #include "mb/pg_wchar.h"
 #include "postmaster/postmaster.h"
 #include "storage/proc.h"
@@ -269,34 +268,16 @@ parse_time(const char *text, Datum *value)
 	return true;
 }
 
-/* Parses a number from 0 to greatest. Returns false if it is none. */
+/* Parses a number from least to greatest.  Returns false if it is none. */
 static bool
-parse_number(const char *text, int greatest, Datum *value)
+parse_number(const char *text, int64 least, int64 greatest, int64 *number)
 {
 	char	   *end;
-	int			number;
 
 	errno = 0;
-	number = strtoint(text, &end, 10);
-	if (errno != 0 || *end != '\0' || number < 0 || number > greatest)
-		return false;
-	*value = Int32GetDatum(number);
-	return true;
-}
-
-/* Parses a token: a number from 1 on. Returns false if it is none. */
-static bool
-parse_token(const char *text, Datum *value)
-{
-	char	   *end;
-	long long	number;
-
-	errno = 0;
-	number = strtoll(text, &end, 10);
-	if (errno != 0 || *end != '\0' || number <= 0)
-		return false;
-	*value = Int64GetDatum(number);
-	return true;
+	*number = strtoll(text, &end, 10);
+	return errno == 0 && *end == '\0' && *number >= least &&
+		*number <= greatest;
 }
 
 /* A member of an object begins. An earlier value of that name is dropped. */
@@ -322,25 +303,32 @@ scalar(void *state, char *token, JsonTokenType type)
 {
 	OwnerParse *parse = state;
 	int			field = parse->lex->lex_level == 1 ? parse->field : -1;
-	bool		good = false;
+	FieldType	wanted = field < 0 ? FIELD_TEXT : fields[field].type;
+	bool		is_text = wanted == FIELD_TEXT || wanted == FIELD_TIME;
+	Datum		value = (Datum) 0;
+	bool		good = true;
+	int64		number;
 
 	if (field < 0)
 		JSON_ACTION_DONE;
-	if (fields[field].type == FIELD_PORT || fields[field].type == FIELD_PID)
-		good = type == JSON_TOKEN_NUMBER &&
-			parse_number(token,
-						 fields[field].type == FIELD_PORT ? PG_UINT16_MAX : PG_INT32_MAX,
-						 &parse->values[field]);
-	else if (fields[field].type == FIELD_TOKEN)
-		good = type == JSON_TOKEN_NUMBER &&
-			parse_token(token, &parse->values[field]);
-	else if (type == JSON_TOKEN_STRING && fields[field].type == FIELD_TIME)
-		good = parse_time(token, &parse->values[field]);
-	else if (type == JSON_TOKEN_STRING)
+	if (type != (is_text ? JSON_TOKEN_STRING : JSON_TOKEN_NUMBER))
+		good = false;
+	else if (wanted == FIELD_TEXT)
+		value = CStringGetTextDatum(token);
+	else if (wanted == FIELD_TIME)
+		good = parse_time(token, &value);
+	else if (wanted == FIELD_TOKEN)
 	{
-		parse->values[field] = CStringGetTextDatum(token);
-		good = true;
+		good = parse_number(token, 1, PG_INT64_MAX, &number);
+		value = Int64GetDatum(number);
 	}
+	else
+	{
+		good = parse_number(token, 0, wanted == FIELD_PORT ?
+							PG_UINT16_MAX : PG_INT32_MAX, &number);
+		value = Int32GetDatum((int32) number);
+	}
+	parse->values[field] = value;
 	parse->nulls[field] = !good;
 	JSON_ACTION_DONE;
 }

@@ -47,7 +47,6 @@
 #include "catalog/pg_proc.h"
 #include "utils/acl.h"
 #include "utils/catcache.h"
-#include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/syscache.h"
 

@@ -16,18 +16,6 @@
 #include "lock_table.h"
 #include "release.h"
 #include "session.h"
-#include "verdict.h"
-
-/* Makes a list with room for the contenders of that many locks. */
-static ReleaseList
-make_release_list(int lock_count)
-{
-	ReleaseList list;
-
-	list.count = 0;
-	list.items = palloc(Max(lock_count, 1) * 2 * sizeof(*list.items));
-	return list;
-}
 
 /*
  * Waits until a released contender is gone, which may read as any state until
@@ -167,7 +155,7 @@ static bool
 release(const LockName *name, bool permit, bool exclusive, bool shared)
 {
 	Lock	   *lock = zklock_lock_find(name);
-	ReleaseList list = make_release_list(1);
+	ReleaseList list = {.items = palloc(2 * sizeof(*list.items))};
 
 	if (release_lost(lock, permit))
 		return false;
@@ -210,7 +198,8 @@ zklock_release_permit(const LockName *name)
 static int
 end_all(void (*end_lock) (Lock *lock, ReleaseList *list))
 {
-	ReleaseList list = make_release_list(zklock_lock_total());
+	int			room = 2 * Max(zklock_lock_total(), 1);
+	ReleaseList list = {.items = palloc(room * sizeof(*list.items))};
 	Lock	   *next;
 
 	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;

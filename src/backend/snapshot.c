@@ -50,7 +50,6 @@
 
 #include "zklock.h"
 #include "owner.h"
-#include "session.h"
 #include "snapshot.h"
 #include "xact.h"
 

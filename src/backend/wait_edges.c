@@ -38,7 +38,6 @@
 #include "queue.h"
 #include "zklock.h"
 #include "owner.h"
-#include "session.h"
 #include "wait_edges.h"
 #include "waitgraph.h"
 

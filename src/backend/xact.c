@@ -58,7 +58,6 @@
 #include "access/xact.h"
 #include "storage/ipc.h"
 #include "utils/resowner.h"
-#include "utils/timestamp.h"
 
 #include "zklock.h"
 #include "deed.h"
@@ -272,10 +271,8 @@ xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_PREPARE:
 			ending = ENDING_OTHERWISE;
 			break;
-		case XACT_EVENT_PARALLEL_PRE_COMMIT:
-		case XACT_EVENT_PARALLEL_COMMIT:
-		case XACT_EVENT_PARALLEL_ABORT:
-			break;
+		default:
+			break;				/* of a parallel worker */
 	}
 }
 
@@ -301,18 +298,12 @@ subxact_callback(SubXactEvent event, SubTransactionId my_subid,
 	(void) arg;
 	if (zklock_lock_total() == 0 || proc_exit_inprogress)
 		return;
-	switch (event)
+	if (event == SUBXACT_EVENT_COMMIT_SUB)
+		zklock_locks_pass_level_up(GetCurrentTransactionNestLevel());
+	else if (event == SUBXACT_EVENT_ABORT_SUB)
 	{
-		case SUBXACT_EVENT_COMMIT_SUB:
-			zklock_locks_pass_level_up(GetCurrentTransactionNestLevel());
-			break;
-		case SUBXACT_EVENT_ABORT_SUB:
-			let_go(GetCurrentTransactionNestLevel());
-			ending = ENDING_SUBTRANSACTION;
-			break;
-		case SUBXACT_EVENT_START_SUB:
-		case SUBXACT_EVENT_PRE_COMMIT_SUB:
-			break;
+		let_go(GetCurrentTransactionNestLevel());
+		ending = ENDING_SUBTRANSACTION;
 	}
 }
 
@@ -333,29 +324,22 @@ release_callback(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 		is_top_level != (what != ENDING_SUBTRANSACTION) || proc_exit_inprogress)
 		return;
 	ending = ENDING_NOTHING;
-	switch (what)
+	if (what == ENDING_SUBTRANSACTION)
 	{
-		case ENDING_IN_COMMIT:
-			for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
-				 lock = zklock_lock_next(lock))
-				zklock_lock_commit_job(lock);
-			zklock_locks_drop_levels(1);
-			for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
-				 lock = zklock_lock_next(lock))
-				zklock_lock_renew_note(lock);
-			zklock_verdict_reset();
-			keep_locks(false);
-			break;
-		case ENDING_OTHERWISE:
-			zklock_locks_drop_levels(1);
-			zklock_verdict_reset();
-			break;
-		case ENDING_SUBTRANSACTION:
-			zklock_locks_drop_levels(GetCurrentTransactionNestLevel());
-			break;
-		case ENDING_NOTHING:
-			break;
+		zklock_locks_drop_levels(GetCurrentTransactionNestLevel());
+		return;
 	}
+	if (what == ENDING_IN_COMMIT)
+		for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
+			 lock = zklock_lock_next(lock))
+			zklock_lock_commit_job(lock);
+	zklock_locks_drop_levels(1);
+	if (what == ENDING_IN_COMMIT)
+		for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
+			 lock = zklock_lock_next(lock))
+			zklock_lock_renew_note(lock);
+	zklock_verdict_reset();
+	keep_locks(false);
 }
 
 /*

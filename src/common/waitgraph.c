@@ -30,7 +30,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "queue.h"
 #include "waitgraph.h"
 #include "zk_check.h"
 

@@ -338,7 +338,7 @@ $node->safe_psql('postgres', 'CREATE ROLE nobody LOGIN');
 foreach my $case (
 	[ 'readable by the group', "app:$secret\n", 0640, 'F0000', qr/access/ ],
 	[ 'readable by all', "app:$secret\n", 0604, 'F0000', qr/access/ ],
-	[ 'empty', '', 0600, 'F0000', qr/no colon/ ],
+	[ 'empty', '', 0600, 'F0000', qr/file is empty/ ],
 	[ 'without a colon', "$secret\n", 0600, 'F0000', qr/no colon/ ],
 	[ 'without a user', ":$secret\n", 0600, 'F0000', qr/no user/ ],
 	[ 'of two lines', "app:$secret\nbob:x\n", 0600, 'F0000', qr/one line/ ],
