@@ -208,6 +208,10 @@ while ($sources =~ /\bereport\((LOG|WARNING|NOTICE)\w*,(.*?)\);\n/gs)
 	  ($report =~ /\berrmsg(?:_internal)?\(($string)/g,
 		$report =~ /\berrmsg_plural\(($string),\s*($string)/g);
 }
+
+# Those about a wait are in an array with a text for each mode; the reference has one for all.
+push @{ $formats{LOG} }, map { s/(?:exclusive|shared) lock|a permit of semaphore/%s/r }
+  $sources =~ /^\s+\[ZK_\w+\] = "(process (?:[^"\\]|\\.)*)"/mg;
 foreach my $level (qw(LOG WARNING NOTICE))
 {
 	same_messages(
