@@ -19,7 +19,7 @@
  *
  * N3. libzookeeper_mt 3.8 and 3.9.  What is called of it is the same in both.
  * Where it is linked statically, zklock also stands between functions of the
- * library itself, which are not part of its interface (threads.c, socket.c).
+ * library itself, which are not part of its interface (internals.c).
  * src/library.mk asks the archive for its version, and the headers for theirs:
  * with any other, or two that differ, the build says so, and zklock uses the
  * library as any program does, with the threads that its makers have meant it
@@ -92,9 +92,11 @@ extern zhandle_t *zk_transport_open(const ZkTransport *transport, ZkServers *ser
 									const ZkHandleWish *wish, ZkError *error,
 									char *detail);
 extern void zk_transport_close(const ZkTransport *transport, zhandle_t *zh);
-extern bool zk_transport_connecting(int state);
 extern ZkHandleEnd zk_transport_look(const ZkTransport *transport, zhandle_t *zh,
 									 bool has_session, ZkError *error, char *detail);
+
+/* in internals.c */
+extern bool zk_transport_connecting(int state);
 
 /* in socket.c: its connection */
 extern void zk_socket_belongs_to(zhandle_t *zh);

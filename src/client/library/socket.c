@@ -52,6 +52,7 @@
 #include <unistd.h>
 
 #include "inside.h"
+#include "internals.h"
 #include "reply.h"
 
 /*
@@ -159,20 +160,12 @@ extern int	__real_close(int fd);
 extern int	__real_connect(int fd, const struct sockaddr *address, socklen_t len);
 extern ssize_t __real_recv(int fd, void *data, size_t size, int flags);
 extern ssize_t __real_send(int fd, const void *data, size_t size, int flags);
-extern int	__real_adaptor_send_queue(zhandle_t *zh, int timeout);
-
-/*
- * The library's own: send what is in the handle's queue, as far as it goes
- * without waiting.  It holds the queue's lock meanwhile.
- */
-extern int	flush_send_queue(zhandle_t *zh, int timeout);
 
 extern int	__wrap_socket(int domain, int type, int protocol);
 extern int	__wrap_close(int fd);
 extern int	__wrap_connect(int fd, const struct sockaddr *address, socklen_t len);
 extern ssize_t __wrap_recv(int fd, void *data, size_t size, int flags);
 extern ssize_t __wrap_send(int fd, const void *data, size_t size, int flags);
-extern int	__wrap_adaptor_send_queue(zhandle_t *zh, int timeout);
 
 /*
  * As socket(), close-on-exec; and it fails with EMFILE if the library cannot do
@@ -451,7 +444,7 @@ __wrap_adaptor_send_queue(zhandle_t *zh, int timeout)
 	if (held)
 		held_back++;
 	pthread_mutex_unlock(&socket_lock);
-	return held ? ZOK : __real_adaptor_send_queue(zh, timeout);
+	return held ? ZOK : zk_internals_wake_sender(zh, timeout);
 }
 
 /*
@@ -472,15 +465,15 @@ static bool
 flush(void)
 {
 	bool		several = held_back > 1;
-	int			rc;
+	bool		sent;
 
 	fell_short = false;
 	if (several)
 		set_cork(1);
-	rc = flush_send_queue(handle, 0);
+	sent = zk_internals_flush(handle);
 	if (several)
 		set_cork(0);
-	return rc == ZOK && !fell_short;
+	return sent && !fell_short;
 }
 
 /*
@@ -520,7 +513,7 @@ zk_socket_send(void)
 	}
 	pthread_mutex_unlock(&socket_lock);
 	if (left != NULL)
-		__real_adaptor_send_queue(left, 0);
+		zk_internals_wake_sender(left, 0);
 }
 
 #else

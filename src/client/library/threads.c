@@ -36,6 +36,7 @@
 #endif
 
 #include "inside.h"
+#include "internals.h"
 
 /*
  * Stacks of the helper and of the library's threads.  16 kB were seen used by
@@ -58,20 +59,9 @@
 /* Threads that zookeeper_init2() creates. */
 #define LIBRARY_THREADS		1
 
-/* The library's own: a thread's main function, and what it begins with ... */
-extern void *do_completion(void *zh);
-extern void notify_thread_ready(zhandle_t *zh);
-
-/* ... the number of those who use the handle, which is freed with the last ... */
-extern int32_t inc_ref_counter(zhandle_t *zh, int by);
-
-/* ... and: run all completions that are due, on this thread. */
-extern void process_completions(zhandle_t *zh);
-
 extern int	__real_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 								  void *(*start) (void *), void *arg);
 extern int	__real_pthread_join(pthread_t thread, void **result);
-extern void __real_adaptor_finish(zhandle_t *zh);
 extern int	__real_zookeeper_interest(zhandle_t *zh, int *fd, int *interest,
 									  struct timeval *timeout);
 extern int	__real_zookeeper_process(zhandle_t *zh, int events);
@@ -79,36 +69,9 @@ extern int	__real_zookeeper_process(zhandle_t *zh, int events);
 extern int	__wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 								  void *(*start) (void *), void *arg);
 extern int	__wrap_pthread_join(pthread_t thread, void **result);
-extern void __wrap_adaptor_finish(zhandle_t *zh);
 extern int	__wrap_zookeeper_interest(zhandle_t *zh, int *fd, int *interest,
 									  struct timeval *timeout);
 extern int	__wrap_zookeeper_process(zhandle_t *zh, int events);
-
-/*
- * In place of creating the library's completion thread: do what it would begin
- * with.  The I/O thread waits for that, and its end must not free the handle,
- * as if who closes it were the only user left.  Helper thread.
- */
-static int
-create_no_thread(pthread_t *thread, zhandle_t *zh)
-{
-	*thread = NO_THREAD;
-	inc_ref_counter(zh, 1);
-	notify_thread_ready(zh);
-	return 0;
-}
-
-/*
- * As adaptor_finish(), with which the library ends its threads when a handle is
- * closed.  What create_no_thread() took is given back when the other one is
- * joined; the caller has a share of its own.  Helper thread.
- */
-void
-__wrap_adaptor_finish(zhandle_t *zh)
-{
-	__real_adaptor_finish(zh);
-	inc_ref_counter(zh, -1);
-}
 
 /*
  * As pthread_join(); a thread that was not created has ended.
@@ -129,8 +92,12 @@ __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 	pthread_attr_t small;
 	int			rc;
 
-	if (start == do_completion)
-		return create_no_thread(thread, arg);
+	if (zk_internals_is_completion_thread(start))
+	{
+		*thread = NO_THREAD;
+		zk_internals_completion_thread_ready(arg);
+		return 0;
+	}
 	if (attr != NULL)
 		return __real_pthread_create(thread, attr, start, arg);
 	rc = pthread_attr_init(&small);
@@ -149,7 +116,7 @@ static void
 complete(zhandle_t *zh)
 {
 	zk_socket_completing(true);
-	process_completions(zh);
+	zk_internals_complete(zh);
 	zk_socket_completing(false);
 }
 

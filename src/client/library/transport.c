@@ -407,23 +407,6 @@ zk_transport_close(const ZkTransport *transport, zhandle_t *zh)
 }
 
 /*
- * Does this state of a handle say that a connection by way of TLS is being
- * made?  It is in none of the library's headers.
- */
-bool
-zk_transport_connecting(int state)
-{
-#ifdef ZKLOCK_TLS
-	extern const int ZOO_SSL_CONNECTING_STATE;
-
-	return state == ZOO_SSL_CONNECTING_STATE;
-#else
-	(void) state;
-	return false;
-#endif
-}
-
-/*
  * Has the handle come to an end that the library does not tell?  If so, *error
  * and detail (ZK_DETAIL_SIZE bytes) say why.  Something that is no server
  * matters only until there was one, has_session.  Helper.
