@@ -60,7 +60,7 @@ int			zklock_lock_delay = 0;
 
 /*
  * Checks a lock path, in the server encoding, and works out its lock node,
- * without network access. Throws 22023.
+ * without network access.  Throws 22023.
  *
  * The root is taken as UTF-8 whatever the encoding of the database is, so that
  * it names the same lock nodes in all databases of a cluster.
@@ -100,7 +100,7 @@ zklock_name_lock(const char *path, LockName *name)
 	pfree(utf8);
 }
 
-/* Requests all contenders in one order. Throws 54000, 53200, 08006. */
+/* Requests all contenders in one order.  Throws 54000, 53200, 08006. */
 static void
 request_contenders(LockCall *call)
 {
@@ -122,7 +122,7 @@ request_contenders(LockCall *call)
 	}
 }
 
-/* Gives up the contenders, in any state. Cannot fail. */
+/* Gives up the contenders, in any state.  Cannot fail. */
 static void
 abandon_contenders(LockCall *call)
 {
@@ -148,10 +148,10 @@ check_failure(LockCall *call, const LockWait *wait)
 }
 
 /*
- * Checks where a contender stands. Returns HOLD_PROVED if its grant may be
+ * Checks where a contender stands.  Returns HOLD_PROVED if its grant may be
  * reported; HOLD_UNPROVED if not yet, or if a new proof was requested;
  * HOLD_LOST if all have to queue again, also after a grant that was lost since
- * (S3). Throws 57000 if it was broken: until the call ends it is a waiter.
+ * (S3).  Throws 57000 if it was broken: until the call ends it is a waiter.
  */
 static HoldState
 poll_contender(LockCall *call, LockWait *wait)
@@ -176,8 +176,8 @@ poll_contender(LockCall *call, LockWait *wait)
 }
 
 /*
- * Polls all contenders, and requeues them if one is lost. Returns one that
- * waits, if possible behind another client's; NULL if all are granted. Moves
+ * Polls all contenders, and requeues them if one is lost.  Returns one that
+ * waits, if possible behind another client's; NULL if all are granted.  Moves
  * *until up to when to look again.
  */
 static LockWait *
@@ -208,7 +208,7 @@ poll_contenders(LockCall *call, ZkTime *until)
 	return waited;
 }
 
-/* Checks that no lock that the call builds on is lost. Throws ZKL01. */
+/* Checks that no lock that the call builds on is lost.  Throws ZKL01. */
 static void
 check_held(const LockCall *call)
 {
@@ -223,7 +223,8 @@ check_held(const LockCall *call)
 
 /*
  * Makes sure that a lock in the table is held before it is counted once more
- * (S4). Returns false if it was lost. Throws 55P03, or 08006 if it is unknown.
+ * (S4).  Returns false if it was lost.  Throws 55P03, or 08006 if it is
+ * unknown.
  */
 static bool
 still_held(LockCall *call, Lock *lock)
@@ -249,7 +250,7 @@ still_held(LockCall *call, Lock *lock)
 
 /*
  * Checks the locks that are only counted, when all contenders are granted.
- * Returns false if that took time, so that all is to be checked again. Throws
+ * Returns false if that took time, so that all is to be checked again.  Throws
  * ZKL01.
  */
 static bool
@@ -266,22 +267,10 @@ check_already_held(LockCall *call)
 	return true;
 }
 
-/* Judges if the last holder's commits are replayed; warns if never. */
-static ReplayState
-judge_handover(const ZkRecord *record, LockWait *wait)
-{
-	ReplayState replay = zklock_handover_judge(record, &wait->wanted,
-											   &wait->have);
-
-	if (replay == REPLAY_NEVER && !wait->replay_never)
-		zklock_handover_warn(wait->lock->path, &wait->wanted, &wait->have);
-	wait->replay_never |= replay == REPLAY_NEVER;
-	return replay;
-}
-
 /*
  * Returns a granted contender whose last holder's commits are not replayed
- * here, or NULL. Moves *until up to when to look again.
+ * here, or NULL; warns of those that never will be.  Moves *until up to when to
+ * look again.
  */
 static LockWait *
 find_unreplayed(LockCall *call, ZkTime now, ZkTime *until)
@@ -289,10 +278,15 @@ find_unreplayed(LockCall *call, ZkTime now, ZkTime *until)
 	for (int i = 0; call->handover && i < call->wait_count; i++)
 	{
 		LockWait   *wait = &call->waits[i];
+		ReplayState replay;
 		ZkRecord	record;
 
 		(void) zk_contender_record(zklock_client, wait->id, &record);
-		if (judge_handover(&record, wait) != REPLAY_PENDING)
+		replay = zklock_handover_judge(&record, &wait->wanted, &wait->have);
+		if (replay == REPLAY_NEVER && !wait->replay_never)
+			zklock_handover_warn(wait->lock->path, &wait->wanted, &wait->have);
+		wait->replay_never |= replay == REPLAY_NEVER;
+		if (replay != REPLAY_PENDING)
 			continue;
 		if (wait->replay_since == 0)
 			wait->replay_since = now;
@@ -303,8 +297,8 @@ find_unreplayed(LockCall *call, ZkTime now, ZkTime *until)
 }
 
 /*
- * Returns true if each contender knows its place. Before that, one may turn out
- * to be of another kind than those ahead of it: an error in any case.
+ * Returns true if each contender knows its place.  Before that, one may turn
+ * out to be of another kind than those ahead of it: an error in any case.
  */
 static bool
 all_placed(const LockCall *call)
@@ -321,7 +315,7 @@ all_placed(const LockCall *call)
 
 /*
  * Waits until all contenders are granted (true), or it is certain at the
- * deadline that another client holds one of the locks (false). It counts as
+ * deadline that another client holds one of the locks (false).  It counts as
  * such during a lock delay, and until the last holder's commits are replayed.
  *
  * Throws 55P03 at lock_timeout, 40P01 for a deadlock, 08001 or 08006 when
@@ -392,7 +386,7 @@ withdraw(LockCall *call)
 	abandon_contenders(call);
 }
 
-/* Last checks. Throws 57014 if the statement was just cancelled (S17). */
+/* Last checks.  Throws 57014 if the statement was just cancelled (S17). */
 static void
 check_grants(const LockCall *call)
 {
@@ -411,7 +405,7 @@ check_grants(const LockCall *call)
 
 /*
  * Requests contenders, waits for their grants, and puts them into the lock
- * table. Returns false if another client holds one of the locks. Without a
+ * table.  Returns false if another client holds one of the locks.  Without a
  * grant no contender is left.
  */
 static bool
@@ -440,7 +434,7 @@ queue_up(LockCall *call)
 	zklock_wait_end();
 
 	if (granted)
-		zklock_waiting_session(call->link.status.session_id);
+		zklock_wait_slot_session(call->link.status.session_id);
 	for (int i = 0; granted && i < call->wait_count; i++)
 	{
 		zklock_lock_granted(call->waits[i].lock, call->request.mode, call->waits[i].id,
@@ -461,7 +455,7 @@ set_deadlines(LockCall *call, ZkTime timeout)
 	call->lock_deadline = zklock_lock_deadline();
 }
 
-/* Checks that the path is not held as another kind. Throws 55000. */
+/* Checks that the path is not held as another kind.  Throws 55000. */
 static void
 check_kind(const LockCall *call, const Lock *lock)
 {
@@ -480,7 +474,7 @@ check_kind(const LockCall *call, const Lock *lock)
 
 /*
  * Sorts out which locks to queue for, and which are held already and only to be
- * counted. Throws ZKL01, see zklock_acquire().
+ * counted.  Throws ZKL01, see zklock_acquire().
  */
 static void
 sort_out(LockCall *call, const LockName *names, int count, LockScope scope)
@@ -514,23 +508,11 @@ sort_out(LockCall *call, const LockName *names, int count, LockScope scope)
 	}
 }
 
-/* Fills in what the settings say, and the owner if it is missing. */
-static void
-complete_request(LockCall *call)
-{
-	ZkLockRequest *request = &call->request;
-
-	if (request->owner == NULL)
-		request->owner = zklock_owner_data();
-	request->root_len = strlen(zklock_root);
-	request->record = call->job || call->handover;
-	request->lock_delay = request->mode != ZK_PERMIT ? ZK_MS(zklock_lock_delay) : 0;
-}
-
-/* Queues for locks. Returns false if another client holds one of them. */
+/* Queues for locks.  Returns false if another client holds one of them. */
 static bool
 acquire_missing(LockCall *call, LockScope scope)
 {
+	ZkLockRequest *request = &call->request;
 	bool		granted;
 
 	zklock_session_open(zklock_table_idle());
@@ -541,11 +523,17 @@ acquire_missing(LockCall *call, LockScope scope)
 		LockWait   *wait = &call->waits[i];
 
 		wait->lock = zklock_lock_make(wait->name);
-		wait->lock->permits = call->request.permits;
-		zklock_lock_make_room(wait->lock, scope, call->request.mode);
+		wait->lock->permits = request->permits;
+		zklock_lock_make_room(wait->lock, scope, request->mode);
 		wait->upgrade = wait->lock->contender[ZK_SHARED] != 0;
+		call->awaited[i].node = wait->lock->node;
+		call->awaited[i].name = wait->status.name;
 	}
-	complete_request(call);
+	if (request->owner == NULL)
+		request->owner = zklock_owner_data();
+	request->root_len = strlen(zklock_root);
+	request->record = call->job || call->handover;
+	request->lock_delay = request->mode != ZK_PERMIT ? ZK_MS(zklock_lock_delay) : 0;
 	granted = queue_up(call);
 	for (int i = 0; !granted && i < call->wait_count; i++)
 		zklock_lock_forget(call->waits[i].lock);
@@ -604,10 +592,10 @@ acquire_counted(LockCall *call, const LockName *names, int count,
 /*
  * Acquires locks, all or none: count of them, at most ZK_MAX_GROUP, all
  * different. timeout, in microseconds, bounds the whole call: ZKLOCK_FOREVER
- * waits as long as lock_timeout allows, 0 does not wait for others. Returns
+ * waits as long as lock_timeout allows, 0 does not wait for others.  Returns
  * true when the locks are held, false when another client holds one.
  *
- * A session-scope lock that was lost is acquired again, with a WARNING. Throws
+ * A session-scope lock that was lost is acquired again, with a WARNING.  Throws
  * ZKL01 in transaction scope, and if the transaction itself lost the lock or
  * may have relied on it, as its work may have been overtaken; or if the loss of
  * another lock forbids the commit. (With a fence, it would even wait for the
@@ -623,8 +611,8 @@ zklock_acquire(const LockName *names, int count, ZkTime timeout,
 }
 
 /*
- * Acquires a permit of a semaphore with that many, at most ZK_MAX_PERMITS. A
- * backend has one at most; acquiring it again is counted. Throws 55000 if the
+ * Acquires a permit of a semaphore with that many, at most ZK_MAX_PERMITS.  A
+ * backend has one at most; acquiring it again is counted.  Throws 55000 if the
  * path is in use for a lock, or with another number of permits.
  */
 bool
@@ -638,8 +626,8 @@ zklock_acquire_permit(const LockName *name, int permits, ZkTime timeout,
 
 /*
  * Acquires the lock of a job, in exclusive mode and session scope, with the
- * record of its last runs. The contender's data is owner. After max_hold, if
- * not 0, the lock is lost. Timeout, result and errors are those of
+ * record of its last runs.  The contender's data is owner.  After max_hold, if
+ * not 0, the lock is lost.  Timeout, result and errors are those of
  * zklock_acquire().
  */
 bool
@@ -656,8 +644,8 @@ zklock_acquire_job(const LockName *name, const char *owner,
 
 /*
  * Returns the token of a lock held here, that of its exclusive contender if it
- * has one. With prove, only after a proof requested by this call. Throws 55000
- * if the lock is not held, ZKL01 if it was lost.
+ * has one.  With prove, only after a proof requested by this call.  Throws
+ * 55000 if the lock is not held, ZKL01 if it was lost.
  */
 int64
 zklock_token(const LockName *name, bool prove)

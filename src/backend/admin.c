@@ -4,9 +4,6 @@
  *	  The contenders of others: list a queue, or the locks below a path; revoke
  *	  or break a contender; report that an own one was revoked.
  *
- * IDENTIFICATION
- *	  src/backend/admin.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -33,19 +30,19 @@ typedef struct QueryTexts
 	const char *failed;
 } QueryTexts;
 
-static const QueryTexts reading = {
+static const QueryTexts queue_texts = {
 	"while reading the queue of lock \"%s\"", "could not read the queue of lock \"%s\""
 };
-static const QueryTexts consulting = {
+static const QueryTexts record_texts = {
 	"while reading the record of lock \"%s\"", "could not read the record of lock \"%s\""
 };
-static const QueryTexts surveying = {
+static const QueryTexts tree_texts = {
 	"while reading the locks below \"%s\"", "could not read the locks below \"%s\""
 };
-static const QueryTexts revoking = {
+static const QueryTexts revoke_texts = {
 	"while revoking a contender of lock \"%s\"", "could not revoke a contender of lock \"%s\""
 };
-static const QueryTexts breaking = {
+static const QueryTexts break_texts = {
 	"while breaking a contender of lock \"%s\"", "could not break a contender of lock \"%s\""
 };
 
@@ -113,7 +110,7 @@ zklock_read_queue(const LockName *name)
 
 	begin_query(&link);
 	zk_queue_request(zklock_client, name->node);
-	return await_answer(&reading, &link, name->path);
+	return await_answer(&queue_texts, &link, name->path);
 }
 
 /* Reads the record of a lock, an empty one if there is none. */
@@ -124,7 +121,7 @@ zklock_read_record(const LockName *name, ZkRecord *record)
 
 	begin_query(&link);
 	zk_record_request(zklock_client, name->node, zklock_root);
-	*record = await_answer(&consulting, &link, name->path)->record;
+	*record = await_answer(&record_texts, &link, name->path)->record;
 }
 
 /* Reads the locks at and below a path, all of them for NULL or "/". */
@@ -141,10 +138,10 @@ zklock_read_tree(const char *path)
 		zklock_name_lock(path, &name);
 	begin_query(&link);
 	zk_tree_request(zklock_client, name.node, everything ? RESERVED_CHILD : NULL);
-	return await_answer(&surveying, &link, name.path);
+	return await_answer(&tree_texts, &link, name.path);
 }
 
-/* Returns a contender's name in UTF-8, palloc'd. Throws 22023. */
+/* Returns a contender's name in UTF-8, palloc'd.  Throws 22023. */
 static char *
 check_contender(const char *contender)
 {
@@ -159,7 +156,7 @@ check_contender(const char *contender)
 	return utf8;
 }
 
-/* Refuses to break a contender of this backend. Throws 55000. */
+/* Refuses to break a contender of this backend.  Throws 55000. */
 static void
 check_not_own(const LockName *name, const char *contender)
 {
@@ -209,7 +206,7 @@ log_break(const LockName *name, const char *contender, const char *user,
 
 /*
  * Breaks a contender, and logs that, or (only_revoke) asks its owner to release
- * the lock. Returns false if there is no such contender. Throws 22023, 55000
+ * the lock.  Returns false if there is no such contender.  Throws 22023, 55000
  * for this backend's own, 42501.
  */
 bool
@@ -227,7 +224,7 @@ zklock_break(const LockName *name, const char *contender, bool only_revoke)
 	zk_queue_break(zklock_client, name->node, utf8, who, only_revoke);
 	PG_TRY();
 	{
-		found = await_answer(only_revoke ? &revoking : &breaking, &link,
+		found = await_answer(only_revoke ? &revoke_texts : &break_texts, &link,
 							 name->path);
 	}
 	PG_CATCH();
@@ -245,15 +242,15 @@ zklock_break(const LockName *name, const char *contender, bool only_revoke)
 
 /* Reports each revocation of an own lock once, when messages may be sent. */
 void
-zklock_tell_revoked(void)
+zklock_report_revoked(void)
 {
-	static int	told = 0;
-	int			asked = zklock_client != NULL ?
+	static int	reported = 0;
+	int			revocations = zklock_client != NULL ?
 	zk_client_revocations(zklock_client) : 0;
 
-	if (asked == told)
+	if (revocations == reported)
 		return;
-	told = asked;
+	reported = revocations;
 	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
 		 lock = zklock_lock_next(lock))
 		for (int mode = 0; mode < ZK_MODE_COUNT; mode++)

@@ -18,6 +18,6 @@ extern const ZkQueueListing *zklock_read_tree(const char *path);
 extern void zklock_read_record(const LockName *name, ZkRecord *record);
 extern bool zklock_break(const LockName *name, const char *contender,
 						 bool only_revoke);
-extern void zklock_tell_revoked(void);
+extern void zklock_report_revoked(void);
 
 #endif							/* ZKLOCK_ADMIN_H */

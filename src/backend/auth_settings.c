@@ -67,7 +67,7 @@ static bool loading = true;
 
 /* Notes the end of module load: the settings are defined. */
 void
-zklock_access_loaded(void)
+zklock_auth_loaded(void)
 {
 	loading = false;
 }
@@ -144,10 +144,10 @@ zklock_check_acl(char **newval, void **extra, GucSource source)
 
 /*
  * Refuses ALTER SYSTEM of zklock.auth, as the check hook would, but without the
- * statement in the server log. Throws 55P02.
+ * statement in the server log.  Throws 55P02.
  */
 void
-zklock_access_screen(Node *statement)
+zklock_auth_screen(Node *statement)
 {
 	const VariableSetStmt *set;
 
@@ -160,7 +160,7 @@ zklock_access_screen(Node *statement)
 
 /* Returns a number that changes with access settings and credential file. */
 uint64
-zklock_access_stamp(void)
+zklock_auth_stamp(void)
 {
 	uint64		stamp = zklock_stamp_text(0, zklock_acl);
 
@@ -172,7 +172,7 @@ zklock_access_stamp(void)
 	return stamp;
 }
 
-/* Reads the credential file, one line; palloc'd. Throws F0000. */
+/* Reads the credential file, one line; palloc'd.  Throws F0000. */
 static char *
 read_credential_file(void)
 {
@@ -200,7 +200,7 @@ read_credential_file(void)
 
 /*
  * Returns the credential, "user:password", palloc'd and to be given to
- * zklock_wipe(); NULL if there is none. Throws 55000 if settings contradict
+ * zklock_wipe(); NULL if there is none.  Throws 55000 if settings contradict
  * each other.
  */
 char *
@@ -215,7 +215,7 @@ zklock_credential(void)
 		return read_credential_file();
 	if (zklock_auth[0] != '\0')
 		return pstrdup(zklock_auth);
-	if (zk_acl_wants_creator(zklock_acl) && !zklock_secure_identifies())
+	if (zk_acl_wants_creator(zklock_acl) && !zklock_transport_identifies())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("\"zklock.acl\" is \"creator\", but no credentials are configured"),

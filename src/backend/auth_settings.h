@@ -17,12 +17,12 @@ extern char *zklock_acl;
 extern char *zklock_auth;
 extern char *zklock_auth_file;
 
-extern void zklock_access_loaded(void);
+extern void zklock_auth_loaded(void);
 extern bool zklock_check_auth(char **newval, void **extra, GucSource source);
 extern const char *zklock_show_auth(void);
 extern bool zklock_check_acl(char **newval, void **extra, GucSource source);
-extern void zklock_access_screen(Node *statement);
-extern uint64 zklock_access_stamp(void);
+extern void zklock_auth_screen(Node *statement);
+extern uint64 zklock_auth_stamp(void);
 extern char *zklock_credential(void);
 
 #endif							/* ZKLOCK_AUTH_SETTINGS_H */

@@ -136,7 +136,7 @@ extern PGDLLEXPORT void _PG_init(void);
 
 /*
  * 15: shared memory is requested in a hook, when the number of backends is
- * known. Before, that was done at module load.
+ * known.  Before, that was done at module load.
  */
 #if PG_VERSION_NUM < 150000
 typedef void (*shmem_request_hook_type) (void);

@@ -50,9 +50,6 @@
  * that comes first is taken, and the query dropped.  Failures are logged once
  * and retried after deadlock_timeout.
  *
- * IDENTIFICATION
- *	  src/backend/deadlock.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -87,8 +84,8 @@
 /*
  * A backend that processes in PostgreSQL wait for walks again after this time,
  * or deadlock_timeout if that is shorter: a cycle that is closed elsewhere is
- * to be detected soon after it was published. But a walk is followed by a pause
- * that many times as long.
+ * to be detected soon after it was published.  But a walk is followed by a
+ * pause that many times as long.
  */
 #define WALK_PERIOD	ZK_MS(150)
 #define WALK_PAUSE	4
@@ -96,8 +93,8 @@
 struct DeadlockCheck
 {
 	MemoryContext context;		/* of all that is kept here */
-	ZkTime		next;			/* when to see again who waits for us */
-	bool		takes_part;		/* somebody may wait for us */
+	ZkTime		next;			/* when to check again for waiters */
+	bool		takes_part;		/* others may wait for us */
 	char	   *text;			/* what was published; NULL if nothing */
 	int64		walked;			/* zxid of the publication that was walked
 								 * from */
@@ -199,7 +196,7 @@ append_step(StringInfo buf, const WaitStep *step)
 	appendStringInfoChar(buf, '.');
 }
 
-/* This backend is the victim of a deadlock. Throws 40P01. */
+/* This backend is the victim of a deadlock.  Throws 40P01. */
 pg_noreturn static void
 report_cycle(const WaitCycle *cycle)
 {
@@ -273,7 +270,7 @@ publish(DeadlockCheck *check, const Awaited *awaited, int count)
 	zk_wait_publish(zklock_client, waits_node(), whole, strlen(whole));
 }
 
-/* Takes the result of a walk; a cycle counts when read twice. Throws 40P01. */
+/* Takes the result of a walk; a cycle counts when read twice.  Throws 40P01. */
 static void
 take_listing(DeadlockCheck *check, const ZkQueueListing *listing, int64 zxid)
 {
@@ -368,9 +365,9 @@ look_for_waiters(DeadlockCheck *check, int count, ZkTime now)
 
 /*
  * Checks whether a call that has waited for deadlock_timeout for these locks is
- * the victim of a deadlock: throws 40P01 then. *check is NULL at first. Returns
- * when to call again, at the latest. zklock_deadlock_end() is due after the
- * wait.
+ * the victim of a deadlock: throws 40P01 then.  *check is NULL at first.
+ * Returns when to call again, at the latest. zklock_deadlock_end() is due after
+ * the wait.
  */
 ZkTime
 zklock_deadlock_check(DeadlockCheck **check, const Awaited *awaited,
@@ -400,7 +397,7 @@ zklock_deadlock_check(DeadlockCheck **check, const Awaited *awaited,
 	return this->next;
 }
 
-/* Removes what is published, after the wait. Cannot fail. */
+/* Removes what is published, after the wait.  Cannot fail. */
 void
 zklock_deadlock_end(DeadlockCheck **check)
 {

@@ -52,9 +52,6 @@
  * the workers of logical replication, whatever their triggers' statements did
  * (tap/115_unseen).
  *
- * IDENTIFICATION
- *	  src/backend/deed.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -223,8 +220,8 @@ note_plan(Plan *plan, Deed *deed)
 }
 
 /*
- * Returns true if it matters what exactly is done next. Without locks, within a
- * statement, or after other work, all counts as work, to save effort.
+ * Returns true if it matters what exactly is done next.  Without locks, within
+ * a statement, or after other work, all counts as work, to save effort.
  */
 static bool
 does_matter(void)

@@ -15,7 +15,7 @@
 #include "zklock.h"
 
 /*
- * What a statement does, for the commit. What begins within a statement beyond
+ * What a statement does, for the commit.  What begins within a statement beyond
  * FRAME is a part of that.
  */
 typedef enum Deed

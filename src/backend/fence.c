@@ -108,7 +108,7 @@ get_fence(TimestampTz *since)
 	return DatumGetInt64(zklock_table_value(1, &isnull));
 }
 
-/* A higher token is at the fence, whose row is locked. Throws ZKL01. */
+/* A higher token is at the fence, whose row is locked.  Throws ZKL01. */
 pg_noreturn static void
 report_fenced_off(const Lock *lock, Relation table, Datum *values)
 {
@@ -128,7 +128,7 @@ report_fenced_off(const Lock *lock, Relation table, Datum *values)
 			 errhint("If the ensemble was rebuilt and tokens restarted, remove the fence with zk_lock_fence_reset().")));
 }
 
-/* Passes the fence of a lock, once in a transaction. Returns the token. */
+/* Passes the fence of a lock, once in a transaction.  Returns the token. */
 static int64
 pass_fence(Lock *lock, Oid function)
 {
@@ -153,7 +153,7 @@ pass_fence(Lock *lock, Oid function)
 
 /*
  * The lock to be fenced is not held in exclusive mode (NULL: not at all).
- * written is the table of a trigger, or NULL. Throws 55000.
+ * written is the table of a trigger, or NULL.  Throws 55000.
  */
 pg_noreturn static void
 report_not_exclusive(const LockName *name, const Lock *lock,
@@ -190,8 +190,8 @@ find_exclusive(const LockName *name, Relation written)
 
 /*
  * Fences a lock that this backend holds: until this transaction ends no other
- * holder passes, and if a newer one came first, this one does not. Returns the
- * token. Throws 25006 in a read-only transaction or in recovery.
+ * holder passes, and if a newer one came first, this one does not.  Returns the
+ * token.  Throws 25006 in a read-only transaction or in recovery.
  */
 int64
 zklock_fence(const LockName *name, Oid function)
@@ -201,8 +201,8 @@ zklock_fence(const LockName *name, Oid function)
 }
 
 /*
- * Removes the fence of a lock, held or not, and logs that. Returns false if
- * there is none. Throws 25006.
+ * Removes the fence of a lock, held or not, and logs that.  Returns false if
+ * there is none.  Throws 25006.
  */
 bool
 zklock_fence_reset(const LockName *name, Oid function)
@@ -232,7 +232,7 @@ zklock_fence_reset(const LockName *name, Oid function)
 	return found;
 }
 
-/* Checks how the trigger function was called. Throws 39P01. */
+/* Checks how the trigger function was called.  Throws 39P01. */
 static void
 check_trigger(FunctionCallInfo fcinfo)
 {
@@ -261,7 +261,7 @@ check_trigger(FunctionCallInfo fcinfo)
  * zk_lock_fence_trigger() returns trigger
  *
  * Lets a statement write to its table only if the lock that the argument names
- * is held, and fences the transaction. Throws 22023.
+ * is held, and fences the transaction.  Throws 22023.
  */
 Datum
 zk_lock_fence_trigger(PG_FUNCTION_ARGS)

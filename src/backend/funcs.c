@@ -75,8 +75,8 @@ static const char *const session_state_names[] = {
 };
 
 /*
- * Begins every function. A parallel worker never has its leader's locks (S32);
- * only a function wrongly labelled parallel safe gets there. Throws 25000.
+ * Begins every function.  A parallel worker never has its leader's locks (S32);
+ * only a function wrongly labelled parallel safe gets there.  Throws 25000.
  */
 static void
 begin_call(void)
@@ -100,8 +100,8 @@ check_not_null(FunctionCallInfo fcinfo, int argument, const char *message)
 }
 
 /*
- * Begins a function, and gets the lock that argument 0 names. A null path is an
- * error, so that no caller believes to hold a lock.
+ * Begins a function, and gets the lock that argument 0 names.  A null path is
+ * an error, so that no caller believes to hold a lock.
  */
 static const LockName *
 get_lock_name(FunctionCallInfo fcinfo)
@@ -116,7 +116,7 @@ get_lock_name(FunctionCallInfo fcinfo)
 
 /*
  * Returns the interval in that argument, in microseconds; a month counts 30
- * days. Null and what is too long are forever, negative ones -1.
+ * days.  Null and what is too long are forever, negative ones -1.
  */
 static ZkTime
 get_interval(FunctionCallInfo fcinfo, int argument)
@@ -135,7 +135,7 @@ get_interval(FunctionCallInfo fcinfo, int argument)
 	return Max(time, -1);
 }
 
-/* Returns the timeout in that argument. Throws 22023 if it is negative. */
+/* Returns the timeout in that argument.  Throws 22023 if it is negative. */
 static ZkTime
 get_timeout(FunctionCallInfo fcinfo, int argument)
 {
@@ -156,7 +156,7 @@ get_mode(FunctionCallInfo fcinfo, int argument)
 		ZK_SHARED : ZK_EXCLUSIVE;
 }
 
-/* Adds a lock to a list of count, unless there. Returns the new count. */
+/* Adds a lock to a list of count, unless there.  Returns the new count. */
 static int
 add_lock_name(LockName *names, int count, const LockName *name)
 {
@@ -174,7 +174,7 @@ add_lock_name(LockName *names, int count, const LockName *name)
 
 /*
  * Begins a function, and gets the locks that the array in argument 0 names, of
- * any dimensions, each once. Returns how many.
+ * any dimensions, each once.  Returns how many.
  */
 static int
 get_lock_names(FunctionCallInfo fcinfo, LockName **names)
@@ -256,7 +256,7 @@ zk_lock_acquire_several_xact(PG_FUNCTION_ARGS)
 }
 
 /*
- * Acquires count locks in session scope, without a snapshot. Returns a
+ * Acquires count locks in session scope, without a snapshot.  Returns a
  * procedure's row, which says whether they were acquired.
  */
 static Datum
@@ -383,7 +383,7 @@ foreign_text(const char *data, int length)
 }
 
 /*
- * Returns the token of the contender's owner. That is its czxid, unless it has
+ * Returns the token of the contender's owner.  That is its czxid, unless it has
  * taken the place of an exclusive contender, whose lower token its data has.
  */
 static int64
@@ -536,7 +536,7 @@ get_fire_time(FunctionCallInfo fcinfo)
 	return PG_GETARG_TIMESTAMPTZ(1);
 }
 
-/* Returns max_runtime from argument 3; 0 for forever. Throws 22023. */
+/* Returns max_runtime from argument 3; 0 for forever.  Throws 22023. */
 static ZkTime
 get_max_runtime(FunctionCallInfo fcinfo)
 {

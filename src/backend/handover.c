@@ -34,9 +34,6 @@
  * no process after replay, so we poll, every 2 ms at first and every 20 ms
  * later.
  *
- * IDENTIFICATION
- *	  src/backend/handover.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -56,7 +53,7 @@ bool		zklock_handover = false;
 
 /*
  * Returns how far the WAL went with the last commit of this backend, flushed or
- * not; all zeroes for none. Cannot fail, even after a commit or at exit.
+ * not; all zeroes for none.  Cannot fail, even after a commit or at exit.
  */
 ZkPosition
 zklock_handover_commit(void)
@@ -93,7 +90,7 @@ zklock_handover_here(void)
 
 /*
  * Adds to a note for the record how far the WAL went with the last commit of
- * this backend, as far as it is flushed: the rest may be lost. Cannot fail.
+ * this backend, as far as it is flushed: the rest may be lost.  Cannot fail.
  */
 void
 zklock_handover_note(ZkRecord *note)
@@ -109,7 +106,7 @@ zklock_handover_note(ZkRecord *note)
 }
 
 /*
- * Returns true if a higher timeline includes a position. Without its history
+ * Returns true if a higher timeline includes a position.  Without its history
  * that is assumed: a server that got there by replication has the file.
  */
 static bool
@@ -161,7 +158,7 @@ zklock_handover_judge_position(const ZkPosition *wanted, ZkPosition *have)
 }
 
 /*
- * Judges how far this server is compared to the record of a lock. Fills in
+ * Judges how far this server is compared to the record of a lock.  Fills in
  * *wanted and *have unless there is nothing to wait for.
  */
 ReplayState

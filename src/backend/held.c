@@ -46,7 +46,7 @@ loss_sentence(const ZkContenderStatus *status)
 
 /*
  * Marks a lock as lost and ends its contenders; status is that of the contender
- * of mode. Cannot fail; for the list see zklock_lock_settle().
+ * of mode.  Cannot fail; for the list see zklock_lock_settle().
  */
 static void
 mark_lost(Lock *lock, ZkMode mode, const ZkContenderStatus *status,
@@ -76,7 +76,7 @@ mark_lost(Lock *lock, ZkMode mode, const ZkContenderStatus *status,
 	lock->job.begun_nesting = begun_nesting;
 }
 
-/* Judges by the local clock whether a lock is held. A loss is final. */
+/* Judges by the local clock whether a lock is held.  A loss is final. */
 HoldState
 zklock_lock_judge(Lock *lock)
 {
@@ -101,10 +101,10 @@ zklock_lock_judge(Lock *lock)
 }
 
 /*
- * Judges whether a lock is held, and waits for a proof if that is unknown. With
- * asked, a proof requested at *asked is required; 0 requests one now, so that
- * one request serves many locks. Returns HOLD_UNPROVED at the deadline; waits
- * for the ZooKeeper session's timeout at most.
+ * Judges whether a lock is held, and waits for a proof if that is unknown.
+ * With asked, a proof requested at *asked is required; 0 requests one now, so
+ * that one request serves many locks.  Returns HOLD_UNPROVED at the deadline;
+ * waits for the ZooKeeper session's timeout at most.
  */
 HoldState
 zklock_lock_assure(Lock *lock, ZkTime deadline, ZkTime *asked)
@@ -118,7 +118,10 @@ zklock_lock_assure(Lock *lock, ZkTime deadline, ZkTime *asked)
 	if (asked == NULL)
 		asked = &now;
 	if (*asked == 0)
-		*asked = zklock_lease_ask();
+	{
+		*asked = zk_now();
+		zk_client_renew(zklock_client);
+	}
 	for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
 	{
 		if (!zklock_lock_has_contender(lock, mode))
@@ -135,7 +138,7 @@ zklock_lock_assure(Lock *lock, ZkTime deadline, ZkTime *asked)
 
 /*
  * The transaction releases a lock early: dooms it if the lock was lost, or
- * cannot be proved to be held now. Cannot fail.
+ * cannot be proved to be held now.  Cannot fail.
  */
 void
 zklock_lock_let_go(Lock *lock)
@@ -156,8 +159,8 @@ zklock_lock_let_go(Lock *lock)
 }
 
 /*
- * Releases one session-scope acquisition; returns false if there is none. The
- * caller forgets the entry. Cannot fail; see zklock_lock_settle().
+ * Releases one session-scope acquisition; returns false if there is none.  The
+ * caller forgets the entry.  Cannot fail; see zklock_lock_settle().
  */
 bool
 zklock_lock_uncount(Lock *lock, ZkMode mode, ReleaseList *list)
@@ -183,8 +186,8 @@ zklock_lock_uncount_all(Lock *lock, ReleaseList *list)
 }
 
 /*
- * Releases a lock before the ZooKeeper session is closed. What the transaction
- * holds is lost, so that it cannot commit. Cannot fail; see
+ * Releases a lock before the ZooKeeper session is closed.  What the transaction
+ * holds is lost, so that it cannot commit.  Cannot fail; see
  * zklock_lock_settle().
  */
 void
@@ -214,7 +217,7 @@ zklock_warn_lost(const Lock *lock)
 			 zklock_errdetail_loss(&lock->loss)));
 }
 
-/* Reports that a lock was lost. Throws ZKL01. */
+/* Reports that a lock was lost.  Throws ZKL01. */
 void
 zklock_report_lost(const Lock *lock)
 {

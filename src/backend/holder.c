@@ -16,9 +16,6 @@
  * The lock client has one query at a time, so several locks of a call are read
  * one after the other.  The deadlock check waits for its turn as well.
  *
- * IDENTIFICATION
- *	  src/backend/holder.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -44,8 +41,8 @@ static Holder *asking = NULL;
 static bool lent = false;
 
 /*
- * Takes over the state of a waiting contender. What was read of the queue stays
- * valid while the blocker is the same.
+ * Takes over the state of a waiting contender.  What was read of the queue
+ * stays valid while the blocker is the same.
  */
 void
 zklock_holder_refresh(Holder *holder, const ZkContenderStatus *status)
@@ -73,8 +70,8 @@ zklock_holder_refresh(Holder *holder, const ZkContenderStatus *status)
 
 /* Works out the position, and how many must go first (one for a permit). */
 static void
-find_place(Holder *holder, const ZkQueueListing *listing, const Lock *lock,
-		   const ZkContenderStatus *status)
+find_position(Holder *holder, const ZkQueueListing *listing, const Lock *lock,
+			  const ZkContenderStatus *status)
 {
 	const ZkQueueMember *self = NULL;
 	int			ahead = 0;
@@ -99,7 +96,7 @@ static void
 take_head(Holder *holder, const ZkQueueListing *listing, const Lock *lock,
 		  const ZkContenderStatus *status)
 {
-	find_place(holder, listing, lock, status);
+	find_position(holder, listing, lock, status);
 	holder->seen_at = GetCurrentTimestamp();
 	for (int i = 0; i < listing->count; i++)
 	{
@@ -119,7 +116,7 @@ take_head(Holder *holder, const ZkQueueListing *listing, const Lock *lock,
 	}
 }
 
-/* Takes the answer. Returns false if it is yet to come. */
+/* Takes the answer.  Returns false if it is yet to come. */
 static bool
 take_answer(Holder *holder, const Lock *lock,
 			const ZkContenderStatus *status, ZkTime now)
@@ -136,9 +133,9 @@ take_answer(Holder *holder, const Lock *lock,
 }
 
 /*
- * Finds the holder of a lock, for a long wait that began at since. Returns
- * false if there is no answer yet. Moves *next up to when to call again. Throws
- * nothing.
+ * Finds the holder of a lock, for a long wait that began at since.  Returns
+ * false if there is no answer yet.  Moves *next up to when to call again.
+ * Throws nothing.
  */
 bool
 zklock_holder_learn(Holder *holder, const Lock *lock,

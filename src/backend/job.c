@@ -153,7 +153,7 @@ job_owner(TimestampTz fire_time)
 					text);
 }
 
-/* Refuses to begin a job whose lock this backend holds. Throws 55000. */
+/* Refuses to begin a job whose lock this backend holds.  Throws 55000. */
 static void
 check_not_held(const LockName *name)
 {
@@ -173,7 +173,7 @@ check_not_held(const LockName *name)
 					   timestamptz_to_str(lock->job.run.fire_time)) : 0));
 }
 
-/* Checks that a fire time is finite. Throws 22023. */
+/* Checks that a fire time is finite.  Throws 22023. */
 static void
 check_finite(TimestampTz fire_time)
 {
@@ -183,7 +183,7 @@ check_finite(TimestampTz fire_time)
 				 errmsg("fire time must be finite")));
 }
 
-/* Checks that a fire time is not far ahead. Throws 22023. */
+/* Checks that a fire time is not far ahead.  Throws 22023. */
 static void
 check_fire_time(TimestampTz fire_time)
 {
@@ -243,7 +243,7 @@ judge_missing_row(const ZkRun *mark)
 }
 
 /*
- * Returns true if a row needs a mark in place of that one (or NULL). The mark
+ * Returns true if a row needs a mark in place of that one (or NULL).  The mark
  * may be ahead on a standby, or on a server that was left behind.
  */
 static bool
@@ -256,8 +256,8 @@ needs_mark(const JobRow *row, const ZkRun *mark)
 }
 
 /*
- * Judges whether to begin a run, whose lock was granted with that record. Fills
- * in *row for JOB_UNMARKED.
+ * Judges whether to begin a run, whose lock was granted with that record.
+ * Fills in *row for JOB_UNMARKED.
  */
 static JobVerdict
 judge_run(const LockName *name, TimestampTz fire_time,
@@ -323,8 +323,8 @@ set_done_run(ZkRun *run, const JobRow *row)
 }
 
 /*
- * Makes the release write the mark of the last run, whose row has none. The row
- * is visible, so the WAL up to now includes it.
+ * Makes the release write the mark of the last run, whose row has none.  The
+ * row is visible, so the WAL up to now includes it.
  */
 static void
 leave_mark(Lock *lock, const JobRow *row)
@@ -356,7 +356,7 @@ run_row(const LockName *name, const Lock *lock)
 /*
  * Writes the row that says that a run is done, except in recovery, where the
  * mark alone counts. ended_at is DT_NOBEGIN for the end of the transaction.
- * Returns false if another transaction has ended the run. Throws ZKL01 if it
+ * Returns false if another transaction has ended the run.  Throws ZKL01 if it
  * was taken over, 25006.
  */
 static bool
@@ -388,7 +388,7 @@ write_end(const LockName *name, Lock *lock, TimestampTz ended_at,
 
 /*
  * Begins a run, whose lock was granted with that record, if it is due
- * (JOB_DUE). Otherwise the release of the lock may write the mark of the last
+ * (JOB_DUE).  Otherwise the release of the lock may write the mark of the last
  * run.
  */
 static JobVerdict
@@ -422,7 +422,7 @@ begin_run(const LockName *name, const JobCall *call, Lock *lock,
 }
 
 /*
- * Acquires the lock of a job, and begins the run if it is due. Returns JOB_DUE
+ * Acquires the lock of a job, and begins the run if it is due.  Returns JOB_DUE
  * then; else nothing is held: JOB_UNREPLAYED if *record is ahead of this
  * standby, JOB_DONE if another client holds the lock or the run is not due.
  */
@@ -460,7 +460,7 @@ try_begin(const LockName *name, const JobCall *call, ZkTime timeout,
 
 /*
  * Waits until this standby has replayed a mark, or its timeline excludes it.
- * Returns false at the deadline. Throws 55P03 at lock_timeout.
+ * Returns false at the deadline.  Throws 55P03 at lock_timeout.
  */
 static bool
 await_replay(const LockName *name, const ZkRun *mark, ZkTime deadline)
@@ -492,10 +492,10 @@ await_replay(const LockName *name, const ZkRun *mark, ZkTime deadline)
 
 /*
  * Begins the run of a job, in session scope, or in transaction scope, where the
- * commit ends it. Returns false, with nothing held, if another session runs the
- * job at the timeout, if this run or a later one is done, or if that is still
- * unknown on this standby, which waits for replay without the lock. Throws
- * 22023 for an invalid fire time, 55000 if this backend has the lock.
+ * commit ends it.  Returns false, with nothing held, if another session runs
+ * the job at the timeout, if this run or a later one is done, or if that is
+ * still unknown on this standby, which waits for replay without the lock.
+ * Throws 22023 for an invalid fire time, 55000 if this backend has the lock.
  */
 bool
 zklock_job_begin(const LockName *name, const JobCall *call)
@@ -523,7 +523,7 @@ zklock_job_begin(const LockName *name, const JobCall *call)
 	}
 }
 
-/* Reports that the lock of a job was lost while it ran. Throws ZKL01. */
+/* Reports that the lock of a job was lost while it ran.  Throws ZKL01. */
 pg_noreturn static void
 report_lost(const LockName *name, const Lock *lock)
 {
@@ -536,7 +536,7 @@ report_lost(const LockName *name, const Lock *lock)
 }
 
 /*
- * Returns the lock of a job that can be ended here. Throws ZKL01 if it was
+ * Returns the lock of a job that can be ended here.  Throws ZKL01 if it was
  * lost, and forgets it; 55000 if there is none, or it is held more than once.
  */
 static Lock *
@@ -570,7 +570,7 @@ find_job(const LockName *name)
 
 /*
  * Ends the run of a job that was begun here, when the transaction commits; the
- * release of its lock marks it. Returns true. Throws ZKL01 if another session
+ * release of its lock marks it.  Returns true.  Throws ZKL01 if another session
  * has ended the same run.
  */
 bool
@@ -592,9 +592,9 @@ zklock_job_end(const LockName *name, Oid function)
 
 /*
  * Releases the lock of a job, which writes to its record, and waits for that,
- * also over reconnects. Throws ZKL01 if the lock was lost before, 08006 without
- * an answer, 42501 or others if the record cannot be written. The lock is
- * released even then, and the record may yet be written.
+ * also over reconnects.  Throws ZKL01 if the lock was lost before, 08006
+ * without an answer, 42501 or others if the record cannot be written.  The lock
+ * is released even then, and the record may yet be written.
  */
 static void
 release_recorded(const LockName *name, Lock *lock)
@@ -654,8 +654,8 @@ reset_runs(const LockName *name, Lock *lock, TimestampTz fire_time,
 
 /*
  * Makes the runs of a job that were due at that time or later count as not
- * done, wherever they ended, and logs that. This holds even if the transaction
- * rolls back. Returns false if there are none. Throws 22023, 55006 if another
+ * done, wherever they ended, and logs that.  This holds even if the transaction
+ * rolls back.  Returns false if there are none.  Throws 22023, 55006 if another
  * session runs the job.
  */
 bool
@@ -721,9 +721,9 @@ put_runner(const ZkQueueListing *queue, const ZkRun *last, Datum *values,
 }
 
 /*
- * Finds the last run that was ended, here or elsewhere. A mark of this database
- * without a row does not count, unless the row may yet be replayed. Returns
- * false if there is none.
+ * Finds the last run that was ended, here or elsewhere.  A mark of this
+ * database without a row does not count, unless the row may yet be replayed.
+ * Returns false if there is none.
  */
 static bool
 find_last_run(const LockName *name, const ZkRecord *record, Oid function,

@@ -75,7 +75,7 @@ static TableQuery find_query = {
  */
 
 /*
- * $1 path, $2 the time. A session that begins a run holds the lock, so nothing
+ * $1 path, $2 the time.  A session that begins a run holds the lock, so nothing
  * else runs the job; but a transaction that has lost the lock may be about to
  * end its run, and is not waited for.
  */
@@ -155,7 +155,7 @@ static TableQuery insert_query = {
 
 /*
  * Returns the runner of a job for the record, in UTF-8 and shortened to fit;
- * palloc'd. Arguments may be NULL or empty.
+ * palloc'd.  Arguments may be NULL or empty.
  */
 static char *
 name_runner(const char *role, const char *cluster, const char *host)
@@ -213,7 +213,7 @@ time_value(int column)
 
 /*
  * Finds the last done run of a job in this database, due at that time or later,
- * and not reset. Sees what is committed now, whatever the isolation level.
+ * and not reset.  Sees what is committed now, whatever the isolation level.
  * Returns false if there is none.
  */
 bool
@@ -258,7 +258,7 @@ put_key(const JobRow *row, Datum *values)
 	values[3] = TimestampTzGetDatum(row->begun_at);
 }
 
-/* Inserts a row. Returns false if the run is already done. */
+/* Inserts a row.  Returns false if the run is already done. */
 static bool
 insert_row(const JobRow *row, const char *outcome, Relation table)
 {
@@ -319,7 +319,7 @@ zklock_job_row_begin(const JobRow *row, const ZkRecord *record, Oid function)
 
 /*
  * Writes that a run is done, with this transaction; if it began in it, marks
- * other running ones failed. Waits for another transaction that ends the same
+ * other running ones failed.  Waits for another transaction that ends the same
  * run.
  */
 JobRowEnd

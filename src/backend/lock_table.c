@@ -62,7 +62,7 @@ static int	lock_total = 0;
 /* Entries that the transaction may have changed, by falling Lock.nesting. */
 static dlist_head touched = DLIST_STATIC_INIT(touched);
 
-/* Creates the table. After an error, the next call finishes the work. */
+/* Creates the table.  After an error, the next call finishes the work. */
 static void
 make_table(void)
 {
@@ -90,7 +90,7 @@ zklock_lock_find(const LockName *name)
 	return (Lock *) hash_search(table, name->node, HASH_FIND, NULL);
 }
 
-/* Has the end of the current nesting level look at this lock. Cannot fail. */
+/* Has the end of the current nesting level look at this lock.  Cannot fail. */
 void
 zklock_lock_touch(Lock *lock)
 {
@@ -105,8 +105,8 @@ zklock_lock_touch(Lock *lock)
 }
 
 /*
- * Returns the entry of a lock, making it if needed. The caller forgets a new
- * one that remains unused; after an error, the abort does. Throws 53200.
+ * Returns the entry of a lock, making it if needed.  The caller forgets a new
+ * one that remains unused; after an error, the abort does.  Throws 53200.
  */
 Lock *
 zklock_lock_make(const LockName *name)
@@ -128,7 +128,7 @@ zklock_lock_make(const LockName *name)
 	return lock;
 }
 
-/* Removes an entry if it counts nothing. Cannot fail. */
+/* Removes an entry if it counts nothing.  Cannot fail. */
 void
 zklock_lock_forget(Lock *lock)
 {
@@ -214,9 +214,9 @@ zklock_lock_has_contender(const Lock *lock, ZkMode mode)
 }
 
 /*
- * Makes room for one more acquisition, so that counting it cannot fail. For
+ * Makes room for one more acquisition, so that counting it cannot fail.  For
  * shared mode under an exclusive contender, reserves the one that takes its
- * place. Throws 53200, 54000.
+ * place.  Throws 53200, 54000.
  */
 void
 zklock_lock_make_room(Lock *lock, LockScope scope, ZkMode mode)
@@ -258,7 +258,7 @@ zklock_lock_make_room(Lock *lock, LockScope scope, ZkMode mode)
 	}
 }
 
-/* Counts one more acquisition, after zklock_lock_make_room(). Cannot fail. */
+/* Counts one more acquisition, after zklock_lock_make_room().  Cannot fail. */
 void
 zklock_lock_count(Lock *lock, LockScope scope, ZkMode mode)
 {
@@ -284,8 +284,8 @@ zklock_lock_count(Lock *lock, LockScope scope, ZkMode mode)
 }
 
 /*
- * Takes over a granted contender of this mode. If the lock had been lost,
- * forgets what the session held of it. Cannot fail.
+ * Takes over a granted contender of this mode.  If the lock had been lost,
+ * forgets what the session held of it.  Cannot fail.
  */
 void
 zklock_lock_granted(Lock *lock, ZkMode mode, ZkContenderId id,
@@ -335,7 +335,7 @@ zklock_lock_binds(const Lock *lock)
 	return lock->level_count > 0 || lock->fence_nesting > 0;
 }
 
-/* Notes what a contender leaves in the record at its end. Cannot fail. */
+/* Notes what a contender leaves in the record at its end.  Cannot fail. */
 static void
 leave_record(const Lock *lock, ZkMode mode)
 {
@@ -362,7 +362,7 @@ leave_record(const Lock *lock, ZkMode mode)
 	zk_contender_note(zklock_client, lock->contender[mode], &note);
 }
 
-/* Forgets the contender of a mode, which is gone. Cannot fail. */
+/* Forgets the contender of a mode, which is gone.  Cannot fail. */
 static void
 forget_contender(Lock *lock, ZkMode mode)
 {
@@ -378,7 +378,7 @@ forget_contender(Lock *lock, ZkMode mode)
 	}
 }
 
-/* Ends the contender of a mode; adds it to the list, if any. Cannot fail. */
+/* Ends the contender of a mode; adds it to the list, if any.  Cannot fail. */
 void
 zklock_lock_end_contender(Lock *lock, ZkMode mode, ReleaseList *list)
 {
@@ -400,9 +400,9 @@ zklock_lock_end_contender(Lock *lock, ZkMode mode, ReleaseList *list)
 }
 
 /*
- * Ends the contenders that no count needs any more. A downgrade leaves no gap
- * (S24). With a list, which has room for two more, the caller waits for their
- * ends. Cannot fail.
+ * Ends the contenders that no count needs any more.  A downgrade leaves no gap
+ * (S24).  With a list, which has room for two more, the caller waits for their
+ * ends.  Cannot fail.
  */
 void
 zklock_lock_settle(Lock *lock, ReleaseList *list)
@@ -431,9 +431,9 @@ zklock_lock_settle(Lock *lock, ReleaseList *list)
 }
 
 /*
- * Notes that a run has begun under a session-scope lock. In transaction scope
+ * Notes that a run has begun under a session-scope lock.  In transaction scope
  * the transaction takes the lock over, for which there is room, and its commit
- * ends the run. Cannot fail.
+ * ends the run.  Cannot fail.
  */
 void
 zklock_lock_begin_job(Lock *lock, LockScope scope)
@@ -461,7 +461,7 @@ zklock_lock_check_job(const Lock *lock)
 }
 
 /*
- * Ends the job that was to end with the commit, and releases its lock. Cannot
+ * Ends the job that was to end with the commit, and releases its lock.  Cannot
  * fail.
  */
 void
@@ -486,7 +486,7 @@ zklock_lock_commit_job(Lock *lock)
 
 /*
  * Undoes what a rolled back (sub)transaction did to a job: its end, or its
- * beginning. Cannot fail.
+ * beginning.  Cannot fail.
  */
 static void
 roll_back_job(Lock *lock, int nesting)
@@ -501,13 +501,28 @@ roll_back_job(Lock *lock, int nesting)
 		lock->session_count[ZK_EXCLUSIVE]--;
 }
 
-/* Renews what the session's contenders leave at its exit. Cannot fail. */
+/* Renews what the session's contenders leave at its exit.  Cannot fail. */
 void
 zklock_lock_renew_note(const Lock *lock)
 {
 	for (int mode = ZK_EXCLUSIVE; mode <= ZK_SHARED; mode++)
 		if (zklock_lock_has_contender(lock, mode))
 			leave_record(lock, mode);
+}
+
+/*
+ * Walks through the locks touched at this nesting level or deeper: the first
+ * for NULL, NULL after the last.
+ */
+Lock *
+zklock_lock_next_touched(Lock *lock, int nesting)
+{
+	dlist_node *node = lock != NULL ? &lock->touched_link : &touched.head;
+
+	if (dlist_is_empty(&touched) || !dlist_has_next(&touched, node))
+		return NULL;
+	lock = dlist_container(Lock, touched_link, node->next);
+	return lock->nesting >= nesting ? lock : NULL;
 }
 
 /* Releases what belongs to this nesting level of a lock, or deeper. */
@@ -553,38 +568,13 @@ sink(Lock *lock)
 	dlist_push_tail(&touched, &lock->touched_link);
 }
 
-/* Returns the first lock changed at this nesting level or deeper, or NULL. */
-static Lock *
-first_touched(int nesting)
-{
-	Lock	   *lock;
-
-	if (dlist_is_empty(&touched))
-		return NULL;
-	lock = dlist_head_element(Lock, touched_link, &touched);
-	return lock->nesting >= nesting ? lock : NULL;
-}
-
-/* Walks through the locks touched at this level or deeper, as above. */
-Lock *
-zklock_lock_next_touched(Lock *lock, int nesting)
-{
-	if (lock == NULL)
-		return first_touched(nesting);
-	if (!dlist_has_next(&touched, &lock->touched_link))
-		return NULL;
-	lock = dlist_container(Lock, touched_link,
-						   dlist_next_node(&touched, &lock->touched_link));
-	return lock->nesting >= nesting ? lock : NULL;
-}
-
-/* Does drop_levels() for all locks, and forgets unused ones. Cannot fail. */
+/* Does drop_levels() for all locks, and forgets unused ones.  Cannot fail. */
 void
 zklock_locks_drop_levels(int nesting)
 {
 	Lock	   *lock;
 
-	while ((lock = first_touched(nesting)) != NULL)
+	while ((lock = zklock_lock_next_touched(NULL, nesting)) != NULL)
 	{
 		drop_levels(lock, nesting);
 		sink(lock);
@@ -620,7 +610,7 @@ pass_level_up(Lock *lock, int nesting)
 		level->nesting = nesting - 1;
 }
 
-/* Does pass_level_up() for all locks; their order stays. Cannot fail. */
+/* Does pass_level_up() for all locks; their order stays.  Cannot fail. */
 void
 zklock_locks_pass_level_up(int nesting)
 {

@@ -23,7 +23,7 @@ typedef enum JobState
 	JOB_BEGUN,
 	JOB_ENDING,					/* when the transaction commits */
 	JOB_ENDED,					/* to be recorded with the release */
-	JOB_RESET					/* likewise, that runs are not done */
+	JOB_RESET					/* reset, to be recorded with the release */
 } JobState;
 
 /* A job; see job.c. */
@@ -45,8 +45,8 @@ typedef struct LossNote
 	ZkLoss		by;
 	char		name[ZK_NAME_SIZE]; /* of its contender; maybe empty */
 	char		why[ZK_DETAIL_SIZE];	/* a sentence */
-	char		breaker[ZK_OWNER_SIZE]; /* who has broken it, in its own
-										 * words; empty if that is not known */
+	char		breaker[ZK_OWNER_SIZE]; /* data of the client that broke it;
+										 * empty if unknown */
 } LossNote;
 
 /* Transaction-scope acquisitions made at one nesting level. */

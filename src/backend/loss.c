@@ -28,9 +28,6 @@
  * Everything runs on the backend's thread, also the handler: all signals are
  * blocked in the client's threads.
  *
- * IDENTIFICATION
- *	  src/backend/loss.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -128,7 +125,7 @@ errmsg_overtime(const Lock *lock)
 
 /*
  * Error context callback: makes the cancel name the lock, but not the client
- * that broke it, which may need a look-up. Its SQLSTATE stays.
+ * that broke it, which may need a look-up.  Its SQLSTATE stays.
  */
 static void
 explain_cancel(void *arg)
@@ -151,7 +148,7 @@ explain_cancel(void *arg)
 
 /*
  * Reports the lock that the cancel was for: 57014 if its job ran too long, else
- * ZKL01. Returns if it was released since.
+ * ZKL01.  Returns if it was released since.
  */
 static void
 report_loss(void)
@@ -202,7 +199,7 @@ zklock_statement_begin(Deed deed)
 
 /*
  * Returns true if the client's statement itself calls the current function, and
- * is a transaction of its own. SPI, through which other functions call it,
+ * is a transaction of its own.  SPI, through which other functions call it,
  * knows whether it is connected. (Those in SQL run statements, or are inlined.)
  */
 bool
@@ -214,7 +211,7 @@ zklock_statement_alone(void)
 
 /*
  * The statement has ended: reports revocations, and makes our callback the
- * first one again. Throws ZKL01 if it is the outermost one and was to be
+ * first one again.  Throws ZKL01 if it is the outermost one and was to be
  * cancelled, unless it has taken effect.
  */
 void
@@ -227,7 +224,7 @@ zklock_statement_end(void)
 		zklock_xact_go_first(statements > 1 || ActivePortal != NULL);
 	statements--;
 	HOLD_INTERRUPTS();
-	zklock_tell_revoked();
+	zklock_report_revoked();
 	RESUME_INTERRUPTS();
 	if (statements > 0)
 		return;
@@ -242,7 +239,8 @@ zklock_statement_end(void)
 
 /*
  * The statement has failed; called in PG_CATCH(), with the memory context from
- * before. At the outermost one, throws ZKL01 in place of the cancel for a loss.
+ * before.  At the outermost one, throws ZKL01 in place of the cancel for a
+ * loss.
  */
 void
 zklock_statement_failed(MemoryContext context)

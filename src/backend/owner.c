@@ -21,9 +21,6 @@
  * in as; others read "another session".  The server log has all of it
  * (errdetail_log).  This file puts both into words; data is never shown raw.
  *
- * IDENTIFICATION
- *	  src/backend/owner.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -87,7 +84,7 @@ static const struct
 /*
  * Converts text between encodings, where SQL_ASCII stands for the other one.
  * Returns a palloc'd string; NULL if the text is invalid, has no equivalent, or
- * is too long (256 MB). Needs a transaction.
+ * is too long (256 MB).  Needs a transaction.
  */
 char *
 zklock_convert(const char *text, int length, int from, int to)
@@ -121,7 +118,7 @@ zklock_convert(const char *text, int length, int from, int to)
 }
 
 /*
- * Returns a name in UTF-8 without control characters, palloc'd. As other
+ * Returns a name in UTF-8 without control characters, palloc'd.  As other
  * databases may have other encodings, invalid bytes become '?'.
  */
 char *
@@ -178,7 +175,7 @@ zklock_instance(void)
 
 /*
  * Returns the data of our contenders: a line of JSON in UTF-8, below 1 kB,
- * which begins with ZK_OWNER_PREFIX. Palloc'd. Needs a transaction.
+ * which begins with ZK_OWNER_PREFIX.  Palloc'd.  Needs a transaction.
  */
 char *
 zklock_owner_data(void)
@@ -224,7 +221,7 @@ typedef struct OwnerParse
 
 /*
  * Converts another client's UTF-8 to the encoding of the database; to
- * hexadecimal if that fails. Palloc'd.
+ * hexadecimal if that fails.  Palloc'd.
  */
 char *
 zklock_foreign_string(const char *data, int length)
@@ -241,7 +238,7 @@ zklock_foreign_string(const char *data, int length)
 	return hex;
 }
 
-/* Parses a point in time in JSON's form. Returns false if it is none. */
+/* Parses a point in time in JSON's form.  Returns false if it is none. */
 static bool
 parse_time(const char *text, Datum *value)
 {
@@ -280,7 +277,7 @@ parse_number(const char *text, int64 least, int64 greatest, int64 *number)
 		*number <= greatest;
 }
 
-/* A member of an object begins. An earlier value of that name is dropped. */
+/* A member of an object begins.  An earlier value of that name is dropped. */
 static JSON_ACTION_RESULT
 field_start(void *state, char *name, bool isnull)
 {
@@ -373,8 +370,8 @@ escapes_foreign(const char *text)
 }
 
 /*
- * Fills in the OWNER_FIELDS members of some data. Null is what is missing or of
- * the wrong type; everything, if the data is another program's, or no JSON.
+ * Fills in the OWNER_FIELDS members of some data.  Null is what is missing or
+ * of the wrong type; everything, if the data is another program's, or no JSON.
  * Throws only 53200.
  */
 void
@@ -478,7 +475,8 @@ may_see(const Datum *values, const bool *nulls)
 /*
  * Describes the owner of a contender by its data, which may be cut short, and
  * its ZooKeeper session, 0 if unknown: as far as the current user may see, or
- * all of it, for the server log. Says nothing outside a transaction. Palloc'd.
+ * all of it, for the server log.  Says nothing outside a transaction.
+ * Palloc'd.
  */
 char *
 zklock_owner_describe(const char *data, int64 session_id, bool all)

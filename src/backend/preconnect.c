@@ -34,9 +34,6 @@
  * definite error.  Otherwise all idle backends would keep trying in an outage,
  * unlike those that have had a lock.
  *
- * IDENTIFICATION
- *	  src/backend/preconnect.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -59,7 +56,8 @@
 bool		zklock_preconnect = false;
 
 /*
- * The setting was turned on, and nothing begun yet. Tested with each statement.
+ * The setting was turned on, and nothing begun yet.  Tested with each
+ * statement.
  */
 bool		zklock_preconnect_due = false;
 
@@ -83,7 +81,7 @@ zklock_assign_preconnect(bool newval, void *extra)
 
 /*
  * Returns true if the current role may call such a function in C, which only a
- * superuser can have made. Needs a transaction.
+ * superuser can have made.  Needs a transaction.
  */
 static bool
 may_call(const char *name)
@@ -169,7 +167,7 @@ try_to_connect(void)
 	CurrentResourceOwner = owner;
 }
 
-/* Begins, if this is the time and the process. Throws nothing. */
+/* Begins, if this is the time and the process.  Throws nothing. */
 void
 zklock_preconnect_begin(void)
 {

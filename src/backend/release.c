@@ -19,9 +19,9 @@
 
 /*
  * Waits until a released contender is gone, which may read as any state until
- * then, even LOST. Returns false if *deadline passes, which is moved up without
- * a connection, unless patient. *status is what was last seen of the contender;
- * doing and path say in messages what the wait is for.
+ * then, even LOST.  Returns false if *deadline passes, which is moved up
+ * without a connection, unless patient.  *status is what was last seen of the
+ * contender; doing and path say in messages what the wait is for.
  */
 bool
 zklock_await_end(ZkContenderId id, const char *doing, const char *path,
@@ -46,8 +46,8 @@ zklock_await_end(ZkContenderId id, const char *doing, const char *path,
 
 /*
  * Waits until the released contenders of a list are gone, for at most
- * zklock.connect_timeout in all, and hardly at all without a connection. A
- * WARNING reports what the lock client has yet to do. Their ids are dead then.
+ * zklock.connect_timeout in all, and hardly at all without a connection.  A
+ * WARNING reports what the lock client has yet to do.  Their ids are dead then.
  */
 static void
 await_ends(ReleaseList *list)
@@ -178,8 +178,8 @@ release(const LockName *name, bool permit, bool exclusive, bool shared)
  * Releases one session-scope acquisition of a lock in one of the modes given,
  * exclusive first, and waits for the end of the contender if it was the last.
  * Returns false with a WARNING if there is none, or if the lock was lost, which
- * is forgotten. Throws 55006 if a job ends with the transaction. An interrupted
- * wait does not undo the release.
+ * is forgotten.  Throws 55006 if a job ends with the transaction.  An
+ * interrupted wait does not undo the release.
  */
 bool
 zklock_release(const LockName *name, bool exclusive, bool shared)
@@ -194,7 +194,7 @@ zklock_release_permit(const LockName *name)
 	return release(name, true, false, false);
 }
 
-/* Ends every lock, and waits for the ends of contenders. Returns how many. */
+/* Ends every lock, and waits for the ends of contenders.  Returns how many. */
 static int
 end_all(void (*end_lock) (Lock *lock, ReleaseList *list))
 {
@@ -214,7 +214,7 @@ end_all(void (*end_lock) (Lock *lock, ReleaseList *list))
 	return list.count;
 }
 
-/* Checks that no job ends with the transaction. Throws 55006. */
+/* Checks that no job ends with the transaction.  Throws 55006. */
 static void
 check_jobs(void)
 {
@@ -225,8 +225,8 @@ check_jobs(void)
 }
 
 /*
- * Releases every session-scope lock, with a WARNING for lost ones. Returns how
- * many contenders were released. Throws 55006 if a job ends with the
+ * Releases every session-scope lock, with a WARNING for lost ones.  Returns how
+ * many contenders were released.  Throws 55006 if a job ends with the
  * transaction.
  */
 int
@@ -241,7 +241,7 @@ zklock_release_all(void)
 	return end_all(zklock_lock_uncount_all);
 }
 
-/* Releases every session-scope lock, for DISCARD ALL. Cannot fail. */
+/* Releases every session-scope lock, for DISCARD ALL.  Cannot fail. */
 void
 zklock_discard_all(void)
 {
@@ -257,8 +257,8 @@ zklock_discard_all(void)
 }
 
 /*
- * Releases everything and closes the ZooKeeper session. What the transaction
- * holds is lost. Throws 55006 if a job ends with the transaction.
+ * Releases everything and closes the ZooKeeper session.  What the transaction
+ * holds is lost.  Throws 55006 if a job ends with the transaction.
  */
 void
 zklock_close(void)

@@ -93,7 +93,7 @@ errdetail_file(const char *file, const char *wrong)
 	return 0;
 }
 
-/* Reports what is wrong with a file; hint may be NULL. Throws F0000. */
+/* Reports what is wrong with a file; hint may be NULL.  Throws F0000. */
 pg_noreturn void
 zklock_file_report(const char *setting, const char *file, const char *wrong,
 				   const char *hint)
@@ -105,7 +105,7 @@ zklock_file_report(const char *setting, const char *file, const char *wrong,
 			 hint != NULL ? errhint("%s", hint) : 0));
 }
 
-/* Checks that others cannot read a file. Throws F0000. */
+/* Checks that others cannot read a file.  Throws F0000. */
 static void
 check_owner(const char *setting, const char *file, const struct stat *st)
 {
@@ -123,7 +123,7 @@ check_owner(const char *setting, const char *file, const struct stat *st)
 						   "File must have permissions u=rw (0600) or less if owned by the database user, or permissions u=rw,g=r (0640) or less if owned by root.");
 }
 
-/* Opens a file, maybe a secret one. Fills *size. Throws 58P01..., F0000. */
+/* Opens a file, maybe a secret one.  Fills *size.  Throws 58P01..., F0000. */
 static int
 open_file(const char *setting, const char *file, bool secret, size_t *size)
 {
@@ -148,8 +148,8 @@ open_file(const char *setting, const char *file, bool secret, size_t *size)
 }
 
 /*
- * Reads a file, maybe a secret one. Returns its content, palloc'd and
- * NUL-terminated, and its length. Throws 58P01 and the like, F0000.
+ * Reads a file, maybe a secret one.  Returns its content, palloc'd and
+ * NUL-terminated, and its length.  Throws 58P01 and the like, F0000.
  */
 char *
 zklock_file_read(const char *setting, const char *file, bool secret, size_t *len)

@@ -20,9 +20,6 @@
  * D5. Nothing is opened in the postmaster, or before it is needed or, with
  * zklock.preconnect, expected.
  *
- * IDENTIFICATION
- *	  src/backend/session.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -42,13 +39,13 @@
 
 /*
  * How long the exit of a backend may wait for the end of its ZooKeeper session;
- * an open one blocks others until it expires. The end of a job's run has
+ * an open one blocks others until it expires.  The end of a job's run has
  * longer: see zk_client_stop_at_exit().
  */
 #define EXIT_TIMEOUT_MS	500
 
 /*
- * The same in a statement. The wait cannot be cancelled, so it is shorter; the
+ * The same in a statement.  The wait cannot be cancelled, so it is shorter; the
  * client's threads finish the work afterwards.
  */
 #define STOP_TIMEOUT_MS	20
@@ -74,7 +71,8 @@ static struct
 	char	   *servers;		/* in TopMemoryContext; NULL before the first */
 	int			session_timeout;
 	int			znode_style;
-	uint64		access;			/* access_stamp() */
+	uint64		access;			/* zklock_auth_stamp(),
+								 * zklock_transport_stamp() */
 }			running;
 
 typedef struct ErrorMeaning
@@ -172,10 +170,10 @@ static const ErrorMeaning error_meanings[] = {
 static int
 errhint_meaning(ZkError error, const char *detail)
 {
-	const char *mechanism = zklock_secure_mechanism();
+	const char *mechanism = zklock_transport_mechanism();
 	const char *hint = error_meanings[error].hint;
 
-	if (error == ZK_ERR_UNREACHABLE && zklock_secure_tls())
+	if (error == ZK_ERR_UNREACHABLE && zklock_transport_tls())
 		return errhint("Check that \"zklock.servers\" is correct and that a majority of the ensemble is running. The ports must be the servers' TLS ports.");
 	if (error == ZK_ERR_SASL)
 	{
@@ -202,8 +200,8 @@ has_session(ZkClient *client)
 
 /*
  * Exit callback: closes the ZooKeeper session, so that others need not wait for
- * its expiry. An on_proc_exit callback comes after the abort, so no waiter is
- * let in before. Does nothing in a process that inherited it.
+ * its expiry.  An on_proc_exit callback comes after the abort, so no waiter is
+ * let in before.  Does nothing in a process that inherited it.
  */
 static void
 stop_at_exit(int code, Datum arg)
@@ -247,13 +245,6 @@ count_at_exit(int code, Datum arg)
 		zklock_session_count();
 }
 
-/* Returns a number that changes with these settings and their files. */
-static uint64
-access_stamp(void)
-{
-	return zklock_secure_stamp(zklock_access_stamp());
-}
-
 /* Returns true if the settings differ from those the client runs with. */
 static bool
 settings_changed(void)
@@ -261,10 +252,10 @@ settings_changed(void)
 	return strcmp(running.servers, zklock_servers) != 0 ||
 		running.session_timeout != zklock_session_timeout ||
 		running.znode_style != zklock_znode_style ||
-		running.access != access_stamp();
+		running.access != zklock_transport_stamp(zklock_auth_stamp());
 }
 
-/* Counts the client's descriptors against the backend's. Throws 53000. */
+/* Counts the client's descriptors against the backend's.  Throws 53000. */
 static void
 acquire_descriptors(void)
 {
@@ -294,11 +285,11 @@ static void
 forget_secrets(ZkConfig *config)
 {
 	zklock_wipe(unconstify(char *, config->credential));
-	zklock_secure_wipe(config->transport);
+	zklock_transport_wipe(config->transport);
 }
 
 /*
- * Fills in the secrets of a config, and acquires the descriptors. Unless it
+ * Fills in the secrets of a config, and acquires the descriptors.  Unless it
  * throws, forget_secrets() is due.
  */
 static void
@@ -308,7 +299,7 @@ gather_secrets(ZkConfig *config)
 	memset(config->transport, 0, sizeof(config->transport));
 	PG_TRY();
 	{
-		zklock_secure_config(config);
+		zklock_transport_config(config);
 		config->credential = zklock_credential();
 		acquire_descriptors();
 	}
@@ -321,7 +312,7 @@ gather_secrets(ZkConfig *config)
 }
 
 /*
- * Starts a client with the current settings. Throws 53000 if the operating
+ * Starts a client with the current settings.  Throws 53000 if the operating
  * system lacks resources, 08006 if an earlier client failed for good.
  */
 static void
@@ -346,7 +337,7 @@ start_client(void)
 	running.servers = MemoryContextStrdup(TopMemoryContext, zklock_servers);
 	running.session_timeout = zklock_session_timeout;
 	running.znode_style = zklock_znode_style;
-	running.access = access_stamp();
+	running.access = zklock_transport_stamp(zklock_auth_stamp());
 	gather_secrets(&config);
 
 	config.servers = running.servers;
@@ -371,9 +362,9 @@ start_client(void)
 }
 
 /*
- * Makes sure that a client runs, which connects when needed. If the caller has
+ * Makes sure that a client runs, which connects when needed.  If the caller has
  * no contenders (idle), replaces a client whose settings have changed; else it
- * stays, as the locks belong to its ZooKeeper session. Throws 55000 without
+ * stays, as the locks belong to its ZooKeeper session.  Throws 55000 without
  * zklock.servers.
  */
 void
@@ -395,7 +386,7 @@ zklock_session_open(bool idle)
 }
 
 /*
- * Ends the client with all its contenders, whose ids are dead then. Waits only
+ * Ends the client with all its contenders, whose ids are dead then.  Waits only
  * for a moment; the client's threads finish the work.
  */
 void
@@ -422,7 +413,7 @@ zklock_link_begin(Link *link)
 	zklock_link_look(link);
 }
 
-/* Looks at the connection. One that came and went between two looks was up. */
+/* Looks at the connection.  One that came and went between two looks was up. */
 void
 zklock_link_look(Link *link)
 {
@@ -468,7 +459,7 @@ zklock_link_deadline(const Link *link)
 
 /*
  * Reports what could not be done for lack of an answer: a format for the path,
- * as in "could not acquire lock \"%s\"". Throws 08001 if there was no
+ * as in "could not acquire lock \"%s\"".  Throws 08001 if there was no
  * connection during this call, 08006 if there was, or a definite reason (28000,
  * 53000, ...).
  */
@@ -519,7 +510,7 @@ zklock_report_error(ZkError error, const char *detail, const char *what,
 
 /*
  * Judges by the local clock whether a granted contender is still held, as a
- * process that was stopped must not trust what it knew before (S5). Fills
+ * process that was stopped must not trust what it knew before (S5).  Fills
  * *status, which says why it was lost.
  */
 HoldState
@@ -543,16 +534,6 @@ zklock_lease_judge(ZkContenderId id, ZkContenderStatus *status)
 	else if (status->state != ZK_LOST)
 		status->loss = ZK_LOST_CONTENDER;
 	return HOLD_LOST;
-}
-
-/* Requests a proof of every granted contender. Returns when. */
-ZkTime
-zklock_lease_ask(void)
-{
-	ZkTime		asked = zk_now();
-
-	zk_client_renew(zklock_client);
-	return asked;
 }
 
 /*

@@ -19,7 +19,7 @@
 
 /*
  * How long a call whose time is up, or that has no connection, waits for its
- * contender to be gone. It is deleted in any case.
+ * contender to be gone.  It is deleted in any case.
  */
 #define ZKLOCK_CLEANUP_TIMEOUT	ZK_MS(20)
 
@@ -47,7 +47,7 @@ typedef enum WaitPurpose
 } WaitPurpose;
 
 /*
- * What one call has seen of the connection. It decides how long the call waits
+ * What one call has seen of the connection.  It decides how long the call waits
  * without one.
  */
 typedef struct Link
@@ -83,7 +83,6 @@ pg_noreturn extern void zklock_link_report(const Link *link, const char *what,
 pg_noreturn extern void zklock_report_error(ZkError error, const char *detail,
 											const char *what, const char *path);
 extern HoldState zklock_lease_judge(ZkContenderId id, ZkContenderStatus *status);
-extern ZkTime zklock_lease_ask(void);
 extern HoldState zklock_lease_prove(ZkContenderId id, ZkTime asked,
 									ZkTime deadline, const char *path,
 									ZkContenderStatus *status);

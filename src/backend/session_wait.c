@@ -80,7 +80,7 @@ fill_wait_set(WaitEventSet *set)
 						  NULL);
 }
 
-/* Makes the wait event set if there is none. Throws as fill_wait_set(). */
+/* Makes the wait event set if there is none.  Throws as fill_wait_set(). */
 static void
 make_wait_set(void)
 {
@@ -114,8 +114,8 @@ zklock_session_wait_over(void)
 /*
  * Waits until a state of the client may have changed, or until a point in time.
  * The caller reads the states before and after, and calls again. doing, a
- * format for the path, becomes the CONTEXT of an interrupt. A snapshot that
- * nothing else needs is dropped (snapshot.c). Throws what interrupts throw;
+ * format for the path, becomes the CONTEXT of an interrupt.  A snapshot that
+ * nothing else needs is dropped (snapshot.c).  Throws what interrupts throw;
  * exits when the postmaster dies.
  */
 void
@@ -140,7 +140,7 @@ zklock_session_wait_for(WaitPurpose event, ZkTime until, const char *doing,
 
 	/*
 	 * Reset both, whatever was reported: with the latch set the descriptor is
-	 * not checked. Later changes wake the next wait.
+	 * not checked.  Later changes wake the next wait.
 	 */
 	ResetLatch(MyLatch);
 	zk_client_clear_event(zklock_client);

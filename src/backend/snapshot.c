@@ -34,9 +34,6 @@
  * whenever the backend goes to sleep (session_wait.c), as PostgreSQL does before
  * it waits for its client.
  *
- * IDENTIFICATION
- *	  src/backend/snapshot.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -53,7 +50,7 @@
 #include "snapshot.h"
 #include "xact.h"
 
-/* Reports why a call cannot wait without a snapshot. Throws 25001. */
+/* Reports why a call cannot wait without a snapshot.  Throws 25001. */
 pg_noreturn static void
 refuse(const char *detail)
 {
@@ -86,7 +83,7 @@ begin_another_transaction(void)
 	(void) SPI_finish();
 }
 
-/* Drops all snapshots (G2). A background worker may have no portal. */
+/* Drops all snapshots (G2).  A background worker may have no portal. */
 static void
 drop_portal_snapshots(void)
 {
@@ -102,8 +99,8 @@ drop_portal_snapshots(void)
 
 /*
  * Gives up every snapshot, for a procedure about to wait, with that
- * fcinfo->context; its arguments are evaluated and detoasted. Memory of the
- * caller's context stays. Throws 25001 if that is impossible.
+ * fcinfo->context; its arguments are evaluated and detoasted.  Memory of the
+ * caller's context stays.  Throws 25001 if that is impossible.
  */
 void
 zklock_snapshot_give_up(Node *context)

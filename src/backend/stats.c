@@ -94,7 +94,7 @@ zklock_stats_shared(void)
 	return counters != &own;
 }
 
-/* Counts something once. Cannot fail. */
+/* Counts something once.  Cannot fail. */
 void
 zklock_stats_count(StatCounter stat)
 {
@@ -121,7 +121,7 @@ count_wait(ZkTime waited)
 	pg_atomic_fetch_add_u64(&counters->values[STAT_WAIT_TIME], waited);
 }
 
-/* Counts the outcome of the acquire call under way, if any. Cannot fail. */
+/* Counts the outcome of the acquire call under way, if any.  Cannot fail. */
 void
 zklock_stats_end(StatCounter outcome)
 {

@@ -10,9 +10,6 @@
  * nothing about it or its schema has changed: its name may be another one's by
  * then.
  *
- * IDENTIFICATION
- *	  src/backend/tables.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -31,7 +28,7 @@
 
 /*
  * Opens a table of the extension, and SPI. function is one of the extension's
- * own, and shows the schema. Throws 42P01.
+ * own, and shows the schema.  Throws 42P01.
  */
 Relation
 zklock_table_open(const char *name, Oid function, bool write)
@@ -84,9 +81,9 @@ prepare_query(TableQuery *query, Relation table)
 }
 
 /*
- * Runs a prepared query on what is committed now. Under SERIALIZABLE it takes
+ * Runs a prepared query on what is committed now.  Under SERIALIZABLE it takes
  * no predicate locks, which are for pages or a whole small table, so that
- * unrelated transactions would fail (40001). Plans that do not work with its
+ * unrelated transactions would fail (40001).  Plans that do not work with its
  * snapshot are disabled.
  */
 static int
@@ -108,19 +105,10 @@ execute_now(const TableQuery *query, Datum *values, const char *nulls)
 	return result;
 }
 
-/* Runs a prepared query; one that only reads sees what is committed now. */
-static int
-execute_query(const TableQuery *query, Datum *values, const char *nulls)
-{
-	if (query->result == SPI_OK_SELECT || query->latest)
-		return execute_now(query, values, nulls);
-	return SPI_execute_plan(query->plan, values, nulls, false, 0);
-}
-
 /*
- * Runs a query as the table's owner; nulls is as for SPI. Returns the number of
- * rows; the first one is in SPI_tuptable if the query returns any. It may wait
- * for rows. An abort restores the user.
+ * Runs a query as the table's owner; nulls is as for SPI.  Returns the number
+ * of rows; the first one is in SPI_tuptable if the query returns any.  It may
+ * wait for rows.  An abort restores the user.
  */
 uint64
 zklock_table_query(TableQuery *query, Relation table, Datum *values,
@@ -135,7 +123,10 @@ zklock_table_query(TableQuery *query, Relation table, Datum *values,
 						   context | SECURITY_LOCAL_USERID_CHANGE |
 						   SECURITY_NOFORCE_RLS);
 	prepare_query(query, table);
-	result = execute_query(query, values, nulls);
+	if (query->result == SPI_OK_SELECT || query->latest)
+		result = execute_now(query, values, nulls);
+	else
+		result = SPI_execute_plan(query->plan, values, nulls, false, 0);
 	SetUserIdAndSecContext(user, context);
 	if (result != query->result)
 		elog(ERROR, "unexpected result %s of \"%s\"",

@@ -13,14 +13,14 @@
 #include "utils/relcache.h"
 
 /* Most parameters of a query. */
-#define ZK_QUERY_PARAMS	10
+#define TABLE_QUERY_PARAMS	10
 
 /* A query on a table, with its plan once that was made. */
 typedef struct TableQuery
 {
 	const char *text;			/* %s stands for the table */
 	int			params;
-	Oid			types[ZK_QUERY_PARAMS];
+	Oid			types[TABLE_QUERY_PARAMS];
 	int			result;			/* what SPI returns */
 	bool		latest;			/* finds what is committed now, whatever the
 								 * transaction's isolation level is */

@@ -91,9 +91,9 @@ static char *values[ZK_TRANSPORT_TEXTS];
 /* Whether a server's certificate must match its host in zklock.servers. */
 static bool verify_host;
 
-/* Defines the settings. Module load. */
+/* Defines the settings.  Module load. */
 void
-zklock_secure_define(void)
+zklock_transport_define(void)
 {
 	for (int i = 0; i < ZK_TRANSPORT_TEXTS; i++)
 		DefineCustomStringVariable(settings[i].name, settings[i].short_desc,
@@ -118,7 +118,7 @@ is_set(ZkTransportText which)
 
 /* Returns true if anything about TLS is set. */
 bool
-zklock_secure_tls(void)
+zklock_transport_tls(void)
 {
 	return is_set(ZK_TLS_CA) || is_set(ZK_TLS_CERT) || is_set(ZK_TLS_KEY) ||
 		is_set(ZK_TLS_PASSPHRASE);
@@ -134,23 +134,23 @@ sasl_wanted(void)
 
 /* Returns the SASL mechanism; empty without SASL. */
 const char *
-zklock_secure_mechanism(void)
+zklock_transport_mechanism(void)
 {
 	return values[ZK_SASL_MECHANISM];
 }
 
 /* Returns true if these settings identify the client to ZooKeeper. */
 bool
-zklock_secure_identifies(void)
+zklock_transport_identifies(void)
 {
 	return is_set(ZK_TLS_CERT) || is_set(ZK_SASL_MECHANISM);
 }
 
 /* Returns a number that changes with these settings and their files. */
 uint64
-zklock_secure_stamp(uint64 stamp)
+zklock_transport_stamp(uint64 stamp)
 {
-	if (!zklock_secure_tls() && !sasl_wanted())
+	if (!zklock_transport_tls() && !sasl_wanted())
 		return stamp;
 	stamp = zklock_stamp_text(stamp, verify_host ? "on" : "off");
 	for (int i = 0; i < ZK_TRANSPORT_TEXTS; i++)
@@ -162,7 +162,7 @@ zklock_secure_stamp(uint64 stamp)
 	return stamp;
 }
 
-/* Reports that a setting requires another one, unless set. Throws 55000. */
+/* Reports that a setting requires another one, unless set.  Throws 55000. */
 static void
 demand(ZkTransportText which, ZkTransportText for_which)
 {
@@ -186,7 +186,7 @@ first_set(ZkTransportText first, ZkTransportText last)
 	return settings[which].name;
 }
 
-/* Reports what the library was built without. Throws 0A000. */
+/* Reports what the library was built without.  Throws 0A000. */
 pg_noreturn static void
 report_unsupported(const char *what, const char *setting)
 {
@@ -198,34 +198,27 @@ report_unsupported(const char *what, const char *setting)
 					 what, setting)));
 }
 
-/* Reports that the shared library hides a certificate's host. Throws 0A000. */
-pg_noreturn static void
-report_unverified(void)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("cannot verify host names of server certificates"),
-			 errdetail("zklock was built with the shared library, and \"zklock.tls_verify_host\" is on."),
-			 errhint("Rebuild zklock where libzookeeper_mt.a is installed.")));
-}
-
-/* Checks that settings fit each other and the library. Throws 0A000, 55000. */
+/* Checks that settings fit each other and the library.  Throws 0A000, 55000. */
 static void
 check_settings(void)
 {
-	if (zklock_secure_tls() && !zk_tls_supported())
+	if (zklock_transport_tls() && !zk_tls_supported())
 		report_unsupported("TLS", first_set(ZK_TLS_CA, ZK_TLS_PASSPHRASE));
 	if (sasl_wanted() && !zk_sasl_supported())
 		report_unsupported("SASL", first_set(ZK_SASL_MECHANISM, ZK_SASL_PASSWORD));
-	if (zklock_secure_tls() && sasl_wanted())
+	if (zklock_transport_tls() && sasl_wanted())
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot use TLS and SASL together"),
 				 errhint("Set either \"zklock.tls_ca_file\" or \"zklock.sasl_mechanism\" to an empty string, together with its related parameters.")));
-	if (zklock_secure_tls())
+	if (zklock_transport_tls())
 	{
 		if (verify_host && !zk_tls_verifies_hosts())
-			report_unverified();
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot verify host names of server certificates"),
+					 errdetail("zklock was built with the shared library, and \"zklock.tls_verify_host\" is on."),
+					 errhint("Rebuild zklock where libzookeeper_mt.a is installed.")));
 		demand(ZK_TLS_CA, is_set(ZK_TLS_CERT) ? ZK_TLS_CERT :
 			   is_set(ZK_TLS_KEY) ? ZK_TLS_KEY : ZK_TLS_PASSPHRASE);
 		demand(ZK_TLS_CERT, ZK_TLS_CA);
@@ -242,7 +235,7 @@ check_settings(void)
 	}
 }
 
-/* Returns the first line of a secret file, palloc'd. Throws F0000. */
+/* Returns the first line of a secret file, palloc'd.  Throws F0000. */
 static char *
 read_secret(ZkTransportText which)
 {
@@ -267,8 +260,8 @@ read_secret(ZkTransportText which)
 
 /*
  * Checks that a file in PEM format has something of that kind, as in
- * "CERTIFICATE-----". A key is a secret, and needs a passphrase if encrypted.
- * Returns its path, palloc'd. Throws F0000.
+ * "CERTIFICATE-----".  A key is a secret, and needs a passphrase if encrypted.
+ * Returns its path, palloc'd.  Throws F0000.
  */
 static char *
 check_pem(ZkTransportText which, const char *kind)
@@ -294,7 +287,7 @@ check_pem(ZkTransportText which, const char *kind)
 	return path;
 }
 
-/* Fills in the texts about TLS. Throws as check_pem() and read_secret(). */
+/* Fills in the texts about TLS.  Throws as check_pem() and read_secret(). */
 static void
 take_tls(const char **transport)
 {
@@ -305,7 +298,7 @@ take_tls(const char **transport)
 		transport[ZK_TLS_PASSPHRASE] = read_secret(ZK_TLS_PASSPHRASE);
 }
 
-/* Fills in the texts about SASL. Throws as read_secret(). */
+/* Fills in the texts about SASL.  Throws as read_secret(). */
 static void
 take_sasl(const char **transport)
 {
@@ -327,11 +320,11 @@ take_sasl(const char **transport)
 }
 
 /*
- * Fills in the transport of a config, valid until zklock_secure_wipe(), which
- * is due even after an error.
+ * Fills in the transport of a config, valid until zklock_transport_wipe(),
+ * which is due even after an error.
  */
 void
-zklock_secure_config(ZkConfig *config)
+zklock_transport_config(ZkConfig *config)
 {
 	check_settings();
 	config->tls_verify_host = verify_host;
@@ -343,7 +336,7 @@ zklock_secure_config(ZkConfig *config)
 
 /* Wipes and frees the secrets among the texts. */
 void
-zklock_secure_wipe(const char **transport)
+zklock_transport_wipe(const char **transport)
 {
 	zklock_wipe(unconstify(char *, transport[ZK_TLS_PASSPHRASE]));
 	zklock_wipe(unconstify(char *, transport[ZK_SASL_PASSWORD]));

@@ -13,12 +13,12 @@
 #include "zklock.h"
 #include "zk_session.h"
 
-extern void zklock_secure_define(void);
-extern bool zklock_secure_identifies(void);
-extern bool zklock_secure_tls(void);
-extern const char *zklock_secure_mechanism(void);
-extern uint64 zklock_secure_stamp(uint64 stamp);
-extern void zklock_secure_config(ZkConfig *config);
-extern void zklock_secure_wipe(const char **transport);
+extern void zklock_transport_define(void);
+extern bool zklock_transport_identifies(void);
+extern bool zklock_transport_tls(void);
+extern const char *zklock_transport_mechanism(void);
+extern uint64 zklock_transport_stamp(uint64 stamp);
+extern void zklock_transport_config(ZkConfig *config);
+extern void zklock_transport_wipe(const char **transport);
 
 #endif							/* ZKLOCK_TLS_SETTINGS_H */

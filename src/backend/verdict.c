@@ -49,9 +49,6 @@
  *
  * Nothing here allocates, waits or can fail, except the reports.
  *
- * IDENTIFICATION
- *	  src/backend/verdict.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -74,7 +71,7 @@ static Deed statement = DEED_NONE;
 volatile sig_atomic_t zklock_shielded = false;
 
 /*
- * What doomed the transaction. A path takes at most twice as many bytes in the
+ * What doomed the transaction.  A path takes at most twice as many bytes in the
  * server's encoding as in UTF-8.
  */
 static struct
@@ -85,8 +82,8 @@ static struct
 }			doom;
 
 /*
- * Returns what the transaction has done. A transaction ID shows writes, also of
- * replication workers, which have no statements.
+ * Returns what the transaction has done.  A transaction ID shows writes, also
+ * of replication workers, which have no statements.
  */
 Conduct
 zklock_verdict_conduct(void)
@@ -110,7 +107,7 @@ zklock_verdict_work(void)
 		conduct = CONDUCT_WORK;
 }
 
-/* A statement begins. Within another one, that one's deed counts. */
+/* A statement begins.  Within another one, that one's deed counts. */
 void
 zklock_verdict_begin(Deed deed)
 {
@@ -129,8 +126,8 @@ zklock_verdict_begin(Deed deed)
 }
 
 /*
- * A function is called without a statement. As its end is not seen, a call that
- * acquires is work from its beginning on.
+ * A function is called without a statement.  As its end is not seen, a call
+ * that acquires is work from its beginning on.
  */
 void
 zklock_verdict_call(Deed deed)
@@ -149,7 +146,7 @@ zklock_verdict_take_effect(Deed deed)
 	zklock_shielded = deed == DEED_AT_ONCE;
 }
 
-/* The outermost statement has ended. Returns its deed. */
+/* The outermost statement has ended.  Returns its deed. */
 Deed
 zklock_verdict_end(void)
 {
@@ -175,8 +172,8 @@ zklock_verdict_doom(const Lock *lock, const LossNote *loss)
 }
 
 /*
- * The transaction is over. A statement that continues commits in between, or is
- * a procedure that may do anything.
+ * The transaction is over.  A statement that continues commits in between, or
+ * is a procedure that may do anything.
  */
 void
 zklock_verdict_reset(void)
@@ -186,7 +183,7 @@ zklock_verdict_reset(void)
 	conduct = statement >= DEED_WORK ? CONDUCT_WORK : CONDUCT_UNKNOWN;
 }
 
-/* Describes a loss: what the current user may see, or all of it. Palloc'd. */
+/* Describes a loss: what the current user may see, or all of it.  Palloc'd. */
 static char *
 describe_loss(const LossNote *loss, bool all)
 {
@@ -212,7 +209,7 @@ zklock_errdetail_loss(const LossNote *loss)
 	return errdetail_log("%s", describe_loss(loss, true));
 }
 
-/* Reports what doomed the transaction. Throws ZKL01. */
+/* Reports what doomed the transaction.  Throws ZKL01. */
 void
 zklock_report_doom(void)
 {

@@ -42,11 +42,11 @@ PG_FUNCTION_INFO_V1(zk_stat_reset);
 /* Of a contender's owner all is shown except the start. */
 #define HOLDER_COLS		(OWNER_COLS - 1)
 
-/* Refuses what is known only if the library was preloaded. Throws 55000. */
+/* Refuses what is known only if the library was preloaded.  Throws 55000. */
 static void
 check_preloaded(const char *what)
 {
-	if (zklock_waiting_places() == 0)
+	if (zklock_wait_slots_count() == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("zklock must be loaded via \"shared_preload_libraries\" to use %s",
@@ -114,10 +114,10 @@ zk_lock_waits(PG_FUNCTION_ARGS)
 
 	check_preloaded("zk_lock_waits");
 	InitMaterializedSRF(fcinfo, 0);
-	for (int i = 0; i < zklock_waiting_places(); i++)
+	for (int i = 0; i < zklock_wait_slots_count(); i++)
 	{
 		Wait		wait;
-		int			pid = zklock_waiting_read(i, &wait);
+		int			pid = zklock_wait_slot_read(i, &wait);
 
 		if (pid != 0)
 			put_wait((ReturnSetInfo *) fcinfo->resultinfo, pid, &wait,
@@ -135,9 +135,9 @@ zk_blocking_pids(PG_FUNCTION_ARGS)
 	int			count;
 
 	check_preloaded("zk_blocking_pids()");
-	pids = palloc(sizeof(int) * zklock_waiting_places());
-	elements = palloc(sizeof(Datum) * zklock_waiting_places());
-	count = zklock_waiting_blockers(PG_GETARG_INT32(0), pids);
+	pids = palloc(sizeof(int) * zklock_wait_slots_count());
+	elements = palloc(sizeof(Datum) * zklock_wait_slots_count());
+	count = zklock_wait_slots_blockers(PG_GETARG_INT32(0), pids);
 	for (int i = 0; i < count; i++)
 		elements[i] = Int32GetDatum(pids[i]);
 	PG_RETURN_ARRAYTYPE_P(construct_array(elements, count, INT4OID,

@@ -23,9 +23,6 @@
  * (2000 waits, 20000 znodes, 8 MB), parsed with that in mind, and converted and
  * cleaned before it is shown.
  *
- * IDENTIFICATION
- *	  src/backend/wait_edges.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -220,7 +217,7 @@ add_edge(Graph *graph, int from, int to, bool local, const Fact *fact)
 }
 
 /*
- * Finds a contender that a wait names. Returns its member, and in *queue the
+ * Finds a contender that a wait names.  Returns its member, and in *queue the
  * first of its queue; -1 if it is not there.
  */
 static int
@@ -279,7 +276,7 @@ add_published(Graph *graph, int vertex)
 }
 
 /*
- * Finds what a process waits for in PostgreSQL, and since when. Returns false
+ * Finds what a process waits for in PostgreSQL, and since when.  Returns false
  * if it does not, or not for certain yet.
  */
 static bool
@@ -409,8 +406,8 @@ make_cycle(const Graph *graph, const int *edges, int count)
 
 /*
  * Finds a cycle whose victim is this backend (zk_cycle_find), with that
- * ZooKeeper session and its wait published at that zxid; palloc'd. Returns NULL
- * if there is none, or if the listing lacks that wait. Throws 53200.
+ * ZooKeeper session and its wait published at that zxid; palloc'd.  Returns
+ * NULL if there is none, or if the listing lacks that wait.  Throws 53200.
  */
 WaitCycle *
 zklock_find_cycle(const ZkQueueListing *listing, int64 session_id, int64 zxid)

@@ -4,9 +4,6 @@
  *	  While a lock call waits for others: messages, the log, what other
  *	  backends see of it, and what it does after deadlock_timeout.
  *
- * IDENTIFICATION
- *	  src/backend/wait_report.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -58,7 +55,7 @@ ahead_of(const LockWait *wait)
 
 /*
  * Describes whom a wait is for: what the current user may see, or all of it,
- * for the server log. Palloc'd.
+ * for the server log.  Palloc'd.
  */
 static char *
 describe_others(const LockCall *call, const LockWait *wait, bool all)
@@ -95,7 +92,7 @@ describe_others(const LockCall *call, const LockWait *wait, bool all)
 	return buf.data;
 }
 
-/* Describes what a wait is for, as above, or why that is unknown. Palloc'd. */
+/* Describes what a wait is for, as above, or why that is unknown.  Palloc'd. */
 static char *
 describe_wait(const LockCall *call, const LockWait *wait, bool all)
 {
@@ -140,7 +137,7 @@ zklock_wait_log(const LockCall *call, const LockWait *wait, WaitStage stage)
 			 errdetail_log("%s", describe_wait(call, wait, true))));
 }
 
-/* Reports that lock_timeout has passed. Throws 55P03. */
+/* Reports that lock_timeout has passed.  Throws 55P03. */
 void
 zklock_wait_timed_out(const LockCall *call, const LockWait *wait)
 {
@@ -152,7 +149,7 @@ zklock_wait_timed_out(const LockCall *call, const LockWait *wait)
 			 errcontext(zklock_wait_purpose(call), wait->lock->path)));
 }
 
-/* Reports that a contender of the call was broken. Throws 57000. */
+/* Reports that a contender of the call was broken.  Throws 57000. */
 void
 zklock_wait_broken(const LockCall *call, const LockWait *wait)
 {
@@ -169,7 +166,7 @@ zklock_wait_broken(const LockCall *call, const LockWait *wait)
 }
 
 /*
- * Another session also waits for the upgrade, and came first (S25). Throws
+ * Another session also waits for the upgrade, and came first (S25).  Throws
  * 40P01.
  */
 pg_noreturn static void
@@ -187,7 +184,7 @@ report_deadlock(const LockCall *call, const LockWait *wait)
 
 /*
  * Returns true if another client holds the lock, as last seen, or a lock delay
- * runs. A permit that this backend has just released does not count.
+ * runs.  A permit that this backend has just released does not count.
  */
 bool
 zklock_wait_behind(const LockWait *wait)
@@ -205,10 +202,10 @@ zklock_wait_show(const LockCall *call, const LockWait *wait)
 
 	zklock_stats_behind();
 	if (wait->status.delayed)
-		zklock_waiting_end();
-	if (wait->status.delayed || zklock_waiting_places() == 0)
+		zklock_wait_slot_clear();
+	if (wait->status.delayed || zklock_wait_slots_count() == 0)
 		return;
-	zklock_waiting_session(call->link.status.session_id);
+	zklock_wait_slot_session(call->link.status.session_id);
 	memset(&seen, 0, sizeof(seen));
 	strlcpy(seen.path, wait->lock->node + strlen(zklock_root),
 			sizeof(seen.path));
@@ -224,41 +221,25 @@ zklock_wait_show(const LockCall *call, const LockWait *wait)
 	seen.holder_session = wait->holder.session;
 	seen.seen_at = wait->holder.seen_at;
 	strlcpy(seen.holder_owner, wait->holder.owner, sizeof(seen.holder_owner));
-	zklock_waiting_show(&seen);
+	zklock_wait_slot_show(&seen);
 }
 
 /*
- * Returns true if the holder is known, or not needed. Moves *next up to when to
- * ask again.
+ * Returns true if the holder is known, or not needed.  Moves *next up to when
+ * to ask again.
  */
 static bool
 holder_known(LockWait *wait, ZkTime *next)
 {
-	if (zklock_waiting_places() == 0 && (wait->logged || !log_lock_waits))
+	if (zklock_wait_slots_count() == 0 && (wait->logged || !log_lock_waits))
 		return true;
 	return zklock_holder_learn(&wait->holder, wait->lock, &wait->status,
 							   wait->behind_since, next);
 }
 
 /*
- * Checks for a deadlock, as far as possible now. Not for a permit: any of
- * several holders may release one, so no cycle proves a deadlock.
- */
-static ZkTime
-check_deadlock(LockCall *call, ZkTime now)
-{
-	for (int i = 0; i < call->wait_count; i++)
-	{
-		call->awaited[i].node = call->waits[i].lock->node;
-		call->awaited[i].name = call->waits[i].status.name;
-	}
-	return zklock_deadlock_check(&call->check, call->awaited, call->wait_count,
-								 now);
-}
-
-/*
  * Does what is due for contenders that have waited for deadlock_timeout.
- * Returns when to look again, at the latest. Throws 40P01.
+ * Returns when to look again, at the latest.  Throws 40P01.
  */
 ZkTime
 zklock_wait_long(LockCall *call, ZkTime now)
@@ -294,15 +275,18 @@ zklock_wait_long(LockCall *call, ZkTime now)
 			zklock_wait_log(call, wait, STAGE_WAITING);
 		wait->logged = true;
 	}
+
+	/* any of several holders may release a permit: no cycle proves a deadlock */
 	if (overdue && call->request.mode != ZK_PERMIT)
-		next = Min(next, check_deadlock(call, now));
+		next = Min(next, zklock_deadlock_check(&call->check, call->awaited,
+											   call->wait_count, now));
 	return next;
 }
 
-/* Ends what other backends see of the wait. Cannot fail. */
+/* Ends what other backends see of the wait.  Cannot fail. */
 void
 zklock_wait_end(void)
 {
 	zklock_holder_forget(NULL);
-	zklock_waiting_end();
+	zklock_wait_slot_clear();
 }

@@ -17,9 +17,6 @@
  * data could have been written by anyone, and would have to identify this
  * cluster.
  *
- * IDENTIFICATION
- *	  src/backend/wait_slots.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -36,23 +33,23 @@
 #define TRANCHE_NAME	"zklock"
 
 /* The slot of one backend. */
-typedef struct Place
+typedef struct WaitSlot
 {
 	int			pid;			/* 0 for an unused slot */
 	int64		session;		/* its last ZooKeeper session with a contender */
 	bool		waits;
 	Wait		wait;			/* valid if so */
-} Place;
+} WaitSlot;
 
-typedef struct Places
+typedef struct WaitSlots
 {
 	int			count;
-	Place		items[FLEXIBLE_ARRAY_MEMBER];
-} Places;
+	WaitSlot	items[FLEXIBLE_ARRAY_MEMBER];
+} WaitSlots;
 
 /* In shared memory; NULL if the library was not preloaded. */
-static Places *places = NULL;
-static LWLock *places_lock = NULL;
+static WaitSlots *slots = NULL;
+static LWLock *slots_lock = NULL;
 
 /* What this backend has in its slot. */
 static int64 shown_session = 0;
@@ -60,181 +57,181 @@ static bool shown_waiting = false;
 static Wait shown;
 
 static size_t
-places_size(int count)
+slots_size(int count)
 {
-	return add_size(offsetof(Places, items), mul_size(count, sizeof(Place)));
+	return add_size(offsetof(WaitSlots, items), mul_size(count, sizeof(WaitSlot)));
 }
 
 /* Asks for shared memory, in the hook for that. */
 void
-zklock_waiting_request_shmem(void)
+zklock_wait_slots_request(void)
 {
-	RequestAddinShmemSpace(places_size(max_backends_to_be()));
+	RequestAddinShmemSpace(slots_size(max_backends_to_be()));
 	RequestNamedLWLockTranche(TRANCHE_NAME, 1);
 }
 
 /* Finds or creates the slots in shared memory, in the startup hook. */
 void
-zklock_waiting_attach(void)
+zklock_wait_slots_attach(void)
 {
-	size_t		size = places_size(MaxBackends);
+	size_t		size = slots_size(MaxBackends);
 	bool		found;
 
-	places = ShmemInitStruct("zklock waits", size, &found);
+	slots = ShmemInitStruct("zklock waits", size, &found);
 	if (!found)
 	{
-		memset(places, 0, size);
-		places->count = MaxBackends;
+		memset(slots, 0, size);
+		slots->count = MaxBackends;
 	}
-	places_lock = &GetNamedLWLockTranche(TRANCHE_NAME)->lock;
+	slots_lock = &GetNamedLWLockTranche(TRANCHE_NAME)->lock;
 }
 
 /* Returns the number of slots; 0 if the library was not preloaded. */
 int
-zklock_waiting_places(void)
+zklock_wait_slots_count(void)
 {
-	return places != NULL ? places->count : 0;
+	return slots != NULL ? slots->count : 0;
 }
 
-/* Exit callback: clears the slot. The abort has released the lock. */
+/* Exit callback: clears the slot.  The abort has released the lock. */
 static void
 leave_at_exit(int code, Datum arg)
 {
 	(void) code;
 	(void) arg;
-	LWLockAcquire(places_lock, LW_EXCLUSIVE);
-	memset(&places->items[MyProcNumber], 0, sizeof(Place));
-	LWLockRelease(places_lock);
+	LWLockAcquire(slots_lock, LW_EXCLUSIVE);
+	memset(&slots->items[MyProcNumber], 0, sizeof(WaitSlot));
+	LWLockRelease(slots_lock);
 }
 
 /* Returns this backend's slot, with the lock taken. */
-static Place *
-enter_place(void)
+static WaitSlot *
+enter_slot(void)
 {
 	static bool callback_registered = false;
-	Place	   *place = &places->items[MyProcNumber];
+	WaitSlot   *slot = &slots->items[MyProcNumber];
 
 	if (!callback_registered)
 	{
 		on_shmem_exit(leave_at_exit, 0);
 		callback_registered = true;
 	}
-	LWLockAcquire(places_lock, LW_EXCLUSIVE);
-	place->pid = MyProcPid;
-	return place;
+	LWLockAcquire(slots_lock, LW_EXCLUSIVE);
+	slot->pid = MyProcPid;
+	return slot;
 }
 
 /* Shows the ZooKeeper session of this backend's contenders. */
 void
-zklock_waiting_session(int64 session)
+zklock_wait_slot_session(int64 session)
 {
-	if (places == NULL || session == shown_session)
+	if (slots == NULL || session == shown_session)
 		return;
-	enter_place()->session = session;
-	LWLockRelease(places_lock);
+	enter_slot()->session = session;
+	LWLockRelease(slots_lock);
 	shown_session = session;
 }
 
 /* Shows what this backend waits for; role and since are filled in here. */
 void
-zklock_waiting_show(Wait *wait)
+zklock_wait_slot_show(Wait *wait)
 {
-	Place	   *place;
+	WaitSlot   *slot;
 
-	if (places == NULL)
+	if (slots == NULL)
 		return;
 	wait->role = GetSessionUserId();
 	wait->since = shown_waiting ? shown.since : GetCurrentTimestamp();
 	if (shown_waiting && memcmp(wait, &shown, sizeof(shown)) == 0)
 		return;
-	place = enter_place();
-	place->waits = true;
-	place->wait = *wait;
-	LWLockRelease(places_lock);
+	slot = enter_slot();
+	slot->waits = true;
+	slot->wait = *wait;
+	LWLockRelease(slots_lock);
 	shown = *wait;
 	shown_waiting = true;
 }
 
 /* Shows that this backend waits no more. */
 void
-zklock_waiting_end(void)
+zklock_wait_slot_clear(void)
 {
 	if (!shown_waiting)
 		return;
 	shown_waiting = false;
-	enter_place()->waits = false;
-	LWLockRelease(places_lock);
+	enter_slot()->waits = false;
+	LWLockRelease(slots_lock);
 }
 
 /* Reads a slot: returns the process that waits there, or 0. */
 int
-zklock_waiting_read(int index, Wait *wait)
+zklock_wait_slot_read(int index, Wait *wait)
 {
-	const Place *place = &places->items[index];
+	const WaitSlot *slot = &slots->items[index];
 	int			pid = 0;
 
-	LWLockAcquire(places_lock, LW_SHARED);
-	if (place->waits)
+	LWLockAcquire(slots_lock, LW_SHARED);
+	if (slot->waits)
 	{
-		pid = place->pid;
-		*wait = place->wait;
+		pid = slot->pid;
+		*wait = slot->wait;
 	}
-	LWLockRelease(places_lock);
+	LWLockRelease(slots_lock);
 	return pid;
 }
 
-/* Returns the backend with that ZooKeeper session, or NULL. Under the lock. */
-static const Place *
+/* Returns the backend with that ZooKeeper session, or NULL.  Under the lock. */
+static const WaitSlot *
 find_session(int64 session)
 {
-	for (int i = 0; session != 0 && i < places->count; i++)
-		if (places->items[i].pid != 0 && places->items[i].session == session)
-			return &places->items[i];
+	for (int i = 0; session != 0 && i < slots->count; i++)
+		if (slots->items[i].pid != 0 && slots->items[i].session == session)
+			return &slots->items[i];
 	return NULL;
 }
 
-/* Returns the backend with that pid, or NULL. Under the lock. */
-static const Place *
+/* Returns the backend with that pid, or NULL.  Under the lock. */
+static const WaitSlot *
 find_pid(int pid)
 {
-	for (int i = 0; pid != 0 && i < places->count; i++)
-		if (places->items[i].pid == pid)
-			return &places->items[i];
+	for (int i = 0; pid != 0 && i < slots->count; i++)
+		if (slots->items[i].pid == pid)
+			return &slots->items[i];
 	return NULL;
 }
 
-/* Adds a process to a list, unless it is there. Returns the new count. */
+/* Adds a process to a list, unless it is there.  Returns the new count. */
 static int
-add_pid(int *pids, int count, const Place *place)
+add_pid(int *pids, int count, const WaitSlot *slot)
 {
 	for (int i = 0; i < count; i++)
-		if (pids[i] == place->pid)
+		if (pids[i] == slot->pid)
 			return count;
-	pids[count] = place->pid;
+	pids[count] = slot->pid;
 	return count + 1;
 }
 
 /*
  * Puts the processes of this cluster that a process waits for into pids, which
- * has room for all slots. Returns their number. These are the owners of the
+ * has room for all slots.  Returns their number.  These are the owners of the
  * contender that it watches and of the holder's, as far as known, and those
  * that they wait for, for the same lock.
  */
 int
-zklock_waiting_blockers(int pid, int *pids)
+zklock_wait_slots_blockers(int pid, int *pids)
 {
 	int			count = 0;
-	const Place *waiter;
-	const Place *first;
+	const WaitSlot *waiter;
+	const WaitSlot *first;
 
-	LWLockAcquire(places_lock, LW_SHARED);
+	LWLockAcquire(slots_lock, LW_SHARED);
 	first = waiter = find_pid(pid);
 	for (int next = 0; waiter != NULL; next++)
 	{
 		if (waiter->waits && strcmp(waiter->wait.path, first->wait.path) == 0)
 		{
-			const Place *blocker = find_session(waiter->wait.blocker_session);
-			const Place *holder = find_session(waiter->wait.holder_session);
+			const WaitSlot *blocker = find_session(waiter->wait.blocker_session);
+			const WaitSlot *holder = find_session(waiter->wait.holder_session);
 
 			if (blocker != NULL && blocker != first)
 				count = add_pid(pids, count, blocker);
@@ -243,6 +240,6 @@ zklock_waiting_blockers(int pid, int *pids)
 		}
 		waiter = next < count ? find_pid(pids[next]) : NULL;
 	}
-	LWLockRelease(places_lock);
+	LWLockRelease(slots_lock);
 	return count;
 }

@@ -31,13 +31,13 @@ typedef struct Wait
 	char		holder_owner[ZK_OWNER_SIZE];
 } Wait;
 
-extern void zklock_waiting_request_shmem(void);
-extern void zklock_waiting_attach(void);
-extern int	zklock_waiting_places(void);
-extern void zklock_waiting_session(int64 session);
-extern void zklock_waiting_show(Wait *wait);
-extern void zklock_waiting_end(void);
-extern int	zklock_waiting_read(int index, Wait *wait);
-extern int	zklock_waiting_blockers(int pid, int *pids);
+extern void zklock_wait_slots_request(void);
+extern void zklock_wait_slots_attach(void);
+extern int	zklock_wait_slots_count(void);
+extern void zklock_wait_slot_session(int64 session);
+extern void zklock_wait_slot_show(Wait *wait);
+extern void zklock_wait_slot_clear(void);
+extern int	zklock_wait_slot_read(int index, Wait *wait);
+extern int	zklock_wait_slots_blockers(int pid, int *pids);
 
 #endif							/* ZKLOCK_WAIT_SLOTS_H */

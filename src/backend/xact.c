@@ -48,9 +48,6 @@
  * mark.  The mailbox's mutex protects that decision (zk_mailbox_end_hold()).
  * (S277, S322)
  *
- * IDENTIFICATION
- *	  src/backend/xact.c
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -71,7 +68,7 @@
 int			zklock_commit_guard = GUARD_SESSION;
 
 /*
- * The guard has let a commit pass that is not over. The handler of the loss
+ * The guard has let a commit pass that is not over.  The handler of the loss
  * signal cancels nothing now, least of all the wait for a synchronous standby.
  */
 volatile sig_atomic_t zklock_committing = false;
@@ -91,7 +88,7 @@ static Ending ending = ENDING_NOTHING;
 static uintptr_t first_registration = 1;
 static uintptr_t last_registration = 0;
 
-/* Tells the client that a commit is under way (J11). Cannot fail. */
+/* Tells the client that a commit is under way (J11).  Cannot fail. */
 static void
 keep_locks(bool keep)
 {
@@ -106,7 +103,7 @@ keep_locks(bool keep)
 
 /*
  * Refuses the commit with ZKL01 if the transaction is doomed or a lock was
- * lost. Waits for proofs if a lease has run out or the setting asks for it.
+ * lost.  Waits for proofs if a lease has run out or the setting asks for it.
  */
 static void
 judge(void)
@@ -125,7 +122,7 @@ judge(void)
 
 /*
  * Warns of locks lost while a command ran that has taken effect and is about to
- * commit for the last time. Nothing may end it any more.
+ * commit for the last time.  Nothing may end it any more.
  */
 static void
 warn_of_losses(void)
@@ -144,7 +141,7 @@ warn_of_losses(void)
 	RESUME_INTERRUPTS();
 }
 
-/* The veto, before the commit record is written. Throws as judge(). */
+/* The veto, before the commit record is written.  Throws as judge(). */
 static void
 guard_commit(void)
 {
@@ -177,7 +174,7 @@ zklock_guard_command(Deed deed)
 
 /*
  * Refuses to acquire these locks if something other than their loss forbids the
- * transaction's commit. Throws ZKL01. Asks no server.
+ * transaction's commit.  Throws ZKL01.  Asks no server.
  */
 void
 zklock_guard_transaction(const LockName *names, int count)
@@ -288,7 +285,7 @@ let_go(int nesting)
 			zklock_lock_let_go(lock);
 }
 
-/* The subtransaction callback. It throws nothing; for the exit see above. */
+/* The subtransaction callback.  It throws nothing; for the exit see above. */
 static void
 subxact_callback(SubXactEvent event, SubTransactionId my_subid,
 				 SubTransactionId parent_subid, void *arg)
@@ -308,9 +305,9 @@ subxact_callback(SubXactEvent event, SubTransactionId my_subid,
 }
 
 /*
- * The callback for the release of resources. After the end of a
+ * The callback for the release of resources.  After the end of a
  * (sub)transaction, the first call of this phase for its owner finds all of
- * PostgreSQL's locks released: ours follow. It throws nothing.
+ * PostgreSQL's locks released: ours follow.  It throws nothing.
  */
 static void
 release_callback(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
@@ -362,8 +359,8 @@ zklock_xact_watch(void)
 
 /*
  * Makes our transaction callback the first again, before those registered
- * since. Removes our older ones if safe: no callbacks are being called, one of
- * which may be the next. An error leaves us registered.
+ * since.  Removes our older ones if safe: no callbacks are being called, one of
+ * which may be the next.  An error leaves us registered.
  */
 void
 zklock_xact_go_first(bool safe)

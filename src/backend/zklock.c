@@ -168,7 +168,7 @@ zklock_ExecutorFinish(QueryDesc *query)
 }
 
 /*
- * ProcessUtility hook: the same. A command that takes effect before its commit
+ * ProcessUtility hook: the same.  A command that takes effect before its commit
  * is judged first, DISCARD ALL releases session-scope locks, and a credential
  * is kept out of the configuration file.
  */
@@ -184,7 +184,7 @@ zklock_ProcessUtility(PlannedStmt *pstmt, const char *query,
 	MemoryContext memory_context = CurrentMemoryContext;
 	Deed		deed;
 
-	zklock_access_screen(pstmt->utilityStmt);
+	zklock_auth_screen(pstmt->utilityStmt);
 	if (zklock_preconnect_due)
 		zklock_preconnect_begin();
 	deed = zklock_deed_of_utility(pstmt->utilityStmt,
@@ -213,8 +213,8 @@ zklock_ProcessUtility(PlannedStmt *pstmt, const char *query,
 }
 
 /*
- * Object access hook: a function is about to be called. If no query is at work,
- * libpq's fast path or a background worker calls it.
+ * Object access hook: a function is about to be called.  If no query is at
+ * work, libpq's fast path or a background worker calls it.
  */
 static void
 zklock_object_access(ObjectAccessType access, Oid class_id, Oid object_id,
@@ -233,7 +233,7 @@ zklock_shmem_request(void)
 	if (previous_shmem_request != NULL)
 		previous_shmem_request();
 	RequestAddinShmemSpace(zklock_stats_shmem_size());
-	zklock_waiting_request_shmem();
+	zklock_wait_slots_request();
 }
 
 /* Hook: finds or creates what is in shared memory, also after a crash. */
@@ -244,7 +244,7 @@ zklock_shmem_startup(void)
 		previous_shmem_startup();
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	zklock_stats_attach();
-	zklock_waiting_attach();
+	zklock_wait_slots_attach();
 	LWLockRelease(AddinShmemInitLock);
 }
 
@@ -334,7 +334,7 @@ define_settings(void)
 							 &zklock_znode_style, ZK_STYLE_CURATOR,
 							 znode_style_options, PGC_USERSET, 0,
 							 NULL, NULL, NULL);
-	zklock_secure_define();
+	zklock_transport_define();
 	MarkGUCPrefixReserved("zklock");
 }
 
@@ -343,7 +343,7 @@ void
 _PG_init(void)
 {
 	define_settings();
-	zklock_access_loaded();
+	zklock_auth_loaded();
 	zklock_stats_loaded();
 	if (process_shared_preload_libraries_in_progress)
 	{

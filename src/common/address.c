@@ -8,9 +8,6 @@
  * it (ZOOKEEPER-1998); and it misreads what it cannot parse, a slash as the
  * start of a path and a leading zero as octal.
  *
- * IDENTIFICATION
- *	  src/common/address.c
- *
  *-------------------------------------------------------------------------
  */
 #ifndef _GNU_SOURCE
@@ -53,7 +50,7 @@ is_digit(char c)
 }
 
 /*
- * Returns true for a character of host names. Resolvers know underscores, too.
+ * Returns true for a character of host names.  Resolvers know underscores, too.
  */
 static bool
 is_host_character(char c)
@@ -64,7 +61,7 @@ is_host_character(char c)
 
 /*
  * Copies a text of len bytes into quote (QUOTE_SIZE bytes), shortened between
- * two characters of UTF-8 if it is too long. Returns quote.
+ * two characters of UTF-8 if it is too long.  Returns quote.
  */
 static const char *
 quote_text(char *quote, const char *text, size_t len)
@@ -84,7 +81,7 @@ quote_text(char *quote, const char *text, size_t len)
 	return quote;
 }
 
-/* Says in detail what is wrong with a server of a list. Returns false. */
+/* Says in detail what is wrong with a server of a list.  Returns false. */
 static bool
 refuse(char *detail, const char *text, size_t len, const char *why)
 {
@@ -119,7 +116,7 @@ looks_like_ipv4(const char *host)
 	return host[strspn(host, "0123456789.")] == '\0';
 }
 
-/* Checks a host that was not in brackets. Returns NULL, or what is wrong. */
+/* Checks a host that was not in brackets.  Returns NULL, or what is wrong. */
 static const char *
 check_host(const char *host)
 {
@@ -137,7 +134,7 @@ check_host(const char *host)
 
 /*
  * Checks what was in brackets: an IPv6 address, and maybe "%" and the scope of
- * a link-local one. Returns NULL, or what is wrong.
+ * a link-local one.  Returns NULL, or what is wrong.
  */
 static const char *
 check_ipv6(const char *host)
@@ -163,7 +160,7 @@ check_ipv6(const char *host)
 
 /*
  * Splits a server, len bytes, into host and port; *ipv6 says whether the host
- * was in brackets. Returns NULL, or what is wrong.
+ * was in brackets.  Returns NULL, or what is wrong.
  */
 static const char *
 split_server(const char *text, size_t len, const char **host, size_t *host_len,
@@ -205,7 +202,7 @@ split_server(const char *text, size_t len, const char **host, size_t *host_len,
 }
 
 /*
- * Parses one server of a list, len bytes without spaces around them. Returns
+ * Parses one server of a list, len bytes without spaces around them.  Returns
  * false with the reason in detail.
  */
 static bool
@@ -238,7 +235,7 @@ parse_server(const char *text, size_t len, Server *server, char *detail)
 }
 
 /*
- * Parses a list into servers (room for SERVERS_MAX). Returns how many, or 0
+ * Parses a list into servers (room for SERVERS_MAX).  Returns how many, or 0
  * with the reason in detail.
  */
 static int
@@ -289,9 +286,9 @@ parse_servers(const char *list, Server *servers, char *detail)
 
 /*
  * Returns true for a list of one to 32 servers, "host:port" or "[v6]:port"
- * separated by commas and maybe spaces. The host is a name or a numeric
- * address; nothing is resolved. Else the reason is in detail (ZK_DETAIL_SIZE
- * bytes). Any thread.
+ * separated by commas and maybe spaces.  The host is a name or a numeric
+ * address; nothing is resolved.  Else the reason is in detail (ZK_DETAIL_SIZE
+ * bytes).  Any thread.
  */
 bool
 zk_servers_check(const char *servers, char *detail)
@@ -317,7 +314,8 @@ is_known(const ZkServers *servers, int count, const char *address, const char *h
 }
 
 /*
- * Adds an address of a host unless it is there. Returns false if out of memory.
+ * Adds an address of a host unless it is there.  Returns false if out of
+ * memory.
  */
 static bool
 add_endpoint(ZkServers *servers, const char *address, const char *host)
@@ -344,8 +342,8 @@ add_endpoint(ZkServers *servers, const char *address, const char *host)
 }
 
 /*
- * Asks the resolver for all addresses of a host. Returns getaddrinfo()'s
- * result. Like libzookeeper, leaves out families that this machine has no
+ * Asks the resolver for all addresses of a host.  Returns getaddrinfo()'s
+ * result.  Like libzookeeper, leaves out families that this machine has no
  * address of, which could not be reached, unless that leaves nothing.
  */
 static int
@@ -369,8 +367,8 @@ look_up(const char *host, struct addrinfo **found)
 
 /*
  * Adds all addresses of a server, as "1.2.3.4:2181" or "::1:2181": libzookeeper
- * knows no brackets and splits at the last colon. It understands a scope, as in
- * "fe80::1%eth0:2181". Returns 0, or an error of getaddrinfo() or
+ * knows no brackets and splits at the last colon.  It understands a scope, as
+ * in "fe80::1%eth0:2181".  Returns 0, or an error of getaddrinfo() or
  * getnameinfo(), such as EAI_MEMORY.
  */
 static int
@@ -400,7 +398,7 @@ resolve_server(const Server *server, ZkServers *servers)
 }
 
 /*
- * Adds to detail, if there is room, that a server could not be resolved. Uses
+ * Adds to detail, if there is room, that a server could not be resolved.  Uses
  * the errno that came with rc.
  */
 static void
@@ -460,11 +458,11 @@ join_addresses(const ZkServers *servers)
  * libzookeeper, as join_addresses() writes them.
  *
  * If only some servers can be resolved, detail (ZK_DETAIL_SIZE bytes) names the
- * others, as far as there is room; else it is empty. Returns false, with *error
- * and the reason in detail, if none can (ZK_ERR_UNRESOLVED) or memory runs out
- * (ZK_ERR_NO_MEMORY). zk_servers_free() is due in any case.
+ * others, as far as there is room; else it is empty.  Returns false, with
+ * *error and the reason in detail, if none can (ZK_ERR_UNRESOLVED) or memory
+ * runs out (ZK_ERR_NO_MEMORY). zk_servers_free() is due in any case.
  *
- * Blocks as long as the resolver does. Any thread except the backend's.
+ * Blocks as long as the resolver does.  Any thread except the backend's.
  */
 bool
 zk_servers_resolve(const char *list, ZkServers *servers, ZkError *error, char *detail)

@@ -11,9 +11,6 @@
  * number as a stranger's is refused.  Servers from 3.6 on can give the number
  * 2147483647 twice (ZOOKEEPER-3249).
  *
- * IDENTIFICATION
- *	  src/common/queue.c
- *
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
@@ -25,10 +22,10 @@
 #include "zk_lock.h"
 
 /*
- * A contender of ours with this number or a higher one is refused. A server
+ * A contender of ours with this number or a higher one is refused.  A server
  * counts the children ever created below a lock node in 32 bits; beyond
  * 2147483647 it writes negative numbers (ZOOKEEPER-2944) or the same one
- * repeatedly (ZOOKEEPER-3249), and either gives a lock to two. The distance
+ * repeatedly (ZOOKEEPER-3249), and either gives a lock to two.  The distance
  * leaves room for contenders being created.
  */
 #define SEQUENCE_LIMIT	((INT64_C(1) << 31) - (INT64_C(1) << 20))
@@ -40,7 +37,7 @@
 #define STRINGIFY(x)	STRINGIFY_(x)
 
 /*
- * The words between a contender's identity and its number. No word ends in
+ * The words between a contender's identity and its number.  No word ends in
  * another one, so the order does not matter.
  */
 static const struct
@@ -68,8 +65,8 @@ static const struct
 
 /*
  * The ways to read the end of a name as a number: what a server's "%010d" can
- * write for 32 bits with a sign. The sign counts in the width, so small
- * negative numbers have nine digits and large ones ten. A dash in front of ten
+ * write for 32 bits with a sign.  The sign counts in the width, so small
+ * negative numbers have nine digits and large ones ten.  A dash in front of ten
  * digits may also end a word, so the reading without a sign comes first.
  */
 static const struct
@@ -91,7 +88,7 @@ static const struct
 /*
  * Writes the name of a new contender up to its number, which the server
  * appends, to base (size bytes, truncated). uuid has 36 characters; permits is
- * for ZK_PERMIT, which has only one style. Returns the whole length, as
+ * for ZK_PERMIT, which has only one style.  Returns the whole length, as
  * snprintf() does.
  */
 int
@@ -135,7 +132,7 @@ digits_value(const char *digits, size_t count)
 
 /*
  * Returns the number of permits if this is the part before the number of a
- * permit's contender, len bytes. Else 0.
+ * permit's contender, len bytes.  Else 0.
  */
 static int
 parse_permits(const char *name, size_t len)
@@ -155,7 +152,7 @@ parse_permits(const char *name, size_t len)
 
 /*
  * Sets the entry's mode, permits and may_downgrade if this is the part before
- * the number of a contender's name, len bytes. Else returns false.
+ * the number of a contender's name, len bytes.  Else returns false.
  */
 static bool
 parse_identity(const char *name, size_t len, ZkQueueEntry *entry)
@@ -183,8 +180,8 @@ parse_identity(const char *name, size_t len, ZkQueueEntry *entry)
 
 	/*
 	 * The "x-<id>-" of ZooKeeper's recipes; the id is that of the ZooKeeper
-	 * session in hexadecimal (C) or signed decimal (Java). It never ends in a
-	 * dash: that would be the sign of the number (ZOOKEEPER-4372).
+	 * session in hexadecimal (C) or signed decimal (Java).  It never ends in
+	 * a dash: that would be the sign of the number (ZOOKEEPER-4372).
 	 */
 	if (len >= strlen("x-0-") && memcmp(name, "x-", 2) == 0 &&
 		name[len - 1] == '-' && name[len - 2] != '-')
@@ -199,8 +196,8 @@ parse_identity(const char *name, size_t len, ZkQueueEntry *entry)
 
 /*
  * Fills in the entry, which borrows the name, if a child of this name is a
- * contender. Other children, which do exist (kazoo issues 309 and 385), exclude
- * none.
+ * contender.  Other children, which do exist (kazoo issues 309 and 385),
+ * exclude none.
  */
 bool
 zk_queue_parse(const char *name, ZkQueueEntry *entry)
@@ -231,7 +228,7 @@ zk_queue_parse(const char *name, ZkQueueEntry *entry)
 
 /*
  * Writes the name of the shared contender that takes the place of an exclusive
- * one: its own base name, and that one's number. Returns the length as
+ * one: its own base name, and that one's number.  Returns the length as
  * zk_queue_base_name() does; -1 and an empty name if "exclusive" is no
  * contender.
  */
@@ -250,8 +247,8 @@ zk_queue_take_place(char *name, size_t size, const char *base,
 }
 
 /*
- * Order of two contenders, for qsort(). Only the number decides which is ahead
- * (ZOOKEEPER-2931: comparing names made two holders). On equal numbers the
+ * Order of two contenders, for qsort().  Only the number decides which is ahead
+ * (ZOOKEEPER-2931: comparing names made two holders).  On equal numbers the
  * shared contender of a downgrade comes right behind the exclusive one; beyond
  * that the order only has to be the same for all.
  */
@@ -270,8 +267,8 @@ compare_entries(const void *a, const void *b)
 
 /*
  * Finds the contenders among count names of children, and puts them into
- * entries (room for count, names borrowed) in queue order. Returns how many
- * there are. *ignored, if not NULL, becomes the first name that is none, or
+ * entries (room for count, names borrowed) in queue order.  Returns how many
+ * there are.  *ignored, if not NULL, becomes the first name that is none, or
  * NULL.
  */
 int
@@ -354,7 +351,7 @@ find_tied(const ZkQueueEntry *entries, int count, int which,
 }
 
 /*
- * Returns true if two contenders of different clients exclude each other. For
+ * Returns true if two contenders of different clients exclude each other.  For
  * those of one semaphore see decide_permit().
  */
 static bool
@@ -381,7 +378,7 @@ find_mixed(const ZkQueueEntry *entries, int which, const char *const *own,
 /*
  * Decides for a permit.  Those ahead of another kind are our own client's,
  * which is about to delete them, and do not count.  Those of the same kind do,
- * even our own, as others count all that they see.  own_ahead says that without
+ * even our own, as others count all that they see. own_ahead says that without
  * our own there would be a permit, so that no other client has it.
  */
 static ZkDecision
@@ -567,11 +564,11 @@ add_owner(Owners *owners, int64_t session_id)
 /*
  * Works out which entries of a sorted queue hold the lock, and returns how
  * many, as far as names and owners tell. session_ids[i] is the ephemeralOwner
- * of entries[i]. Contenders of one ZooKeeper session are taken for one
+ * of entries[i].  Contenders of one ZooKeeper session are taken for one
  * client's, which do not exclude each other; a persistent one (0) is no
- * client's. Of contenders with the same number none is behind another: they are
- * a downgrade's, or each may believe to be first. For a permit the owners do
- * not matter. granted may be NULL. Takes linear time.
+ * client's.  Of contenders with the same number none is behind another: they
+ * are a downgrade's, or each may believe to be first.  For a permit the owners
+ * do not matter. granted may be NULL.  Takes linear time.
  */
 int
 zk_queue_all_granted(const ZkQueueEntry *entries, const int64_t *session_ids,
@@ -611,9 +608,9 @@ zk_queue_all_granted(const ZkQueueEntry *entries, const int64_t *session_ids,
 
 /*
  * Returns how many entries of a sorted queue, the first ones, entry "which"
- * waits for. Those behind the nearest exclusive one ahead of a shared one wait
- * with it, not for it; both wait for what is ahead of that. So it does not
- * matter whether those in between say that they wait. The caller leaves out
+ * waits for.  Those behind the nearest exclusive one ahead of a shared one wait
+ * with it, not for it; both wait for what is ahead of that.  So it does not
+ * matter whether those in between say that they wait.  The caller leaves out
  * those of its own ZooKeeper session.
  */
 int
@@ -633,7 +630,7 @@ zk_queue_blockers(const ZkQueueEntry *entries, int which)
 
 /*
  * Returns how many entries of a sorted queue, the first ones, wait for none, by
- * their names alone. They hold the lock; behind them only contenders of the
+ * their names alone.  They hold the lock; behind them only contenders of the
  * same ZooKeeper sessions may, too.
  */
 int
@@ -649,7 +646,7 @@ zk_queue_front(const ZkQueueEntry *entries, int count)
 }
 
 /*
- * Reads one character of UTF-8 from len (at least 1) bytes. Returns its length
+ * Reads one character of UTF-8 from len (at least 1) bytes.  Returns its length
  * and sets *character, or returns 0 if the bytes are none.
  */
 static size_t
@@ -689,7 +686,7 @@ read_utf8(const char *text, size_t len, uint32_t *character)
 /*
  * Checks the characters of a path, by the ranges of ZooKeeper's
  * PathUtils.validatePath(), which looks at UTF-16, where all beyond U+FFFF is
- * made of surrogates. Returns NULL, or what is wrong.
+ * made of surrogates.  Returns NULL, or what is wrong.
  */
 static const char *
 check_characters(const char *path, size_t len)
@@ -736,7 +733,7 @@ like_contender(const char *component, size_t len)
 }
 
 /*
- * Checks one component, len bytes, of a path. Returns NULL, or what is wrong.
+ * Checks one component, len bytes, of a path.  Returns NULL, or what is wrong.
  */
 static const char *
 check_component(const char *component, size_t len, bool first)
@@ -770,9 +767,9 @@ zk_contender_check(const char *name)
 
 /*
  * Checks that this, len bytes of UTF-8, is an absolute path that ZooKeeper
- * accepts, and no reserved znode. Returns NULL, or what is wrong: a static
- * sentence for a DETAIL. ZooKeeper's own subtree is refused in case the root is
- * "/".
+ * accepts, and no reserved znode.  Returns NULL, or what is wrong: a static
+ * sentence for a DETAIL.  ZooKeeper's own subtree is refused in case the root
+ * is "/".
  */
 const char *
 zk_path_check(const char *path, size_t len)

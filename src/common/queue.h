@@ -29,7 +29,7 @@ typedef struct ZkQueueEntry
 
 typedef enum ZkDecision
 {
-	ZK_DECIDE_GRANTED,			/* nobody conflicting is ahead */
+	ZK_DECIDE_GRANTED,			/* none that conflicts is ahead */
 	ZK_DECIDE_WAIT,				/* watch the contender named by watch */
 	ZK_DECIDE_MISSING,			/* own contender is not in the list */
 	ZK_DECIDE_TIED,				/* a stranger has our number: see watch */
@@ -46,7 +46,7 @@ typedef struct ZkVerdict
 	int			first;			/* index of the first stranger; -1 if none is
 								 * ahead */
 
-	/* WAIT: once that entry is deleted nobody conflicting can be ahead */
+	/* WAIT: once that entry is deleted none that conflicts can be ahead */
 	bool		last_ahead;
 
 	/*
@@ -68,7 +68,7 @@ typedef struct ZkVerdict
 	/* ... all that must go first are our own, which are about to be deleted */
 	bool		own_ahead;
 
-	/* GRANTED, a permit: somebody behind may still take us for a waiter */
+	/* GRANTED, a permit: one behind may still take us for a waiter */
 	bool		announce;
 } ZkVerdict;
 

@@ -20,9 +20,6 @@
  * Any client of the ensemble can have written anything: what is no record is
  * taken for an empty one.  All functions are pure: no I/O, no state, any thread.
  *
- * IDENTIFICATION
- *	  src/common/record.c
- *
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -57,9 +54,9 @@ zk_record_above(const char *path, size_t len)
 
 /*
  * Steps through the znodes above a path as they are created: the one with the
- * first *len bytes exists (there), or its parent is missing. Moves *len one
- * down or up. Returns false when all exist, or when the root is missing, and so
- * the lock node, too, which is not created here.
+ * first *len bytes exists (there), or its parent is missing.  Moves *len one
+ * down or up.  Returns false when all exist, or when the root is missing, and
+ * so the lock node, too, which is not created here.
  */
 bool
 zk_record_next_above(const char *path, size_t root_len, size_t *len, bool there)
@@ -92,7 +89,7 @@ take_word(char **line)
 }
 
 /*
- * The same for an unsigned number up to greatest. Returns false if it is none.
+ * The same for an unsigned number up to greatest.  Returns false if it is none.
  */
 static bool
 take_number(char **line, int base, uint64_t greatest, uint64_t *number)
@@ -209,7 +206,7 @@ parse_run(char *line, ZkRecord *record)
 	return true;
 }
 
-/* Parses one line after the first. Returns false if it is none of a record. */
+/* Parses one line after the first.  Returns false if it is none of a record. */
 static bool
 parse_line(char *line, ZkRecord *record)
 {
@@ -228,7 +225,7 @@ parse_line(char *line, ZkRecord *record)
 	return true;
 }
 
-/* Parses all lines. Returns false as above, or if the last one has no end. */
+/* Parses all lines.  Returns false as above, or if the last one has no end. */
 static bool
 parse_lines(char *text, ZkRecord *record)
 {
@@ -267,7 +264,7 @@ zk_record_parse(const char *data, int len, ZkRecord *record)
 		memset(record, 0, sizeof(*record));
 }
 
-/* Writes a record as text into ZK_RECORD_SIZE bytes. Returns its length. */
+/* Writes a record as text into ZK_RECORD_SIZE bytes.  Returns its length. */
 int
 zk_record_format(const ZkRecord *record, char *text)
 {
@@ -309,8 +306,9 @@ zk_record_position(const ZkRecord *record, uint64_t system)
 }
 
 /*
- * Returns true if a position of a cluster is later than another one. The higher
- * timeline counts, whatever the LSNs are: what it forked off from may be lost.
+ * Returns true if a position of a cluster is later than another one.  The
+ * higher timeline counts, whatever the LSNs are: what it forked off from may be
+ * lost.
  */
 static bool
 is_later(const ZkPosition *position, const ZkPosition *other)
@@ -322,7 +320,7 @@ is_later(const ZkPosition *position, const ZkPosition *other)
 
 /*
  * Puts a position first into a record, unless that has a later one of the
- * cluster. Replaces the last one if there is no room.
+ * cluster.  Replaces the last one if there is no room.
  */
 static void
 add_position(ZkRecord *record, const ZkPosition *position)
@@ -358,7 +356,7 @@ earliest_run(ZkRecord *record)
 
 /*
  * Puts a run first into a record, in place of that of the same database: its
- * writer holds the lock, and so knows better. Replaces the earliest one if
+ * writer holds the lock, and so knows better.  Replaces the earliest one if
  * there is no room.
  */
 static void

@@ -22,9 +22,6 @@
  * only for cycles whose victim it would be, so it does not miss one by finding
  * another first.
  *
- * IDENTIFICATION
- *	  src/common/waitgraph.c
- *
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>
@@ -65,7 +62,7 @@ zk_wait_owner_length(const char *text, int len)
 }
 
 /*
- * Parses a contender and its lock node. As any client may have written it,
+ * Parses a contender and its lock node.  As any client may have written it,
  * returns false for what could not be read.
  */
 static bool
@@ -88,7 +85,7 @@ parse_line(const char *line, int len, ZkWaitedFor *lock)
 
 /*
  * Takes the next lock that a published wait is for; *at is the position, 0 at
- * first. Returns false at the end.
+ * first.  Returns false at the end.
  */
 bool
 zk_wait_next(const char *text, int len, int *at, ZkWaitedFor *lock)
@@ -122,7 +119,7 @@ may_take(const Search *search, const ZkWaitEdge *edge)
 }
 
 /*
- * Finds the shortest way from self to self, breadth first. Returns its last
+ * Finds the shortest way from self to self, breadth first.  Returns its last
  * edge, or -1.
  */
 static int
@@ -154,7 +151,7 @@ search_back(Search *search, int count)
 	return -1;
 }
 
-/* Writes down the way that ends with this edge. Returns its length. */
+/* Writes down the way that ends with this edge.  Returns its length. */
 static int
 trace(const Search *search, int last, int *cycle)
 {
@@ -172,11 +169,11 @@ trace(const Search *search, int last, int *cycle)
 }
 
 /*
- * Finds a cycle whose victim is "self" (X5). The edges are sorted by "from".
+ * Finds a cycle whose victim is "self" (X5).  The edges are sorted by "from".
  * published[i] is a zxid, or 0 for a waiter that has not published; count is
- * their number. Returns the number of edges of the cycle, whose indexes it puts
- * into cycle, which has room for count, from self on; 0 if there is none, -1 if
- * out of memory.
+ * their number.  Returns the number of edges of the cycle, whose indexes it
+ * puts into cycle, which has room for count, from self on; 0 if there is none,
+ * -1 if out of memory.
  */
 int
 zk_cycle_find(const ZkWaitEdge *edges, int edge_count,

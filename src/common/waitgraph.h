@@ -24,7 +24,7 @@ typedef struct ZkWaitedFor
 } ZkWaitedFor;
 
 /*
- * An edge of the graph of waits. Only the waiter's PostgreSQL knows a local
+ * An edge of the graph of waits.  Only the waiter's PostgreSQL knows a local
  * one.
  */
 typedef struct ZkWaitEdge
