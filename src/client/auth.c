@@ -50,6 +50,7 @@
 
 #include "client.h"
 #include "auth.h"
+#include "owner.h"
 #include "request.h"
 #include "zk_check.h"
 

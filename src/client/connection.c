@@ -67,6 +67,7 @@
 #include "contender.h"
 #include "jitter.h"
 #include "lease.h"
+#include "owner.h"
 #include "protocol.h"
 #include "publish_wait.h"
 #include "query.h"
@@ -397,8 +398,9 @@ zk_connection_want(ZkClient *client, ZkTime until)
 static bool
 contender_needs_ensemble(const Contender *c)
 {
-	return c->in_use && (!c->unwanted || c->name[0] != '\0' ||
-						 (c->maybe_exists && c->doubted_since == 0));
+	return c->claim == CLAIM_WANTED ||
+		(c->claim != CLAIM_NONE && c->znode.existence != ZNODE_ABSENT &&
+		 !zk_znode_is_doubted(c));
 }
 
 /*
@@ -420,7 +422,7 @@ ensemble_needed(const ZkClient *client, bool *wanted)
 		if (!contender_needs_ensemble(&client->contenders[i]))
 			continue;
 		needed = true;
-		if (!client->contenders[i].unwanted)
+		if (client->contenders[i].claim == CLAIM_WANTED)
 			*wanted = true;
 	}
 	return needed;

@@ -3,9 +3,20 @@
  * contender.c
  *	  What can happen to a contender, whatever the protocol is doing.
  *
- * It is published, granted, lost, refused, found gone, given up.  Nothing here
- * sends anything: a change marks the contender as touched, and what comes next
- * for it is sent when the engine is left (zk_engine_leave, protocol.c).
+ * A contender is published, granted, lost, refused, found gone, given up.
+ * Nothing here sends anything: a change marks the contender as touched, and
+ * what comes next for it is sent when the engine is left (zk_engine_leave(),
+ * protocol.c).
+ *
+ * What the backend wants of it ("claim"):
+ *
+ *   NONE --order--> WANTED --fails, is lost--> ENDED
+ *     ^                |                        |  ^
+ *     |                +------- release --------+  | gone, and published
+ *     |                v                           |
+ *     |             RELEASED ----------------------+
+ *     |
+ *     +---gone--- ABANDONED <--abandon-- any but NONE
  *
  * All functions run on client threads under engine_lock.
  *
@@ -17,61 +28,44 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "client.h"
 #include "contender.h"
-#include "jitter.h"
 #include "request.h"
 #include "server_timeout.h"
+#include "znode.h"
 
 /*
- * How long to wait before trying again what failed while connected, and up to
- * how much longer.
- */
-#define RETRY_DELAY		ZK_MS(100)
-#define RETRY_JITTER	ZK_MS(50)
-
-/*
- * For how many session timeouts a create is doubted that was not answered and
- * not executed.  What a server could not tell its leader is lost with their
- * connection, which lasts syncLimit ticks without an answer: one session
- * timeout, by default.
+ * For how many session timeouts an unanswered create is doubted.  What a
+ * server could not tell its leader is lost with their connection, which lasts
+ * syncLimit ticks without an answer: one session timeout, by default.
  */
 #define DOUBT			8
 
-/*
- * Write the path of a child of the contender's lock node, into
- * ZK_CONTENDER_PATH_SIZE bytes.  The name is one of ours, so it fits.
- */
-void
-zk_contender_path(const Contender *c, const char *name, char *path)
+/* Adds to the status for whom the contender waits. */
+static void
+describe_wait(const Contender *c, ZkContenderStatus *status)
 {
-	snprintf(path, ZK_CONTENDER_PATH_SIZE, "%s/%s", c->node, name);
-}
+	const Watching *w = &c->watching;
+	const char *blocker = strrchr(w->path, '/') + 1;
 
-/*
- * A request for a contender was handed to the library, which answered rc: it
- * is on its way, or it was refused and will be tried again.  Returns which.
- */
-bool
-zk_contender_sent(ZkClient *client, int slot, void *context, int rc)
-{
-	Contender  *c = &client->contenders[slot];
-
-	if (rc == ZOK)
+	status->deadlock = w->rival[0] != '\0';
+	snprintf(status->blocker, sizeof(status->blocker), "%s",
+			 status->deadlock ? w->rival : blocker);
+	if (!status->deadlock)
 	{
-		c->pending++;
-		return true;
+		strcpy(status->blocker_owner, c->blocker_owner);
+		status->blocker_session = c->blocker_session;
 	}
-	zk_request_undo(client, context);
-	zk_contender_retry(client, c);
-	return false;
+	status->own_ahead = w->own_ahead;
+	memcpy(status->holder, w->holder, sizeof(status->holder));
+	status->ahead = w->ahead;
+	status->position = w->position;
 }
 
 /*
- * Tell the backend where a contender stands; wake it if it may be waiting for
- * just this.
+ * Publishes where a contender stands; wakes the backend if it may wait for
+ * that.
  */
 void
 zk_contender_publish(ZkClient *client, int slot, bool wake)
@@ -79,175 +73,99 @@ zk_contender_publish(ZkClient *client, int slot, bool wake)
 	Contender  *c = &client->contenders[slot];
 	ZkContenderStatus status;
 	const Contender *named;
-	const char *blocker;
 
-	if (c->abandoned)
+	if (c->claim == CLAIM_ABANDONED)
 		return;
 	memset(&status, 0, sizeof(status));
-	if (c->state == ZK_GONE && c->released)
+	if (c->state == ZK_GONE && c->claim == CLAIM_RELEASED)
 		status.state = ZK_GONE;
 	else if (c->end != ZK_NONE)
 		status.state = c->end;
 	else
-		status.state = c->unwanted ? ZK_RELEASING : c->state;
+		status.state = c->claim != CLAIM_WANTED ? ZK_RELEASING : c->state;
 	status.error = c->error;
 	status.loss = c->loss;
 	memcpy(status.detail, c->detail, sizeof(status.detail));
 
 	/* a downgrade that is not sent yet: the exclusive one stands for both */
-	named = c->name[0] == '\0' && c->partner != ZK_NO_SLOT ?
+	named = c->znode.existence != ZNODE_NAMED && c->partner != ZK_NO_SLOT ?
 		&client->contenders[c->partner] : c;
-	memcpy(status.name, named->name, sizeof(status.name));
-	status.token = c->token;
-	status.proved_at = c->proved_at;
-	status.lease_end = c->lease_end;
-	status.presumed_lost = c->presumed_lost;
-	status.granted_at = c->granted_at;
-	status.revoked = c->revoked;
-	status.recorded = c->recorded;
+	memcpy(status.name, named->znode.name, sizeof(status.name));
+	status.token = c->znode.token;
+	status.proved_at = c->proof.proved_at;
+	status.lease_end = c->proof.lease_end;
+	status.presumed_lost = c->proof.presumed_lost;
+	status.granted_at = c->proof.granted_at;
+	status.revoked = c->own.revoked;
+	status.recorded = c->recording.written;
 	status.delayed = c->state == ZK_QUEUED && c->marking.shown != 0;
-	if (c->state == ZK_WATCHING && c->watched != NULL)
-	{
-		status.deadlock = c->rival[0] != '\0';
-		blocker = status.deadlock ? c->rival : strrchr(c->watched, '/') + 1;
-		snprintf(status.blocker, sizeof(status.blocker), "%s", blocker);
-		if (!status.deadlock)
-		{
-			strcpy(status.blocker_owner, c->blocker_owner);
-			status.blocker_session = c->blocker_session;
-		}
-		status.own_ahead = c->own_ahead;
-		memcpy(status.holder, c->holder, sizeof(status.holder));
-		status.ahead = c->ahead;
-		status.position = c->position;
-	}
+	if (c->state == ZK_WATCHING && c->watching.path != NULL)
+		describe_wait(c, &status);
 	if (c->loss == ZK_LOST_BROKEN || c->error == ZK_ERR_BROKEN)
 		strcpy(status.blocker_owner, c->blocker_owner);
 	zk_mailbox_publish(&client->mailbox, slot, &status, wake);
 }
 
-/*
- * Write a random (version 4) uuid in text form.
- */
-static void
-make_uuid(char *uuid)
+/* Moves the contender to another state, in which nothing stands behind a grant. */
+void
+zk_contender_move(Contender *c, ZkContenderState state)
 {
-	unsigned char r[16];
-	size_t		have = 0;
-
-	while (have < sizeof(r))
-	{
-		ssize_t		n = getrandom(r + have, sizeof(r) - have, 0);
-
-		if (n > 0)
-			have += (size_t) n;
-	}
-	r[6] = (r[6] & 0x0F) | 0x40;
-	r[8] = (r[8] & 0x3F) | 0x80;
-	snprintf(uuid, ZK_UUID_SIZE,
-			 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
-			 "%02x%02x%02x%02x%02x%02x",
-			 r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7],
-			 r[8], r[9], r[10], r[11], r[12], r[13], r[14], r[15]);
+	c->state = state;
+	c->grant = GRANT_NONE;
 }
 
 /*
- * Give the contender a new identity.  Each create has one of its own: were it
- * reused, a create that was executed late could be taken for another.  And what
- * a renewal says of the one before is not about this one.
+ * A create is about to be sent.  If it succeeds, it is a proof as old as this.
  */
 void
-zk_contender_new_name(ZkClient *client, Contender *c)
+zk_contender_creating(ZkClient *client, Contender *c)
 {
-	char		uuid[ZK_UUID_SIZE];
+	zk_znode_new_base(client, c);
+	zk_znode_set_token(c, 0);
+	zk_znode_set(c, ZNODE_UNCERTAIN);	/* even if refused: it may be in the
+										 * queue */
+	c->proof.proved_at = zk_now();
+	zk_contender_move(c, ZK_CREATING);
+}
 
-	c->incarnation++;
-	c->own_watch = c->changed = c->revoked = c->rewrite = false;
-	c->watch_serial = c->rewrite_serial = 0;
-	c->version = 0;
-	c->watch_at = zk_now() + ZK_WATCH_DELAY;
-	make_uuid(uuid);
-	zk_queue_base_name(c->base, sizeof(c->base), client->style, c->request.mode,
-					   c->request.permits, uuid);
+/* The contender's create was not executed. */
+void
+zk_contender_not_created(Contender *c)
+{
+	zk_znode_set(c, ZNODE_ABSENT);
+	zk_contender_move(c, ZK_WANTED);
+}
+
+/* Counts an attempt in vain. Returns false if it was one too many. */
+bool
+zk_contender_attempt(Contender *c)
+{
+	return ++c->attempts <= ZK_MAX_ATTEMPTS;
 }
 
 /*
- * Nothing of it exists in ZooKeeper any more, but the mark that it may have
- * left on purpose.
+ * Sets what is known of the client ahead, or of one that broke the contender:
+ * len bytes of its data, none if len is not positive.
  */
+void
+zk_contender_set_blocker(Contender *c, const char *owner, int len, int64_t session)
+{
+	snprintf(c->blocker_owner, sizeof(c->blocker_owner), "%.*s",
+			 len > 0 ? len : 0, len > 0 ? owner : "");
+	c->blocker_session = session;
+}
+
+/* Nothing of it exists any more, except for a mark left behind on purpose. */
 void
 zk_contender_forget(Contender *c)
 {
-	c->maybe_exists = false;
-	c->name[0] = '\0';
-	c->marking.own = MARK_ABSENT;
-	c->marking.orphaned_mark = false;
+	zk_znode_set(c, ZNODE_ABSENT);
+	zk_mark_set(c, MARK_ABSENT);
 }
 
 /*
- * Do without looking out for the one before the watched one: a list that is
- * read when that one is gone will do.
- */
-void
-zk_contender_drop_second_watch(Contender *c)
-{
-	free(c->second_watch);
-	c->second_watch = NULL;
-	c->last_second_watch = c->relist = false;
-}
-
-void
-zk_contender_unwatch(Contender *c)
-{
-	free(c->watched);
-	free(c->to_watch);
-	c->watched = c->to_watch = NULL;
-	c->unbroken = false;
-	zk_contender_drop_second_watch(c);
-}
-
-/*
- * The contender has come to another place: its own znode is watched that much
- * later (own_watch.c), unless it is already, or is about to be, or never will
- * be.  A time that is set already for later stays: the helper, which waits for
- * it, need not be woken to wait for another one.
- */
-void
-zk_contender_watch_own_in(Contender *c, ZkTime delay)
-{
-	ZkTime		now = zk_now();
-
-	if (c->own_watch || c->watch_serial != 0 || c->watch_at <= now ||
-		c->watch_at >= now + delay)
-		return;
-	c->watch_at = now + delay;
-}
-
-/*
- * The contender must wait: remember its place in the queue that was read, whose
- * entries these are.  Who is behind the one ahead is known only if that is
- * being watched already.
- */
-void
-zk_contender_placed(Contender *c, const ZkQueueEntry *entries,
-					const ZkVerdict *verdict)
-{
-	c->ahead = verdict->ahead;
-	c->position = verdict->self + 1;
-	snprintf(c->holder, sizeof(c->holder), "%s", entries[verdict->first].name);
-
-	/* who has to know the marks reads them, and the queue once more */
-	c->last_ahead = verdict->last_ahead && c->request.lock_delay == 0;
-	c->rival[0] = '\0';
-	if (c->watched != NULL)
-		return;
-	c->blocker_owner[0] = '\0';
-	c->blocker_session = 0;
-}
-
-/*
- * The slot of this client's whose that contender of the lock node is, or may
- * be; ZK_NO_SLOT if there is none.
+ * Returns the slot of this client's that this contender of the lock node
+ * belongs to, or may belong to; or ZK_NO_SLOT.
  */
 static int
 slot_of(const ZkClient *client, const char *node, const char *name)
@@ -256,38 +174,98 @@ slot_of(const ZkClient *client, const char *node, const char *name)
 	{
 		const Contender *c = &client->contenders[i];
 
-		if (c->in_use && c->base[0] != '\0' && strcmp(c->node, node) == 0 &&
-			strncmp(name, c->base, strlen(c->base)) == 0)
+		if (c->claim != CLAIM_NONE && c->znode.base[0] != '\0' && strcmp(c->node, node) == 0 &&
+			strncmp(name, c->znode.base, strlen(c->znode.base)) == 0)
 			return i;
 	}
 	return ZK_NO_SLOT;
 }
 
 /* Take a slot into use, for a contender that is wanted. */
-Contender *
-zk_contender_use(ZkClient *client, int slot, const char *node, ZkMode mode)
+static Contender *
+use(ZkClient *client, int slot, const char *node, ZkMode mode)
 {
 	Contender  *c = &client->contenders[slot];
-	uint32_t	incarnation = c->incarnation;
-	bool		touched = c->touched;
+	uint32_t	incarnation = c->znode.incarnation;
 
 	memset(c, 0, sizeof(*c));
-	c->touched = touched;
-	c->incarnation = incarnation + 1;
-	c->in_use = true;
+	zk_znode_begin(c, incarnation + 1);
+	c->claim = CLAIM_WANTED;
 	c->node = node;
 	c->request.mode = mode;
-	c->partner = c->successor = c->next_member = ZK_NO_SLOT;
+	c->partner = c->successor = ZK_NO_SLOT;
 	c->state = ZK_WANTED;
 	if (slot >= client->used)
 		client->used = (uint16_t) (slot + 1);
 	return c;
 }
 
+/* Leaves the record to another contender of the lock node. */
+static void
+pass_record(Contender *to, Contender *from)
+{
+	to->record = from->record;
+	from->record = NULL;
+}
+
 /*
- * A slot of its own for a contender that is to be deleted, and that nobody
- * waits for: of the same lock node and mode as that one.  Its names are for the
- * caller to give.  NULL if there is no room.
+ * Adds the token to the owner's data of an exclusive contender, for the shared
+ * one that takes its place and holds the lock under the same token (F9).
+ */
+static void
+add_token(Contender *c)
+{
+	int			len = c->owner_len - 1;
+
+	if (len > 0 && c->owner[len] == '}')
+		c->owner_len = len + snprintf(c->owner + len, ZK_TOKEN_ROOM,
+									  ZK_TOKEN_MEMBER, c->znode.token);
+}
+
+/* Makes a shared contender that is to take the place of an exclusive one. */
+static Contender *
+begin_downgrade(ZkClient *client, const MailboxOrder *order)
+{
+	Contender  *c = use(client, order->slot, order->node, ZK_SHARED);
+	Contender  *from = &client->contenders[order->partner];
+
+	c->partner = order->partner;
+	from->successor = (uint16_t) order->slot;
+	add_token(from);
+	pass_record(c, from);
+	c->request.lock_delay = from->request.lock_delay;
+	c->request.root_len = from->request.root_len;
+	c->proof = from->proof;
+	zk_znode_set_token(c, from->znode.token);
+	zk_znode_new_base(client, c);
+	zk_contender_move(c, ZK_HELD);
+	if (from->end == ZK_LOST)
+		zk_contender_lose(client, order->slot, from->loss, from->detail);
+	else
+		zk_contender_publish(client, order->slot, false);
+	return c;
+}
+
+/* Makes the contender that the backend wants, and takes what the order owns. */
+Contender *
+zk_contender_take_order(ZkClient *client, const MailboxOrder *order)
+{
+	Contender  *c;
+
+	if (order->partner != ZK_NO_SLOT)
+		return begin_downgrade(client, order);
+	c = use(client, order->slot, order->node, order->request.mode);
+	c->request = order->request;
+	c->owner = order->owner;
+	c->owner_len = order->owner_len;
+	c->record = order->record;
+	return c;
+}
+
+/*
+ * Takes a slot for a contender that is to be deleted and that nobody waits
+ * for, of the same lock node and mode.  The caller names it.  NULL if there is
+ * no room.
  */
 static Contender *
 take_reaper(ZkClient *client, const Contender *like)
@@ -297,17 +275,17 @@ take_reaper(ZkClient *client, const Contender *like)
 
 	if (slot < 0)
 		return NULL;
-	reaper = zk_contender_use(client, slot, client->mailbox.slots[slot].node, like->request.mode);
+	reaper = use(client, slot, client->mailbox.slots[slot].node, like->request.mode);
 	reaper->state = ZK_CREATING;
-	reaper->unwanted = reaper->abandoned = true;
+	reaper->claim = CLAIM_ABANDONED;
 	zk_contender_touch(client, slot);
 	return reaper;
 }
 
 /*
- * A contender of our own ZooKeeper session is in somebody's way that nobody
- * here knows of: an orphan.  There should be none (Q5, Q7); but our session
- * would keep it alive for ever, and we would wait for ourselves.
+ * A contender of our own ZooKeeper session, unknown to all slots, is ahead.
+ * There should be none (Q5, Q7); but our session would keep it alive for ever,
+ * and we would wait for ourselves.
  */
 static void
 reap_orphan(ZkClient *client, const Contender *behind, const char *name)
@@ -318,13 +296,12 @@ reap_orphan(ZkClient *client, const Contender *behind, const char *name)
 		return;
 	zk_log(true, "deleting contender \"%.80s\" of lock node \"%.80s\", which belongs to this ZooKeeper session but to no lock",
 		   name, behind->node);
-	snprintf(reaper->base, sizeof(reaper->base), "%s", name);
-	snprintf(reaper->name, sizeof(reaper->name), "%s", name);
+	zk_znode_set_orphan(reaper, name);
 }
 
 /*
- * Somebody waits for a contender with that name and Stat: see that it is not
- * for an orphan, nor for one whose create was executed late.
+ * A contender waits for one with that name and Stat.  Deletes that if it is an
+ * orphan or its create was executed late.
  */
 void
 zk_contender_seen_ahead(ZkClient *client, int slot, const char *name,
@@ -338,53 +315,18 @@ zk_contender_seen_ahead(ZkClient *client, int slot, const char *name,
 	whose = slot_of(client, c->node, name);
 	if (whose == ZK_NO_SLOT)
 		reap_orphan(client, c, name);
-	else if (client->contenders[whose].doubted_since != 0)
+	else if (client->contenders[whose].znode.doubted_since != 0)
 	{
-		client->contenders[whose].retry_at = 0;
+		zk_contender_retry_at(&client->contenders[whose], 0);
 		zk_contender_touch(client, whose);
 	}
 }
 
 /*
- * The contender right ahead was read: that is who is behind it.
- */
-void
-zk_contender_blocker_known(ZkClient *client, int slot, const char *value,
-						   int value_len, const struct Stat *stat)
-{
-	Contender  *c = &client->contenders[slot];
-
-	snprintf(c->blocker_owner, sizeof(c->blocker_owner), "%.*s",
-			 value_len > 0 ? value_len : 0, value_len > 0 ? value : "");
-	c->blocker_session = stat->ephemeralOwner;
-	if (c->state == ZK_WATCHING && c->watched != NULL)
-		zk_contender_seen_ahead(client, slot, strrchr(c->watched, '/') + 1, stat);
-	zk_contender_publish(client, slot, true);
-}
-
-/* Try again soon; the helper sees to it. */
-void
-zk_contender_retry(ZkClient *client, Contender *c)
-{
-	c->retry_at = zk_now() + RETRY_DELAY + zk_jitter(&client->random, RETRY_JITTER);
-	zk_mailbox_wake_helper(&client->mailbox);
-}
-
-/*
- * From now on the record is the business of another contender of the lock node.
- */
-void
-zk_contender_pass_record(Contender *to, Contender *from)
-{
-	to->record = from->record;
-	from->record = NULL;
-}
-
-/*
- * The contender is unwanted: so is the exclusive one whose place it was to
- * take.  It remains the partner until it is gone, for this one is not gone
- * before: somebody may be waiting to hear that the lock is free.  What was to
- * be written into the record is the exclusive one's to write again.
+ * Abandons the exclusive contender whose place this one, now unwanted, was to
+ * take.  It remains the partner until it is gone, because the backend may wait
+ * to hear that the lock is free.  What was to be written into the record is
+ * left to it again.
  */
 void
 zk_contender_give_up_partner(ZkClient *client, Contender *c)
@@ -392,33 +334,58 @@ zk_contender_give_up_partner(ZkClient *client, Contender *c)
 	if (c->partner == ZK_NO_SLOT)
 		return;
 	if (c->record != NULL && c->end == ZK_NONE)
-		zk_contender_pass_record(&client->contenders[c->partner], c);
+		pass_record(&client->contenders[c->partner], c);
 	if (c->end == ZK_LOST)		/* its mark stays */
-		client->contenders[c->partner].marking.own = MARK_ABSENT;
+		zk_mark_set(&client->contenders[c->partner], MARK_ABSENT);
 	zk_contender_end(client, c->partner, true);
 }
 
 /*
- * The contender is not wanted any more.
+ * The shared contender has taken the place of the exclusive one, which is
+ * gone, and its owner's data.
  */
+void
+zk_contender_replaced(ZkClient *client, Contender *c)
+{
+	int			partner = c->partner;
+	Contender  *from = &client->contenders[partner];
+
+	c->partner = ZK_NO_SLOT;
+	from->successor = ZK_NO_SLOT;
+	c->owner = from->owner;
+	c->owner_len = from->owner_len;
+	from->owner = NULL;
+	from->owner_len = 0;
+	zk_contender_forget(from);
+	zk_contender_end(client, partner, true);
+}
+
+/* The backend releases or abandons the contender. */
 void
 zk_contender_end(ZkClient *client, int slot, bool abandon)
 {
 	Contender  *c = &client->contenders[slot];
 
-	c->unwanted = true;
-	if (abandon)
-		c->abandoned = true;
-	else
-		c->released = true;
-	if (c->pending == 0)
+	if (c->claim != CLAIM_ABANDONED)
+		c->claim = abandon ? CLAIM_ABANDONED : CLAIM_RELEASED;
+	if (c->turn.pending == 0)
 		zk_contender_give_up_partner(client, c);
 	zk_contender_touch(client, slot);
 }
 
-/*
- * The contender cannot be granted.  What exists of it will be deleted.
- */
+/* Sets why something about the contender could not be done, as printf() does. */
+void
+zk_contender_explain(Contender *c, ZkError error, const char *fmt,...)
+{
+	va_list		args;
+
+	c->error = error;
+	va_start(args, fmt);
+	vsnprintf(c->detail, sizeof(c->detail), fmt, args);
+	va_end(args);
+}
+
+/* The contender cannot be granted. What exists of it will be deleted. */
 void
 zk_contender_fail(ZkClient *client, int slot, ZkError error,
 				  const char *fmt,...)
@@ -434,27 +401,27 @@ zk_contender_fail(ZkClient *client, int slot, ZkError error,
 		vsnprintf(c->detail, sizeof(c->detail), fmt, args);
 		va_end(args);
 	}
-	c->unwanted = true;
+	if (c->claim == CLAIM_WANTED)
+		c->claim = CLAIM_ENDED;
 	zk_contender_publish(client, slot, true);
 	zk_contender_touch(client, slot);
 }
 
 /*
- * The lock is lost.  That is final; what exists of the contender is deleted
- * as soon as can be, whether the backend looks or not, and never taken up
- * again.
+ * The lock is lost, for good.  What exists of the contender is deleted as soon
+ * as possible, whether the backend looks or not.
  */
 void
 zk_contender_lose(ZkClient *client, int slot, ZkLoss loss, const char *detail)
 {
 	Contender  *c = &client->contenders[slot];
 
-	if (c->end != ZK_NONE || c->unwanted)
+	if (c->end != ZK_NONE || c->claim != CLAIM_WANTED)
 		return;
 	c->end = ZK_LOST;
 	c->loss = loss;
 	snprintf(c->detail, sizeof(c->detail), "%s", detail);
-	c->unwanted = true;
+	c->claim = CLAIM_ENDED;
 	zk_contender_publish(client, slot, true);
 	zk_contender_give_up_partner(client, c);
 	if (c->successor != ZK_NO_SLOT)
@@ -463,15 +430,15 @@ zk_contender_lose(ZkClient *client, int slot, ZkLoss loss, const char *detail)
 }
 
 /*
- * A waiter's contender was deleted by somebody else, or so it seems: one more
- * attempt was in vain.  False if it was one too many.
+ * A waiter's contender seems to have been deleted by another client.  Returns
+ * false, and the contender fails, if that is one attempt too many.
  */
 static bool
 may_try_again(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
 
-	if (++c->attempts <= ZK_MAX_ATTEMPTS)
+	if (zk_contender_attempt(c))
 		return true;
 	zk_contender_fail(client, slot, ZK_ERR_VANISHING,
 					  "Another client deleted the contender %d times.",
@@ -480,28 +447,26 @@ may_try_again(ZkClient *client, int slot)
 }
 
 /*
- * A contender that was not held, or not yet, is not there, or seems not to be.
- * So is its mark to go.
+ * A contender that is not held yet seems to be gone: its mark has to go, too.
  */
 static void
 reap_mark(ZkClient *client, Contender *c)
 {
 	if (zk_mark_to_go(c))
 		zk_contender_reap_elsewhere(client, c);
-	c->marking.own = MARK_ABSENT;
-	c->marking.due = false;
+	zk_mark_set(c, MARK_ABSENT);
 }
 
 /*
- * A contender of a group is not in the queue, or not any more: at the place
- * that it would get now the order of the group would not hold.
+ * A contender of a group is not in the queue: the place that it would get now
+ * would break the order of the group.
  */
 void
 zk_contender_unqueued(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
 
-	if (c->token != 0)
+	if (c->znode.token != 0)
 		zk_contender_fail(client, slot, ZK_ERR_VANISHED,
 						  "Another client deleted the contender.");
 	else
@@ -510,8 +475,8 @@ zk_contender_unqueued(ZkClient *client, int slot)
 }
 
 /*
- * The contender's znode is gone, and nobody here deleted it.  A holder has
- * lost its lock; a waiter queues anew, as long as that makes sense.
+ * Another client deleted the contender.  A holder has lost its lock; a waiter
+ * queues again, up to a number of times.
  */
 void
 zk_contender_vanished(ZkClient *client, int slot)
@@ -521,37 +486,22 @@ zk_contender_vanished(ZkClient *client, int slot)
 	if (c->state != ZK_HELD)
 		reap_mark(client, c);
 	zk_contender_forget(c);
-	if (c->unwanted)
+	if (c->claim != CLAIM_WANTED)
 		;
 	else if (c->state == ZK_HELD)
 		zk_contender_lose(client, slot, ZK_LOST_CONTENDER,
 						  "Another client deleted its contender.");
-	else if (c->grouped)
+	else if (c->member.state != MEMBER_NONE)
 		zk_contender_unqueued(client, slot);
 	else if (may_try_again(client, slot))
-	{
-		c->state = ZK_WANTED;
-		c->proving = c->reading = false;
-	}
+		zk_contender_move(c, ZK_WANTED);
 	zk_contender_touch(client, slot);
 }
 
 /*
- * The lock node is not there: it is to be created first.
- */
-void
-zk_contender_parent_missing(Contender *c)
-{
-	c->need_parent = true;
-	c->parent_seen = false;
-	c->parent_len = (uint16_t) strlen(c->node);
-}
-
-/*
- * A waiter's contender is not in a list of its queue.  That is not to say that
- * it is gone: a handle that was opened anew for the session has forgotten what
- * the one before had seen, and so the server asked may lag behind.  Look for it
- * as if its create had not been answered, which begins with a sync.
+ * A waiter's contender is not in a list of its queue.  It need not be gone: a
+ * new handle does not know what the previous one had seen, so its server may
+ * lag behind.  Looks for it as if its create had not been answered (Q7).
  */
 void
 zk_contender_missing(ZkClient *client, int slot)
@@ -559,18 +509,15 @@ zk_contender_missing(ZkClient *client, int slot)
 	Contender  *c = &client->contenders[slot];
 
 	reap_mark(client, c);
-	c->name[0] = '\0';
-	c->maybe_exists = true;
-	c->reading = false;
+	zk_znode_set(c, ZNODE_UNCERTAIN);
 	if (may_try_again(client, slot))
-		c->state = ZK_CREATING;
+		zk_contender_move(c, ZK_CREATING);
 }
 
 /*
- * An ACL forbids to delete the contender (deleting), or to find out whether
- * there is one.  It can go in one way only: with its ZooKeeper session.  Others
- * wait for it until then, and maybe nobody looks at the contender any more: so
- * the server log is told.
+ * An ACL forbids to delete the contender (deleting), or to find out whether it
+ * exists.  It remains until its ZooKeeper session ends.  That is logged,
+ * because nobody may be looking at the contender any more.
  */
 void
 zk_contender_stuck(ZkClient *client, int slot, bool deleting)
@@ -579,7 +526,7 @@ zk_contender_stuck(ZkClient *client, int slot, bool deleting)
 	const char *permission = deleting ? "DELETE" : "READ";
 
 	client->connection.close_wanted = true;
-	c->retry_at = INT64_MAX;
+	zk_contender_retry_at(c, INT64_MAX);
 	if (deleting)
 		zk_log(true, "could not delete a contender of lock node \"%.150s\": permission denied; it remains until the ZooKeeper session ends",
 			   c->node);
@@ -595,13 +542,23 @@ zk_contender_stuck(ZkClient *client, int slot, bool deleting)
 						  c->node);
 }
 
+/* The lock is ours, except for that step. */
+static void
+grant_behind(ZkClient *client, int slot, GrantStep step)
+{
+	Contender  *c = &client->contenders[slot];
+
+	zk_contender_move(c, ZK_QUEUED);
+	c->grant = step;
+	zk_contender_touch(client, slot);
+}
+
 /*
- * The lock is ours: nobody conflicting is ahead.  It is reported only with a
- * lease that is running; who waited for longer than that proves first that its
- * ZooKeeper session is still alive, for an event or a list may be as old as the
- * process slept.  And it is reported with the lock's record, if that was asked
- * for: what was read before the grant is not to be relied on.  And not before
- * the lock delay is over, and the contender has its mark.
+ * The lock is ours.  HELD is published only with a running lease: after a
+ * longer wait the session is proved to be alive first, because an event or a
+ * list may be as old as a pause of the process.  It is also published only
+ * with the lock's record, read since the queue was listed, and after the lock
+ * delay, with the own mark made.
  */
 void
 zk_contender_grant(ZkClient *client, int slot)
@@ -609,54 +566,74 @@ zk_contender_grant(ZkClient *client, int slot)
 	Contender  *c = &client->contenders[slot];
 	ZkTime		now = zk_now();
 
-	zk_contender_unwatch(c);
-	if (c->record != NULL && !c->record_known)
+	if (c->record != NULL && !c->recording.known)
 	{
-		c->state = ZK_QUEUED;
-		c->reading = true;
-		zk_contender_touch(client, slot);
+		grant_behind(client, slot, GRANT_RECORD);
 		return;
 	}
-	if (c->request.lock_delay > 0 && c->marking.own != MARK_THERE)
+	if (c->request.lock_delay > 0 && c->mark.state != MARK_THERE)
 	{
-		c->state = ZK_QUEUED;
-		c->marking.due = true;
-		zk_contender_touch(client, slot);
+		grant_behind(client, slot, GRANT_MARKS);
 		return;
 	}
-	if (now >= c->lease_end)
+	if (now >= c->proof.lease_end)
 	{
-		c->state = ZK_QUEUED;
-		c->proving = true;
-		zk_server_timeout_proof_late(client, c->proved_at);
+		grant_behind(client, slot, GRANT_PROOF);
+		zk_server_timeout_proof_late(client, c->proof.proved_at);
 		zk_mailbox_wake_helper(&client->mailbox);
 		return;
 	}
-	c->proving = false;
-	c->state = ZK_HELD;
-	zk_contender_watch_own_in(c, ZK_WATCH_DELAY);
-	c->granted_at = now;
+	zk_contender_move(c, ZK_HELD);
+	c->proof.granted_at = now;
 	c->attempts = 0;
 	zk_contender_publish(client, slot, true);
 }
 
 /*
- * An operation of the ZooKeeper session was committed: the contender may be
- * believed in until its lease runs out, and until then its session cannot have
- * expired (leader_contact.c).
+ * The contender is gone.  Tells a backend that waits for that, and frees the
+ * slot if it was abandoned.
+ */
+void
+zk_contender_gone(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (c->successor != ZK_NO_SLOT)
+	{
+		client->contenders[c->successor].partner = ZK_NO_SLOT;
+		zk_contender_touch(client, c->successor);
+		c->successor = ZK_NO_SLOT;
+	}
+	if (c->state != ZK_GONE || c->claim == CLAIM_RELEASED)
+	{
+		zk_contender_move(c, ZK_GONE);
+		zk_contender_publish(client, slot, true);
+	}
+	if (c->claim == CLAIM_RELEASED)
+		c->claim = CLAIM_ENDED;
+	if (c->claim != CLAIM_ABANDONED)
+		return;
+	free(c->owner);
+	c->owner = NULL;
+	c->claim = CLAIM_NONE;
+	zk_mailbox_free_slot(&client->mailbox, slot);
+}
+
+/*
+ * An operation was committed: the contender may be believed in until its lease
+ * ends, and its session cannot expire before (leader_contact.c).
  */
 void
 zk_contender_set_lease(ZkClient *client, Contender *c, ZkProof proof)
 {
-	c->proved_at = proof.sent_at;
-	c->lease_end = zk_lease_end(proof, zk_timeout(client));
-	c->presumed_lost = proof.sent_at + zk_timeout(client);
+	c->proof.proved_at = proof.sent_at;
+	c->proof.lease_end = zk_lease_end(proof, zk_timeout(client));
+	c->proof.presumed_lost = proof.sent_at + zk_timeout(client);
 }
 
 /*
- * The ZooKeeper session has got a shorter timeout with a connection that was
- * begun then: no lease is longer than it could be if all had been proved at
- * that moment.
+ * A connection that was begun at that time has shortened the session timeout:
+ * cuts the lease to what a proof at that time would allow.
  */
 void
 zk_contender_cut_lease(ZkClient *client, int slot, ZkTime since)
@@ -665,10 +642,10 @@ zk_contender_cut_lease(ZkClient *client, int slot, ZkTime since)
 	ZkProof		proof = {since, since};
 	ZkTime		end = zk_lease_end(proof, zk_timeout(client));
 
-	if (c->lease_end > end)
-		c->lease_end = end;
-	if (c->presumed_lost > since + zk_timeout(client))
-		c->presumed_lost = since + zk_timeout(client);
+	if (c->proof.lease_end > end)
+		c->proof.lease_end = end;
+	if (c->proof.presumed_lost > since + zk_timeout(client))
+		c->proof.presumed_lost = since + zk_timeout(client);
 	if (c->state == ZK_HELD)
 		zk_contender_publish(client, slot, true);
 }
@@ -682,19 +659,17 @@ zk_contender_proved(ZkClient *client, int slot, ZkProof proof)
 	Contender  *c = &client->contenders[slot];
 
 	zk_contender_set_lease(client, c, proof);
-	if (c->unwanted)
+	if (c->claim != CLAIM_WANTED)
 		return;
-	if (c->proving)
+	if (c->grant == GRANT_PROOF)
 		zk_contender_grant(client, slot);
 	else
 		zk_contender_publish(client, slot, c->state == ZK_HELD);
 }
 
 /*
- * A waiting contender is given up with the ZooKeeper session that created it,
- * but that session may not be over yet: leave its znode to a slot of its own
- * to be deleted.  If there is no room, it goes with its session: nobody keeps
- * that alive any more.
+ * Leaves the znode of a contender to another slot that deletes it.  If there
+ * is no room, it goes with its ZooKeeper session, which nothing keeps alive.
  */
 void
 zk_contender_reap_elsewhere(ZkClient *client, const Contender *c)
@@ -703,15 +678,12 @@ zk_contender_reap_elsewhere(ZkClient *client, const Contender *c)
 
 	if (reaper == NULL)
 		return;
-	memcpy(reaper->base, c->base, sizeof(reaper->base));
-	memcpy(reaper->name, c->name, sizeof(reaper->name));
-	reaper->maybe_exists = c->maybe_exists;
-	reaper->doubted_since = c->doubted_since;
+	zk_znode_copy(reaper, c);
 	reaper->request.lock_delay = c->request.lock_delay;
 	reaper->request.root_len = c->request.root_len;
-	reaper->marking.own = c->marking.own;
-	if (c->doubted_since != 0)
-		reaper->retry_at = c->doubted_since + zk_timeout(client) / 4;
+	zk_mark_set(reaper, c->mark.state);
+	if (c->znode.doubted_since != 0)
+		zk_contender_retry_at(reaper, c->znode.doubted_since + zk_timeout(client) / 4);
 }
 
 /* How many creates there are of which it is not certain that they never come to be. */
@@ -721,29 +693,29 @@ count_doubted(const ZkClient *client)
 	int			count = 0;
 
 	for (int i = 0; i < client->used; i++)
-		count += client->contenders[i].in_use &&
-			client->contenders[i].doubted_since != 0;
+		count += client->contenders[i].claim != CLAIM_NONE &&
+			client->contenders[i].znode.doubted_since != 0;
 	return count;
 }
 
 /*
- * Leave a create that may be executed yet to a slot of its own.  If there is no
- * room, reap_orphan() may have to do with it.
+ * Leaves a create that may be executed late to another slot.  If there is no
+ * room, reap_orphan() may have to deal with it.
  */
 static void
 doubt_elsewhere(ZkClient *client, Contender *c)
 {
-	c->doubted_since = zk_now();
+	zk_znode_doubt(c, zk_now());
 	if (count_doubted(client) <= ZK_MAX_DOUBTED)
 		zk_contender_reap_elsewhere(client, c);
-	c->doubted_since = 0;
+	zk_znode_doubt(c, 0);
 }
 
 /*
- * A create that was not answered has not been executed.  It may be yet (Q7): so
- * it is looked for after each new connection, and after as long as has been
- * waited already, until that was for DOUBT session timeouts.  Returns true if
- * that is to be done with this contender itself: it may still come into being.
+ * A create that was not answered has not been executed, but still may be (Q7).
+ * It is looked for after each new connection, and whenever the time waited so
+ * far has passed again, for DOUBT session timeouts.  Returns true if this
+ * contender itself does that.
  */
 bool
 zk_contender_doubted(ZkClient *client, int slot)
@@ -752,16 +724,16 @@ zk_contender_doubted(ZkClient *client, int slot)
 	ZkTime		timeout = zk_timeout(client);
 	ZkTime		waited;
 
-	if (c->token != 0)
+	if (c->znode.token != 0)
 		return false;			/* it was answered, and is gone */
-	if (c->doubted_since == 0)
+	if (c->znode.doubted_since == 0)
 	{
 		doubt_elsewhere(client, c);
 		return false;
 	}
-	waited = zk_now() - c->doubted_since;
+	waited = zk_now() - c->znode.doubted_since;
 	if (waited >= DOUBT * timeout)
 		return false;
-	c->retry_at = zk_now() + (waited > timeout / 4 ? waited : timeout / 4);
+	zk_contender_retry_at(c, zk_now() + (waited > timeout / 4 ? waited : timeout / 4));
 	return true;
 }

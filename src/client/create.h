@@ -19,7 +19,6 @@ extern void zk_create_adopt(ZkClient *client, int slot, const char *name,
 							const struct Stat *stat, ZkProof proof);
 extern void zk_create_failed(ZkClient *client, int slot, int rc);
 extern void zk_send_create(ZkClient *client, int slot);
-extern void zk_send_parent(ZkClient *client, int slot);
 extern void zk_send_find(ZkClient *client, int slot);
 extern void zk_send_stat(ZkClient *client, int slot);
 

@@ -3,35 +3,29 @@
  * group.c
  *	  Contenders that come into being together: several locks in one call.
  *
- * A call that waits for several locks would wait without end if somebody else
- * had queued for them in another order.  So the contenders of a group are
- * created by one multi-op, with all its lists behind it in the same go.  A
- * create within a multi-op is answered without a Stat, and so without the
- * token; therefore the multi-op makes, changes and deletes one znode more, as
- * the answer to a change has a Stat with the zxid of the transaction, which is
- * that of all its creates.  If a lock node is missing nothing is created; the
- * lists say which are, so all are made at once.  A multi-op that was not
- * answered was carried out as a whole or not at all, so each member is looked
- * for by its uuid as if it had been created alone.
+ * A call that waits for several locks would wait without end if another one
+ * had queued for them in a different order.  So the contenders of a group are
+ * created by one multi-op, with all its lists behind it in the same go.  If a
+ * lock node is missing nothing is created; the lists say which are, so all are
+ * made at once.  A multi-op that was not answered was carried out as a whole
+ * or not at all, so each member is looked for by its uuid as if it had been
+ * created alone.
  *
  * The order is all that a group is.  Until its multi-op has been carried out
- * its members form a ring (next_member); after that each goes its own way, and
- * only remembers that it was created with others (grouped).
+ * its members form a ring; after that each goes its own way, and only
+ * remembers that it was created with others.  The backend has the locks when
+ * all are granted; until then those that were granted first keep their lease.
  *
- * The backend has the locks when all are granted, and until then those that
- * came first keep their lease.
+ * Q9. Of two groups one is ahead of the other in all queues in which they
+ * meet, because each was created by one transaction.  So waits lead from a
+ * later group to an earlier one only, and never in a circle.  That would not
+ * hold for a member that is created again on its own: a member that is not in
+ * the queue any more (the ZooKeeper session is over, another client has
+ * deleted it, the multi-op was not executed) fails, the backend gives up the
+ * whole group, in whatever state the others are, and requests a new one.
+ * (zk_contender_unqueued(); the backend counts the attempts.)
  *
- * Q9. Of two groups one is ahead of the other in all queues in which they meet,
- * for each was created by one transaction.  So waits lead from a later group to
- * an earlier one only, and never in a circle.  That would not hold for a member
- * that is created anew on its own: a member that is not in the queue any more
- * (the ZooKeeper session is over, a stranger has deleted it, the multi-op was
- * not executed) fails, the backend gives up the whole group, in whatever state
- * the others are, and asks for a new one.  (zk_contender_unqueued; "attempts"
- * of strangers are counted by the backend.)
- *
- * All functions run on client threads under engine_lock, which the completion
- * takes itself.
+ * All functions run on client threads under engine_lock.
  *
  * IDENTIFICATION
  *	  src/client/group.c
@@ -42,19 +36,20 @@
 #include <string.h>
 
 #include "client.h"
+#include "answer.h"
 #include "contender.h"
 #include "create.h"
 #include "group.h"
+#include "own_watch.h"
 #include "place.h"
 #include "request.h"
 #include "server_timeout.h"
 
 /*
- * The operations that follow the creates, which tell when they were executed.
- * A create in a multi-op is answered without a Stat, in which its zxid, the
- * token, would be; but setting data is answered with one.  So a znode is
- * created, changed and deleted, which nobody ever sees, and all that is done by
- * one transaction has one zxid.
+ * The operations that follow the creates and tell their zxid, which is the
+ * token.  A create in a multi-op is answered without a Stat, but a set has
+ * one.  So a znode is created, changed and deleted, unseen, in the same
+ * transaction.
  */
 #define STAMP_CREATE	0
 #define STAMP_SET		1
@@ -62,8 +57,8 @@
 #define STAMP_OPS		3
 
 /*
- * A group being created; one at a time, as requests are answered in their
- * order. engine_lock; results, stat and paths also by the library.
+ * A group being created; one at a time. engine_lock; results, stat and paths
+ * also by the library.
  */
 struct GroupCreate
 {
@@ -89,26 +84,29 @@ zk_group_handle_closed(ZkClient *client)
 	client->group->pending = false;
 }
 
-/*
- * The group of a contender is no more before it has been created, as that one
- * goes: it will never be.
- */
+/* Makes the contender a member of a group that is to be created, a ring. */
+void
+zk_group_join(Contender *c, uint16_t next)
+{
+	c->member.next = next;
+	c->member.state = next != ZK_NO_SLOT ? MEMBER_IN_RING : MEMBER_NONE;
+}
+
+/* A contender leaves its group before that was created: it never will be. */
 void
 zk_group_dissolve(ZkClient *client, int slot)
 {
-	while (client->contenders[slot].next_member != ZK_NO_SLOT)
+	while (client->contenders[slot].member.state == MEMBER_IN_RING)
 	{
-		int			next = client->contenders[slot].next_member;
+		int			next = client->contenders[slot].member.next;
 
-		client->contenders[slot].next_member = ZK_NO_SLOT;
+		client->contenders[slot].member.state = MEMBER_LEFT;
 		zk_contender_touch(client, slot);
 		slot = next;
 	}
 }
 
-/*
- * All members exist: take their names from the answer.
- */
+/* All members exist: takes their names from the answer. */
 static void
 created(ZkClient *client, ZkProof proof)
 {
@@ -116,7 +114,7 @@ created(ZkClient *client, ZkProof proof)
 
 	for (int i = 0; i < group->count; i++)
 	{
-		client->contenders[group->slots[i]].next_member = ZK_NO_SLOT;
+		client->contenders[group->slots[i]].member.state = MEMBER_LEFT;
 		zk_create_adopt(client, group->slots[i],
 						strrchr(group->paths[i], '/') + 1, &group->stat,
 						proof);
@@ -124,7 +122,7 @@ created(ZkClient *client, ZkProof proof)
 }
 
 /*
- * No member exists, for the reason rc.  The one that it is about bears the
+ * No member exists, for the reason rc.  The member that it is about bears the
  * consequences; the others wait for it.
  */
 static void
@@ -136,8 +134,7 @@ not_created(ZkClient *client, int rc)
 
 	for (int i = 0; i < group->count; i++)
 	{
-		client->contenders[group->slots[i]].maybe_exists = false;
-		client->contenders[group->slots[i]].state = ZK_WANTED;
+		zk_contender_not_created(&client->contenders[group->slots[i]]);
 	}
 	while (culprit < ops && group->results[culprit].err != rc)
 		culprit++;
@@ -161,7 +158,7 @@ on_group(ZkClient *client, int which, const Answer *answer)
 	group = client->group;
 	group->pending = false;
 	for (int i = 0; i < group->count; i++)
-		client->contenders[group->slots[i]].pending--;
+		zk_contender_answered(client, group->slots[i]);
 	if (rc == ZOK)
 	{
 		zk_leader_answered(client, answer->request->sent_at);
@@ -178,8 +175,7 @@ on_group(ZkClient *client, int which, const Answer *answer)
 }
 
 /*
- * Collect the group of a contender.  Returns false if a member of it is not
- * ready to be created.
+ * Collects the group of a contender.  Returns false if a member is not ready.
  */
 static bool
 gather(ZkClient *client, int first)
@@ -192,18 +188,16 @@ gather(ZkClient *client, int first)
 	{
 		const Contender *c = &client->contenders[slot];
 
-		if (c->unwanted || c->state != ZK_WANTED || c->pending > 0 ||
-			c->need_parent || c->retry_at != 0 || c->refusal.znode != NULL)
+		if (c->claim != CLAIM_WANTED || c->state != ZK_WANTED || c->turn.pending > 0 ||
+			c->parents.needed || c->turn.retry_at != 0 || c->refusal.znode != NULL)
 			return false;
 		group->slots[group->count++] = (uint16_t) slot;
-		slot = c->next_member;
+		slot = c->member.next;
 	} while (slot != first);
 	return true;
 }
 
-/*
- * Hand the multi-op to the library.  Returns its answer.
- */
+/* Hands the multi-op to the library. Returns its answer. */
 static int
 send_multi(ZkClient *client, void *context)
 {
@@ -217,13 +211,13 @@ send_multi(ZkClient *client, void *context)
 	for (int i = 0; i < group->count; i++)
 	{
 		c = &client->contenders[group->slots[i]];
-		zk_contender_path(c, c->base, group->paths[i]);
+		zk_contender_path(c, c->znode.base, group->paths[i]);
 		zoo_create_op_init(&ops[i], group->paths[i], c->owner, c->owner_len,
 						   acl, ZOO_EPHEMERAL_SEQUENTIAL, group->paths[i],
 						   ZK_CONTENDER_PATH_SIZE);
 	}
 	c = &client->contenders[group->slots[0]];
-	snprintf(stamp_path, sizeof(stamp_path), "%s/%sstamp", c->node, c->base);
+	snprintf(stamp_path, sizeof(stamp_path), "%s/%sstamp", c->node, c->znode.base);
 	zoo_create_op_init(&stamp[STAMP_CREATE], stamp_path, "", 0, acl,
 					   ZOO_EPHEMERAL, NULL, 0);
 	zoo_set_op_init(&stamp[STAMP_SET], stamp_path, "", 0, -1, &group->stat);
@@ -233,10 +227,7 @@ send_multi(ZkClient *client, void *context)
 					  group->results, zk_on_void, context);
 }
 
-/*
- * The multi-op is on its way, or may be.  List the queues of all members in the
- * same go: the lists are read after it is applied.
- */
+/* The multi-op is on its way. Lists the queues of all members behind it. */
 static void
 sent(ZkClient *client)
 {
@@ -244,15 +235,15 @@ sent(ZkClient *client)
 
 	group->pending = true;
 	for (int i = 0; i < group->count; i++)
-		client->contenders[group->slots[i]].pending++;
+		zk_contender_expect(client, group->slots[i]);
 	for (int i = 0; i < group->count; i++)
 		if (zk_requests_available(client, 1))
 			zk_place_send_list(client, group->slots[i]);
 }
 
 /*
- * Create the group of a contender that is wanted, if all its members are ready
- * and no other group is being created.
+ * Creates the group of a contender, if all its members are ready and no other
+ * group is being created.
  */
 void
 zk_send_group(ZkClient *client, int slot)
@@ -261,7 +252,7 @@ zk_send_group(ZkClient *client, int slot)
 	void	   *context;
 	int			rc;
 
-	if (client->contenders[slot].next_member == ZK_NO_SLOT)
+	if (client->contenders[slot].member.state == MEMBER_LEFT)
 	{
 		zk_contender_unqueued(client, slot);
 		return;
@@ -277,10 +268,8 @@ zk_send_group(ZkClient *client, int slot)
 	{
 		Contender  *c = &client->contenders[group->slots[i]];
 
-		zk_contender_new_name(client, c);
-		c->proved_at = zk_now();	/* it will prove so much if it succeeds */
-		c->state = ZK_CREATING;
-		c->maybe_exists = true;
+		zk_contender_creating(client, c);
+		zk_own_watch_begin(c);
 	}
 	context = zk_request_begin(client, REQ_CLIENT, 0, on_group);
 	rc = send_multi(client, context);

@@ -15,8 +15,21 @@
 
 #include "client.h"
 
+/* A contender as a member of a group.  Written by group.c.  engine_lock. */
+typedef struct Membership
+{
+	enum
+	{
+		MEMBER_NONE,
+		MEMBER_IN_RING,			/* of a group that is to be created */
+		MEMBER_LEFT				/* created with others, or not at all */
+	}			state;
+	uint16_t	next;			/* in the ring */
+} Membership;
+
 extern GroupCreate *zk_group_create(void);
 extern void zk_group_handle_closed(ZkClient *client);
+extern void zk_group_join(Contender *c, uint16_t next);
 extern void zk_group_dissolve(ZkClient *client, int slot);
 extern void zk_send_group(ZkClient *client, int slot);
 

@@ -86,12 +86,9 @@ typedef bool (*ContenderTest) (ZkClient *client, const Contender *c);
 static void
 apply_order(ZkClient *client, const MailboxOrder *order)
 {
-	if (!client->contenders[order->slot].in_use)
+	if (client->contenders[order->slot].claim == CLAIM_NONE)
 	{
-		if (order->partner != ZK_NO_SLOT)
-			zk_contender_begin_downgrade(client, order);
-		else
-			zk_contender_begin(client, order);
+		zk_contender_begin(client, order);
 		zk_connection_hurry(client);
 	}
 	if (order->order == ZK_ORDER_RELEASE || order->order == ZK_ORDER_ABANDON)
@@ -160,7 +157,7 @@ begin_to_leave(ZkClient *client)
 	{
 		const Contender *c = &client->contenders[i];
 
-		if (c->in_use && !c->abandoned && c->successor == ZK_NO_SLOT &&
+		if (c->claim != CLAIM_NONE && c->claim != CLAIM_ABANDONED && c->successor == ZK_NO_SLOT &&
 			zk_record_flush(client, c))
 			zk_contender_end(client, i, true);
 	}
@@ -177,7 +174,7 @@ any_leaving(ZkClient *client, ContenderTest test)
 	{
 		const Contender *c = &client->contenders[i];
 
-		if (c->in_use && c->unwanted && c->name[0] != '\0' && test(client, c))
+		if (c->claim > CLAIM_WANTED && c->znode.existence == ZNODE_NAMED && test(client, c))
 			return true;
 	}
 	return false;
@@ -283,7 +280,7 @@ free_client(ZkClient *client)
 	for (int i = 0; i < client->used; i++)
 	{
 		free(client->contenders[i].owner);
-		zk_contender_unwatch(&client->contenders[i]);
+		zk_unwatch(&client->contenders[i]);
 		zk_marks_forget(&client->contenders[i]);
 		zk_refusal_forget(&client->contenders[i].refusal);
 	}

@@ -141,12 +141,12 @@ zk_leases_prove(ZkClient *client)
 static bool
 keep_lease(const ZkClient *client, const Contender *c)
 {
-	if (!c->in_use || c->unwanted || c->name[0] == '\0' ||
+	if (c->claim != CLAIM_WANTED || c->znode.existence != ZNODE_NAMED ||
 		c->partner != ZK_NO_SLOT || c->successor != ZK_NO_SLOT)
 		return false;
-	return c->state == ZK_HELD || c->proving ||
-		(c->state == ZK_QUEUED && (c->marking.due || zk_server_timeout_slow(client))) ||
-		(c->state == ZK_WATCHING && c->next_in_line);
+	return c->state == ZK_HELD || c->grant == GRANT_PROOF ||
+		(c->state == ZK_QUEUED && (c->grant == GRANT_MARKS || zk_server_timeout_slow(client))) ||
+		(c->state == ZK_WATCHING && c->watching.next_in_line);
 }
 
 /*
@@ -158,8 +158,8 @@ static ZkTime
 renewal_due(const ZkClient *client, const Contender *c)
 {
 	ZkTime		timeout = zk_timeout(client);
-	ZkTime		asked = c->asked_at > c->proved_at ? c->asked_at : c->proved_at;
-	ZkTime		due = c->lease_end - timeout / 4;
+	ZkTime		asked = c->renewing.asked_at > c->proof.proved_at ? c->renewing.asked_at : c->proof.proved_at;
+	ZkTime		due = c->proof.lease_end - timeout / 4;
 	ZkProof		proof = {.leader_heard_at = client->leader_contact.leader_heard_at};
 
 	/* do not ask again what was just asked */
@@ -167,16 +167,16 @@ renewal_due(const ZkClient *client, const Contender *c)
 		return 0;
 	proof.sent_at = client->leases->heartbeat.at;
 	if (asked < client->leases->heartbeat.at &&
-		zk_lease_end(proof, timeout) >= c->lease_end + timeout / 8)
+		zk_lease_end(proof, timeout) >= c->proof.lease_end + timeout / 8)
 		return client->leases->heartbeat.at;
-	if (c->asked_at > c->proved_at)
-		return c->asked_at + timeout / 4;
+	if (c->renewing.asked_at > c->proof.proved_at)
+		return c->renewing.asked_at + timeout / 4;
 	if (due < asked + timeout / 16)
 		due = asked + timeout / 16;
 	proof.sent_at = due;
-	if (zk_lease_end(proof, timeout) >= c->lease_end + timeout / 8)
+	if (zk_lease_end(proof, timeout) >= c->proof.lease_end + timeout / 8)
 		return due;
-	return c->lease_end > due ? c->lease_end : due;
+	return c->proof.lease_end > due ? c->proof.lease_end : due;
 }
 
 /* Does this result of a check say what is wrong with its own contender? */
@@ -221,13 +221,14 @@ on_renewal(ZkClient *client, int which, const Answer *answer)
 		int			slot = renewal->slots[i];
 		Contender  *c = &client->contenders[slot];
 
-		if (!c->in_use || c->incarnation != renewal->incarnations[i])
+		if (c->claim == CLAIM_NONE || c->znode.incarnation != renewal->incarnations[i])
 			continue;
 		if (rc == ZOK)
 			zk_contender_proved(client, slot, zk_request_proof(answer->request));
 		else if (refused && !is_refusal(renewal->results[i].err))
-			c->asked_at = 0;	/* not proved by this: ask again, at once */
-		else if (refused && !c->unwanted)
+			c->renewing.asked_at = 0;	/* not proved by this: ask again, at
+										 * once */
+		else if (refused && c->claim == CLAIM_WANTED)
 			unprovable(client, slot, renewal->results[i].err);
 	}
 	zk_lease_renew(client);
@@ -247,7 +248,7 @@ choose(const ZkClient *client, Renewal *renewal, ZkTime now)
 		if (!keep_lease(client, c) || renewal_due(client, c) > now)
 			continue;
 		renewal->slots[renewal->count] = (uint16_t) i;
-		renewal->incarnations[renewal->count] = c->incarnation;
+		renewal->incarnations[renewal->count] = c->znode.incarnation;
 		renewal->count++;
 	}
 }
@@ -271,7 +272,7 @@ send_checks(ZkClient *client, Renewal *renewal, void *context)
 		const Contender *c = &client->contenders[renewal->slots[i]];
 
 		snprintf(checks[i].path, sizeof(checks[i].path), "%s/%s",
-				 c->node, c->name);
+				 c->node, c->znode.name);
 		zoo_check_op_init(&ops[i], checks[i].path, -1);
 	}
 	if (checks != NULL && ops != NULL)
@@ -317,7 +318,7 @@ renew_batch(ZkClient *client)
 	context = zk_request_begin(client, REQ_CLIENT,
 							   (int) (renewal - client->leases->renewals), on_renewal);
 	for (int i = 0; i < renewal->count; i++)
-		client->contenders[renewal->slots[i]].asked_at = now;
+		client->contenders[renewal->slots[i]].renewing.asked_at = now;
 	if (zk_multi_possible(client) &&
 		send_checks(client, renewal, context) == ZOK)
 		renewal->pending = true;
@@ -412,8 +413,8 @@ zk_leases_connected(ZkClient *client, ZkTime since, ZkTime timeout_before)
 	zk_leader_contact_connected(&client->leader_contact, since);
 	for (int i = 0; i < client->used; i++)
 	{
-		client->contenders[i].asked_at = 0;
-		if (client->contenders[i].in_use && zk_timeout(client) < timeout_before)
+		client->contenders[i].renewing.asked_at = 0;
+		if (client->contenders[i].claim != CLAIM_NONE && zk_timeout(client) < timeout_before)
 			zk_contender_cut_lease(client, i, client->leader_contact.leader_heard_at);
 	}
 	client->leases->heartbeat.pending = false;
@@ -442,7 +443,7 @@ zk_leases_run(const ZkClient *client)
 	{
 		const Contender *c = &client->contenders[i];
 
-		if (c->in_use && !c->unwanted && c->state == ZK_HELD)
+		if (c->claim == CLAIM_WANTED && c->state == ZK_HELD)
 			return true;
 	}
 	return false;
@@ -458,8 +459,8 @@ static bool
 asked_in_vain(const ZkClient *client, const Contender *c)
 {
 	return c->partner != ZK_NO_SLOT ||
-		(c->asked_at > c->proved_at && c->asked_at < c->lease_end) ||
-		(client->leases->heartbeat.pending && client->leases->heartbeat.sent_at < c->lease_end);
+		(c->renewing.asked_at > c->proof.proved_at && c->renewing.asked_at < c->proof.lease_end) ||
+		(client->leases->heartbeat.pending && client->leases->heartbeat.sent_at < c->proof.lease_end);
 }
 
 /*
@@ -470,7 +471,7 @@ asked_in_vain(const ZkClient *client, const Contender *c)
 static bool
 connection_was_lost(const ZkClient *client, const Contender *c)
 {
-	return !zk_is_connected(client) && client->connection.disconnected_at < c->lease_end;
+	return !zk_is_connected(client) && client->connection.disconnected_at < c->proof.lease_end;
 }
 
 /* Until when may a contender be held, if it is?  INT64_MAX for ever. */
@@ -478,7 +479,7 @@ static ZkTime
 hold_until(const Contender *c)
 {
 	return c->request.max_hold == 0 ? INT64_MAX :
-		c->granted_at + c->request.max_hold;
+		c->proof.granted_at + c->request.max_hold;
 }
 
 /*
@@ -490,9 +491,9 @@ end_hold(ZkClient *client, int slot)
 {
 	static const char why[] = "It was held for the maximum time that is allowed.";
 
-	client->contenders[slot].overdue = !zk_mailbox_end_hold(&client->mailbox, slot,
-															why);
-	if (!client->contenders[slot].overdue)
+	client->contenders[slot].renewing.overdue = !zk_mailbox_end_hold(&client->mailbox, slot,
+																	 why);
+	if (!client->contenders[slot].renewing.overdue)
 		zk_contender_lose(client, slot, ZK_LOST_OVERTIME, why);
 }
 
@@ -509,13 +510,13 @@ zk_lease_check(ZkClient *client)
 	{
 		Contender  *c = &client->contenders[i];
 
-		if (!c->in_use || c->unwanted || c->state != ZK_HELD)
+		if (c->claim != CLAIM_WANTED || c->state != ZK_HELD)
 			continue;
 		if (now >= hold_until(c))
 			end_hold(client, i);
-		if (now < c->lease_end)
+		if (now < c->proof.lease_end)
 			continue;
-		if (now >= c->presumed_lost || connection_was_lost(client, c) ||
+		if (now >= c->proof.presumed_lost || connection_was_lost(client, c) ||
 			asked_in_vain(client, c))
 			zk_contender_lose(client, i, ZK_LOST_LEASE,
 							  "Its lease expired before ZooKeeper confirmed it.");
@@ -533,19 +534,19 @@ contender_timer(const ZkClient *client, const Contender *c, bool can_renew)
 
 	if (can_renew && keep_lease(client, c))
 		timer = renewal_due(client, c);
-	if (c->state == ZK_HELD && !c->unwanted)
+	if (c->state == ZK_HELD && c->claim == CLAIM_WANTED)
 	{
-		ZkTime		judge = zk_now() < c->lease_end ?
-		c->lease_end : c->presumed_lost;
+		ZkTime		judge = zk_now() < c->proof.lease_end ?
+		c->proof.lease_end : c->proof.presumed_lost;
 
 		if (judge < timer)
 			timer = judge;
-		if (!c->overdue && hold_until(c) < timer)
+		if (!c->renewing.overdue && hold_until(c) < timer)
 			timer = hold_until(c);
 	}
-	if (zk_is_connected(client) && c->retry_at != 0 && c->retry_at < timer &&
-		c->pending == 0)
-		timer = c->retry_at;
+	if (zk_is_connected(client) && c->turn.retry_at != 0 && c->turn.retry_at < timer &&
+		c->turn.pending == 0)
+		timer = c->turn.retry_at;
 	if (zk_marks_due(client, c) < timer)
 		timer = zk_marks_due(client, c);
 	return timer;
@@ -568,7 +569,7 @@ zk_lease_next_timer(ZkClient *client)
 		const Contender *c = &client->contenders[i];
 		ZkTime		timer;
 
-		if (!c->in_use)
+		if (c->claim == CLAIM_NONE)
 			continue;
 		timer = contender_timer(client, c, can_renew);
 		if (timer < next)

@@ -25,6 +25,15 @@
  */
 #define ZK_RENEWALS		(ZK_MAX_CONTENDERS / ZK_RENEWAL_BATCH)
 
+/* What was asked to renew a lease.  Written by lease.c.  engine_lock. */
+typedef struct Renewing
+{
+	ZkTime		asked_at;		/* when the last renewal with it was sent; 0
+								 * if there is to be another one at once */
+	bool		overdue;		/* held for longer than allowed, by a commit
+								 * that is under way */
+} Renewing;
+
 extern Leases *zk_leases_create(void);
 extern void zk_leases_prove(ZkClient *client);
 extern void zk_lease_renew(ZkClient *client);

@@ -3,11 +3,11 @@
  * lock_delay.c
  *	  Lock delay: the marks of a lock's holders, and who has left one behind.
  *
- * A contender that was asked for with a lock delay makes a persistent znode,
- * its mark, below the record of the lock before it is granted, and that goes in
- * the transaction that deletes the contender when the lock is released
- * (remove.c).  If the contender goes in any other way the mark stays, and with
- * that the word that nobody has released the lock.
+ * A contender that was requested with a lock delay makes a persistent znode,
+ * its mark, below the record of the lock before it is granted.  The
+ * transaction that deletes the contender when the lock is released (remove.c)
+ * deletes the mark, too.  If the contender goes in any other way the mark
+ * stays, which says that the lock was not released.
  *
  *    contender  ---[created]=====[mark made]====HELD====[both deleted]
  *    or                              \===HELD==X  expired, broken, deleted
@@ -19,50 +19,49 @@
  *                                                              | made; HELD
  *
  * K1. A mark is made by a multi-op that checks the contender, so it is made
- * only while that is there; and names of contenders are never used again.  So
- * the two of a holder have but four states: contender alone, both, and then
- * none (released) or the mark alone (unclean), which stays until somebody else
- * deletes it.
+ * only while that exists; and names of contenders are never used again.  So a
+ * holder has a contender alone, both, and then neither (released) or the mark
+ * alone (unclean), which stays until another client deletes it.
  *
  * K2. Contenders and marks are children of two znodes, and cannot be read at
  * once.  Behind each list of the queue (Q) the marks are read (M), in the same
- * go.  A mark is unclean if it was in the M before, is not in Q as a contender,
- * and is in M now.  That is certain: when the M before was read the contender
- * had been created, so if it is not in Q it is gone; by a release it would have
- * taken the mark with it at that moment, and M now is later.  Nothing is
- * missed: the mark of one that was gone by Q is in M.  If it was in no M
- * before, its contender may have been created after Q: then both are read once
- * more, and that settles it.  So a newcomer sends one request more than without
- * a delay, and waits for one round trip more only if there is a mark of
- * somebody who is not in the queue.  Within one handle the server never goes
+ * go.  A mark is unclean if it was in the previous M, is not in Q as a
+ * contender, and is in M.  That is certain: when the previous M was read the
+ * contender had been created, so if it is not in Q it is gone; a release would
+ * have taken the mark with it at that moment, and M is later.  Nothing is
+ * missed: the mark of one that was gone by Q is in M.  If it was in no
+ * previous M, its contender may have been created after Q: then both are read
+ * again, and that settles it.  So a newcomer sends one request more than
+ * without a delay, and waits for one round trip more only if there is a mark
+ * without a contender in the queue.  Within one handle the server never goes
  * back in time; with another one what was read is forgotten.
  *
  * K3. An event is not a grant for such a contender, as it says nothing about
  * marks: both are read, which takes one round trip (as for a record, R3).
  *
  * K4. The delay begins with the answer that shows an unclean mark, on this
- * client's clock, and anew with each that was not among them before.  It is
- * judged by what is read when it is over, as others that share the lock may
- * have gone meanwhile.  The contender keeps its place and its lease; for the
- * backend it is behind somebody (ZkContenderStatus.delayed).
+ * client's clock, and again with each that was not among them before.  What is
+ * read when it is over decides, as others that share the lock may have gone in
+ * the meantime.  The contender keeps its place and its lease; for the backend
+ * it is behind another one (ZkContenderStatus.delayed).
  *
- * K5. The multi-op that makes the own mark deletes the unclean ones.  If one of
- * them is gone by then, somebody else has waited for it: all is read anew.  It
- * is a proof (L1).
+ * K5. The multi-op that makes the own mark deletes the unclean ones.  If one
+ * of them is gone by then, another client has waited for it: all is read
+ * again.  It is a proof (L1).
  *
- * K6. For marks Q5 holds: one of ours can exist only while Marking.own says so,
- * and the slot is in use.  A contender that is given up goes with its mark, in
- * one multi-op, whether that is certain to be there or not: if it is missing
- * the contender goes alone; if the contender is missing (by a multi-op that was
- * not answered, or by a stranger) the mark goes alone.  Only if the ZooKeeper
- * session ends between the mark and HELD it stays, and somebody waits for
- * nothing.  A lost lock leaves its mark, and so does one that was broken, in
- * the presence of its owner or not.
+ * K6. Q5 holds for marks: one of ours can exist only while OwnMark (mark.c)
+ * says so, and the slot is in use.  A contender that is given up goes with its
+ * mark, in one multi-op, whether that is certain to exist or not: if it is
+ * missing the contender goes alone; if the contender is missing (by a multi-op
+ * that was not answered, or by another client) the mark goes alone.  Only if
+ * the ZooKeeper session ends between the mark and HELD it stays, and the next
+ * client waits for nothing.  A lost lock leaves its mark, and so does one that
+ * was broken.
  *
- * K7. A downgrade moves the mark in its multi-op.  If that is not possible (a
- * stranger has deleted it) the shared contender has none.  A client that stops
- * deletes the marks of what it holds along with the contenders, as it writes
- * records (R4), in half of its time.
+ * K7. A downgrade moves the mark in its multi-op.  If that is not possible
+ * (another client has deleted it) the shared contender has none.  A client
+ * that stops deletes the marks of what it holds along with the contenders, as
+ * it writes records (R4), in half of its time.
  *
  * K8. Without a delay nothing of this is read or written.
  *
@@ -77,22 +76,16 @@
 #include <string.h>
 
 #include "client.h"
+#include "answer.h"
 #include "contender.h"
 #include "lock_delay.h"
+#include "mark.h"
 #include "nameset.h"
 #include "record_io.h"
 #include "refusal.h"
 #include "request.h"
 #include "server_timeout.h"
 #include "zk_check.h"
-
-/* Write the path of a mark into ZK_MARK_PATH_SIZE bytes. */
-static void
-mark_path(const Contender *c, const char *name, char *path)
-{
-	zk_record_path(c->node, c->request.root_len, path);
-	snprintf(path + strlen(path), ZK_MARK_PATH_SIZE - strlen(path), "/%s", name);
-}
 
 /*
  * An empty list with room for so many bytes of names, each with its NUL.
@@ -141,6 +134,13 @@ zk_marks_queue_listed(Contender *c, const struct String_vector *list)
 	return end != NULL;
 }
 
+/* What was read of the marks is older than the list that is to be read. */
+void
+zk_marks_outdated(Contender *c)
+{
+	c->marking.looked = false;
+}
+
 /* Forget what was read, the delay included, but not the own mark. */
 void
 zk_marks_forget(Contender *c)
@@ -151,7 +151,7 @@ zk_marks_forget(Contender *c)
 	free(m->seen);
 	free(m->unclean);
 	m->queue = m->seen = m->unclean = NULL;
-	m->due = m->looked = m->doubtful = false;
+	m->looked = m->doubtful = false;
 	m->parent_len = 0;
 	m->until = m->shown = 0;
 }
@@ -210,9 +210,9 @@ sort_out(Contender *c, const Known *known, const struct String_vector *list,
 		const char *name = list->data[i];
 		size_t		len = strlen(name);
 
-		if (strcmp(name, c->name) == 0)
-			m->own = MARK_THERE;
-		if (strcmp(name, c->name) == 0 || !is_mark(name))
+		if (strcmp(name, c->znode.name) == 0)
+			zk_mark_set(c, MARK_THERE);
+		if (strcmp(name, c->znode.name) == 0 || !is_mark(name))
 			continue;
 		add_name(&seen, name);
 		if (zk_nameset_has(&known->queue, name, len))
@@ -281,11 +281,8 @@ marks_read(ZkClient *client, int slot, const struct String_vector *list)
 	m->queue = NULL;
 	m->looked = true;
 	m->looked_at = zk_now();
-	if (m->due && m->own == MARK_THERE && !c->unwanted)
-	{
-		m->due = false;
+	if (c->grant == GRANT_MARKS && c->mark.state == MARK_THERE && c->claim == CLAIM_WANTED)
 		zk_contender_grant(client, slot);
-	}
 }
 
 /*
@@ -312,7 +309,7 @@ on_marks(ZkClient *client, int slot, const Answer *answer)
 	Contender  *c = &client->contenders[slot];
 	char		path[ZK_RECORD_PATH_SIZE];
 
-	if (c->unwanted || (c->state != ZK_QUEUED && c->state != ZK_WATCHING))
+	if (c->claim != CLAIM_WANTED || (c->state != ZK_QUEUED && c->state != ZK_WATCHING))
 		;						/* nobody wants to know any more */
 	else if (rc == ZOK || rc == ZNONODE)
 		marks_read(client, slot, rc == ZOK ? answer->children : &none);
@@ -351,9 +348,8 @@ go_on(Contender *c, const char *path, int rc)
 {
 	Marking    *m = &c->marking;
 
-	if (rc == ZOK && c->record != NULL && c->record->version < 0 &&
-		m->parent_len == zk_record_above(path, strlen(path)))
-		c->record->version = 0;
+	if (rc == ZOK && m->parent_len == zk_record_above(path, strlen(path)))
+		zk_record_created(c);
 	if (!zk_record_next_above(path, c->request.root_len, &m->parent_len,
 							  rc != ZNONODE))
 		m->parent_len = 0;
@@ -366,10 +362,10 @@ on_parent(ZkClient *client, int slot, const Answer *answer)
 	Contender  *c = &client->contenders[slot];
 	char		path[ZK_MARK_PATH_SIZE];
 
-	mark_path(c, c->name, path);
+	zk_mark_path(c, c->znode.name, path);
 	if (zk_is_transient(rc))
 		zk_contender_retry(client, c);
-	else if (c->unwanted || c->marking.parent_len == 0)
+	else if (c->claim != CLAIM_WANTED || c->marking.parent_len == 0)
 		;
 	else if (rc == ZOK || rc == ZNODEEXISTS || rc == ZNONODE)
 		go_on(c, path, rc);
@@ -390,7 +386,7 @@ send_parent(ZkClient *client, int slot)
 	const Contender *c = &client->contenders[slot];
 	char		path[ZK_MARK_PATH_SIZE];
 
-	mark_path(c, c->name, path);
+	zk_mark_path(c, c->znode.name, path);
 	zk_record_send_above(client, slot, path, c->marking.parent_len, on_parent);
 }
 
@@ -411,7 +407,7 @@ not_made(ZkClient *client, int slot, int culprit, int rc)
 	m->looked = false;
 	zk_record_path(c->node, c->request.root_len, path);
 	if (culprit == 0)
-		zk_contender_path(c, c->name, path);
+		zk_contender_path(c, c->znode.name, path);
 	else if (culprit == m->create_at)
 	{
 		permission = ZOO_PERM_CREATE;
@@ -422,7 +418,7 @@ not_made(ZkClient *client, int slot, int culprit, int rc)
 	else if (rc == ZNONODE && permission == ZOO_PERM_CREATE)
 		m->parent_len = strlen(path);
 	else if (rc == ZNODEEXISTS)
-		m->own = MARK_THERE;	/* by a multi-op that was not answered */
+		zk_mark_set(c, MARK_THERE); /* by a multi-op that was not answered */
 	else if (rc != ZNONODE)
 		impossible(client, slot, rc, permission, doing, path);
 }
@@ -440,21 +436,18 @@ on_mark(ZkClient *client, int slot, const Answer *answer)
 	{
 		m->looked = false;
 		if (m->create_at > 0)
-			m->own = MARK_THERE;
+			zk_mark_set(c, MARK_THERE);
 		zk_leader_answered(client, answer->request->sent_at);
 		zk_contender_set_lease(client, c, zk_request_proof(answer->request));
-		if (!c->unwanted && c->state == ZK_QUEUED && m->create_at > 0)
-		{
-			m->due = false;
+		if (c->claim == CLAIM_WANTED && c->state == ZK_QUEUED && m->create_at > 0)
 			zk_contender_grant(client, slot);
-		}
 	}
 	else if (zk_is_transient(rc))
 	{
 		m->looked = false;
 		zk_contender_retry(client, c);
 	}
-	else if (!c->unwanted)
+	else if (c->claim == CLAIM_WANTED)
 	{
 		while (culprit < m->ops && c->results[culprit].err == ZOK)
 			culprit++;
@@ -479,15 +472,15 @@ fill_in(ZkClient *client, Contender *c, zoo_op_t *ops,
 	for (; name != NULL && *name != '\0' && m->ops <= ZK_MARK_BATCH;
 		 name += strlen(name) + 1)
 	{
-		mark_path(c, name, paths[m->ops]);
+		zk_mark_path(c, name, paths[m->ops]);
 		zoo_delete_op_init(&ops[m->ops], paths[m->ops], -1);
 		m->ops++;
 	}
 	if (name != NULL && *name != '\0')
 		return;
-	m->own = MARK_UNKNOWN;
+	zk_mark_set(c, MARK_UNKNOWN);
 	m->create_at = m->ops++;
-	mark_path(c, c->name, paths[m->create_at]);
+	zk_mark_path(c, c->znode.name, paths[m->create_at]);
 	zoo_create_op_init(&ops[m->create_at], paths[m->create_at], "", 0,
 					   &client->identity.acl, ZOO_PERSISTENT, NULL, 0);
 }
@@ -510,7 +503,7 @@ send_mark(ZkClient *client, int slot)
 		zk_contender_retry(client, c);
 		return;
 	}
-	zk_contender_path(c, c->name, own_path);
+	zk_contender_path(c, c->znode.name, own_path);
 	zoo_check_op_init(&ops[0], own_path, -1);
 	fill_in(client, c, ops, paths);
 	memset(c->results, 0, sizeof(c->results));
@@ -578,84 +571,9 @@ zk_marks_advance(ZkClient *client, int slot)
 ZkTime
 zk_marks_due(const ZkClient *client, const Contender *c)
 {
-	if (!zk_is_connected(client) || c->unwanted || c->state != ZK_QUEUED ||
-		c->pending > 0 || c->retry_at != 0 || !c->marking.due ||
+	if (!zk_is_connected(client) || c->claim != CLAIM_WANTED || c->state != ZK_QUEUED ||
+		c->turn.pending > 0 || c->turn.retry_at != 0 || c->grant != GRANT_MARKS ||
 		zk_requests_free(client) < 3 || !must_wait(&c->marking))
 		return INT64_MAX;
 	return c->marking.until;
-}
-
-/*
- * Make the operations that delete a contender's mark, and make one of another
- * name (to) if that is not NULL.  For a multi-op that is sent before paths are
- * used for something else.  Returns how many they are, none if there is no
- * mark.
- */
-int
-zk_mark_ops(const ZkClient *client, const Contender *c, const char *to,
-			zoo_op_t *ops, char paths[2][ZK_MARK_PATH_SIZE])
-{
-	if (!zk_mark_to_go(c))
-		return 0;
-	mark_path(c, c->name, paths[0]);
-	zoo_delete_op_init(&ops[0], paths[0], -1);
-	if (to == NULL)
-		return 1;
-	mark_path(c, to, paths[1]);
-	zoo_create_op_init(&ops[1], paths[1], "", 0, &client->identity.acl,
-					   ZOO_PERSISTENT, NULL, 0);
-	return 2;
-}
-
-/*
- * Was a multi-op of the contender refused because of the operations on its
- * mark, which come after so many?  Then it is to be tried without them: a mark
- * that somebody else has deleted keeps no contender, nor does one that cannot
- * be deleted.  The latter is logged, as the next holder will wait for nothing.
- */
-bool
-zk_mark_to_blame(const Contender *c, int before)
-{
-	int			rc = ZOK;
-
-	for (int i = 0; i < before + c->marking.ops && rc == ZOK; i++)
-	{
-		rc = c->results[i].err;
-		if (rc != ZOK && i < before)
-			return false;
-	}
-	if (rc == ZOK)
-		return false;
-	if (rc != ZNONODE)
-		zk_log(true, "could not delete or move the mark of contender \"%s\" of lock node \"%.150s\": %s",
-			   c->name, c->node, rc == ZNOAUTH ? "permission denied" : zk_answer_text(rc));
-	return true;
-}
-
-static void
-on_mark_deleted(ZkClient *client, int slot, const Answer *answer)
-{
-	Contender  *c = &client->contenders[slot];
-
-	if (zk_is_transient(answer->rc))
-		zk_contender_retry(client, c);
-	else
-		c->marking.own = MARK_ABSENT;
-}
-
-/*
- * Delete the mark of a contender that is gone already: somebody else has
- * deleted it, or it went with the mark, in a transaction that was not answered.
- */
-void
-zk_send_mark_delete(ZkClient *client, int slot)
-{
-	Contender  *c = &client->contenders[slot];
-	void	   *context = zk_contender_ask(client, slot, on_mark_deleted);
-	char		path[ZK_MARK_PATH_SIZE];
-	int			rc;
-
-	mark_path(c, c->name, path);
-	rc = zoo_adelete(client->connection.zh, path, -1, zk_on_void, context);
-	zk_contender_sent(client, slot, context, rc);
 }

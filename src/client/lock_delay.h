@@ -23,28 +23,17 @@
 #define ZK_MARK_BATCH	8
 #define ZK_OWN_OPS		(ZK_MARK_BATCH + 2)
 
-/* Is a contender's mark there? */
-typedef enum MarkState
-{
-	MARK_ABSENT,
-	MARK_UNKNOWN,				/* something was sent, and not answered */
-	MARK_THERE
-} MarkState;
-
 /*
- * What a contender with a lock delay has to do with marks (lock_delay.c).
- * Lists of names are malloc'd, each name with a NUL and an empty one at the
- * end.  engine_lock.
+ * What a contender with a lock delay knows of the marks of others.  Lists of
+ * names are malloc'd, each name with a NUL and an empty one at the end.
+ * Written by lock_delay.c.  engine_lock.
  */
 typedef struct Marking
 {
 	size_t		parent_len;		/* bytes of the path of the znode to create;
 								 * or 0 */
-	MarkState	own;
-	bool		orphaned_mark;	/* the contender is gone, its mark may not be */
-	int			ops;			/* about its mark, in the multi-op on its way */
+	int			ops;			/* of the multi-op on its way */
 	int			create_at;		/* the one that makes it; or 0 */
-	bool		due;			/* granted but for the marks */
 	bool		looked;			/* they were read since the queue was listed */
 	bool		doubtful;		/* of one it is not known what it means */
 	char	   *queue;			/* who was in the queue when that was listed */
@@ -59,12 +48,8 @@ extern bool zk_marks_queue_listed(Contender *contender,
 								  const struct String_vector *list);
 extern void zk_send_marks(ZkClient *client, int slot);
 extern bool zk_marks_advance(ZkClient *client, int slot);
+extern void zk_marks_outdated(Contender *c);
 extern void zk_marks_forget(Contender *contender);
 extern ZkTime zk_marks_due(const ZkClient *client, const Contender *contender);
-extern int	zk_mark_ops(const ZkClient *client, const Contender *contender,
-						const char *to, zoo_op_t *ops,
-						char paths[2][ZK_MARK_PATH_SIZE]);
-extern bool zk_mark_to_blame(const Contender *contender, int before);
-extern void zk_send_mark_delete(ZkClient *client, int slot);
 
 #endif							/* ZKLOCK_LOCK_DELAY_H */

@@ -3,41 +3,36 @@
  * own_watch.c
  *	  Watching over our own contenders: what others do to them.
  *
- * Others can delete a contender of ours, ask for the lock back, or break it:
+ * Others can delete a contender of ours, ask for the lock back, or break it.
+ * A client that deletes it says nothing else.  A revocation writes
+ * "__REVOKE__" into it, as Curator's Revoker does. zk_lock_break() writes who
+ * broke it, and deletes it if its owner has not done so a moment later
+ * (query.c): so an owner that is alive gives up the lock before another client
+ * is granted it, and can say why.  W3 is in query.c, W5 in read_tree.c, W6 in
+ * owner.c and W7 in read_queue.c.
  *
- * - whoever deletes it says nothing else;
- * - a co-operative revocation writes "__REVOKE__" into it, as Curator's Revoker
- *	 does (the revocable lock of the ZooKeeper recipes).  That wipes out what
- *	 says whose the contender is, so its owner writes it again;
- * - zk_lock_break() writes who broke it, and deletes it when its owner has not
- *	 done so a moment later (query.c).  So an owner that is there gives the lock
- *	 up before anybody else is granted it, and can say why.
- *
- * Of the rules about what others do to a contender, W3 is in query.c, W5 in
- * read_tree.c, W6 in owner.c and W7 in read_queue.c.
- *
- * W1. Who holds a lock, or is next, for longer than 100 ms has a watch on its
- * own contender, and who stood further behind a second after it came.  So a
- * deletion is known at once, where the renewal of the lease would find it out a
- * quarter of the timeout later, and short holds and waits pay nothing for it.
- * Who stands further behind is in no danger of a wrong grant, as it finds
- * itself in a list before.  The timer is armed when the contender is begun, for
- * the helper is awake then anyhow.
+ * W1. A contender that holds a lock, or is next, for longer than 100 ms has a
+ * watch on itself, and one further behind a second after it came.  So a
+ * deletion is known immediately, where the renewal of the lease would find it
+ * a quarter of the timeout later, and short holds and waits pay nothing for
+ * it.  One further behind is in no danger of a wrong grant, as it finds itself
+ * in a list before.  The timer is armed when the contender is begun, because
+ * the helper is awake then.
  *
  * W2. A holder whose contender is gone has lost its lock.  A waiter looks for
- * it, as for a create that was not answered (Q7), and queues anew.
+ * it, as for a create that was not answered (Q7), and queues again.
  *
  * W4. "__REVOKE__" is what Curator's Revoker writes.  No other change of a
- * contender's data means anything, and whoever watches a contender of which the
- * data was changed reads the queue when it is gone (Q2).  As it takes the place
- * of what says whose the contender is, the owner writes that again when it has
+ * contender's data means anything, and a client that watches a contender whose
+ * data was changed reads the queue when it is gone (Q2).  As the revocation
+ * takes the place of the owner's data, the owner writes that again when it has
  * read the revocation, with the member "revoked"; conditional on the version,
  * as in P6.  So there may be another revocation, and what needs to know the
  * owner (X3, W3, jobs) does not for a moment only, or until an owner that is
  * cut off is back.
  *
- * All functions run on client threads under engine_lock, which the completion
- * and the watcher take themselves.
+ * All functions run on client threads under engine_lock, which the watcher
+ * takes itself.
  *
  * IDENTIFICATION
  *	  src/client/own_watch.c
@@ -63,6 +58,50 @@
 static void own_watcher(zhandle_t *zh, int type, int state, const char *path,
 						void *context);
 
+/* Begins again, for a contender with a new identity. */
+void
+zk_own_watch_begin(Contender *c)
+{
+	memset(&c->own, 0, sizeof(c->own));
+	c->own.watch_at = zk_now() + ZK_WATCH_DELAY;
+}
+
+/*
+ * The contender has come to another place: its own znode is watched that much
+ * later, unless it is already, or is about to be, or never will be.  A time
+ * that is set already for later stays: the helper, which waits for it, need not
+ * be woken to wait for another one.
+ */
+void
+zk_own_watch_in(Contender *c, ZkTime delay)
+{
+	ZkTime		now = zk_now();
+
+	if (c->own.watch || c->own.watch_serial != 0 || c->own.watch_at <= now ||
+		c->own.watch_at >= now + delay)
+		return;
+	c->own.watch_at = now + delay;
+}
+
+/* Returns when the contender is to get its watch: a grant puts it off. */
+static ZkTime
+watch_due(const Contender *c)
+{
+	ZkTime		granted = c->proof.granted_at;
+
+	if (c->state == ZK_HELD && c->own.watch_at > granted &&
+		c->own.watch_at < granted + ZK_WATCH_DELAY)
+		return granted + ZK_WATCH_DELAY;
+	return c->own.watch_at;
+}
+
+/* Sets whether others may take the contender, a holder, for a waiter (P4). */
+void
+zk_own_watch_announce(Contender *c, bool announce)
+{
+	c->own.rewrite = announce;
+}
+
 /*
  * The contender was broken; data is what was left in it, with who did it.
  */
@@ -72,8 +111,7 @@ broken(ZkClient *client, int slot, const char *data, int len)
 	Contender  *c = &client->contenders[slot];
 	int			skip = (int) strlen(ZK_BREAK_PREFIX);
 
-	snprintf(c->blocker_owner, sizeof(c->blocker_owner), "%.*s",
-			 len - 1 - skip > 0 ? len - 1 - skip : 0, data + skip);
+	zk_contender_set_blocker(c, data + skip, len - 1 - skip, 0);
 	if (c->state == ZK_HELD)
 		zk_contender_lose(client, slot, ZK_LOST_BROKEN,
 						  "Its contender was broken.");
@@ -96,10 +134,10 @@ data_changed(ZkClient *client, int slot, const char *data, int len)
 	else if (len == (int) strlen(ZK_REVOCATION) &&
 			 zk_begins_with(data, len, ZK_REVOCATION))
 	{
-		c->rewrite = true;
-		if (c->revoked)
+		c->own.rewrite = true;
+		if (c->own.revoked)
 			return;
-		c->revoked = true;
+		c->own.revoked = true;
 		zk_contender_publish(client, slot, true);
 	}
 }
@@ -117,13 +155,10 @@ not_there(ZkClient *client, int slot)
 	Contender  *c = &client->contenders[slot];
 
 	if (c->state == ZK_QUEUED || c->state == ZK_WATCHING)
-	{
-		c->proving = c->reading = false;
 		zk_contender_missing(client, slot);
-	}
-	else if (c->state == ZK_HELD && c->changed)
+	else if (c->state == ZK_HELD && c->own.changed)
 	{
-		c->blocker_owner[0] = '\0';
+		zk_contender_set_blocker(c, NULL, 0, 0);
 		zk_contender_lose(client, slot, ZK_LOST_BROKEN,
 						  "Another client deleted its contender, probably with zk_lock_break().");
 	}
@@ -146,7 +181,7 @@ own_data(const Contender *c, char *data)
 	if (len == 0 || len >= ZK_OWNER_SIZE)
 		return -1;
 	memcpy(data, c->owner, (size_t) len);
-	if (!c->revoked || data[len - 1] != '}')
+	if (!c->own.revoked || data[len - 1] != '}')
 		return len;
 	memcpy(data + len - 1, REVOKED_MEMBER, sizeof(REVOKED_MEMBER) - 1);
 	return len + (int) sizeof(REVOKED_MEMBER) - 2;
@@ -175,7 +210,7 @@ has_own_data(const Contender *c, const char *data, int len)
 static bool
 own_answered(const Contender *c, const Answer *answer, uint32_t *serial)
 {
-	if (!c->in_use || *serial != answer->request->serial)
+	if (c->claim == CLAIM_NONE || *serial != answer->request->serial)
 		return false;
 	*serial = 0;
 	return true;
@@ -190,26 +225,26 @@ on_own(ZkClient *client, int slot, const Answer *answer)
 	int			rc = answer->rc;
 	Contender  *c = &client->contenders[slot];
 
-	if (!own_answered(c, answer, &c->watch_serial))
+	if (!own_answered(c, answer, &c->own.watch_serial))
 		return;
-	c->own_watch = rc == ZOK;
+	c->own.watch = rc == ZOK;
 	if (rc == ZOK)
 	{
-		c->version = answer->stat->version;
-		c->changed &= !has_own_data(c, answer->text, answer->len);
+		c->own.version = answer->stat->version;
+		c->own.changed &= !has_own_data(c, answer->text, answer->len);
 	}
-	if (!c->unwanted && rc == ZOK && answer->stat->version != 0)
+	if (c->claim == CLAIM_WANTED && rc == ZOK && answer->stat->version != 0)
 		data_changed(client, slot, answer->text, answer->len);
-	else if (!c->unwanted && rc == ZNONODE)
+	else if (c->claim == CLAIM_WANTED && rc == ZNONODE)
 		not_there(client, slot);
 	else if (rc == ZNOAUTH)
 	{
-		c->watch_at = INT64_MAX;	/* the next renewal sees to that */
-		c->version = -1;
+		c->own.watch_at = INT64_MAX;	/* the next renewal sees to that */
+		c->own.version = -1;
 	}
 	else if (rc != ZOK)
-		c->watch_at = zk_now() + ZK_WATCH_DELAY;
-	if (c->rewrite)
+		c->own.watch_at = zk_now() + ZK_WATCH_DELAY;
+	if (c->own.rewrite)
 		zk_contender_touch(client, slot);
 }
 
@@ -217,8 +252,8 @@ on_own(ZkClient *client, int slot, const Answer *answer)
 static bool
 needs_watch(const Contender *c)
 {
-	return c->in_use && !c->unwanted && !c->own_watch &&
-		c->watch_serial == 0 && c->partner == ZK_NO_SLOT &&
+	return c->claim == CLAIM_WANTED && !c->own.watch &&
+		c->own.watch_serial == 0 && c->partner == ZK_NO_SLOT &&
 		c->successor == ZK_NO_SLOT;
 }
 
@@ -232,17 +267,17 @@ send_own_watch(ZkClient *client, int slot)
 	void	   *context = zk_request_begin(client, REQ_CLIENT, slot, on_own);
 	char		path[ZK_CONTENDER_PATH_SIZE];
 
-	zk_contender_path(c, c->name, path);
+	zk_contender_path(c, c->znode.name, path);
 	if (zoo_awget(client->connection.zh, path, own_watcher, (void *) (intptr_t) slot,
 				  zk_on_data, context) == ZOK)
 	{
-		c->watch_serial = zk_request_serial(context);
+		c->own.watch_serial = zk_request_serial(context);
 		zk_watch_asked(client, path);
 	}
 	else
 	{
 		zk_request_undo(client, context);
-		c->watch_at = zk_now() + ZK_WATCH_DELAY;
+		c->own.watch_at = zk_now() + ZK_WATCH_DELAY;
 	}
 }
 
@@ -254,7 +289,7 @@ is_at(const Contender *c, const char *path)
 {
 	char		own_path[ZK_CONTENDER_PATH_SIZE];
 
-	zk_contender_path(c, c->name, own_path);
+	zk_contender_path(c, c->znode.name, own_path);
 	return strcmp(own_path, path) == 0;
 }
 
@@ -273,11 +308,11 @@ own_watcher(zhandle_t *zh, int type, int state, const char *path,
 	if (client == NULL)
 		return;
 	c = &client->contenders[slot];
-	if (c->in_use && c->own_watch && is_at(c, path))
+	if (c->claim != CLAIM_NONE && c->own.watch && is_at(c, path))
 	{
-		c->own_watch = false;
-		c->changed |= type == ZOO_CHANGED_EVENT;
-		c->watch_at = 0;
+		c->own.watch = false;
+		c->own.changed |= type == ZOO_CHANGED_EVENT;
+		c->own.watch_at = 0;
 		zk_contender_touch(client, slot);
 	}
 	zk_engine_leave(client);
@@ -292,8 +327,8 @@ zk_own_watch(ZkClient *client, int slot)
 {
 	const Contender *c = &client->contenders[slot];
 
-	if (needs_watch(c) && c->name[0] != '\0' && zk_is_connected(client) &&
-		!atomic_load(&zk_poisoned) && zk_now() >= c->watch_at &&
+	if (needs_watch(c) && c->znode.existence == ZNODE_NAMED && zk_is_connected(client) &&
+		!atomic_load(&zk_poisoned) && zk_now() >= watch_due(c) &&
 		zk_requests_available(client, WATCH_RESERVE))
 		send_own_watch(client, slot);
 }
@@ -315,9 +350,9 @@ zk_own_watch_due(const ZkClient *client)
 	{
 		const Contender *c = &client->contenders[i];
 
-		if (needs_watch(c) && (c->name[0] != '\0' || c->watch_at > now) &&
-			c->watch_at < due)
-			due = c->watch_at;
+		if (needs_watch(c) && (c->znode.existence == ZNODE_NAMED || watch_due(c) > now) &&
+			watch_due(c) < due)
+			due = watch_due(c);
 	}
 	return due;
 }
@@ -330,10 +365,11 @@ zk_own_watches_gone(ZkClient *client)
 {
 	for (int i = 0; i < client->used; i++)
 	{
-		client->contenders[i].own_watch = false;
-		client->contenders[i].watch_serial = 0;
-		if (client->contenders[i].watch_at < INT64_MAX)
-			client->contenders[i].watch_at = 0;
+		client->contenders[i].own.watch = false;
+		client->contenders[i].own.watch_serial = 0;
+		client->contenders[i].own.rewrite_serial = 0;
+		if (client->contenders[i].own.watch_at < INT64_MAX)
+			client->contenders[i].own.watch_at = 0;
 	}
 }
 
@@ -347,24 +383,24 @@ on_rewrite(ZkClient *client, int slot, const Answer *answer)
 	int			rc = answer->rc;
 	Contender  *c = &client->contenders[slot];
 
-	if (!own_answered(c, answer, &c->rewrite_serial))
+	if (!own_answered(c, answer, &c->own.rewrite_serial))
 		return;
-	c->rewrite = rc != ZOK && rc != ZNONODE && rc != ZNOAUTH;
+	c->own.rewrite = rc != ZOK && rc != ZNONODE && rc != ZNOAUTH;
 	if (rc == ZOK)
-		c->version = answer->stat->version;
+		c->own.version = answer->stat->version;
 	else if (rc == ZBADVERSION)
 	{
-		c->own_watch = false;
-		c->watch_at = 0;
+		c->own.watch = false;
+		c->own.watch_at = 0;
 	}
-	else if (c->rewrite)
+	else if (c->own.rewrite)
 		zk_contender_retry(client, c);
 	zk_contender_touch(client, slot);
 }
 
 /*
  * Write the contender's own data into it once more if that is to be done, and
- * can be now: because others may take a holder for a waiter (semaphore.c), or
+ * can be now: because others may take a holder for a waiter (P4), or
  * because a revocation has taken the place of what says whose the contender is.
  */
 void
@@ -377,10 +413,10 @@ zk_own_rewrite(ZkClient *client, int slot)
 	const char *data = own;
 	int			len;
 
-	if (!c->rewrite || !c->in_use || c->unwanted || c->name[0] == '\0' ||
-		c->rewrite_serial != 0 || c->watch_serial != 0 ||
+	if (!c->own.rewrite || c->claim != CLAIM_WANTED || c->znode.existence != ZNODE_NAMED ||
+		c->own.rewrite_serial != 0 || c->own.watch_serial != 0 ||
 		!zk_is_connected(client) || atomic_load(&zk_poisoned) ||
-		c->retry_at > zk_now() || !zk_requests_available(client, 1))
+		c->turn.retry_at > zk_now() || !zk_requests_available(client, 1))
 		return;
 	len = own_data(c, own);
 	if (len < 0)
@@ -388,11 +424,11 @@ zk_own_rewrite(ZkClient *client, int slot)
 		data = c->owner;
 		len = c->owner_len;
 	}
-	zk_contender_path(c, c->name, path);
+	zk_contender_path(c, c->znode.name, path);
 	context = zk_request_begin(client, REQ_CLIENT, slot, on_rewrite);
-	if (zoo_aset(client->connection.zh, path, data, len, c->version, zk_on_stat,
+	if (zoo_aset(client->connection.zh, path, data, len, c->own.version, zk_on_stat,
 				 context) == ZOK)
-		c->rewrite_serial = zk_request_serial(context);
+		c->own.rewrite_serial = zk_request_serial(context);
 	else
 	{
 		zk_request_undo(client, context);

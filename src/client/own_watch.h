@@ -18,6 +18,36 @@
 /* What Curator's Revoker writes into a contender, all of it. */
 #define ZK_REVOCATION		"__REVOKE__"
 
+/*
+ * How long a contender stays in one place before it gets a watch on its own
+ * znode, and how long far behind in a queue, where it will be looked for in a
+ * list anyhow.
+ */
+#define ZK_WATCH_DELAY		ZK_MS(100)
+#define ZK_FAR_WATCH_DELAY	ZK_MS(1000)
+
+/*
+ * The watch on a contender's own znode, and its data.  Written by own_watch.c.
+ * engine_lock.
+ */
+typedef struct OwnWatch
+{
+	bool		watch;			/* it is being watched */
+	bool		changed;		/* its data was changed by somebody else */
+	bool		revoked;		/* somebody asks for the lock back */
+	bool		rewrite;		/* its data is to be written once more:
+								 * somebody behind may take it for a waiter,
+								 * or a revocation has wiped it out */
+	uint32_t	watch_serial;	/* of the get on its way; 0 for none */
+	uint32_t	rewrite_serial; /* of the set on its way; likewise */
+	int32_t		version;		/* of its data, as last seen; -1 if that may
+								 * not be read */
+	ZkTime		watch_at;		/* not before then is it watched */
+} OwnWatch;
+
+extern void zk_own_watch_begin(Contender *c);
+extern void zk_own_watch_in(Contender *c, ZkTime delay);
+extern void zk_own_watch_announce(Contender *c, bool announce);
 extern void zk_own_watch(ZkClient *client, int slot);
 extern void zk_own_rewrite(ZkClient *client, int slot);
 extern ZkTime zk_own_watch_due(const ZkClient *client);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * place.h
- *	  A contender's place in its queue: list, decide, watch, grant.
+ *	  A contender's place in its queue: list, and decide.
  *
  * For the files of client/.
  *
@@ -14,12 +14,10 @@
 #define ZKLOCK_PLACE_H
 
 #include "client.h"
-#include "queue.h"
 #include "request.h"
 
 extern void zk_send_children(ZkClient *client, int slot, AnswerHandler handler);
 extern void zk_place_send_list(ZkClient *client, int slot);
 extern void zk_place_relist(ZkClient *client, int slot);
-extern void zk_place_disconnected(Contender *c);
 
 #endif							/* ZKLOCK_PLACE_H */

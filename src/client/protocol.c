@@ -3,39 +3,41 @@
  * protocol.c
  *	  The life of a contender from request to end: what comes next for it.
  *
- * Everything is driven by zk_contender_advance(), which looks at where a
- * contender stands and sends what comes next, if nothing is on its way for it,
- * the ensemble is there and there is room.  Whatever happens (an answer, a lost
- * connection, an order, a timer) changes the contender and has it called again.
- * So there is no path on which a step is forgotten: what could not be done now
- * is done at the next occasion, whether the backend is idle, busy, or in
- * another transaction.
+ * Everything is driven by zk_contender_advance(), which looks at the state of
+ * a contender and sends what comes next, if nothing is on its way for it, the
+ * ensemble is connected and there is room.  Whatever happens (an answer, a
+ * lost connection, an order, a timer) changes the contender and has it called
+ * again.  So no step is forgotten, whatever the backend is doing.
  *
- * WANTED     nothing sent: create and list, in one go
- * CREATING   create sent, its outcome unknown: find out
- * QUEUED     exists, its place is not known: list
- * WATCHING   waits for the deletion of the contender watched, or of one of several
- * HELD       granted
- * GONE       certain to exist no more
+ *    order           create sent             answered, found
+ *   -----> WANTED ---------------> CREATING ----------------> QUEUED
+ *            ^  ^                   |    ^                    ^    |
+ *            |  +-------------------+    |   event, or the    |    | list:
+ *            |      not executed         |   handle is closed |    | wait
+ *            |                           |                    |    v
+ *            |                           +---- missing --- WATCHING
+ *            |                                 in a list       |
+ *   session over, or deleted by           (also from QUEUED)   | event is
+ *   another client (not from HELD)                             | the grant
+ *                                                              v
+ *      QUEUED, granted: read the record, make the mark, ----> HELD
+ *      prove the lease ("grant"), as far as needed
  *
- * At most one step is on its way for a contender at a time ("pending").  There
- * are two ends that the backend sees while the znode behind them may still have
- * to be deleted: FAILED (it cannot be granted, and why) and LOST.  "Abandoned"
- * is an order that may come in any state; from then on nobody watches, and the
- * slot is freed when the znode is certain to be gone.
+ * WANTED: create and list, in one go.  CREATING: find out what became of the
+ * create.  QUEUED: list, to find the place.  WATCHING: wait for a contender to
+ * go, or for one of several.  Once the contender is not wanted any more, what
+ * exists of it is deleted, in any state, until it is certainly gone (GONE).
+ * The backend sees two ends before that: FAILED (it cannot be granted) and
+ * LOST.
  *
- * An uncontended acquire waits for one round trip: create and list are sent
- * together, and the list is read after the create was applied.  A release waits
- * for one, a release at commit for none.  A waiter sends one get (with a
- * watch), and a second one for who is before that, lists once more when that
- * one goes, and then nothing until its predecessor goes, whose event is the
- * grant (place.c).
+ * An uncontended acquire waits for one round trip: the list is read after the
+ * create was applied.  A release waits for one, a release at commit for none.
  *
- * Q5. Every znode this client may have created belongs to a slot that is in use
- * (name set, or maybe_exists), and a slot is either wanted by the lock table or
- * being reaped by the client.  The reaper needs nothing of the backend.  What
- * cannot be deleted (an ACL forbids it) goes with the ZooKeeper session, which
- * is closed when nothing else is held in it.
+ * Q5. Every znode this client may have created belongs to a slot that is in
+ * use (znode.c), and a slot is either wanted by the lock table or being reaped
+ * by the client.  The reaper needs nothing of the backend.  What an ACL
+ * protects from deletion goes with the ZooKeeper session, which is closed when
+ * nothing else is held in it.
  *
  * All functions run on client threads under engine_lock.
  *
@@ -53,6 +55,7 @@
 #include "group.h"
 #include "lock_delay.h"
 #include "own_watch.h"
+#include "parents.h"
 #include "place.h"
 #include "protocol.h"
 #include "publish_wait.h"
@@ -60,109 +63,55 @@
 #include "refusal.h"
 #include "remove.h"
 #include "request.h"
-#include "semaphore.h"
 #include "server_timeout.h"
+#include "watch.h"
+#include "znode.h"
 
-/*
- * The contender is gone: say so to who waits for it, else free the slot.
- */
+/* The contender is gone. */
 static void
 gone(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
 
-	zk_contender_unwatch(c);
+	zk_unwatch(c);
 	zk_marks_forget(c);
 	zk_record_ended(client, c);
 	zk_group_dissolve(client, slot);
-	if (c->successor != ZK_NO_SLOT)
-	{
-		client->contenders[c->successor].partner = ZK_NO_SLOT;
-		zk_contender_touch(client, c->successor);
-		c->successor = ZK_NO_SLOT;
-	}
-	if (c->state != ZK_GONE || c->released)
-	{
-		c->state = ZK_GONE;
-		zk_contender_publish(client, slot, true);
-		c->released = false;
-	}
-	if (!c->abandoned)
-		return;
-	free(c->owner);
-	c->owner = NULL;
-	zk_refusal_forget(&c->refusal);
-	c->in_use = false;
-	zk_mailbox_free_slot(&client->mailbox, slot);
+	if (c->claim == CLAIM_ABANDONED)
+		zk_refusal_forget(&c->refusal);
+	zk_contender_gone(client, slot);
 }
 
-/*
- * The backend wants a contender: make it known.  zk_contender_advance() does
- * the rest.
- */
+/* Makes the contender that an order asks for. */
 void
 zk_contender_begin(ZkClient *client, const MailboxOrder *order)
 {
-	Contender  *c = zk_contender_use(client, order->slot, order->node,
-									 order->request.mode);
+	Contender  *c = zk_contender_take_order(client, order);
 
-	c->request = order->request;
-	c->owner = order->owner;
-	c->owner_len = order->owner_len;
-	c->record = order->record;
-	c->overdue = false;
-	c->next_member = order->next_member;
-	c->grouped = c->next_member != ZK_NO_SLOT;
-}
-
-/*
- * Add the token to what the exclusive contender says about its owner, which the
- * shared one is to say in its place.  That holds the lock under the same token,
- * as those who wait behind it have later ones; but its own czxid is later
- * still.
- */
-static void
-add_token(Contender *c)
-{
-	int			len = c->owner_len - 1;
-
-	if (len > 0 && c->owner[len] == '}')
-		c->owner_len = len + snprintf(c->owner + len, ZK_TOKEN_ROOM,
-									  ZK_TOKEN_MEMBER, c->token);
-}
-
-/*
- * The backend wants a held exclusive lock turned into a shared one: likewise.
- */
-void
-zk_contender_begin_downgrade(ZkClient *client, const MailboxOrder *order)
-{
-	Contender  *c = zk_contender_use(client, order->slot, order->node,
-									 ZK_SHARED);
-	Contender  *from = &client->contenders[order->partner];
-
-	c->partner = order->partner;
-	from->successor = (uint16_t) order->slot;
-	add_token(from);
-	zk_contender_pass_record(c, from);
-	c->request.lock_delay = from->request.lock_delay;
-	c->request.root_len = from->request.root_len;
-	c->token = from->token;
-	c->proved_at = from->proved_at;
-	c->lease_end = from->lease_end;
-	c->presumed_lost = from->presumed_lost;
-	c->granted_at = from->granted_at;
-	c->state = ZK_HELD;
-	zk_contender_new_name(client, c);
-	if (from->end == ZK_LOST)
-		zk_contender_lose(client, order->slot, from->loss, from->detail);
+	if (order->partner != ZK_NO_SLOT)
+		zk_own_watch_begin(c);
 	else
-		zk_contender_publish(client, order->slot, false);
+		zk_group_join(c, order->next_member);
 }
 
-/*
- * Send what comes next for a contender, if that can be done now.
- */
+/* Sends what comes next for a contender that exists: to find its place, or to be granted. */
+static void
+send_queued(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (c->grant == GRANT_RECORD)
+		zk_send_record(client, slot);
+	else if (c->grant == GRANT_NONE)
+		zk_place_send_list(client, slot);
+	else if (c->grant == GRANT_MARKS && !zk_marks_advance(client, slot))
+	{
+		zk_contender_move(c, ZK_QUEUED);
+		zk_place_send_list(client, slot);
+	}
+}
+
+/* Sends what comes next for a contender, if that can be done now. */
 void
 zk_contender_advance(ZkClient *client, int slot)
 {
@@ -170,28 +119,28 @@ zk_contender_advance(ZkClient *client, int slot)
 
 	zk_own_watch(client, slot);
 	zk_own_rewrite(client, slot);
-	if (!c->in_use || c->pending > 0)
+	if (c->claim == CLAIM_NONE || c->turn.pending > 0)
 		return;
-	if (c->retry_at <= zk_now())
-		c->retry_at = 0;		/* or its timer would fire for ever */
-	if (c->unwanted)
+	if (c->turn.retry_at <= zk_now())
+		zk_contender_retry_at(c, 0);	/* or its timer would fire for ever */
+	if (c->claim != CLAIM_WANTED)
 		zk_contender_give_up_partner(client, c);	/* if it was not sent, or
 													 * failed */
-	if (c->unwanted && c->name[0] == '\0' && !c->maybe_exists)
+	if (c->claim != CLAIM_WANTED && c->znode.existence == ZNODE_ABSENT)
 	{
 		if (c->partner == ZK_NO_SLOT)
 			gone(client, slot);
 		return;
 	}
 	if (!zk_is_connected(client) || atomic_load(&zk_poisoned) ||
-		c->retry_at != 0 || !zk_requests_available(client, 3))
+		c->turn.retry_at != 0 || !zk_requests_available(client, 3))
 		return;
-	if (client->stage != CLIENT_RUNNING && !(c->unwanted && zk_record_flush(client, c)))
+	if (client->stage != CLIENT_RUNNING && !(c->claim != CLAIM_WANTED && zk_record_flush(client, c)))
 		return;					/* it goes with the session */
 
-	if (c->unwanted)
+	if (c->claim != CLAIM_WANTED)
 	{
-		if (c->name[0] != '\0')
+		if (c->znode.existence == ZNODE_NAMED)
 			zk_send_delete(client, slot);
 		else
 			zk_send_find(client, slot);
@@ -205,31 +154,27 @@ zk_contender_advance(ZkClient *client, int slot)
 	switch (c->state)
 	{
 		case ZK_WANTED:
-			if (c->need_parent)
+			if (c->parents.needed)
 				zk_send_parent(client, slot);
-			else if (c->grouped)
+			else if (c->member.state != MEMBER_NONE)
 				zk_send_group(client, slot);
 			else if (!zk_record_end_pending(client, c))
 				zk_send_create(client, slot);
 			break;
 		case ZK_CREATING:
-			if (c->name[0] != '\0')
+			if (c->znode.existence == ZNODE_NAMED)
 				zk_send_stat(client, slot);
 			else
 				zk_send_find(client, slot);
 			break;
 		case ZK_QUEUED:
-			if (c->reading)
-				zk_send_record(client, slot);
-			else if (c->marking.due ? !zk_marks_advance(client, slot) :
-					 !c->proving)
-				zk_place_send_list(client, slot);
+			send_queued(client, slot);
 			break;
 		case ZK_WATCHING:
-			if (c->relist)
+			if (c->watching.second == SECOND_GONE)
 				zk_place_relist(client, slot);
 			else
-				zk_permit_watch_more(client, slot);
+				zk_watch_more(client, slot);
 			break;
 		case ZK_HELD:
 			if (c->partner != ZK_NO_SLOT)
@@ -241,9 +186,9 @@ zk_contender_advance(ZkClient *client, int slot)
 }
 
 /*
- * There is a connection (again): try everything now.  Those whose create may be
- * executed late are looked for when it has lasted for a moment, and one after
- * the other: on a bad network they must not keep others from what they want.
+ * There is a connection (again): tries everything now.  Creates that may be
+ * executed late are looked for after a moment, one by one, to leave a bad
+ * network to the others.
  */
 void
 zk_contenders_connected(ZkClient *client)
@@ -254,30 +199,28 @@ zk_contenders_connected(ZkClient *client)
 	{
 		Contender  *c = &client->contenders[i];
 
-		if (zk_is_doubted(c))
+		if (zk_znode_is_doubted(c))
 		{
-			c->retry_at = next;
+			zk_contender_retry_at(c, next);
 			next += zk_timeout(client) / ZK_MAX_DOUBTED;
 		}
-		else if (c->retry_at != INT64_MAX)
-			c->retry_at = 0;
+		else if (c->turn.retry_at != INT64_MAX)
+			zk_contender_retry_at(c, 0);
 	}
 	zk_contenders_touch_all(client);
 }
 
-/*
- * The connection is lost.
- */
+/* The connection is lost. */
 void
 zk_contenders_disconnected(ZkClient *client)
 {
 	for (int i = 0; i < client->used; i++)
-		zk_place_disconnected(&client->contenders[i]);
+		zk_watch_disconnected(&client->contenders[i]);
 }
 
 /*
- * The handle is closed: nothing on its way will be answered, and its watches
- * are gone.  The ZooKeeper session may live on.
+ * The handle is closed, with its requests and watches.  The ZooKeeper session
+ * may live on.
  */
 void
 zk_contenders_handle_closed(ZkClient *client)
@@ -288,23 +231,18 @@ zk_contenders_handle_closed(ZkClient *client)
 	{
 		Contender  *c = &client->contenders[i];
 
-		if (!c->in_use)
+		if (c->claim == CLAIM_NONE)
 			continue;
-		c->pending = 0;
-		c->rewrite_serial = 0;
-		c->proving = c->reading = false;
 		zk_marks_forget(c);
-		if (c->state == ZK_WATCHING)
-			c->state = ZK_QUEUED;
-		if (c->unwanted)
+		zk_contender_move(c, c->state == ZK_WATCHING ? ZK_QUEUED : c->state);
+		if (c->claim != CLAIM_WANTED)
 			zk_contender_give_up_partner(client, c);
 	}
 }
 
 /*
- * The ZooKeeper session is over: by its expiry, or because we have given it
- * up.  Nothing of it is trusted again.  Held locks are lost; who waited queues
- * anew.
+ * The ZooKeeper session has expired or was given up.  Held locks are lost;
+ * waiters queue again.
  */
 void
 zk_contenders_session_over(ZkClient *client, bool expired)
@@ -316,11 +254,11 @@ zk_contenders_session_over(ZkClient *client, bool expired)
 	{
 		Contender  *c = &client->contenders[i];
 
-		if (!c->in_use)
+		if (c->claim == CLAIM_NONE)
 			continue;
-		if (c->doubted_since != 0)
+		if (c->znode.doubted_since != 0)
 			zk_contender_forget(c);
-		if (!c->unwanted && c->grouped &&
+		if (c->claim == CLAIM_WANTED && c->member.state != MEMBER_NONE &&
 			c->state != ZK_HELD && c->state != ZK_WANTED)
 		{
 			/* the backend has its whole group queue anew */
@@ -330,14 +268,14 @@ zk_contenders_session_over(ZkClient *client, bool expired)
 							  "The ZooKeeper session has ended.");
 			continue;
 		}
-		if (!c->unwanted && c->state != ZK_HELD)
+		if (c->claim == CLAIM_WANTED && c->state != ZK_HELD)
 		{
-			if (!expired && (c->name[0] != '\0' || c->maybe_exists))
+			if (!expired && c->znode.existence != ZNODE_ABSENT)
 				zk_contender_reap_elsewhere(client, c);
 			zk_contender_forget(c);
-			zk_contender_unwatch(c);
-			c->state = ZK_WANTED;
-			c->retry_at = 0;
+			zk_unwatch(c);
+			zk_contender_move(c, ZK_WANTED);
+			zk_contender_retry_at(c, 0);
 			zk_contender_publish(client, i, true);
 			continue;
 		}

@@ -16,8 +16,6 @@
 #include "client.h"
 
 extern void zk_contender_begin(ZkClient *client, const MailboxOrder *order);
-extern void zk_contender_begin_downgrade(ZkClient *client,
-										 const MailboxOrder *order);
 extern void zk_contender_advance(ZkClient *client, int slot);
 extern void zk_contenders_connected(ZkClient *client);
 extern void zk_contenders_disconnected(ZkClient *client);

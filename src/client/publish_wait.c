@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "answer.h"
 #include "publish_wait.h"
 #include "request.h"
 

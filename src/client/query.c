@@ -36,8 +36,10 @@
 #include <string.h>
 
 #include "client.h"
+#include "answer.h"
 #include "auth.h"
 #include "own_watch.h"
+#include "owner.h"
 #include "query.h"
 #include "read_queue.h"
 #include "read_tree.h"

@@ -36,6 +36,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "answer.h"
 #include "auth.h"
 #include "contender.h"
 #include "nameset.h"
@@ -178,8 +179,8 @@ find_own(const ZkClient *client, const char *node, NameSet *own)
 	{
 		const Contender *c = &client->contenders[i];
 
-		if (c->in_use && strcmp(c->node, node) == 0 &&
-			!zk_nameset_add(own, c->name, strlen(c->name)))
+		if (c->claim != CLAIM_NONE && strcmp(c->node, node) == 0 &&
+			!zk_nameset_add(own, c->znode.name, strlen(c->znode.name)))
 			return false;
 	}
 	return true;
@@ -432,7 +433,7 @@ send_list(ZkClient *client)
 	if (!refused && client->query.kind == QUERY_READ &&
 		!zk_query_sync(client, on_read_sync))
 		return;
-	context = zk_request_begin(client, refused ? REQ_QUERY : REQ_QUERY, 0,
+	context = zk_request_begin(client, REQ_QUERY, 0,
 							   refused ? on_read_acl : on_read_list);
 	if (refused)
 		rc = zoo_aget_acl(client->connection.zh,

@@ -47,6 +47,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "answer.h"
 #include "auth.h"
 #include "queue.h"
 #include "read_queue.h"

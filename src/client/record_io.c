@@ -4,45 +4,41 @@
  *	  The record of a lock: read with a grant, written with the end of it.
  *
  * What a holder leaves for the next one lies in a znode of its own, as other
- * programs choke on children of a lock node that they do not know: lines of
- * text (record.c), with the token of the last release, positions in the WAL of
- * up to eight clusters, and of up to four databases the last run of a job that
- * was ended.  A record stays when its lock node goes, as it is for the next
- * holder, whenever that comes.
+ * programs choke on unknown children of a lock node: lines of text (record.c),
+ * with the token of the last release, WAL positions of up to eight clusters,
+ * and the last run of a job that was ended, of up to four databases.  A record
+ * outlives its lock node.  The znode and those above it are persistent, and
+ * made when they are missing.  Only contenders that were requested with a
+ * record deal with it (RecordBuffer), so others cost nothing and leave nothing
+ * behind.
  *
- * The znode and those above it are persistent, and made when they are missing.
- * Only contenders that were asked for with a record have to do with it
- * (RecordBuffer), so locks without cost nothing and leave nothing behind.
+ * R1. It is written in the transaction that deletes the contender: whoever is
+ * granted the lock after that finds it, and a client that has lost the lock
+ * has written nothing.  A downgrade is a release for others that share the
+ * lock, and writes it, too.
  *
- * R1. It is written in the transaction that deletes the contender: who is
- * granted the lock after that finds it, and who has lost the lock has written
- * nothing.  A downgrade is a release for others that share the lock, and writes
- * it, too.
- *
- * R2. It is written on the condition that it is as it was read.  Of exclusive
- * holders each is the only one; of those that share a lock the one who comes
- * second reads it again and adds to that.  Until then the contender stays.  If
- * the record cannot be written (an ACL, a quota) the contender goes without,
- * and the log says so.
+ * R2. It is written on the condition that it is as it was read.  Of those that
+ * share a lock the one that comes second reads it again and adds to that.
+ * Until then the contender stays.  If the record cannot be written (an ACL, a
+ * quota) the contender goes without, and the log says so.
  *
  * R3. The get is sent behind the list of the queue that the grant is for, in
- * the same go, and HELD is not published before it was answered.  A grant by an
- * event has to wait for a get of its own, one round trip, as an event carries
- * no data: what a waiter has read before may have been written over since.
- * That is the only round trip that a record costs, but for those that make the
- * znodes above it when the first one is written.
+ * the same go, and HELD is not published before it was answered.  A grant by
+ * an event waits for a get of its own, one round trip, as an event carries no
+ * data: what a waiter has read before may have been overwritten.  That is the
+ * only round trip that a record costs, except for those that make the znodes
+ * above it when the first one is written.
  *
  * R4. If the multi-op was not answered and the contender is gone, the record
  * tells whether it was carried out: it has the release, or the run.  Else
- * somebody else has deleted the contender.
+ * another client has deleted the contender.  A backend that exits releases
+ * nothing.  Therefore what is to be written is noted with each commit, too,
+ * and the client writes it before it closes the ZooKeeper session, in half the
+ * time that it has for all of that.
  *
- * A backend that exits, or is ended, releases nothing.  Therefore what is to be
- * written is noted with each commit, too, and the client writes it before it
- * closes the ZooKeeper session, in half the time that it has for all of that.
- *
- * R5. The room for what is to be written is made when the contender is asked
- * for, so D2 holds.  In a downgrade it passes to the shared contender, and back
- * if the two are given up before that was carried out.
+ * R5. The room for what is to be written is made when the contender is
+ * requested, so D2 holds.  In a downgrade it passes to the shared contender,
+ * and back if the two are given up before that was carried out.
  *
  * All functions but the last ones run on client threads under engine_lock.
  *
@@ -55,6 +51,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "answer.h"
 #include "auth.h"
 #include "contender.h"
 #include "read_queue.h"
@@ -106,8 +103,8 @@ take_note(ZkClient *client, const Contender *c, ZkRecord *note)
 	pthread_mutex_unlock(&client->mailbox.lock);
 	if (!noted)
 		return false;
-	note->token = c->token;
-	memcpy(note->contender, c->name, sizeof(note->contender));
+	note->token = c->znode.token;
+	memcpy(note->contender, c->znode.name, sizeof(note->contender));
 	return true;
 }
 
@@ -126,8 +123,8 @@ take_due_note(ZkClient *client, const Contender *c, ZkRecord *note)
  * Does something have to be written into the record when the contender is
  * ended?
  */
-bool
-zk_record_due(ZkClient *client, const Contender *c)
+static bool
+record_due(ZkClient *client, const Contender *c)
 {
 	ZkRecord	note;
 
@@ -160,7 +157,7 @@ zk_record_end_pending(ZkClient *client, const Contender *c)
 	{
 		const Contender *other = &client->contenders[i];
 
-		if (other->in_use && other->unwanted && strcmp(other->node, c->node) == 0 &&
+		if (other->claim > CLAIM_WANTED && strcmp(other->node, c->node) == 0 &&
 			zk_record_run_due(client, other))
 			return true;
 	}
@@ -180,7 +177,7 @@ zk_record_ended(ZkClient *client, const Contender *gone)
 	{
 		const Contender *c = &client->contenders[i];
 
-		if (c->in_use && c->state == ZK_WANTED && strcmp(c->node, gone->node) == 0)
+		if (c->claim != CLAIM_NONE && c->state == ZK_WANTED && strcmp(c->node, gone->node) == 0)
 			zk_contender_touch(client, i);
 	}
 }
@@ -197,10 +194,9 @@ give_up(Contender *c, int rc)
 
 	record_path(c, path);
 	c->record->given_up = true;
-	c->error = rc == ZNOAUTH ? ZK_ERR_FORBIDDEN : zk_answer_error(rc);
-	snprintf(c->detail, sizeof(c->detail),
-			 "Could not write to znode \"%.150s\": %s.", path,
-			 rc == ZNOAUTH ? "permission denied" : zk_answer_text(rc));
+	zk_contender_explain(c, rc == ZNOAUTH ? ZK_ERR_FORBIDDEN : zk_answer_error(rc),
+						 "Could not write to znode \"%.150s\": %s.", path,
+						 rc == ZNOAUTH ? "permission denied" : zk_answer_text(rc));
 	zk_log(true, "could not write to the record of a lock, znode \"%.150s\": %s",
 		   path, rc == ZNOAUTH ? "permission denied" : zk_answer_text(rc));
 }
@@ -214,7 +210,7 @@ verified(ZkClient *client, Contender *c)
 {
 	ZkRecord	note;
 
-	c->recorded = take_note(client, c, &note) &&
+	c->recording.written = take_note(client, c, &note) &&
 		zk_record_shows(&c->record->base, &note);
 	zk_contender_forget(c);
 }
@@ -231,10 +227,9 @@ was_read(ZkClient *client, int slot)
 		verified(client, c);
 	else if (c->record->step == RECORD_READ)
 		c->record->step = RECORD_WRITE;
-	if (!c->reading || c->unwanted)
+	if (c->grant != GRANT_RECORD || c->claim != CLAIM_WANTED)
 		return;
-	c->reading = false;
-	c->record_known = true;
+	c->recording.known = true;
 	publish_record(&client->mailbox, c->record);
 	zk_contender_grant(client, slot);
 }
@@ -256,7 +251,7 @@ not_read(ZkClient *client, int slot, int rc)
 		zk_contender_forget(c);
 	else if (c->state == ZK_HELD)
 		give_up(c, rc);
-	else if (c->unwanted)
+	else if (c->claim != CLAIM_WANTED)
 		;
 	else if (rc == ZNOAUTH)
 		zk_contender_refused(client, slot, ZOO_PERM_READ, path, strlen(path));
@@ -280,6 +275,32 @@ on_record(ZkClient *client, int slot, const Answer *answer)
 	}
 	else
 		not_read(client, slot, rc);
+}
+
+/* What was read of the record is older than the list that is to be read. */
+void
+zk_record_outdated(Contender *c)
+{
+	c->recording.known = false;
+}
+
+/* The record was made, empty, along with something below it. */
+void
+zk_record_created(Contender *c)
+{
+	if (c->record != NULL && c->record->version < 0)
+		c->record->version = 0;
+}
+
+/*
+ * The multi-op that ends the contender was not answered, for the reason rc: the
+ * record may be written.
+ */
+void
+zk_record_unanswered(Contender *c, int rc)
+{
+	if (c->recording.under_way)
+		c->record->uncertain |= rc != ZTHROTTLEDOP;
 }
 
 /*
@@ -354,14 +375,20 @@ send_parent(ZkClient *client, int slot)
 }
 
 /*
- * Of a contender of which the record is due: can it be written now?  If not,
- * what comes next for that is sent.
+ * The contender is to be ended.  Decides whether the record is written with
+ * that.  Returns false if that is due but cannot be done yet: then what comes
+ * next for it is sent.
  */
 bool
 zk_record_ready(ZkClient *client, int slot)
 {
-	RecordStep	step = client->contenders[slot].record->step;
+	Contender  *c = &client->contenders[slot];
+	RecordStep	step;
 
+	c->recording.under_way = record_due(client, c);
+	if (!c->recording.under_way)
+		return true;
+	step = c->record->step;
 	if (step == RECORD_PARENT)
 		send_parent(client, slot);
 	else if (step != RECORD_WRITE)
@@ -400,7 +427,9 @@ zk_record_op(ZkClient *client, Contender *c, zoo_op_t *op, char *path,
 void
 zk_record_written(Contender *c)
 {
-	c->recorded = true;
+	if (!c->recording.under_way)
+		return;
+	c->recording.written = true;
 	c->record->base = c->record->written;
 	c->record->version++;
 }
@@ -457,7 +486,7 @@ zk_record_verify(Contender *c)
 bool
 zk_record_flush(ZkClient *client, const Contender *c)
 {
-	return zk_record_due(client, c) || zk_mark_to_go(c) ||
+	return record_due(client, c) || zk_mark_to_go(c) ||
 		(c->partner != ZK_NO_SLOT && c->end == ZK_NONE &&
 		 zk_mark_to_go(&client->contenders[c->partner]));
 }

@@ -16,7 +16,17 @@
 #include "client.h"
 #include "request.h"
 
-extern bool zk_record_due(ZkClient *client, const Contender *contender);
+/* What is done about a contender's record.  Written by record_io.c. */
+typedef struct Recording
+{
+	bool		known;			/* it was read since the queue was listed */
+	bool		under_way;		/* the multi-op on its way writes it */
+	bool		written;		/* it has what was noted */
+} Recording;
+
+extern void zk_record_outdated(Contender *contender);
+extern void zk_record_created(Contender *contender);
+extern void zk_record_unanswered(Contender *contender, int rc);
 extern bool zk_record_end_pending(ZkClient *client, const Contender *contender);
 extern void zk_record_ended(ZkClient *client, const Contender *gone);
 extern bool zk_record_ready(ZkClient *client, int slot);

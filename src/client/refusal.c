@@ -3,33 +3,25 @@
  * refusal.c
  *	  Why ZooKeeper has refused something: the ACL, or a wrong password?
  *
- * The answer is the same for both, "not authorized".  Who has a credential
- * reads ACLs to find out: of the znode in question, of the root, and of the
- * user node (auth.c).  Reading an ACL takes the permission to read the
- * znode or to administer it, so none of them may be readable; then both
- * possibilities are reported.  What is read tells this:
+ * The answer to both is "not authorized".  A client with a credential reads
+ * ACLs to find out: of the znode in question, of the root, and of the user
+ * node (auth.c).  That delays an error by some round trips.  An entry with our
+ * user's name that has the permission that was refused says that we are not
+ * that user; so does one with the permission to administer whose hash is not
+ * shown ("user:x"), because administrators see hashes.  Reading an ACL takes
+ * the permission to read or to administer the znode, so none of them may be
+ * readable; then both possibilities are reported.
  *
- * - An entry of our user's has the permission that was refused: so we are not
- *	 that user, though we have its name.
- * - An entry of our user's has the permission to administer, and its hash is
- *	 not shown ("user:x"): likewise, for administrators see hashes.
- *
- * Reading these, some round trips more, delays an error and nothing else.
- *
- * A3. "Not authorized" has two reasons: the ACL, or a wrong password.  We read
- * ACLs to tell: whoever has our user's name there and permissions that we were
- * refused has another password.  But where the world has no permissions nothing
- * can be read by whom it may concern.  Hence the user node
- * <root>/.zklock/users/<user>, persistent, empty, made along with the first
- * lock node that a client makes in creator mode: everybody may read it, that is
- * its ACL, and in an ACL ZooKeeper shows the hash of a password only to those
- * who may administer, others read "user:x".  So the world learns the name of a
- * user and nothing else.  If there is none, both possibilities are reported,
- * with 42501.
- *
- * Once a user node is there, only the same user and administrators can change
- * it.  If the very first client has the wrong password, it is the right one for
- * all that it makes.
+ * A3. A client whose user's name stands in an ACL with permissions that it was
+ * refused has another password.  But where the world has no permissions, it
+ * cannot read that.  Hence the user node <root>/.zklock/users/<user>,
+ * persistent, empty, made along with the first lock node that a client makes
+ * in creator mode: all may read it, as its ACL says, and in an ACL ZooKeeper
+ * shows the hash of a password only to those who may administer; others read
+ * "user:x".  So the world learns the name of a user and nothing else.  Without
+ * one, both possibilities are reported, with 42501.  Only the same user and
+ * administrators can change it.  If the very first client has the wrong
+ * password, it is the right one for all that it makes.
  *
  * All functions run on client threads under engine_lock.
  *
@@ -42,6 +34,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "answer.h"
 #include "contender.h"
 #include "refusal.h"
 #include "request.h"
@@ -229,7 +222,7 @@ on_acl(ZkClient *client, int slot, const Answer *answer)
 	Contender  *c = &client->contenders[slot];
 	ZkError		error;
 
-	if (!c->unwanted && c->refusal.znode != NULL)
+	if (c->claim == CLAIM_WANTED && c->refusal.znode != NULL)
 	{
 		error = zk_refusal_answer(client, &c->refusal, rc, answer->acl);
 		if (error != ZK_OK)

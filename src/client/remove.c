@@ -4,24 +4,23 @@
  *	  Deleting a contender, and putting a shared one in its place.
  *
  * Q6. A contender is deleted by its own full name, and forgotten only when the
- * answer was "deleted" or "no such node", or its session is over.  A shared one
- * that was to take an exclusive one's place is gone only when that is, too: who
- * waits for a release is told that the lock is free.
+ * answer was "deleted" or "no such node", or its session is over.  A shared
+ * one that was to take an exclusive one's place is gone only when that is,
+ * too: a backend that waits for a release is told that the lock is free.
  *
  * F9. A lock that was downgraded keeps its token, that of the exclusive
- * contender that was granted it (zk_contender_begin_downgrade()).  The shared
- * contender in its place has a later czxid, later than those of contenders that
- * wait behind it: were that the token, the next holder would come with a lower
- * one, and whatever compares tokens would refuse it.  So the shared contender's
- * data has the token (add_token()), and zk_lock_queue() and zk_lock_tree() show
- * that, if it is earlier than the czxid, as it must be.  The holder never asks
- * the ensemble for it, so it cannot be lost with the answer to the multi-op.
+ * contender.  The shared contender in its place has a later czxid, later than
+ * those of contenders that wait behind it: if that were the token, the next
+ * holder would have a lower one, and be refused wherever tokens are compared.
+ * So the shared contender's data contains the token (add_token()), and
+ * zk_lock_queue() and zk_lock_tree() show that, if it is earlier than the
+ * czxid, as it must be.  The holder never asks the ensemble for it, so it
+ * cannot be lost with the answer to the multi-op.
  *
  * A lock that was acquired shared first and then exclusively has two
- * contenders, and so a token for each mode.  When the exclusive one is released
- * the token is that of the shared one again, which is lower: under that the
- * lock is held from then on, and everybody sees it.  No order is broken by
- * that: later holders have greater tokens than both.
+ * contenders, and so a token for each mode.  When the exclusive one is
+ * released the token is again that of the shared one, which is lower.  That
+ * breaks no order: later holders have greater tokens than both.
  *
  * All functions run on client threads under engine_lock.
  *
@@ -33,16 +32,15 @@
 #include <string.h>
 
 #include "client.h"
+#include "answer.h"
 #include "contender.h"
-#include "lock_delay.h"
+#include "mark.h"
 #include "record_io.h"
 #include "remove.h"
 #include "request.h"
 #include "server_timeout.h"
+#include "znode.h"
 
-/*
- * The answer to a delete.
- */
 static void
 on_delete(ZkClient *client, int slot, const Answer *answer)
 {
@@ -58,25 +56,20 @@ on_delete(ZkClient *client, int slot, const Answer *answer)
 }
 
 /*
- * The contender, that was to be deleted with its mark or its record, is gone.
- * If by a multi-op that was not answered they are done, too; if by somebody
- * else, not.
+ * The contender that was to be deleted with its mark or record is gone.  If by
+ * an unanswered multi-op of ours they are done, too.
  */
 static void
 already_gone(Contender *c)
 {
 	if (zk_mark_to_go(c))
-		c->marking.orphaned_mark = true;
-	else if (c->recording)
+		zk_mark_set(c, MARK_ORPHANED);
+	else if (c->recording.under_way)
 		zk_record_verify(c);
 	else
 		zk_contender_forget(c);
 }
 
-/*
- * The answer to a multi-op that deletes the contender and its mark, and writes
- * the record.
- */
 static void
 on_flush(ZkClient *client, int slot, const Answer *answer)
 {
@@ -85,14 +78,12 @@ on_flush(ZkClient *client, int slot, const Answer *answer)
 
 	if (rc == ZOK)
 	{
-		if (c->recording)
-			zk_record_written(c);
+		zk_record_written(c);
 		zk_contender_forget(c);
 	}
 	else if (zk_is_transient(rc))
 	{
-		if (c->recording)
-			c->record->uncertain |= rc != ZTHROTTLEDOP;
+		zk_record_unanswered(c, rc);
 		zk_contender_retry(client, c);
 	}
 	else if (c->results[0].err == ZNONODE)
@@ -100,16 +91,16 @@ on_flush(ZkClient *client, int slot, const Answer *answer)
 	else if (c->results[0].err == ZNOAUTH)
 		zk_contender_stuck(client, slot, true);
 	else if (zk_mark_to_blame(c, 1))
-		c->marking.own = MARK_ABSENT;
-	else if (c->recording)
+		zk_mark_set(c, MARK_ABSENT);
+	else if (c->recording.under_way)
 		zk_record_conflict(client, slot, rc);
 	else
 		zk_contender_retry(client, c);
 }
 
 /*
- * Delete the contender and its mark, and write the record, in one transaction:
- * who is granted the lock next finds all that done.
+ * Deletes the contender and its mark, and writes the record, in one
+ * transaction: the next holder finds all that done.
  */
 static void
 send_flush(ZkClient *client, int slot)
@@ -129,11 +120,10 @@ send_flush(ZkClient *client, int slot)
 		zk_contender_retry(client, c);
 		return;
 	}
-	zk_contender_path(c, c->name, path);
+	zk_contender_path(c, c->znode.name, path);
 	zoo_delete_op_init(&ops[0], path, -1);
-	c->marking.ops = zk_mark_ops(client, c, NULL, &ops[count], mark_paths);
-	count += c->marking.ops;
-	if (c->recording)
+	count += zk_mark_ops(client, c, c, &ops[count], mark_paths);
+	if (c->recording.under_way)
 		zk_record_op(client, c, &ops[count++], record_path, record);
 	memset(c->results, 0, sizeof(c->results));
 	context = zk_contender_ask(client, slot, on_flush);
@@ -141,10 +131,7 @@ send_flush(ZkClient *client, int slot)
 	zk_contender_sent(client, slot, context, rc);
 }
 
-/*
- * Delete the contender, with its mark, and with what is to be written into the
- * lock's record.
- */
+/* Deletes the contender, with its mark and what is due in the record. */
 void
 zk_send_delete(ZkClient *client, int slot)
 {
@@ -153,28 +140,25 @@ zk_send_delete(ZkClient *client, int slot)
 	char		path[ZK_CONTENDER_PATH_SIZE];
 	int			rc;
 
-	if (c->marking.orphaned_mark && zk_mark_to_go(c))
+	if (c->mark.state == MARK_ORPHANED && zk_mark_to_go(c))
 	{
 		zk_send_mark_delete(client, slot);
 		return;
 	}
-	c->recording = zk_record_due(client, c);
-	if (c->recording && !zk_record_ready(client, slot))
+	if (!zk_record_ready(client, slot))
 		return;
-	if (c->recording || zk_mark_to_go(c))
+	if (c->recording.under_way || zk_mark_to_go(c))
 	{
 		send_flush(client, slot);
 		return;
 	}
-	zk_contender_path(c, c->name, path);
+	zk_contender_path(c, c->znode.name, path);
 	context = zk_contender_ask(client, slot, on_delete);
 	rc = zoo_adelete(client->connection.zh, path, -1, zk_on_void, context);
 	zk_contender_sent(client, slot, context, rc);
 }
 
-/*
- * The downgrade was not carried out: what stood in its way?
- */
+/* The downgrade was not carried out. */
 static void
 downgrade_failed(ZkClient *client, int slot, int rc)
 {
@@ -183,7 +167,7 @@ downgrade_failed(ZkClient *client, int slot, int rc)
 
 	if (zk_is_transient(rc))
 	{
-		if (c->unwanted)
+		if (c->claim != CLAIM_WANTED)
 			zk_contender_give_up_partner(client, c);
 		zk_contender_retry(client, c);
 		return;
@@ -202,46 +186,33 @@ downgrade_failed(ZkClient *client, int slot, int rc)
 static void
 downgrade_done(ZkClient *client, Contender *c)
 {
-	int			partner = c->partner;
-
-	if (partner == ZK_NO_SLOT)
+	if (c->partner == ZK_NO_SLOT)
 		return;					/* it was deleted in the meantime, too */
-	c->partner = ZK_NO_SLOT;
-	if (c->marking.own == MARK_UNKNOWN)
-		c->marking.own = MARK_THERE;
-	client->contenders[partner].successor = ZK_NO_SLOT;
-	c->owner = client->contenders[partner].owner;
-	c->owner_len = client->contenders[partner].owner_len;
-	client->contenders[partner].owner = NULL;
-	client->contenders[partner].owner_len = 0;
-	zk_contender_forget(&client->contenders[partner]);
-	zk_contender_end(client, partner, true);
+	if (c->mark.state == MARK_UNKNOWN)
+		zk_mark_set(c, MARK_THERE);
+	zk_contender_replaced(client, c);
 	zk_mailbox_wake_helper(&client->mailbox);	/* its lease can be renewed
 												 * now */
 }
 
-/*
- * The downgrade was answered with an error: was it because of the record?
- */
+/* Returns true if the downgrade failed because of the record. */
 static bool
 record_to_blame(const Contender *c, int rc)
 {
-	return c->recording && !zk_is_transient(rc) &&
+	return c->recording.under_way && !zk_is_transient(rc) &&
 		c->results[0].err == ZOK && c->results[1].err == ZOK &&
 		c->results[2].err == ZOK;
 }
 
-/*
- * The same because of the mark: then there is none from now on.
- */
+/* The same because of the mark: then there is none from now on. */
 static bool
 mark_to_blame(ZkClient *client, Contender *c, int rc)
 {
 	if (zk_is_transient(rc) ||
 		c->partner == ZK_NO_SLOT || !zk_mark_to_blame(c, 3))
 		return false;
-	c->marking.own = MARK_ABSENT;
-	client->contenders[c->partner].marking.own = MARK_ABSENT;
+	zk_mark_set(c, MARK_ABSENT);
+	zk_mark_set(&client->contenders[c->partner], MARK_ABSENT);
 	return true;
 }
 
@@ -254,7 +225,7 @@ on_downgrade(ZkClient *client, int slot, const Answer *answer)
 	/* all or nothing: if the shared one was there, so was all the rest done */
 	if (rc == ZOK || c->results[0].err == ZNODEEXISTS)
 	{
-		if (rc == ZOK && c->recording)
+		if (rc == ZOK)
 			zk_record_written(c);
 		downgrade_done(client, c);
 		if (rc == ZOK)
@@ -264,7 +235,7 @@ on_downgrade(ZkClient *client, int slot, const Answer *answer)
 		}
 	}
 	else if (mark_to_blame(client, c, rc))
-		c->name[0] = '\0';
+		zk_znode_set(c, ZNODE_ABSENT);
 	else if (!record_to_blame(c, rc))
 		downgrade_failed(client, slot, rc);
 	else
@@ -272,13 +243,13 @@ on_downgrade(ZkClient *client, int slot, const Answer *answer)
 }
 
 /*
- * Put the shared contender into the place of the exclusive one: it gets the
- * same number, as in Curator (CURATOR-621), so that nobody who waits can slip
- * in.  One atomic multi-op.  Changing the exclusive one's data before deleting
- * it is for a waiter that watches it: its watch fires as "changed", or it sees
- * a version other than 0, and it reads the queue again instead of taking the
- * deletion for its grant.  For others that share it is a release: so the record
- * is written.  A mark gets another name.
+ * Puts the shared contender into the place of the exclusive one, in one
+ * transaction: it gets the same number, as in Curator (CURATOR-621), so that
+ * no waiter can slip in.  Changing the exclusive one's data before deleting it
+ * makes a waiter that watches it see "changed", or a version other than 0, and
+ * read the queue instead of taking the deletion for its grant (Q2).  For
+ * others that share the lock it is a release: the record is written.  A mark
+ * gets another name.
  */
 void
 zk_send_downgrade(ZkClient *client, int slot)
@@ -295,26 +266,22 @@ zk_send_downgrade(ZkClient *client, int slot)
 	char		record[ZK_RECORD_SIZE];
 	int			rc;
 
-	c->recording = zk_record_due(client, c);
-	if (c->recording && !zk_record_ready(client, slot))
+	if (!zk_record_ready(client, slot))
 		return;
 	if (!zk_multi_possible(client))
 	{
 		zk_contender_retry(client, c);
 		return;
 	}
-	zk_queue_take_place(c->name, sizeof(c->name), c->base, from->name);
-	zk_contender_path(c, c->name, to_path);
-	zk_contender_path(from, from->name, from_path);
+	zk_znode_take_place(c, from);
+	zk_contender_path(c, c->znode.name, to_path);
+	zk_contender_path(from, from->znode.name, from_path);
 	zoo_create_op_init(&ops[0], to_path, from->owner, from->owner_len,
 					   &client->identity.acl, ZOO_EPHEMERAL, NULL, 0);
 	zoo_set_op_init(&ops[1], from_path, from->owner, from->owner_len, -1, NULL);
 	zoo_delete_op_init(&ops[2], from_path, -1);
-	c->marking.ops = zk_mark_ops(client, from, c->name, &ops[count], mark_paths);
-	if (c->marking.ops > 0)
-		c->marking.own = MARK_UNKNOWN;
-	count += c->marking.ops;
-	if (c->recording)
+	count += zk_mark_ops(client, c, from, &ops[count], mark_paths);
+	if (c->recording.under_way)
 		zk_record_op(client, c, &ops[count++], record_path, record);
 	memset(c->results, 0, sizeof(c->results));
 	context = zk_contender_ask(client, slot, on_downgrade);

@@ -22,17 +22,11 @@
  * which the library wakes its I/O thread, and it closes the connection when
  * that is full.
  *
- * Completions come without a handle, so which client they belong to is one
- * variable: only one client of the process has a handle at a time.  (There can
- * be several clients: those that were stopped and did not end in time, as
- * their threads sit in the resolver or wait for the library, and the next.)
- *
  * IDENTIFICATION
  *	  src/client/request.c
  *
  *-------------------------------------------------------------------------
  */
-#include <poll.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,13 +34,19 @@
 #include "client.h"
 #include "contender.h"
 #include "context.h"
+#include "jitter.h"
+#include "owner.h"
 #include "request.h"
 
 _Static_assert(ZK_MAX_IN_FLIGHT <= ZK_CONTEXT_INDEXES,
 			   "a context has no room for the index of every request");
 
-/* An answer that servers give from 3.7 on, and the library does not know. */
-#define ZQUOTAEXCEEDED	(-125)
+/*
+ * How long to wait before trying again what failed while connected, and up to
+ * how much longer.
+ */
+#define RETRY_DELAY		ZK_MS(100)
+#define RETRY_JITTER	ZK_MS(50)
 
 /* engine_lock, but for the two pointers, which are constant. */
 struct Engine
@@ -69,84 +69,8 @@ struct Engine
 	int			touched_first;	/* a ring */
 	int			touched_count;
 	uint16_t	touched[ZK_MAX_CONTENDERS];
+	bool		is_touched[ZK_MAX_CONTENDERS];
 };
-
-/*
- * The client that has a handle.  Written under owner_lock, by the client's
- * helper, while no handle is open; read by the library's threads, which live
- * only as long as the handle.
- */
-static pthread_mutex_t owner_lock = PTHREAD_MUTEX_INITIALIZER;
-static ZkClient *owner;
-
-/*
- * Could a client become the one with the handle, as things are?  Any thread.
- */
-bool
-zk_client_may_claim(void)
-{
-	bool		free_to_claim;
-
-	pthread_mutex_lock(&owner_lock);
-	free_to_claim = owner == NULL;
-	pthread_mutex_unlock(&owner_lock);
-	return free_to_claim;
-}
-
-/*
- * Become the client with the handle; false while another one is.  Helper
- * thread.
- */
-bool
-zk_client_claim(ZkClient *client)
-{
-	bool		claimed;
-
-	pthread_mutex_lock(&owner_lock);
-	if (owner == NULL)
-		owner = client;
-	claimed = owner == client;
-	pthread_mutex_unlock(&owner_lock);
-	return claimed;
-}
-
-/* The handle is closed.  Helper thread. */
-void
-zk_client_disclaim(void)
-{
-	pthread_mutex_lock(&owner_lock);
-	owner = NULL;
-	pthread_mutex_unlock(&owner_lock);
-}
-
-void
-zk_clients_await_close(int timeout_ms)
-{
-	ZkTime		deadline = zk_now() + ZK_MS(timeout_ms);
-
-	while (!zk_client_may_claim() && !atomic_load(&zk_poisoned) &&
-		   zk_now() < deadline)
-		poll(NULL, 0, 1);
-}
-
-/*
- * The client a callback belongs to; for those that may take no lock.
- */
-ZkClient *
-zk_client_owner(void)
-{
-	return owner;
-}
-
-/*
- * The client a callback belongs to, its engine_lock taken.
- */
-ZkClient *
-zk_client_enter(void)
-{
-	pthread_mutex_lock(&owner->engine_lock);
-	return owner;
-}
 
 /*
  * Make an engine, with nothing on its way: advance sees what comes next for a
@@ -252,6 +176,52 @@ zk_request_undo(ZkClient *client, void *context)
 	client->engine->free_requests++;
 }
 
+/*
+ * A request for a contender was handed to the library, which answered rc: it
+ * is on its way, or it was refused and will be tried again.  Returns which.
+ */
+bool
+zk_contender_sent(ZkClient *client, int slot, void *context, int rc)
+{
+	if (rc == ZOK)
+	{
+		zk_contender_expect(client, slot);
+		return true;
+	}
+	zk_request_undo(client, context);
+	zk_contender_retry(client, &client->contenders[slot]);
+	return false;
+}
+
+/* The contender waits for one more answer. */
+void
+zk_contender_expect(ZkClient *client, int slot)
+{
+	client->contenders[slot].turn.pending++;
+}
+
+/* The contender has got one of the answers it waits for. */
+void
+zk_contender_answered(ZkClient *client, int slot)
+{
+	client->contenders[slot].turn.pending--;
+}
+
+/* Does nothing for the contender before that time; 0 for no limit. */
+void
+zk_contender_retry_at(Contender *c, ZkTime when)
+{
+	c->turn.retry_at = when;
+}
+
+/* Try again soon; the helper sees to it. */
+void
+zk_contender_retry(ZkClient *client, Contender *c)
+{
+	zk_contender_retry_at(c, zk_now() + RETRY_DELAY + zk_jitter(&client->random, RETRY_JITTER));
+	zk_mailbox_wake_helper(&client->mailbox);
+}
+
 /* The serial of the request with that context.  Any thread. */
 uint32_t
 zk_request_serial(const void *context)
@@ -267,11 +237,10 @@ void
 zk_contender_touch(ZkClient *client, int slot)
 {
 	Engine	   *engine = client->engine;
-	Contender  *c = &client->contenders[slot];
 
-	if (c->touched)
+	if (engine->is_touched[slot])
 		return;
-	c->touched = true;
+	engine->is_touched[slot] = true;
 	engine->touched[(engine->touched_first + engine->touched_count++) %
 					ZK_MAX_CONTENDERS] = (uint16_t) slot;
 }
@@ -283,7 +252,7 @@ void
 zk_contenders_touch_all(ZkClient *client)
 {
 	for (int i = 0; i < client->used; i++)
-		if (client->contenders[i].in_use)
+		if (client->contenders[i].claim != CLAIM_NONE)
 			zk_contender_touch(client, i);
 }
 
@@ -328,7 +297,7 @@ zk_engine_leave(ZkClient *client)
 
 		engine->touched_first = (engine->touched_first + 1) % ZK_MAX_CONTENDERS;
 		engine->touched_count--;
-		client->contenders[slot].touched = false;
+		engine->is_touched[slot] = false;
 		engine->advance(client, slot);
 	}
 	pthread_mutex_unlock(&client->engine_lock);
@@ -354,7 +323,7 @@ deliver(Answer answer, const void *context)
 	{
 		answer.request = &request;
 		if (request.kind == REQ_CONTENDER)
-			client->contenders[request.which].pending--;
+			zk_contender_answered(client, request.which);
 		request.handler(client, request.which, &answer);
 		if (request.kind == REQ_CONTENDER)
 			zk_contender_touch(client, request.which);
@@ -488,6 +457,8 @@ zk_requests_forget(ZkClient *client)
 
 	for (int i = 0; i < ZK_MAX_IN_FLIGHT; i++)
 		engine->requests[i].kind = REQ_FREE;
+	for (int i = 0; i < client->used; i++)
+		client->contenders[i].turn.pending = 0;
 	engine->free_requests = ZK_MAX_IN_FLIGHT;
 	engine->starved = false;
 	engine->watch_bytes = 0;
@@ -521,69 +492,4 @@ bool
 zk_multi_possible(const ZkClient *client)
 {
 	return zoo_state(client->connection.zh) == ZOO_CONNECTED_STATE;
-}
-
-/*
- * Does the code say that the outcome of a request is unknown, or that it was
- * not even sent: try again when connected?  The library reports the cause of
- * the loss, not the loss: ZOPERATIONTIMEOUT when the server was silent,
- * ZAUTHFAILED when it did not like the credential (a session event says so,
- * too).
- */
-bool
-zk_is_connection_error(int rc)
-{
-	switch (rc)
-	{
-		case ZCONNECTIONLOSS:
-		case ZOPERATIONTIMEOUT:
-		case ZRUNTIMEINCONSISTENCY:
-		case ZSESSIONEXPIRED:
-		case ZSESSIONMOVED:
-		case ZINVALIDSTATE:
-		case ZSYSTEMERROR:
-		case ZCLOSING:
-		case ZAUTHFAILED:
-		case ZSESSIONCLOSEDREQUIRESASLAUTH:
-			return true;
-		default:
-			return false;
-	}
-}
-
-/*
- * Is the request to be made again: was its connection lost, or had the server
- * no time for it?  In the latter case it has not been executed.
- */
-bool
-zk_is_transient(int rc)
-{
-	return zk_is_connection_error(rc) || rc == ZTHROTTLEDOP;
-}
-
-/*
- * Of an answer that is final and not ZOK: the kind of error that it is.  What
- * has to do with who we are is dealt with before (auth.c, refusal.c).
- */
-ZkError
-zk_answer_error(int rc)
-{
-	switch (rc)
-	{
-		case ZNOCHILDRENFOREPHEMERALS:
-			return ZK_ERR_EPHEMERAL_PARENT;
-		case ZQUOTAEXCEEDED:
-			return ZK_ERR_QUOTA;
-		default:
-			return ZK_ERR_OTHER;
-	}
-}
-
-/*
- * The same in words, which begin with a small letter and have no period.
- */
-const char *
-zk_answer_text(int rc)
-{
-	return rc == ZQUOTAEXCEEDED ? "quota exceeded" : zerror(rc);
 }

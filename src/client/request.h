@@ -36,6 +36,17 @@ typedef enum RequestKind
 typedef struct Answer Answer;
 typedef void (*AnswerHandler) (ZkClient *client, int which, const Answer *answer);
 
+/*
+ * When something can be done for a contender.  Written by request.c.
+ * engine_lock.
+ */
+typedef struct Turn
+{
+	uint8_t		pending;		/* requests on their way for it */
+	ZkTime		retry_at;		/* nothing is sent before then; 0 if there is
+								 * nothing to try again */
+} Turn;
+
 /* A request on its way.  engine_lock. */
 typedef struct Request
 {
@@ -74,11 +85,6 @@ zk_request_proof(const Request *request)
 
 extern Engine *zk_engine_create(void (*advance) (ZkClient *client, int slot),
 								void (*resume) (ZkClient *client));
-extern bool zk_client_may_claim(void);
-extern bool zk_client_claim(ZkClient *client);
-extern void zk_client_disclaim(void);
-extern ZkClient *zk_client_owner(void);
-extern ZkClient *zk_client_enter(void);
 extern void zk_engine_leave(ZkClient *client);
 extern int	zk_requests_free(const ZkClient *client);
 extern bool zk_requests_available(ZkClient *client, int count);
@@ -87,6 +93,12 @@ extern void *zk_request_begin(ZkClient *client, RequestKind kind, int which,
 extern void *zk_contender_ask(ZkClient *client, int slot, AnswerHandler handler);
 extern void zk_request_expect(ZkClient *client, void *context, AnswerHandler handler);
 extern void zk_request_undo(ZkClient *client, void *context);
+extern bool zk_contender_sent(ZkClient *client, int slot, void *context,
+							  int rc);
+extern void zk_contender_expect(ZkClient *client, int slot);
+extern void zk_contender_answered(ZkClient *client, int slot);
+extern void zk_contender_retry(ZkClient *client, Contender *c);
+extern void zk_contender_retry_at(Contender *c, ZkTime when);
 extern void zk_contender_touch(ZkClient *client, int slot);
 extern void zk_contenders_touch_all(ZkClient *client);
 extern void zk_on_void(int rc, const void *context);
@@ -108,9 +120,5 @@ extern void zk_requests_forget(ZkClient *client);
 extern void zk_requests_forget_kind(ZkClient *client, RequestKind kind);
 extern uint32_t zk_request_serial(const void *context);
 extern bool zk_multi_possible(const ZkClient *client);
-extern bool zk_is_connection_error(int rc);
-extern bool zk_is_transient(int rc);
-extern ZkError zk_answer_error(int rc);
-extern const char *zk_answer_text(int rc);
 
 #endif							/* ZKLOCK_REQUEST_H */

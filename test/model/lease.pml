@@ -30,7 +30,7 @@
  *				at the leader: LeaderZooKeeperServer.submitLearnerRequest()
  *				goes round that.  With AT_LEADER A is connected to the leader,
  *				where every request touches the session.
- *	 A			the lock client (lease.c, contender.c, place.c), and the backend
+ *	 A			the lock client (lease.c, contender.c, watch.c), and the backend
  *				(zklock_lease_judge() in session.c, guard_commit() in
  *				xact.c, zk_lock_fence() in fence.c).
  *	 B			another client's acquire and transaction.

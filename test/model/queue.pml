@@ -17,8 +17,8 @@
  *	 Server(c)	the server that client c is connected to.  It applies them in
  *				order, when it likes: a list or a get shows what was true some
  *				time ago, and an event comes late.
- *	 Client(c)	the lock client: create.c (create), place.c (list, decide, get
- *				with a watch, event), remove.c (delete, downgrade).
+ *	 Client(c)	the lock client: create.c (create), place.c (list, decide),
+ *				watch.c (get with a watch, event), remove.c (delete, downgrade).
  *
  * Client c is the one that gets number c.  Modes are any.  Whether a client
  * waits to the end or may give up is any, too.  A client that gives up and one

@@ -526,8 +526,8 @@ last_asked(void)
 	ZkTime		last = 0;
 
 	for (int i = 0; i < client->used; i++)
-		if (client->contenders[i].in_use && client->contenders[i].asked_at > last)
-			last = client->contenders[i].asked_at;
+		if (client->contenders[i].claim != CLAIM_NONE && client->contenders[i].renewing.asked_at > last)
+			last = client->contenders[i].renewing.asked_at;
 	return last;
 }
 

@@ -25,6 +25,7 @@
 #include <arpa/inet.h>
 #include <limits.h>
 
+#include "answer.h"
 #include "client_proxied.h"
 #include "request.h"
 #include "random.h"

@@ -91,9 +91,9 @@ count_doubted(void)
 	int			count = 0;
 
 	for (int i = 0; i < client->used; i++)
-		count += client->contenders[i].in_use &&
-			client->contenders[i].doubted_since != 0 &&
-			client->contenders[i].name[0] == '\0';
+		count += client->contenders[i].claim != CLAIM_NONE &&
+			client->contenders[i].znode.doubted_since != 0 &&
+			client->contenders[i].znode.existence != ZNODE_NAMED;
 	return count;
 }
 

@@ -4,7 +4,7 @@
  *	  Tests of queue.c: the queue of a semaphore.
  *
  * First what is decided of given lists.  Then clients queue up, hold, give up and
- * vanish in random order, in queues that are obeyed as semaphore.c does.  Each sees
+ * vanish in random order, in queues that are obeyed as watch.c does.  Each sees
  * the ensemble as it was some time ago, never going back: what it reads is old,
  * and what it watches fires late.  Then
  *
@@ -13,7 +13,7 @@
  *	 there are permits, and nobody else;
  * - a release has two clients read the queue, one that gives up only one.
  *
- * What is simulated is the ensemble and what semaphore.c does with a verdict.
+ * What is simulated is the ensemble and what watch.c does with a verdict.
  * ZKLOCK_TEST_SEEDS sets how many queues there are.
  *
  * IDENTIFICATION
@@ -316,7 +316,7 @@ see(Contender *c)
 		c->view += random_below(now - c->view + 1);
 }
 
-/* Note whom to watch: entries from the nearest on, as semaphore.c does. */
+/* Note whom to watch: entries from the nearest on, as watch.c does. */
 static void
 plan_watches(Contender *c, const ZkQueueEntry *entries, const ZkVerdict *verdict)
 {

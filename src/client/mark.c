@@ -1,0 +1,134 @@
+/*-------------------------------------------------------------------------
+ *
+ * mark.c
+ *	  The mark of a contender itself: whether it exists, and its end.
+ *
+ * lock_delay.c says what marks are for.
+ *
+ *    ABSENT ---> UNKNOWN ---> THERE          made, or moved by a downgrade
+ *    UNKNOWN, THERE ---> ABSENT              deleted with the contender, or left
+ *                                            behind on purpose (a lost lock)
+ *    UNKNOWN, THERE ---> ORPHANED ---> ABSENT
+ *                                            the contender was gone before: the
+ *                                            mark is deleted alone
+ *
+ * All functions run on client threads under engine_lock.
+ *
+ * IDENTIFICATION
+ *	  src/client/mark.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <string.h>
+
+#include "client.h"
+#include "answer.h"
+#include "contender.h"
+#include "mark.h"
+#include "record.h"
+#include "request.h"
+
+/* Sets whether the mark exists. */
+void
+zk_mark_set(Contender *c, MarkState state)
+{
+	c->mark.state = state;
+}
+
+/*
+ * Returns true if there is a mark that must go with the contender.  That of a
+ * lock that was lost stays.
+ */
+bool
+zk_mark_to_go(const Contender *c)
+{
+	return c->mark.state != MARK_ABSENT && c->end != ZK_LOST;
+}
+
+/* Writes the path of the mark of that name into ZK_MARK_PATH_SIZE bytes. */
+void
+zk_mark_path(const Contender *c, const char *name, char *path)
+{
+	zk_record_path(c->node, c->request.root_len, path);
+	snprintf(path + strlen(path), ZK_MARK_PATH_SIZE - strlen(path), "/%s", name);
+}
+
+/*
+ * Makes the operations, of a multi-op of the contender's, that delete the mark
+ * of "from", and if that is another contender move it to this one's name.  The
+ * multi-op must be sent before paths are used for something else.  Returns how
+ * many they are, none if there is no mark.
+ */
+int
+zk_mark_ops(const ZkClient *client, Contender *c, const Contender *from,
+			zoo_op_t *ops, char paths[2][ZK_MARK_PATH_SIZE])
+{
+	c->mark.ops = 0;
+	if (!zk_mark_to_go(from))
+		return 0;
+	zk_mark_path(from, from->znode.name, paths[0]);
+	zoo_delete_op_init(&ops[0], paths[0], -1);
+	c->mark.ops = 1;
+	if (c == from)
+		return 1;
+	zk_mark_path(c, c->znode.name, paths[1]);
+	zoo_create_op_init(&ops[1], paths[1], "", 0, &client->identity.acl,
+					   ZOO_PERSISTENT, NULL, 0);
+	zk_mark_set(c, MARK_UNKNOWN);
+	c->mark.ops = 2;
+	return 2;
+}
+
+/*
+ * Was a multi-op of the contender refused because of the operations on its
+ * mark, which come after so many?  Then it is to be tried without them: a mark
+ * that somebody else has deleted keeps no contender, nor does one that cannot
+ * be deleted.  The latter is logged, as the next holder will wait for nothing.
+ */
+bool
+zk_mark_to_blame(const Contender *c, int before)
+{
+	int			rc = ZOK;
+
+	for (int i = 0; i < before + c->mark.ops && rc == ZOK; i++)
+	{
+		rc = c->results[i].err;
+		if (rc != ZOK && i < before)
+			return false;
+	}
+	if (rc == ZOK)
+		return false;
+	if (rc != ZNONODE)
+		zk_log(true, "could not delete or move the mark of contender \"%s\" of lock node \"%.150s\": %s",
+			   c->znode.name, c->node, rc == ZNOAUTH ? "permission denied" : zk_answer_text(rc));
+	return true;
+}
+
+/* The answer to the delete of a mark alone. */
+static void
+on_mark_deleted(ZkClient *client, int slot, const Answer *answer)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (zk_is_transient(answer->rc))
+		zk_contender_retry(client, c);
+	else
+		zk_mark_set(c, MARK_ABSENT);
+}
+
+/*
+ * Delete the mark of a contender that is gone already: somebody else has
+ * deleted it, or it went with the mark, in a transaction that was not answered.
+ */
+void
+zk_send_mark_delete(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+	void	   *context = zk_contender_ask(client, slot, on_mark_deleted);
+	char		path[ZK_MARK_PATH_SIZE];
+	int			rc;
+
+	zk_mark_path(c, c->znode.name, path);
+	rc = zoo_adelete(client->connection.zh, path, -1, zk_on_void, context);
+	zk_contender_sent(client, slot, context, rc);
+}

@@ -1,0 +1,96 @@
+/*-------------------------------------------------------------------------
+ *
+ * owner.c
+ *	  The client that has a handle: there is one at a time.
+ *
+ * Completions come without a handle, so which client they belong to is one
+ * variable: only one client of the process has a handle at a time.  (There can
+ * be several clients: those that were stopped and did not end in time, as
+ * their threads sit in the resolver or wait for the library, and the next.)
+ *
+ * IDENTIFICATION
+ *	  src/client/owner.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <poll.h>
+
+#include "client.h"
+#include "owner.h"
+
+/*
+ * The client that has a handle.  Written under owner_lock, by the client's
+ * helper, while no handle is open; read by the library's threads, which live
+ * only as long as the handle.
+ */
+static pthread_mutex_t owner_lock = PTHREAD_MUTEX_INITIALIZER;
+static ZkClient *owner;
+
+/*
+ * Could a client become the one with the handle, as things are?  Any thread.
+ */
+bool
+zk_client_may_claim(void)
+{
+	bool		free_to_claim;
+
+	pthread_mutex_lock(&owner_lock);
+	free_to_claim = owner == NULL;
+	pthread_mutex_unlock(&owner_lock);
+	return free_to_claim;
+}
+
+/*
+ * Become the client with the handle; false while another one is.  Helper
+ * thread.
+ */
+bool
+zk_client_claim(ZkClient *client)
+{
+	bool		claimed;
+
+	pthread_mutex_lock(&owner_lock);
+	if (owner == NULL)
+		owner = client;
+	claimed = owner == client;
+	pthread_mutex_unlock(&owner_lock);
+	return claimed;
+}
+
+/* The handle is closed.  Helper thread. */
+void
+zk_client_disclaim(void)
+{
+	pthread_mutex_lock(&owner_lock);
+	owner = NULL;
+	pthread_mutex_unlock(&owner_lock);
+}
+
+void
+zk_clients_await_close(int timeout_ms)
+{
+	ZkTime		deadline = zk_now() + ZK_MS(timeout_ms);
+
+	while (!zk_client_may_claim() && !atomic_load(&zk_poisoned) &&
+		   zk_now() < deadline)
+		poll(NULL, 0, 1);
+}
+
+/*
+ * The client a callback belongs to; for those that may take no lock.
+ */
+ZkClient *
+zk_client_owner(void)
+{
+	return owner;
+}
+
+/*
+ * The client a callback belongs to, its engine_lock taken.
+ */
+ZkClient *
+zk_client_enter(void)
+{
+	pthread_mutex_lock(&owner->engine_lock);
+	return owner;
+}
