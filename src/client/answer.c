@@ -17,11 +17,10 @@
 #define ZQUOTAEXCEEDED	(-125)
 
 /*
- * Does the code say that the outcome of a request is unknown, or that it was
- * not even sent: try again when connected?  The library reports the cause of
- * the loss, not the loss: ZOPERATIONTIMEOUT when the server was silent,
- * ZAUTHFAILED when it did not like the credential (a session event says so,
- * too).
+ * Returns true if the code says that the outcome of a request is unknown, or
+ * that it was not sent: to be tried again when connected.  The library reports
+ * the cause of the loss: ZOPERATIONTIMEOUT when the server was silent,
+ * ZAUTHFAILED when it refused the credential (a session event says so, too).
  */
 bool
 zk_is_connection_error(int rc)
@@ -45,8 +44,8 @@ zk_is_connection_error(int rc)
 }
 
 /*
- * Is the request to be made again: was its connection lost, or had the server
- * no time for it?  In the latter case it has not been executed.
+ * Returns true if the request is to be made again: its connection was lost, or
+ * it was not executed because the server throttles.
  */
 bool
 zk_is_transient(int rc)
@@ -55,8 +54,8 @@ zk_is_transient(int rc)
 }
 
 /*
- * Of an answer that is final and not ZOK: the kind of error that it is.  What
- * has to do with who we are is dealt with before (auth.c, refusal.c).
+ * Returns the kind of error of an answer that is final and not ZOK.  What has
+ * to do with who we are is dealt with before (auth.c, refusal.c).
  */
 ZkError
 zk_answer_error(int rc)

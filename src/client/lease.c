@@ -6,49 +6,48 @@
  * The library never says that a session has expired before it has reached a
  * server again, and neither a ping nor a read proves that it has not: a
  * follower that is cut off from its leader answers both, for seconds after the
- * session has expired at the leader and somebody else works.  L4 is in
+ * session has expired at the leader and another client works.  L4 is in
  * connection.c, L5 in xact.c, L6 and L7 are in loss.c.
  *
  * L1. A proof is a committed operation, and it is dated by when it was *sent*.
- * The lease runs until two thirds of the timeout after the proof.  Clock:
- * CLOCK_BOOTTIME, which goes on through suspend and never steps.  It does stand
- * still while a hypervisor has stopped the machine, for a snapshot or for a
- * migration, and no clock of the machine can know: a lease is then longer than
- * it should be by that time.  Only fences help.
+ * The lease runs until two thirds of the timeout after the proof, on
+ * CLOCK_BOOTTIME, which goes on through suspend and never steps.  It does
+ * stand still while a hypervisor has stopped the machine, for a snapshot or a
+ * migration: a lease is then longer than it should be by that time.  Only
+ * fences help.
  *
- * That alone is not enough.  The operation proves that the session was alive
- * when it was committed; but the leader expires the session a timeout after it
- * has last *heard* of it, and it does not hear of it by an operation that a
- * follower forwards.  Followers tell it whom they have heard of when it asks,
- * which it does every half tick.  So if a session was silent for some time
- * (idle, or its process stopped), then acquires, and the follower hangs at that
- * moment, the session can expire at the leader before the lease is over.
- * Therefore a lease ends, too, eleven twelfths of the timeout after the leader
- * has certainly heard of the session: when the connection was begun, or when an
- * operation x was sent, if x was answered, and a quarter of the timeout (half a
- * tick at least) later y was sent, and y was answered before the proof was
- * sent.  All of them go by way of the leader, as a sync does.  leader_contact.c
- * says why that is certain, with the places in ZooKeeper's code.  A read would
- * not do: a leader that is stopped hears nothing while its followers go on
- * answering, and when it wakes it commits what has queued up before it expires
- * the session (tap/121_leader_pause, S236).  What is assumed:
- * minSessionTimeout is not below its default of two ticks.
+ * The operation proves that the session was alive when it was committed; but
+ * the leader expires the session a timeout after it has last *heard* of it,
+ * and an operation that a follower forwards does not count.  Followers report
+ * when the leader asks, every half tick.  So if a session was silent for some
+ * time, then acquires, and the follower hangs at that moment, the session can
+ * expire at the leader before the lease is over.  Therefore a lease also ends
+ * eleven twelfths of the timeout after the leader has certainly heard of the
+ * session: when the connection was begun, or when an operation x was sent, if
+ * x was answered, and a quarter of the timeout (half a tick at least) later y
+ * was sent, and y was answered before the proof was sent.  All of them go by
+ * way of the leader, as a sync does. leader_contact.c says why that is
+ * certain, with the places in ZooKeeper's code.  A read would not do: a leader
+ * that is stopped hears nothing while its followers go on answering, and when
+ * it wakes it commits what has queued up before it expires the session
+ * (tap/121_leader_pause, S236).  This assumes that minSessionTimeout is not
+ * below its default of two ticks.
  *
  * So a lease is one function of three things (zk_lease_end(),
  * leader_contact.c): when the proof was sent, since when the leader had heard
- * of the session by then, and the timeout that was negotiated.  A connection
- * with a shorter timeout cuts the leases that run: each ends at the latest as
- * if it had been proved when that connection was begun, and presumed_lost with
- * it (tap/120_timeout, S235).
+ * of the session by then, and the negotiated timeout.  A connection with a
+ * shorter timeout cuts running leases: each ends at the latest as if it had
+ * been proved when that connection was begun, and presumed_lost with it
+ * (tap/120_timeout, S235).
  *
  * L2. A create is a proof.  Each session has a beat (zk_lease_heartbeat()): a
  * sync, and when that is answered one multi-op of checks over all held
  * contenders, which is a transaction, changes no znode, fires no watch, and
- * proves that the contenders are there.  The next beat is due a quarter of the
+ * proves that the contenders exist.  The next beat is due a quarter of the
  * timeout after the sync was *answered*, and up to a sixty-fourth later at
  * random.  So this sync is the x of the next proof, and the next sync its y.
  * (A period of exactly a quarter from sending to sending would miss that by a
- * round trip each time, and each lease would be a quarter shorter.)  Hence, of
+ * round trip each time, and each lease would be a quarter shorter.) Hence, of
  * a timeout T and a round trip r:
  *
  *    right after a proof a lease is
@@ -59,17 +58,16 @@
  * A lock that was acquired between two beats has 0.38 T at least, and is
  * renewed with the next one; unit/client_lease_test measures the lengths
  * (S231).  A lease can be kept running as long as a round trip takes less than
- * about a tenth of T.
- *
- * The waiter that is next in line keeps its lease too, so that the event is its
- * grant; a waiter whose lease ran out proves itself before it is granted.
+ * about a tenth of T.  The waiter that is next in line keeps its lease too, so
+ * that the event is its grant; a waiter whose lease ran out proves itself
+ * before it is granted.
  *
  * L3. If the lease runs out while a renewal is not answered, or there is no
  * connection, the lock is lost.  If it has run out because the process was
- * stopped, it is asked once (over a new connection, for the library gives the
- * old one up when it finds how long it has heard nothing); but once the whole
- * timeout has passed since the last proof the lock is lost without asking
- * anybody. (S5, S94)
+ * stopped, a proof is asked for once (over a new connection, because the
+ * library gives up the old one when it finds how long it has heard nothing);
+ * but once the whole timeout has passed since the last proof the lock is lost
+ * without asking.  (S5, S94)
  *
  * All functions run on client threads under engine_lock.
  *
@@ -132,11 +130,11 @@ zk_leases_prove(ZkClient *client)
 }
 
 /*
- * Is the contender's lease to be kept running?  Waiters far behind need none;
- * the next in line does, so that an event is its grant, and so does who is
- * granted but for the lock delay; and where answers take long, whoever may be
- * by the time that they come.  While a downgrade is on its way nobody knows
- * which of the two contenders exists; its success is a proof.
+ * Returns true if the contender's lease must be renewed.  Holders need it, and
+ * so does the waiter that is next in line: an event then grants the lock
+ * without another round trip.  One that waits for a lock delay does, too; and
+ * where answers take long, any that may be next by then.  During a downgrade
+ * it is not known which of the two contenders exists; its success is a proof.
  */
 static bool
 keep_lease(const ZkClient *client, const Contender *c)
@@ -150,9 +148,9 @@ keep_lease(const ZkClient *client, const Contender *c)
 }
 
 /*
- * When is its renewal due?  With a beat, after which the leader is known to
- * have heard of the session a short time ago; in between only if there is
- * something to be gained by that, or no lease to lose.
+ * Returns when its renewal is due: with a beat, after which the leader is
+ * known to have heard of the session recently; in between only if that gains
+ * something, or there is no lease to lose.
  */
 static ZkTime
 renewal_due(const ZkClient *client, const Contender *c)
@@ -187,8 +185,8 @@ is_refusal(int err)
 }
 
 /*
- * The check of a contender was refused: it is gone, or somebody has taken
- * away the right to read it, which a check needs.
+ * The check of a contender was refused: it is gone, or may not be read any
+ * more.
  */
 static void
 unprovable(ZkClient *client, int slot, int err)
@@ -234,9 +232,7 @@ on_renewal(ZkClient *client, int which, const Answer *answer)
 	zk_lease_renew(client);
 }
 
-/*
- * Add the contenders to a renewal whose renewal is due.
- */
+/* Adds the contenders to a renewal whose renewal is due. */
 static void
 choose(const ZkClient *client, Renewal *renewal, ZkTime now)
 {
@@ -253,9 +249,7 @@ choose(const ZkClient *client, Renewal *renewal, ZkTime now)
 	}
 }
 
-/*
- * Send the checks.  Returns the library's answer.
- */
+/* Sends the checks. Returns the library's answer. */
 static int
 send_checks(ZkClient *client, Renewal *renewal, void *context)
 {
@@ -283,9 +277,7 @@ send_checks(ZkClient *client, Renewal *renewal, void *context)
 	return rc;
 }
 
-/*
- * A renewal that is not on its way, or NULL.
- */
+/* Returns a renewal that is not on its way, or NULL. */
 static Renewal *
 free_renewal(ZkClient *client)
 {
@@ -296,8 +288,8 @@ free_renewal(ZkClient *client)
 }
 
 /*
- * Renew what is due, as much of it as one request can, if it can be done now.
- * Returns whether it was, so that there may be more.
+ * Renews as much of what is due as one request can, if possible.  Returns
+ * whether it did, so that there may be more.
  */
 static bool
 renew_batch(ZkClient *client)
@@ -327,9 +319,7 @@ renew_batch(ZkClient *client)
 	return renewal->pending;
 }
 
-/*
- * Renew what is due, if it can be done now.
- */
+/* Renews what is due, if possible. */
 void
 zk_lease_renew(ZkClient *client)
 {
@@ -346,9 +336,8 @@ heartbeat_in(ZkClient *client, ZkTime delay)
 }
 
 /*
- * The sync was answered.  If it was not, or not by the leader (a server that
- * throttles does not forward it), leases are renewed all the same, as well as
- * can be.
+ * The answer to the sync.  If it does not come from the leader (a server that
+ * throttles does not forward it), leases are renewed nevertheless.
  */
 static void
 on_heartbeat(ZkClient *client, int which, const Answer *answer)
@@ -365,12 +354,7 @@ on_heartbeat(ZkClient *client, int which, const Answer *answer)
 	zk_lease_renew(client);
 }
 
-/*
- * When is the next sync to be sent?  A quarter of the timeout after the last
- * one was answered, which is half a tick at least (leader_contact.c), and a
- * little more: so that one counts, and the proof behind the next has a lease of
- * nearly two thirds.
- */
+/* Returns when the next sync is due (L2). */
 ZkTime
 zk_lease_heartbeat_due(const ZkClient *client)
 {
@@ -380,8 +364,8 @@ zk_lease_heartbeat_due(const ZkClient *client)
 }
 
 /*
- * Have the leader hear of the session, with or without a lock, if that is due
- * and can be done now.
+ * Makes the leader hear of the session, with or without a lock, if that is due
+ * and possible.
  */
 void
 zk_lease_heartbeat(ZkClient *client)
@@ -403,9 +387,8 @@ zk_lease_heartbeat(ZkClient *client)
 }
 
 /*
- * There is a connection (again), begun at that time, and the session's timeout
- * may be another one than before.  What was asked over the last connection will
- * not be answered: ask again.
+ * There is a connection (again), begun at that time, maybe with another
+ * timeout.  What was asked over the last one will not be answered.
  */
 void
 zk_leases_connected(ZkClient *client, ZkTime since, ZkTime timeout_before)
@@ -422,9 +405,7 @@ zk_leases_connected(ZkClient *client, ZkTime since, ZkTime timeout_before)
 	heartbeat_in(client, zk_timeout(client) / 4);
 }
 
-/*
- * The handle is closed: no renewal will be answered.
- */
+/* The handle is closed: no renewal will be answered. */
 void
 zk_leases_handle_closed(ZkClient *client)
 {
@@ -433,9 +414,7 @@ zk_leases_handle_closed(ZkClient *client)
 		client->leases->renewals[i].pending = false;
 }
 
-/*
- * Does somebody believe, with right, that a lock is held?
- */
+/* Returns true if a lock is held. */
 bool
 zk_leases_run(const ZkClient *client)
 {
@@ -450,10 +429,10 @@ zk_leases_run(const ZkClient *client)
 }
 
 /*
- * Was a proof asked for while that lease ran, by a renewal (or the sync before
- * it) or a downgrade, and was there no answer?  That it failed with the
- * connection is none: the library gives up a silent connection in the same
- * moment as the lease ends that was proved by the last thing it heard.
+ * Returns true if a proof was asked for while that lease ran, by a renewal (or
+ * the sync before it) or a downgrade, without an answer.  A failure with the
+ * connection is none: the library gives up a silent connection at the moment
+ * when the lease ends that the last answer proved.
  */
 static bool
 asked_in_vain(const ZkClient *client, const Contender *c)
@@ -464,9 +443,9 @@ asked_in_vain(const ZkClient *client, const Contender *c)
 }
 
 /*
- * Was there no connection when that lease ran out, and is there none yet?  One
- * that broke later does not count: after a pause of the process the library
- * gives it up, as it has heard nothing for so long, and makes another.
+ * Returns true if there was no connection when that lease ran out, and still
+ * is none.  One that broke later does not count: after a pause of the process
+ * the library gives it up, as it has heard nothing for so long.
  */
 static bool
 connection_was_lost(const ZkClient *client, const Contender *c)
@@ -482,10 +461,7 @@ hold_until(const Contender *c)
 		c->proof.granted_at + c->request.max_hold;
 }
 
-/*
- * Give up a contender that has been held for long enough; but not under a
- * commit, which is to have the lock to its end.
- */
+/* Gives up a contender that was held for too long, but not under a commit. */
 static void
 end_hold(ZkClient *client, int slot)
 {
@@ -498,8 +474,8 @@ end_hold(ZkClient *client, int slot)
 }
 
 /*
- * Lose what can no longer be proved, or has been held for long enough.  To be
- * called on time, and before a connection is used that was regained.
+ * Loses what can no longer be proved, or was held for too long.  To be called
+ * on time, and before a regained connection is used.
  */
 void
 zk_lease_check(ZkClient *client)
@@ -523,10 +499,7 @@ zk_lease_check(ZkClient *client)
 	}
 }
 
-/*
- * When is there something to do for a contender: renew (if that can be done),
- * judge, or try again?
- */
+/* Returns when to renew (if possible), judge, or retry a contender. */
 static ZkTime
 contender_timer(const ZkClient *client, const Contender *c, bool can_renew)
 {
@@ -553,9 +526,8 @@ contender_timer(const ZkClient *client, const Contender *c, bool can_renew)
 }
 
 /*
- * When must the helper look again?  What waits for an answer needs no timer:
- * the answer does what comes next, and until then a time that has passed would
- * have the helper spin.
+ * Returns when the helper must look again.  What waits for an answer needs no
+ * timer; one that has passed would make the helper spin.
  */
 ZkTime
 zk_lease_next_timer(ZkClient *client)

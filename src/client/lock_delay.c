@@ -88,8 +88,8 @@
 #include "zk_check.h"
 
 /*
- * An empty list with room for so many bytes of names, each with its NUL.
- * Malloc'd; NULL if out of memory.
+ * Returns an empty list with room for so many bytes of names, each with its
+ * NUL.  Malloc'd; NULL if out of memory.
  */
 static char *
 make_names(size_t bytes)
@@ -117,8 +117,8 @@ add_name(char **end, const char *name)
 }
 
 /*
- * The queue was listed: keep who was in it until the marks are known.  Nothing
- * to do for a contender without a delay.  False if out of memory.
+ * The queue was listed: keeps its names until the marks are known, if there is
+ * a delay.  Returns false if out of memory.
  */
 bool
 zk_marks_queue_listed(Contender *c, const struct String_vector *list)
@@ -157,8 +157,8 @@ zk_marks_forget(Contender *c)
 }
 
 /*
- * Is a child of the record's znode a mark?  Others are records of locks below,
- * which no contender has the name of.
+ * Returns true if a child of the record's znode is a mark.  Others are records
+ * of locks below, which no contender has the name of.
  */
 static bool
 is_mark(const char *name)
@@ -193,9 +193,9 @@ forget_known(Known *known)
 }
 
 /*
- * Sort out the marks that were read behind a list of the queue: into seen go
- * all of others, into unclean those without a contender in the list; both have
- * room.  Returns whether there is one that was not unclean before.
+ * Sorts the marks that were read behind a list of the queue: all of others
+ * into seen, those without a contender in the list into unclean; both have
+ * room.  Returns true if one was not unclean before.
  */
 static bool
 sort_out(Contender *c, const Known *known, const struct String_vector *list,
@@ -225,8 +225,8 @@ sort_out(Contender *c, const Known *known, const struct String_vector *list,
 }
 
 /*
- * Which of the marks that were read are those of holders that are gone?  That
- * is not told if one is doubtful.  False if out of memory.
+ * Finds out which of the marks are unclean, unless one is doubtful.  Returns
+ * false if out of memory.
  */
 static bool
 judge(Contender *c, const struct String_vector *list)
@@ -261,9 +261,6 @@ judge(Contender *c, const struct String_vector *list)
 	return true;
 }
 
-/*
- * The marks were read.
- */
 static void
 marks_read(ZkClient *client, int slot, const struct String_vector *list)
 {
@@ -286,8 +283,8 @@ marks_read(ZkClient *client, int slot, const struct String_vector *list)
 }
 
 /*
- * Something that has to do with marks cannot be done, for the reason rc, which
- * is that of an ACL or another one: the contender cannot be granted.
+ * Something about marks cannot be done, for the reason rc: the contender
+ * cannot be granted.
  */
 static void
 impossible(ZkClient *client, int slot, int rc, int permission,
@@ -323,9 +320,7 @@ on_marks(ZkClient *client, int slot, const Answer *answer)
 	}
 }
 
-/*
- * Read the marks of a contender's lock.
- */
+/* Reads the marks of a contender's lock. */
 void
 zk_send_marks(ZkClient *client, int slot)
 {
@@ -340,8 +335,8 @@ zk_send_marks(ZkClient *client, int slot)
 }
 
 /*
- * The znode on the way to the mark is there, or is not, as the one above it is
- * missing.  A record that was found missing and is made now is an empty one.
+ * The znode on the way to the mark exists, or the one above it is missing.  A
+ * missing record that was made by that is an empty one.
  */
 static void
 go_on(Contender *c, const char *path, int rc)
@@ -377,9 +372,6 @@ on_parent(ZkClient *client, int slot, const Answer *answer)
 	}
 }
 
-/*
- * Create a znode on the way to the mark.
- */
 static void
 send_parent(ZkClient *client, int slot)
 {
@@ -392,8 +384,8 @@ send_parent(ZkClient *client, int slot)
 
 /*
  * Operation number "culprit" of the multi-op that makes the mark was refused,
- * for the reason rc.  The first one checks the contender.  If another mark to
- * be deleted is gone by now, all is read anew.
+ * for the reason rc.  The first one checks the contender.  If another mark
+ * that was to be deleted is gone, all is read again.
  */
 static void
 not_made(ZkClient *client, int slot, int culprit, int rc)
@@ -456,9 +448,8 @@ on_mark(ZkClient *client, int slot, const Answer *answer)
 }
 
 /*
- * Fill in the operations that follow the check: delete the marks of who has
- * gone without a release, then make the own one.  If they are too many for one
- * transaction, they come first, and it is made by a later one.
+ * Adds the operations that follow the check: delete the unclean marks, then
+ * make the own one.  If they are too many, a later transaction makes it.
  */
 static void
 fill_in(ZkClient *client, Contender *c, zoo_op_t *ops,
@@ -485,9 +476,7 @@ fill_in(ZkClient *client, Contender *c, zoo_op_t *ops,
 					   &client->identity.acl, ZOO_PERSISTENT, NULL, 0);
 }
 
-/*
- * Make the mark, in a transaction that proves that the contender is there.
- */
+/* Makes the mark, in a transaction that proves that the contender exists. */
 static void
 send_mark(ZkClient *client, int slot)
 {
@@ -513,10 +502,7 @@ send_mark(ZkClient *client, int slot)
 	zk_contender_sent(client, slot, context, rc);
 }
 
-/*
- * Somebody has gone without a release: the backend is told, and the helper's
- * timer set.
- */
+/* Tells the backend of the delay, and has the helper set its timer. */
 static void
 show_delay(ZkClient *client, int slot)
 {
@@ -538,8 +524,8 @@ must_wait(const Marking *m)
 }
 
 /*
- * The contender is granted but for the marks: do what comes next about them.
- * There is room for that.  Returns false if the queue is to be listed anew.
+ * Does what comes next about the marks for a contender that is granted
+ * otherwise.  Returns false if the queue is to be listed again.
  */
 bool
 zk_marks_advance(ZkClient *client, int slot)
@@ -565,8 +551,8 @@ zk_marks_advance(ZkClient *client, int slot)
 }
 
 /*
- * When is the delay of a contender over?  INT64_MAX if there is none, or
- * nothing could be done then.
+ * Returns when the delay of a contender is over; INT64_MAX if there is none,
+ * or nothing could be done then.
  */
 ZkTime
 zk_marks_due(const ZkClient *client, const Contender *c)

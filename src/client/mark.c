@@ -80,10 +80,10 @@ zk_mark_ops(const ZkClient *client, Contender *c, const Contender *from,
 }
 
 /*
- * Was a multi-op of the contender refused because of the operations on its
- * mark, which come after so many?  Then it is to be tried without them: a mark
- * that somebody else has deleted keeps no contender, nor does one that cannot
- * be deleted.  The latter is logged, as the next holder will wait for nothing.
+ * Returns true if a multi-op of the contender was refused because of the
+ * operations on its mark, which come after so many.  Then it is tried without
+ * them.  If the mark still exists that is logged, because the next holder will
+ * wait for nothing.
  */
 bool
 zk_mark_to_blame(const Contender *c, int before)
@@ -116,10 +116,7 @@ on_mark_deleted(ZkClient *client, int slot, const Answer *answer)
 		zk_mark_set(c, MARK_ABSENT);
 }
 
-/*
- * Delete the mark of a contender that is gone already: somebody else has
- * deleted it, or it went with the mark, in a transaction that was not answered.
- */
+/* Deletes the mark of a contender that is gone. */
 void
 zk_send_mark_delete(ZkClient *client, int slot)
 {

@@ -67,10 +67,9 @@ zk_own_watch_begin(Contender *c)
 }
 
 /*
- * The contender has come to another place: its own znode is watched that much
- * later, unless it is already, or is about to be, or never will be.  A time
- * that is set already for later stays: the helper, which waits for it, need not
- * be woken to wait for another one.
+ * The contender has come to another place: watches it that much later, unless
+ * it is watched already, or about to be.  A time already set for later stays,
+ * so that the helper need not be woken for another one.
  */
 void
 zk_own_watch_in(Contender *c, ZkTime delay)
@@ -102,9 +101,7 @@ zk_own_watch_announce(Contender *c, bool announce)
 	c->own.rewrite = announce;
 }
 
-/*
- * The contender was broken; data is what was left in it, with who did it.
- */
+/* The contender was broken; data says who did it. */
 static void
 broken(ZkClient *client, int slot, const char *data, int len)
 {
@@ -121,8 +118,8 @@ broken(ZkClient *client, int slot, const char *data, int len)
 }
 
 /*
- * What the contender's data has become says what is wanted of its owner.  What
- * it does not say is nobody's concern (S105).
+ * Looks at changed data of the contender.  What they do not say does not
+ * matter (S105).
  */
 static void
 data_changed(ZkClient *client, int slot, const char *data, int len)
@@ -143,11 +140,10 @@ data_changed(ZkClient *client, int slot, const char *data, int len)
 }
 
 /*
- * The contender is not there, as far as a read can tell.  A waiter looks for it
- * in earnest.  A holder has lost its lock: if its server should only be behind,
- * which a handle that was opened anew would not notice, that is a mistake on
- * the safe side, provided that the contender goes now.  So it is deleted, and
- * not taken for gone before that is answered.
+ * A read did not find the contender.  A waiter is looked for.  A holder has
+ * lost its lock: if the server only lags behind, as a new handle would not
+ * notice, that is a mistake on the safe side, provided that the contender goes
+ * now.  So it is deleted, and not considered gone before that is answered.
  */
 static void
 not_there(ZkClient *client, int slot)
@@ -169,9 +165,9 @@ not_there(ZkClient *client, int slot)
 }
 
 /*
- * Write down what the contender's data should be: what it was created with, and
- * once it is revoked, that it is.  data has OWN_DATA_SIZE bytes.  Returns the
- * length, -1 if it is not data of ours, which has an object that is shorter.
+ * Writes what the contender's data should be into data (OWN_DATA_SIZE bytes):
+ * what it was created with, and whether it is revoked.  Returns the length, or
+ * -1 if it is not an object of ours.
  */
 static int
 own_data(const Contender *c, char *data)
@@ -188,8 +184,8 @@ own_data(const Contender *c, char *data)
 }
 
 /*
- * Is this what the contender's data should be, or was before it was revoked?
- * Then nobody else has changed it, but ourselves (zk_own_rewrite).
+ * Returns true if this is what the contender's data should be, or was before
+ * it was revoked: then no other client has changed it.
  */
 static bool
 has_own_data(const Contender *c, const char *data, int len)
@@ -216,9 +212,7 @@ own_answered(const Contender *c, const Answer *answer, uint32_t *serial)
 	return true;
 }
 
-/*
- * The answer to the get that set the watch.
- */
+/* The answer to the get that set the watch. */
 static void
 on_own(ZkClient *client, int slot, const Answer *answer)
 {
@@ -281,9 +275,7 @@ send_own_watch(ZkClient *client, int slot)
 	}
 }
 
-/*
- * Is that the path of this contender, which is in use?
- */
+/* Returns true if that is the path of this contender. */
 static bool
 is_at(const Contender *c, const char *path)
 {
@@ -293,9 +285,7 @@ is_at(const Contender *c, const char *path)
 	return strcmp(own_path, path) == 0;
 }
 
-/*
- * Something happened to a contender of ours, or to one that was ours.
- */
+/* Something happened to a contender of ours, or to one that was ours. */
 static void
 own_watcher(zhandle_t *zh, int type, int state, const char *path,
 			void *context)
@@ -318,10 +308,7 @@ own_watcher(zhandle_t *zh, int type, int state, const char *path,
 	zk_engine_leave(client);
 }
 
-/*
- * Give a contender its watch if it has lived for long enough, and that can be
- * done now.
- */
+/* Gives a contender its watch if that is due and possible. */
 void
 zk_own_watch(ZkClient *client, int slot)
 {
@@ -334,9 +321,8 @@ zk_own_watch(ZkClient *client, int slot)
 }
 
 /*
- * When is the next watch to be set?  What waits for room needs no timer, it is
- * resumed; nor does a contender whose create takes that long, its answer will
- * see to it.
+ * Returns when the next watch is due.  A contender that waits for room, or for
+ * the answer to its create, needs no timer.
  */
 ZkTime
 zk_own_watch_due(const ZkClient *client)
@@ -357,9 +343,7 @@ zk_own_watch_due(const ZkClient *client)
 	return due;
 }
 
-/*
- * The handle is closed, and the watches are gone with it.
- */
+/* The handle is closed, and the watches are gone with it. */
 void
 zk_own_watches_gone(ZkClient *client)
 {
@@ -374,8 +358,8 @@ zk_own_watches_gone(ZkClient *client)
 }
 
 /*
- * The answer to the rewriting.  If somebody else has written into the contender
- * meanwhile that is to be read first, lest it is lost.
+ * The answer to the rewriting.  If another client has written in the meantime,
+ * that is read first.
  */
 static void
 on_rewrite(ZkClient *client, int slot, const Answer *answer)
@@ -399,9 +383,9 @@ on_rewrite(ZkClient *client, int slot, const Answer *answer)
 }
 
 /*
- * Write the contender's own data into it once more if that is to be done, and
- * can be now: because others may take a holder for a waiter (P4), or
- * because a revocation has taken the place of what says whose the contender is.
+ * Writes the contender's own data once more, if that is due and possible:
+ * because others may take a holder for a waiter (P4), or because a revocation
+ * has taken their place.
  */
 void
 zk_own_rewrite(ZkClient *client, int slot)

@@ -19,16 +19,14 @@
 #include "owner.h"
 
 /*
- * The client that has a handle.  Written under owner_lock, by the client's
- * helper, while no handle is open; read by the library's threads, which live
- * only as long as the handle.
+ * The client that has a handle.  Written under owner_lock by its helper, while
+ * no handle is open; read by the library's threads, which live only as long as
+ * the handle.
  */
 static pthread_mutex_t owner_lock = PTHREAD_MUTEX_INITIALIZER;
 static ZkClient *owner;
 
-/*
- * Could a client become the one with the handle, as things are?  Any thread.
- */
+/* Returns true if no client has a handle. Any thread. */
 bool
 zk_client_may_claim(void)
 {
@@ -41,8 +39,7 @@ zk_client_may_claim(void)
 }
 
 /*
- * Become the client with the handle; false while another one is.  Helper
- * thread.
+ * Becomes the client with the handle; false while another is.  Helper thread.
  */
 bool
 zk_client_claim(ZkClient *client)
@@ -76,18 +73,14 @@ zk_clients_await_close(int timeout_ms)
 		poll(NULL, 0, 1);
 }
 
-/*
- * The client a callback belongs to; for those that may take no lock.
- */
+/* The client a callback belongs to; for callers that may take no lock. */
 ZkClient *
 zk_client_owner(void)
 {
 	return owner;
 }
 
-/*
- * The client a callback belongs to, its engine_lock taken.
- */
+/* Returns the client a callback belongs to, and takes its engine_lock. */
 ZkClient *
 zk_client_enter(void)
 {

@@ -60,8 +60,8 @@
 #include "request.h"
 
 /*
- * Tries to write a record.  Each one in vain is for a write of somebody else's,
- * so this is more than any crowd of shared holders needs.
+ * Tries to write a record.  Each one in vain is due to a write of another
+ * client, so this is more than any crowd of shared holders needs.
  */
 #define MAX_ATTEMPTS	2000
 
@@ -74,9 +74,7 @@ record_path(const Contender *c, char *path)
 	zk_record_path(c->node, c->record->root_len, path);
 }
 
-/*
- * Hand the record that a grant comes with to the backend.
- */
+/* Hands the record that a grant comes with to the backend. */
 static void
 publish_record(Mailbox *mailbox, RecordBuffer *record)
 {
@@ -87,8 +85,8 @@ publish_record(Mailbox *mailbox, RecordBuffer *record)
 }
 
 /*
- * What the backend has noted for a record, and the release itself; false if it
- * has noted nothing.
+ * Copies what the backend has noted for a record, with the release itself;
+ * false if it has noted nothing.
  */
 static bool
 take_note(ZkClient *client, const Contender *c, ZkRecord *note)
@@ -109,8 +107,8 @@ take_note(ZkClient *client, const Contender *c, ZkRecord *note)
 }
 
 /*
- * What has to be written into the record when the contender is ended; false if
- * nothing.  Only for who has held the lock to the end.
+ * Copies what has to be written into the record when the contender ends; false
+ * if nothing.  Only for a contender that was held to the end.
  */
 static bool
 take_due_note(ZkClient *client, const Contender *c, ZkRecord *note)
@@ -119,10 +117,7 @@ take_due_note(ZkClient *client, const Contender *c, ZkRecord *note)
 		c->end == ZK_NONE && take_note(client, c, note);
 }
 
-/*
- * Does something have to be written into the record when the contender is
- * ended?
- */
+/* Returns true if something has to be written when the contender ends. */
 static bool
 record_due(ZkClient *client, const Contender *c)
 {
@@ -131,9 +126,7 @@ record_due(ZkClient *client, const Contender *c)
 	return take_due_note(client, c, &note);
 }
 
-/*
- * Is that the end of a run?
- */
+/* Returns true if that is the end of a run. */
 bool
 zk_record_run_due(ZkClient *client, const Contender *c)
 {
@@ -143,10 +136,10 @@ zk_record_run_due(ZkClient *client, const Contender *c)
 }
 
 /*
- * Has another contender of this client's for the same lock still to write down
- * that a run has ended?  Who asks for the lock after that queues up when it is
- * written: ours never stand in each other's way, so it would be granted at
- * once, with the record of before, and begin the same run again.
+ * Returns true if another contender of this client's for the same lock must
+ * still write that a run has ended.  A request after that has to wait: our
+ * contenders do not exclude each other, so it would be granted with the old
+ * record, and begin the same run again.
  */
 bool
 zk_record_end_pending(ZkClient *client, const Contender *c)
@@ -165,8 +158,7 @@ zk_record_end_pending(ZkClient *client, const Contender *c)
 }
 
 /*
- * The contender is gone, and so nothing of it is pending: see what comes next
- * for those that zk_record_end_pending() has kept.
+ * The contender is gone: advances those that zk_record_end_pending() has kept.
  */
 void
 zk_record_ended(ZkClient *client, const Contender *gone)
@@ -183,9 +175,8 @@ zk_record_ended(ZkClient *client, const Contender *gone)
 }
 
 /*
- * The record cannot be written.  That is not to keep the lock from anybody: the
- * contender goes without.  The server log is told, as maybe nobody looks at the
- * contender any more.
+ * The record cannot be written: the contender goes without.  That is logged,
+ * because nobody may be looking at the contender any more.
  */
 static void
 give_up(Contender *c, int rc)
@@ -202,8 +193,8 @@ give_up(Contender *c, int rc)
 }
 
 /*
- * The contender was found to be gone, and a multi-op of ours was not answered:
- * was it by that one?  The record tells.
+ * The contender is gone, and a multi-op of ours was not answered: the record
+ * tells whether it was that one.
  */
 static void
 verified(ZkClient *client, Contender *c)
@@ -215,9 +206,6 @@ verified(ZkClient *client, Contender *c)
 	zk_contender_forget(c);
 }
 
-/*
- * The record was read.
- */
 static void
 was_read(ZkClient *client, int slot)
 {
@@ -235,8 +223,7 @@ was_read(ZkClient *client, int slot)
 }
 
 /*
- * The record was not read: of who waits for the lock that is the end, of who
- * releases it that of the record.
+ * The record was not read: a waiter fails, a holder goes without the record.
  */
 static void
 not_read(ZkClient *client, int slot, int rc)
@@ -293,8 +280,8 @@ zk_record_created(Contender *c)
 }
 
 /*
- * The multi-op that ends the contender was not answered, for the reason rc: the
- * record may be written.
+ * The multi-op that ends the contender was not answered, for the reason rc:
+ * the record may be written.
  */
 void
 zk_record_unanswered(Contender *c, int rc)
@@ -303,9 +290,6 @@ zk_record_unanswered(Contender *c, int rc)
 		c->record->uncertain |= rc != ZTHROTTLEDOP;
 }
 
-/*
- * Read the record.
- */
 void
 zk_send_record(ZkClient *client, int slot)
 {
@@ -320,8 +304,7 @@ zk_send_record(ZkClient *client, int slot)
 }
 
 /*
- * The znode on the way to the record is there, or is not, as the one above it
- * is missing.
+ * The znode on the way to the record exists, or the one above it is missing.
  */
 static void
 go_on(Contender *c, bool there)
@@ -348,9 +331,7 @@ on_parent(ZkClient *client, int slot, const Answer *answer)
 		give_up(c, rc);
 }
 
-/*
- * Create a znode on the way to a path, which is cut off there.
- */
+/* Creates a znode on the way to a path, which is cut off there. */
 void
 zk_record_send_above(ZkClient *client, int slot, char *path, size_t len,
 					 AnswerHandler handler)
@@ -376,8 +357,8 @@ send_parent(ZkClient *client, int slot)
 
 /*
  * The contender is to be ended.  Decides whether the record is written with
- * that.  Returns false if that is due but cannot be done yet: then what comes
- * next for it is sent.
+ * that.  Returns false if that cannot be done yet: then what comes next for it
+ * is sent.
  */
 bool
 zk_record_ready(ZkClient *client, int slot)
@@ -397,9 +378,9 @@ zk_record_ready(ZkClient *client, int slot)
 }
 
 /*
- * Make the operation that writes the record: for a multi-op that is sent before
- * path (ZK_RECORD_PATH_SIZE bytes) and text (ZK_RECORD_SIZE) are used for
- * something else.
+ * Makes the operation that writes the record.  The multi-op must be sent
+ * before path (ZK_RECORD_PATH_SIZE bytes) and text (ZK_RECORD_SIZE) are used
+ * for something else.
  */
 void
 zk_record_op(ZkClient *client, Contender *c, zoo_op_t *op, char *path,
@@ -421,9 +402,7 @@ zk_record_op(ZkClient *client, Contender *c, zoo_op_t *op, char *path,
 						   ZOO_PERSISTENT, NULL, 0);
 }
 
-/*
- * The multi-op was carried out.
- */
+/* The multi-op was carried out. */
 void
 zk_record_written(Contender *c)
 {
@@ -434,9 +413,7 @@ zk_record_written(Contender *c)
 	c->record->version++;
 }
 
-/*
- * The multi-op was not carried out because of the record, with that error.
- */
+/* The multi-op failed because of the record, with that error. */
 void
 zk_record_conflict(ZkClient *client, int slot, int err)
 {
@@ -465,10 +442,7 @@ zk_record_conflict(ZkClient *client, int slot, int err)
 	}
 }
 
-/*
- * The contender is gone, while the record was to be written.  If by a multi-op
- * that was not answered, that has written it.
- */
+/* The contender is gone, while the record was to be written. */
 void
 zk_record_verify(Contender *c)
 {
@@ -479,9 +453,9 @@ zk_record_verify(Contender *c)
 }
 
 /*
- * Is there more to a contender's end than the end of its ZooKeeper session: a
- * record to be written, or a mark to be deleted, its own or that of the one
- * whose place it is to take?
+ * Returns true if there is more to a contender's end than the end of its
+ * ZooKeeper session: a record to write, or a mark to delete, its own or its
+ * partner's.
  */
 bool
 zk_record_flush(ZkClient *client, const Contender *c)
@@ -532,9 +506,7 @@ on_query_sync(ZkClient *client, int which, const Answer *answer)
 	zk_record_query_advance(client);
 }
 
-/*
- * Read a record for the backend, if that can be done now.
- */
+/* Reads a record for the backend, if that can be done now. */
 void
 zk_record_query_advance(ZkClient *client)
 {

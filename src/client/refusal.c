@@ -49,8 +49,8 @@ enum
 };
 
 /*
- * Something was refused: with which znode, of which len bytes of the path are
- * given, and for want of which permission. zk_refusal_forget() frees what this
+ * Notes that something was refused: with a znode, whose path is the first len
+ * bytes, and for want of which permission. zk_refusal_forget() frees what this
  * allocates.
  */
 void
@@ -72,9 +72,7 @@ zk_refusal_forget(Refusal *refusal)
 	refusal->znode = NULL;
 }
 
-/*
- * The path of the next znode whose ACL is to be read; NULL if all were.
- */
+/* Returns the path of the next znode whose ACL is to be read; or NULL. */
 const char *
 zk_refusal_next(const ZkClient *client, const Refusal *refusal)
 {
@@ -92,8 +90,8 @@ zk_refusal_next(const ZkClient *client, const Refusal *refusal)
 }
 
 /*
- * The part of a digest ACL entry's id after our user's name and the colon;
- * NULL if the entry is another one's.
+ * Returns the part of a digest ACL entry's id after our user's name and the
+ * colon; NULL if it is another user's.
  */
 static const char *
 own_hash(const ZkIdentity *identity, const struct ACL *entry)
@@ -106,8 +104,8 @@ own_hash(const ZkIdentity *identity, const struct ACL *entry)
 }
 
 /*
- * What an ACL that could be read says: ZK_ERR_AUTH, ZK_ERR_FORBIDDEN, or ZK_OK
- * for nothing.
+ * Returns what an ACL says: ZK_ERR_AUTH, ZK_ERR_FORBIDDEN, or ZK_OK for
+ * nothing.
  */
 static ZkError
 judge(const ZkClient *client, const Refusal *refusal,
@@ -137,8 +135,8 @@ judge(const ZkClient *client, const Refusal *refusal,
 }
 
 /*
- * The ACL asked for came, or did not.  Returns the error to report, or ZK_OK
- * if there is more to ask (zk_refusal_next()).
+ * An ACL was read, or not.  Returns the error to report, or ZK_OK if there is
+ * more to ask (zk_refusal_next()).
  */
 ZkError
 zk_refusal_answer(const ZkClient *client, Refusal *refusal, int rc,
@@ -156,7 +154,8 @@ zk_refusal_answer(const ZkClient *client, Refusal *refusal, int rc,
 }
 
 /*
- * The error without asking: somebody without a credential has no wrong one.
+ * Returns the error if there is nothing to ask: without a credential none is
+ * wrong.
  */
 ZkError
 zk_refusal_plain(const Refusal *refusal)
@@ -165,10 +164,7 @@ zk_refusal_plain(const Refusal *refusal)
 		ZK_ERR_FORBIDDEN : ZK_OK;
 }
 
-/*
- * What was refused, and so which error it is, as a sentence of ZK_DETAIL_SIZE
- * bytes.
- */
+/* Writes what was refused as a sentence of ZK_DETAIL_SIZE bytes. */
 void
 zk_refusal_describe(const Refusal *refusal, ZkError error, char *detail)
 {
@@ -200,7 +196,7 @@ conclude(ZkClient *client, int slot, ZkError error)
 
 /*
  * Something that a contender needs was refused, as in zk_refusal_note(): it
- * cannot be granted.  Why not is asked for first, unless that is plain.
+ * fails, once the reason is known.
  */
 void
 zk_contender_refused(ZkClient *client, int slot, int permission,
@@ -232,9 +228,7 @@ on_acl(ZkClient *client, int slot, const Answer *answer)
 	}
 }
 
-/*
- * Find out why something was refused to a contender.
- */
+/* Finds out why something was refused to a contender. */
 void
 zk_send_inquiry(ZkClient *client, int slot)
 {

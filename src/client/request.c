@@ -42,8 +42,7 @@ _Static_assert(ZK_MAX_IN_FLIGHT <= ZK_CONTEXT_INDEXES,
 			   "a context has no room for the index of every request");
 
 /*
- * How long to wait before trying again what failed while connected, and up to
- * how much longer.
+ * How long to wait before a retry while connected, and up to how much longer.
  */
 #define RETRY_DELAY		ZK_MS(100)
 #define RETRY_JITTER	ZK_MS(50)
@@ -109,8 +108,8 @@ zk_requests_available(ZkClient *client, int count)
 }
 
 /*
- * Take a free entry, which there must be, and return the context to give to
- * the library.  The answer goes to the handler.  engine_lock.
+ * Takes a free entry, which must exist.  Returns the context for the library;
+ * the answer goes to the handler.
  */
 void *
 zk_request_begin(ZkClient *client, RequestKind kind, int which, AnswerHandler handler)
@@ -146,9 +145,8 @@ find_request(ZkClient *client, const void *context)
 }
 
 /*
- * Likewise, of a contender, which waits for the answer once zk_contender_sent()
- * was told that it is on its way.  What comes next for it is seen when the
- * handler has returned.
+ * The same for a contender, which waits for the answer from
+ * zk_contender_sent() on, and is advanced when the handler has returned.
  */
 void *
 zk_contender_ask(ZkClient *client, int slot, AnswerHandler handler)
@@ -156,19 +154,14 @@ zk_contender_ask(ZkClient *client, int slot, AnswerHandler handler)
 	return zk_request_begin(client, REQ_CONTENDER, slot, handler);
 }
 
-/*
- * Have the answer go to that handler: for what is asked for in one of several
- * ways. engine_lock.
- */
+/* Sends the answer to that handler instead. engine_lock. */
 void
 zk_request_expect(ZkClient *client, void *context, AnswerHandler handler)
 {
 	find_request(client, context)->handler = handler;
 }
 
-/*
- * The library refused the request.  engine_lock.
- */
+/* The library refused the request. engine_lock. */
 void
 zk_request_undo(ZkClient *client, void *context)
 {
@@ -177,8 +170,8 @@ zk_request_undo(ZkClient *client, void *context)
 }
 
 /*
- * A request for a contender was handed to the library, which answered rc: it
- * is on its way, or it was refused and will be tried again.  Returns which.
+ * A request for a contender was handed to the library, which returned rc.
+ * Returns true if it is on its way; else it will be tried again.
  */
 bool
 zk_contender_sent(ZkClient *client, int slot, void *context, int rc)
@@ -229,10 +222,7 @@ zk_request_serial(const void *context)
 	return zk_context_serial((uintptr_t) context);
 }
 
-/*
- * Something about the contender has changed: see what comes next for it when
- * the engine is left.
- */
+/* The contender has changed: it is advanced when the engine is left. */
 void
 zk_contender_touch(ZkClient *client, int slot)
 {
@@ -245,9 +235,7 @@ zk_contender_touch(ZkClient *client, int slot)
 					ZK_MAX_CONTENDERS] = (uint16_t) slot;
 }
 
-/*
- * See what comes next for all contenders: there is room, or it is time, again.
- */
+/* Advances all contenders when the engine is left. */
 void
 zk_contenders_touch_all(ZkClient *client)
 {
@@ -257,8 +245,8 @@ zk_contenders_touch_all(ZkClient *client)
 }
 
 /*
- * Free the entry of a request that was answered, and copy it to *request.
- * False if nobody waits for the answer any more.  engine_lock.
+ * Frees the entry of an answered request and copies it to *request.  Returns
+ * false if nobody waits for the answer.
  */
 static bool
 end_request(ZkClient *client, const void *context, Request *request)
@@ -276,10 +264,9 @@ end_request(ZkClient *client, const void *context, Request *request)
 }
 
 /*
- * Leave the engine: request what comes next for everything that has changed, in
- * the order in which it has, so that a contender is deleted before one is
- * created that the backend asked for later; release engine_lock, and send all
- * that was requested meanwhile.  Any client thread.
+ * Leaves the engine: advances what has changed, in the order of the changes,
+ * so that a contender is deleted before one is created that was requested
+ * later; releases engine_lock, and sends all requests.  Any client thread.
  */
 void
 zk_engine_leave(ZkClient *client)
@@ -309,10 +296,7 @@ zk_engine_leave(ZkClient *client)
  *-------------------------------------------------------------------------
  */
 
-/*
- * An answer has come: have the one deal with it who waits for it, with
- * engine_lock.
- */
+/* Passes an answer to its handler, under engine_lock. */
 static void
 deliver(Answer answer, const void *context)
 {
@@ -403,10 +387,10 @@ zk_watch_bytes(const ZkClient *client)
 }
 
 /*
- * A watch has fired that was set for a contender: the client, with engine_lock,
- * which zk_engine_leave() gives back.  NULL, without it, for an event of the
- * session, which comes to every watcher and means nothing there, and for one of
- * a handle that was given up.  Completion thread.
+ * A watch set for a contender has fired.  Returns the client with engine_lock
+ * taken, which zk_engine_leave() releases.  Returns NULL, without it, for
+ * session events, which come to every watcher, and for events of an earlier
+ * handle.  Completion thread.
  */
 ZkClient *
 zk_watch_fired(zhandle_t *zh, int type, const char *path)
@@ -431,8 +415,8 @@ zk_watch_fired(zhandle_t *zh, int type, const char *path)
  */
 
 /*
- * Since when does the server owe an answer?  It answers in order.  INT64_MAX if
- * it owes none.  engine_lock.
+ * Returns since when the server, which answers in order, owes an answer; or
+ * INT64_MAX.
  */
 ZkTime
 zk_requests_unanswered_since(const ZkClient *client)
@@ -446,10 +430,7 @@ zk_requests_unanswered_since(const ZkClient *client)
 	return since;
 }
 
-/*
- * The handle is given up, or its session is over: no answer that may come
- * matters, nor any watch.  engine_lock.
- */
+/* The handle is closed: no answer will come. engine_lock. */
 void
 zk_requests_forget(ZkClient *client)
 {
@@ -465,9 +446,8 @@ zk_requests_forget(ZkClient *client)
 }
 
 /*
- * The answers to requests of that kind are wanted no more.  They will come
- * nevertheless, and until then these requests count as those that are on their
- * way. engine_lock.
+ * Drops the answers to requests of that kind.  Until these come, the requests
+ * count as under way. engine_lock.
  */
 void
 zk_requests_forget_kind(ZkClient *client, RequestKind kind)
@@ -482,11 +462,10 @@ zk_requests_forget_kind(ZkClient *client, RequestKind kind)
 }
 
 /*
- * May a multi-op be sent?  To be asked right before each, as zoo_amulti() frees
- * what is not its own when it is given several operations and finds the handle
- * dead: the process would end.  The library knows of a loss before we are told
- * (of several in a row, if the process was stopped), and a handle cannot die
- * without having lost its connection first.  engine_lock.
+ * Returns true if a multi-op may be sent.  To be called right before each:
+ * zoo_amulti() frees what is not its own, and so ends the process, if it finds
+ * the handle dead.  The library knows of a loss before we do, and a handle
+ * cannot die without losing its connection first. engine_lock.
  */
 bool
 zk_multi_possible(const ZkClient *client)
