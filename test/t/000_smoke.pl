@@ -1,5 +1,5 @@
-# The tests' own tools, against real servers: what they report is what is, and
-# the faults they make are the faults they claim to make.
+# The tests' own tools, against real servers: their reports are true, and they produce
+# the faults that they claim to produce.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# What ends a wait does so within 20 ms, with its own SQLSTATE, and no contender
-# stays behind: whether another holder is waited for, or the ensemble.
+# An interrupted wait, for another holder or for the ensemble, ends within 20 ms, with
+# its own SQLSTATE, and leaves no contender.
 
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
-# Waits that are cancelled, or run out of time, at any point of the protocol,
-# some hundred times: what a statement says it acquired it holds, what it does
-# not say it does not hold, and nothing stays behind.
+# Waits that are cancelled or time out at any point of the protocol, some hundred times:
+# a statement holds exactly the locks that it reports as acquired, and nothing stays
+# behind.
 
 use strict;
 use warnings;

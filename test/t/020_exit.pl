@@ -1,6 +1,6 @@
-# How a backend ends, and how soon others get the locks it had: at once if it
-# could say so, after the session timeout if it could not; and never does the
-# ensemble hold up the end.
+# The ends of a backend, and the time until others get its locks: immediately if it
+# could report its end, after the session timeout if not.  The ensemble never delays the
+# end.
 
 use strict;
 use warnings;

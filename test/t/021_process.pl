@@ -1,6 +1,6 @@
-# What the client's threads, descriptors and log lines are to the process they
-# live in: signals go to the main thread only, nothing is inherited, nothing is
-# begun in the postmaster, and a client that has gone is noticed.
+# The client's threads, descriptors and log lines in their process: signals go to the
+# main thread only, nothing is inherited, nothing begins in the postmaster, and the end
+# of a client is detected.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# A background worker that waits for a lock, and the end of its cluster (S108): a
-# worker of logical replication, whose apply fires a trigger that takes the lock.
+# The shutdown of a cluster while a background worker waits for a lock (S108): a worker
+# of logical replication, whose apply fires a trigger that takes the lock.
 
 use strict;
 use warnings;

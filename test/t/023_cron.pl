@@ -1,5 +1,5 @@
-# A job that pg_cron begins on every replica, as doc/howto-pg_cron.md has it: it runs on one
-# of them for each fire time (S111).  pg_cron's unit is the minute, so this takes one.
+# A job that pg_cron starts on every replica, as in doc/howto-pg_cron.md: it runs on one
+# of them for each fire time (S111). pg_cron's unit is the minute, so this takes one.
 
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
-# zklock.preconnect: the ZooKeeper session is there before the first lock, for whom it
-# is to be, and for nobody else; and nothing that goes wrong with it disturbs anybody
-# who has not asked for a lock (S150).
+# zklock.preconnect: the ZooKeeper session exists before the first lock, only for roles
+# that should have one; its failures disturb no session that has not requested a lock
+# (S150).
 
 use strict;
 use warnings;

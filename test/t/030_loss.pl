@@ -1,8 +1,8 @@
-# Locks that are lost: noticed by the clock, before anybody else can hold them,
-# and no commit goes by that.
+# Lost locks: the holder detects the loss by its clock, before another client can hold
+# them, and refuses to commit.
 #
-# The lease of a lock runs for two thirds of the session timeout.  The holder
-# goes through a proxy and the rival does not, so that they can be parted.
+# The lease of a lock runs for two thirds of the session timeout.  The holder connects
+# through a proxy and the rival does not, so that they can be separated.
 
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
-# Locks that cannot be proved any more: the holder knows by its clock, before
-# anybody else can hold them, though nobody tells it; and locks that others take
-# away: the holder finds out by the next proof.
+# Locks without proof: the holder detects that by its clock, before another client can
+# hold them, without any message.  Locks that other clients take away: the holder
+# detects that with the next proof.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# Locks that are held as they should be: for long, whatever the backend does,
-# and until the commit is visible.
+# Locks that stay held as they should: for a long time, whatever the backend does, and
+# until the commit is visible.
 
 use strict;
 use warnings;

@@ -1,8 +1,8 @@
-# Clocks that step: the wall clock, which must not matter, and all clocks, as when
-# the machine was suspended, which must.
+# Clocks that step: the wall clock, which must not matter, and all clocks, as in a
+# suspended machine, which must.
 #
-# The steps are those of the holder's cluster; the rival's and the ensemble's
-# clocks go on.  Everybody is connected all the time.
+# Only the clocks of the holder's cluster step; the rival's and the ensemble's continue.
+# All sessions stay connected.
 
 use strict;
 use warnings;

@@ -1,10 +1,9 @@
-# Fencing: what a stale holder does comes before the next holder's work, or not at
-# all, also where no guard can tell that it is stale.
+# Fencing: a stale holder's work commits before the next holder's, or not at all, even
+# where no guard can detect that it is stale.
 #
-# All are backends of one database, for that is what a fence is for.  The holder
-# loses its lock by being stopped, or cut off, for longer than its session
-# timeout; the rival's timeout is long, so that it does not lose its own however
-# busy the machine is.
+# All sessions are in one database, because a fence protects one.  The holder loses its
+# lock by being stopped, or cut off, for longer than its session timeout; the rival's
+# timeout is long, so that it does not lose its own on a busy machine.
 
 use strict;
 use warnings;

@@ -1,8 +1,8 @@
-# What runs when a lock is lost is cancelled, with the reason, and nothing else
-# is (S330).  With zklock.on_lock_loss = report it goes on, and its commit fails.
+# When a lock is lost, the running statement is cancelled, with the reason, and nothing
+# else is (S330).  With zklock.on_lock_loss = report it continues, and its commit fails.
 #
-# Locks are lost in two ways: somebody expires the ZooKeeper session, which is
-# known at once, or there is no network until the lease has run out.
+# Locks are lost in two ways: another client expires the ZooKeeper session, which is
+# known immediately, or the network fails until the lease has run out.
 
 use strict;
 use warnings;

@@ -1,8 +1,7 @@
-# The commit guard: what it asks of the ensemble, what it can know, and where it
-# has no say any more.
+# The commit guard: its requests to the ensemble, its knowledge, and its limits.
 #
-# With "session" a commit trusts a lease that is running; with "quorum" it has
-# every lock proved by the ensemble, all of them in one round trip.
+# With "session" a commit trusts a running lease; with "quorum" the ensemble proves
+# every lock, all in one round trip.
 
 use strict;
 use warnings;

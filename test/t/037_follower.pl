@@ -1,10 +1,9 @@
-# A follower that hangs right after it has answered.
+# A follower that hangs right after an answer.
 #
-# A proof through a follower says that the ZooKeeper session lives, not that the
-# leader has heard of it: a follower tells its leader which sessions are alive
-# only when it is asked, every half tick.  If it hangs before that, the leader
-# counts from the time it was told last, and lets somebody else have the lock
-# that much earlier.  The holder must have lost it by then.
+# A proof through a follower shows that the ZooKeeper session lives, not that the leader
+# knows: a follower reports its live sessions only when the leader asks, every half
+# tick.  If it hangs before that, the leader counts from the previous report, and gives
+# the lock to another client that much earlier.  The holder must have lost it by then.
 #
 # Takes long: it waits for a server of ZooKeeper, with ticks as in production.
 

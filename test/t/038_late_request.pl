@@ -1,12 +1,10 @@
-# A request that was on its way for long, and a follower that hangs right after it
-# has answered.
+# A request that was delayed, and a follower that hangs right after its answer.
 #
-# What a client has sent says nothing of when its server heard it.  A session is
-# idle, its way to the follower is held up, and just before the client gives the
-# connection up everything arrives at once, an acquire among it.  Then the
-# follower hangs, before it has told its leader.  The leader counts from before the
-# hold-up, and lets somebody else have the lock that much earlier.  The holder
-# must have lost it by then.
+# The time of sending says nothing about the time of arrival.  A session is idle, its
+# path to the follower is blocked, and just before the client gives the connection up
+# everything arrives at the same time, an acquire among it.  Then the follower hangs
+# before its report to the leader.  The leader counts from before the delay, and gives
+# the lock to another client that much earlier.  The holder must have lost it by then.
 
 use strict;
 use warnings;

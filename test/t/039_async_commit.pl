@@ -1,6 +1,6 @@
-# What synchronous_commit = off means for a lock (S29): it is handed over when the
-# commit can be seen, which is before it is safe.  A server that crashes then has
-# lost what was done under the lock, although others have it by now.
+# The effect of synchronous_commit = off on a lock (S29): it is handed over when the
+# commit is visible, which is before it is safe.  If the server crashes then, the work
+# under the lock is lost, although another session already has the lock.
 
 use strict;
 use warnings;

@@ -1,7 +1,7 @@
-# A connection that breaks at every point of the protocol: there is one contender
-# for a request, or none, and nobody holds a lock who should not.
+# A connection that breaks at every point of the protocol: a request has one contender,
+# or none, and no session wrongly holds a lock.
 #
-# The backends under test go through a proxy, the others do not.
+# The backends under test connect through a proxy, the others do not.
 
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
-# The servers of zklock.servers as the client sees them: whatever their number,
-# each of them is found when it is the only one, and a resolver that hangs holds
-# up nobody who needs no names.
+# The servers of zklock.servers as the client sees them: each one, whatever their
+# number, is found when it is the only one that works, and a hanging resolver delays no
+# session that needs no names.
 
 use strict;
 use warnings;

@@ -1,9 +1,9 @@
-# The lock node, or one above it, is removed while a contender is about to be
-# created in it: by a server that removes empty containers, or by somebody else.
-# It is made again, but not for ever (S56).
+# The lock node, or a parent, is removed while a contender is about to be created in it:
+# by a server that removes empty containers, or by another client.  It is created again,
+# but not for ever (S56).
 #
-# The backend under test goes through a proxy, which keeps its request back until
-# the znode is gone.
+# The backend under test connects through a proxy, which holds its request until the
+# znode is removed.
 
 use strict;
 use warnings;

@@ -1,8 +1,8 @@
-# A statement fails, or is cancelled, and giving back what it acquired fails as
-# well: the caller sees the first error, and no other (S98).  What could not be
-# cleaned up then is cleaned up later, without the backend's doing.
+# A statement fails, or is cancelled, and the release of its locks fails as well: the
+# caller sees only the first error (S98).  The remaining cleanup happens later, without
+# the backend.
 #
-# The backend under test goes through a proxy, its rival does not.
+# The backend under test connects through a proxy, its rival does not.
 
 use strict;
 use warnings;

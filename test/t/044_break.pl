@@ -1,9 +1,8 @@
-# What others do to a contender: an administrator breaks it (S75), a stranger
-# deletes it (S10), somebody asks for the lock back as Curator does (S105).  The
-# owner knows at once, and who waits behind it goes on.
+# Actions of others on a contender: an administrator breaks it (S75), another client
+# deletes it (S10) or requests the lock as Curator does (S105).  The owner knows
+# immediately, and the next waiter proceeds.
 #
-# The ZooKeeper sessions' timeout is so long that no renewal has anything to do
-# with what is seen within the time allowed.
+# The timeout of the ZooKeeper sessions is so long that no renewal affects the results.
 
 use strict;
 use warnings;

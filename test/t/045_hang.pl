@@ -1,7 +1,6 @@
-# A server that hangs: it does not answer what it is asked, or accepts a connection
-# and never says a word (as one does, too, that has lost track of the connection
-# while it was starting).  The client goes on to the next one while the leases of
-# its locks run (S334).
+# A server that hangs: it does not answer requests, or accepts a connection and never
+# sends anything (as does a server that lost track of the connection while it started).
+# The client moves on to the next server while the leases of its locks run (S334).
 #
 # Two proxies before one server stand for two servers.
 

@@ -1,8 +1,8 @@
-# What a disturbance sets in motion comes to rest: one contender and one watch for
-# one wait, and no more requests than it takes.
+# A disturbance settles: one contender and one watch for each wait, and no more requests
+# than necessary.
 #
-# Sessions under test go through a proxy, which counts.  What is sent by the clock,
-# pings and proofs, is left out.
+# Sessions under test connect through a proxy, which counts.  Timed requests, pings and
+# proofs, are not counted.
 
 use strict;
 use warnings;

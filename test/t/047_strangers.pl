@@ -1,6 +1,6 @@
-# Other programs' contenders in the queue: Curator's read-write lock that is turned
-# down from writing to reading, and data that nobody would expect; and what a
-# contender of ours says about itself, whatever its owner's names are.
+# Other programs' contenders in the queue: Curator's read-write lock that is downgraded
+# from writing to reading, and unexpected data.  And our contenders' description of
+# their owner, whatever its names are.
 
 use strict;
 use warnings;

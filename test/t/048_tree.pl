@@ -1,8 +1,7 @@
-# Seeing all locks at once: zk_lock_tree(), and what the owners say about
-# themselves as columns, whoever they are (S104).  What a walk through the tree
-# meets: locks below locks, contenders of strangers, znodes that may not be
-# looked into (S60), thousands without a lock, a cancel (S64), a connection that
-# is cut (S51) or a server that says nothing (S62).
+# Listing all locks: zk_lock_tree(), and the owners' descriptions as columns, whatever
+# they contain (S104).  A walk through the tree meets locks below locks, contenders of
+# other clients, znodes that it may not read (S60), thousands of znodes without a lock,
+# a cancel (S64), a cut connection (S51) and a silent server (S62).
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# Lock delay: after a holder that did not release the lock, and only then, the next
-# one waits.
+# Lock delay: after a holder that did not release the lock, and only then, the next one
+# waits.
 
 use strict;
 use warnings;

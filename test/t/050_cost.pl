@@ -1,4 +1,4 @@
-# What locks cost, counted in requests to the server, not in time.
+# The cost of locks, in requests to the server, not in time.
 
 use strict;
 use warnings;

@@ -1,7 +1,7 @@
-# Several locks in one call: what it costs, and that it is all or none, in one
-# order, whatever happens.
+# Several locks in one call: their cost, and that it is all or none, in one order,
+# whatever happens.
 #
-# The backends under test go through a proxy, the others do not.
+# The backends under test connect through a proxy, the others do not.
 
 use strict;
 use warnings;

@@ -1,4 +1,4 @@
-# The record of a lock: what it says, and that it costs no round trip, counted in
+# The record of a lock: its contents, and that it costs no round trip, counted in
 # requests to the server.
 
 use strict;

@@ -1,5 +1,5 @@
-# Causal hand-over (S28): who is granted a lock on a standby has replayed what the
-# holder before has committed, come promotions and other clusters.
+# Causal hand-over (S28): a session that is granted a lock on a standby has replayed the
+# previous holder's commits, even after promotions and with other clusters.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# Jobs: a run is begun by one of many, and only once, whatever becomes of those that
-# begin it.
+# Jobs: one of many sessions begins a run, and only once, whatever happens to the
+# sessions.
 
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
-# Deadlocks: cycles of waits in ZooKeeper, and of such and PostgreSQL's own.
+# Deadlocks: cycles of waits in ZooKeeper, also together with PostgreSQL's own.
 #
-# In each scenario exactly one ends with 40P01, the others get what they wait for.
+# In each scenario exactly one session ends with 40P01, the others get their locks.
 
 use strict;
 use warnings;

@@ -1,9 +1,9 @@
-# Deadlock detection in a storm: none is found where there is none, and where there
-# are some nobody hangs.
+# Deadlock detection in a storm: no false deadlocks, and with real ones no session
+# hangs.
 #
-# Backends of two clusters take a few locks each, keep them for some milliseconds
-# and commit, again and again.  deadlock_timeout is so short that nearly every wait
-# is published and walked from.
+# Backends of two clusters repeatedly take a few locks each, keep them for some
+# milliseconds and commit. deadlock_timeout is so short that nearly every wait is
+# published and checked.
 
 use strict;
 use warnings;

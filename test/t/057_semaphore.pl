@@ -1,7 +1,7 @@
-# Semaphores: no more holders than permits, first come first served over two
-# clusters, and who is woken by what (S131).
+# Semaphores: no more holders than permits, first come, first served over two clusters,
+# and which events wake which waiters (S131).
 #
-# The backends of the cluster "far" go through a proxy, the others do not.
+# The backends of the cluster "far" connect through a proxy, the others do not.
 
 use strict;
 use warnings;

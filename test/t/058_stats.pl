@@ -1,5 +1,5 @@
-# What pg_stat_zklock counts: every acquire call once, by how it ends, whatever ends
-# it (S121); locks that are lost, and what becomes of ZooKeeper sessions.
+# The counts of pg_stat_zklock: every acquire call once, by its result, however it ends
+# (S121); lost locks; and ZooKeeper sessions and their ends.
 
 use strict;
 use warnings;

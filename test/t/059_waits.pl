@@ -1,6 +1,6 @@
-# Who waits for whom: zk_lock_waits, zk_blocking_pids() and what log_lock_waits
-# writes, with backends of two clusters; and that a long queue costs no more to look
-# at than a short one.
+# The display of waits: zk_lock_waits, zk_blocking_pids() and the lines of
+# log_lock_waits, with backends of two clusters.  A long queue costs no more to show
+# than a short one.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# An ensemble of three servers and an observer: locks and waits outlive the
-# servers, and what cannot be proved is not believed.
+# An ensemble of three servers and an observer: locks and waits survive the failure of
+# servers, and unproved claims are not believed.
 
 use strict;
 use warnings;

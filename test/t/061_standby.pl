@@ -1,5 +1,5 @@
 # A primary, its hot standby and an unrelated cluster exclude each other (S333), also
-# while the standby is promoted (S120); and an ensemble that speaks IPv6.
+# while the standby is promoted (S120); and an ensemble that uses IPv6.
 
 use strict;
 use warnings;

@@ -1,10 +1,9 @@
-# A follower that is cut off from its leader, and goes on answering its clients:
-# what it says is not believed.  Who holds a lock there knows that it is lost
-# before anybody else holds it, and nobody acquires one on what the follower
-# shows.
+# A follower that is cut off from its leader, and still answers its clients, is not
+# believed.  A holder that is connected to it detects the loss of its lock before
+# another client holds it, and no session acquires a lock on the follower's word.
 #
-# The ensemble's tick is 500 ms: the leader expires the sessions at the cut-off
-# server some ten seconds after the cut, the server notices after a minute.
+# The ensemble's tick is 500 ms: the leader expires the sessions at the cut-off server
+# some ten seconds after the cut, the server notices after a minute.
 
 use strict;
 use warnings;

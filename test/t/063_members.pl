@@ -1,5 +1,5 @@
-# An ensemble whose servers come and go by reconfiguration, and one that is set
-# back to an older state.
+# An ensemble whose servers are added and removed by reconfiguration, and one that is
+# reset to an older state.
 
 use strict;
 use warnings;

@@ -1,7 +1,7 @@
-# A server that lags behind its leader: what zk_lock_queue() and zk_lock_tree() show
-# is no older than the question (S96).
+# A server that lags behind its leader: zk_lock_queue() and zk_lock_tree() show nothing
+# older than the request (S96).
 #
-# What the leader sends to one follower arrives a second late.
+# The leader's messages to one follower arrive a second late.
 
 use strict;
 use warnings;

@@ -1,11 +1,12 @@
-# What a place in a queue costs who has it, in requests to the server: the queue is
-# read at the beginning, and once more, by who did not begin that far ahead, when only
-# the holder is left ahead; nothing is asked for between a release and the grant (S91).
+# The cost of a place in a queue, in requests to the server: the queue is read at the
+# beginning.  A waiter that did not begin right behind the holder reads it once more,
+# when only the holder is left ahead.  There is no request between a release and the
+# grant (S91).
 #
-# Each contender has a proxy of its own, which counts.  The session timeout is so
-# long that nothing is sent by the clock, but for one thing: who has a lock for
-# longer than a moment, or is next, watches its own contender.  So what is looked at
-# is a round in which nobody was held up.
+# Each contender has a proxy of its own, which counts.  The session timeout is so long
+# that there are no timed requests, with one exception: a session that has held a lock
+# for longer than a moment, or is next, watches its own contender.  So the test
+# evaluates a round without delays.
 
 use strict;
 use warnings;

@@ -1,6 +1,5 @@
-# What pg_stat_activity says that a backend waits for: from PostgreSQL 17 on a name
-# for each kind of wait, before that the same for all of them.  And, from 18 on, what
-# it says of the module.
+# Wait events in pg_stat_activity: from PostgreSQL 17 on a name for each kind of wait,
+# before that the same for all.  And, from 18 on, the description of the module.
 
 use strict;
 use warnings;

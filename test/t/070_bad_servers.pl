@@ -1,5 +1,5 @@
-# Servers that cannot be reached, do not answer, or are no ZooKeeper: an error
-# with its SQLSTATE within the time allowed, and a backend that goes on working.
+# Servers that cannot be reached, do not answer, or are not ZooKeeper: an error with its
+# SQLSTATE within the time allowed, and a backend that continues to work.
 
 use strict;
 use warnings;

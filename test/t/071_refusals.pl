@@ -1,6 +1,5 @@
-# What the ensemble, its ACLs, the operating system or the caller's own
-# privileges do not allow: an error with its SQLSTATE, promptly, and a backend
-# that goes on working.
+# Refusals by the ensemble, its ACLs, the operating system or missing privileges: an
+# error with its SQLSTATE, promptly, and a backend that continues to work.
 #
 # Runs alone: counts the threads of the user.
 

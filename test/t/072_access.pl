@@ -1,5 +1,4 @@
-# Who is who to ZooKeeper: credentials, which nobody gets to see, ACLs, and what
-# becomes of those that ZooKeeper does not admit.
+# Identities in ZooKeeper: credentials, which no user can see, ACLs, and refused users.
 
 use strict;
 use warnings;

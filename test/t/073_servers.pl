@@ -1,5 +1,5 @@
-# Servers that have limits, or that want more of their clients than this one has to
-# offer: an error that says so, in time.
+# Servers with limits, or with requirements that this client does not meet: an error
+# that says so, in time.
 
 use strict;
 use warnings;

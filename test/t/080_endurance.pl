@@ -1,7 +1,7 @@
-# One backend, used for long: nothing adds up, neither in its memory (S85), nor
-# in watches and contenders at the server (S92).
+# One backend in long use: nothing accumulates, neither memory (S85), nor watches and
+# contenders at the server (S92).
 #
-# Takes long: what adds up does so slowly.
+# Takes long: accumulation is slow.
 
 use strict;
 use warnings;

@@ -1,9 +1,9 @@
-# A thousand backends of one machine wait for one lock (S91): each gets it once, in
-# the order of the contenders, and what they ask of the server grows with their
-# number, not with its square.
+# A thousand backends of one machine wait for one lock (S91): each gets it once, in the
+# order of the contenders, and their requests to the server grow with their number, not
+# with its square.
 #
-# PostgreSQL's settings are the default ones but for max_connections, ZooKeeper's but
-# for maxClientCnxns, which ZkEnsemble sets to 0.
+# PostgreSQL's settings are the default ones except for max_connections, ZooKeeper's
+# except for maxClientCnxns, which ZkEnsemble sets to 0.
 #
 # Runs alone: fills the machine.
 

@@ -1,5 +1,4 @@
-# What a backend costs the machine for having a ZooKeeper session that it does not
-# use: memory, threads, processor time.
+# The cost of an unused ZooKeeper session in a backend: memory, threads, processor time.
 
 use strict;
 use warnings;

@@ -1,9 +1,10 @@
-# ALTER EXTENSION UPDATE: from every version that there is a script to install, the
-# first one before all, there is a way to the present one, and nobody can tell the
-# result from what CREATE EXTENSION makes (S160).
+# ALTER EXTENSION UPDATE: every version with an installation script, the first one
+# included, can be updated to the present one, and the result equals that of CREATE
+# EXTENSION (S160).
 #
-# With one version this is true at once.  So it is tried as well in another copy of
-# the installation, with one version more, whose path is missing, wrong, or right.
+# With only one version this is trivially true.  So the test also uses another copy of
+# the installation, with one version more, whose update path is missing, wrong, or
+# right.
 
 use strict;
 use warnings;

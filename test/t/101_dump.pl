@@ -1,6 +1,6 @@
-# pg_dump, pg_dumpall and restore (S161).  A dump has the extension, what was granted
-# on it, the fences, which guard the data that is in the dump as well, and the runs of
-# jobs, whose work is in it.  It has no locks: those are ZooKeeper's.
+# pg_dump, pg_dumpall and restore (S161).  A dump has the extension, its privileges, the
+# fences, which guard the data in the dump as well, and the runs of jobs, whose work is
+# in it.  It has no locks: those are in ZooKeeper.
 
 use strict;
 use warnings;

@@ -1,8 +1,8 @@
-# pg_upgrade of a cluster that uses the extension (S162): what was there is there, and
-# the locks, which pg_upgrade knows nothing of, go on meaning the same.
+# pg_upgrade of a cluster that uses the extension (S162): everything is preserved, and
+# the locks, which pg_upgrade does not know, keep their meaning.
 #
-# OLD_PG_CONFIG=... has it begin with another PostgreSQL, of an older major version; see
-# test/upgrade, which has one.
+# OLD_PG_CONFIG=... selects another PostgreSQL to begin with, of an older major version;
+# test/upgrade provides one.
 
 use strict;
 use warnings;

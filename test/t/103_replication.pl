@@ -1,6 +1,6 @@
-# Logical replication of tables behind a fence (S163).  What is applied was written
-# under the lock, where it was written: so the trigger does not fire for it, and the
-# fence of the subscriber is not in its way.
+# Logical replication of tables behind a fence (S163).  Replicated rows were written
+# under the lock at their origin: so the trigger does not fire for them, and the
+# subscriber's fence does not block them.
 
 use strict;
 use warnings;

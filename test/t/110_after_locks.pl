@@ -1,8 +1,8 @@
-# S200: a lock of transaction scope goes after everything that PostgreSQL itself holds
-# for the transaction.  So whoever is granted it next finds no row, table or advisory
-# lock of the last holder's any more, and sees its catalog as it is now.
+# S200: a transaction-level lock is released after everything that PostgreSQL itself
+# holds for the transaction.  So the next holder meets no row, table or advisory lock of
+# the last one, and sees its current catalog.
 #
-# The holder makes many tables, so that it takes it a while to let go of all.
+# The holder creates many tables, so that releasing everything takes a while.
 
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
-# S201: what the end of a subtransaction does to locks: random savepoints against a model
-# of the rules, and the time that subtransactions take while many locks are held which they
-# have nothing to do with.
+# S201: the effects of a subtransaction's end on locks: random savepoints compared with
+# a model of the rules, and the time that subtransactions take while many unrelated
+# locks are held.
 
 use strict;
 use warnings;

@@ -1,10 +1,10 @@
 # The veto of commits, wherever the point of no return is.  The rows are those of the
-# table Y5 in src/backend/deed.c: what makes something durable, or visible outside of
-# the transaction, and what guards it.
+# table Y5 in src/backend/deed.c: everything that makes an effect durable, or visible
+# outside of the transaction, and its guard.
 #
 # S202: a command that takes effect before its commit is judged before it begins.
-# S203: once it has taken effect it is not refused any more: a WARNING tells of a loss.
-# S204: what gives something back, or only looks, is never refused.
+# S203: once it has taken effect it is no longer refused; a WARNING reports a loss.
+# S204: releases and reads are never refused.
 # S205: what cannot be guarded happens, and the commit is refused.
 
 use strict;

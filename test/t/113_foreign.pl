@@ -1,8 +1,9 @@
-# S206: other extensions act before the commit, too: postgres_fdw commits its remote
-# transactions.  The veto comes before that, whoever was there first, and in every kind of
-# commit.
+# S206: other extensions also act before the commit: postgres_fdw commits its remote
+# transactions.  The veto comes before that, whichever was used first, and in every kind
+# of commit.
 #
-# S207: a transaction in which a lock was lost is doomed until its end, whatever it does.
+# S207: a transaction in which a lock was lost is doomed until its end, whatever it
+# does.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# S208: which contender is named when a lock was lost that several stood for; and S210:
-# under which token a lock is held that was downgraded.
+# S208: the contender named in messages when a lost lock had several; and S210: the
+# token of a downgraded lock.
 
 use strict;
 use warnings;

@@ -1,11 +1,13 @@
-# What the hooks for statements do not see, as rows of the table Y5 in src/backend/deed.c:
+# Effects that the hooks for statements do not see, as rows of the table Y5 in
+# src/backend/deed.c:
 #
 # S305: a client calls functions on libpq's fast path.  Its commit is judged, whatever
 # else the transaction does.
 # S211: replication commands are not guarded.
-# S212: a worker of logical replication loses a lock: what it applies is not there, and its
-# origin has made no progress, so it is applied later.
-# S213: a function starts a background worker, which goes on whatever becomes of the lock.
+# S212: a worker of logical replication loses a lock: its changes are rolled back, and
+# its origin makes no progress, so it applies them later.
+# S213: a function starts a background worker, which continues whatever happens to the
+# lock.
 # S214: a subscription without a slot has others at the publisher: it is not dropped.
 
 use strict;

@@ -1,5 +1,5 @@
-# The servers grant a shorter session timeout than before: a lease that was given under
-# the longer one does not outlive the session.
+# The servers grant a shorter session timeout than before: a lease that began under the
+# longer one does not outlive the session.
 
 use strict;
 use warnings;

@@ -1,7 +1,7 @@
-# The leader is stopped for about the session timeout, and not for so long that it is
-# replaced: its followers go on answering reads.  When it wakes it commits what has
-# queued up meanwhile, and then expires the sessions that it has not heard of.  Who was
-# granted a lock by that must not believe in it any more when the next one has it.
+# The leader is stopped for about the session timeout, too short for it to be replaced;
+# its followers still answer reads.  When it wakes it commits the queued requests, and
+# then expires the sessions without a report.  A session that was granted a lock by that
+# must not believe in it any more when the next one has it.
 #
 # Takes long: it waits for session timeouts.
 

@@ -1,8 +1,9 @@
-# A create that a server could not pass on to its leader, as that was cut off, is executed
-# late: behind what the client asked the leader itself to commit, to see whether it was
-# executed.  For the client was on its way back to the first server for a moment.  The
-# leader takes that for a return, and lets pass what was stuck.  Nobody has to wait for
-# such a contender until the ZooKeeper session ends (S351).
+# A create that a server could not forward to its leader, because the leader was cut
+# off, is executed late: after the operation by which the client asked the leader
+# whether it was executed.  The reason is that the client was on its way back to the
+# first server for a moment; the leader takes that for a return, and accepts the stuck
+# request.  No session has to wait for such a contender until the ZooKeeper session ends
+# (S351).
 
 use strict;
 use warnings;

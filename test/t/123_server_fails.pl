@@ -1,9 +1,9 @@
-# A server of the ensemble is stopped, killed, or cut off from the others, at each eighth
-# of a session timeout of a lock that is held through it: the lock survives, proved
+# A server of the ensemble is stopped, killed, or cut off from the others, at each
+# eighth of a session timeout while a lock is held through it: the lock survives, proved
 # through another server (S230).
 #
-# Of an ensemble of two there would be no majority left; that a client knows of no more
-# than two servers is unit/client_lease_test's, which has ports for servers.
+# An ensemble of two would have no majority left. unit/client_lease_test tests a client
+# that knows only two servers; it has ports for servers.
 #
 # Takes long: locks are held.
 

@@ -1,5 +1,5 @@
-# Replies of a server that are no replies: the backend gives up the connection, and says
-# why in the log; it does not crash, and with it the whole cluster.
+# Malformed replies of a server: the backend closes the connection, and logs the reason;
+# it does not crash, and the cluster with it.
 
 use strict;
 use warnings;

@@ -1,11 +1,11 @@
-# What a backend leaves behind in ZooKeeper when it ends right after it has released
-# locks: nothing (S250, S251).  A thousand of them, of which each has had up to a
-# hundred locks; and every way to end.
+# The remains in ZooKeeper of a backend that ends right after it released locks: none
+# (S250, S251).  A thousand backends, each with up to a hundred locks; and every way to
+# end.
 #
-# The session timeout is longer than the test, so whatever is there after a backend's end
-# was left behind.
+# The session timeout is longer than the test, so anything that exists after a backend's
+# end was left behind.
 #
-# Takes long: a thousand backends come and go.
+# Takes long: a thousand backends start and end.
 
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
-# Jobs: a run is done when its row is committed.  What becomes of rows and marks when
-# transactions roll back, backends die between the commit and the mark, or the lock is
-# lost; and how long it is between the two.
+# Jobs: a run is done when its row is committed.  The rows and marks when transactions
+# roll back, backends die between the commit and the mark, or the lock is lost; and the
+# time between the two.
 
 use strict;
 use warnings;

@@ -1,12 +1,11 @@
-# Takes long: a primary fails again and again, at random moments, with asynchronous
-# replication that has often lost what was committed last.  Within the cluster no run
-# of a job whose work has survived is repeated, and none whose work was lost is left
-# out (S268, S271).
+# Takes long: a primary fails repeatedly, at random moments, with asynchronous
+# replication that often loses the last commits.  Within the cluster no run of a job
+# whose work survived is repeated, and none whose work was lost is omitted (S268, S271).
 #
 # A failover has to be cheap.  So the servers are a chain, each a standby of the one
 # before: the first is killed, the second is promoted, and the third follows it to the
 # new timeline, while another copy of a small cluster begins to follow the last.
-# FAILOVERS=N chooses how many there are.
+# FAILOVERS=N chooses their number.
 
 use strict;
 use warnings;

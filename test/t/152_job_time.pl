@@ -1,5 +1,6 @@
-# Jobs that take too long: a run ends when its time is up, whatever its backend does just
-# then.  And jobs on a standby, which knows what is done when it has replayed it.
+# Jobs that take too long: a run ends when its time is up, whatever its backend is
+# doing.  And jobs on a standby, which knows which runs are done once it has replayed
+# them.
 
 use strict;
 use warnings;

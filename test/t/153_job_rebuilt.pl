@@ -1,5 +1,5 @@
-# Jobs when the ensemble was rebuilt with nothing in it: there are no marks any more, and
-# tokens begin anew, so that a run may get one that the same run had before.
+# Jobs after the ensemble was rebuilt empty: there are no marks any more, and tokens
+# restart, so a run may get a token that it had before.
 
 use strict;
 use warnings;

@@ -1,6 +1,5 @@
-# CALL zk_lock_wait() holds no snapshot while it waits: what that is good for on a
-# primary and on a standby, and that such a wait is otherwise like any other (S283 to
-# S287, S350).
+# CALL zk_lock_wait() holds no snapshot while it waits: the benefits on a primary and on
+# a standby, and that such a wait is otherwise like any other (S283 to S287, S350).
 
 use strict;
 use warnings;

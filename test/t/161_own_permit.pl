@@ -1,5 +1,5 @@
-# What a backend gives back is no reason to refuse the same to it a moment later: with
-# a timeout of zero, "false" says that somebody else holds it (S288).
+# A backend that releases a lock can acquire it again immediately: with a timeout of
+# zero, "false" means that another session holds it (S288).
 
 use strict;
 use warnings;

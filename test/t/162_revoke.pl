@@ -1,6 +1,6 @@
-# A contender that is revoked still says whose it is: to who looks at a queue, to jobs,
-# to waiters and to the search for deadlocks (S289); and a member of several locks
-# that is broken has its call end, wherever it stands (S290).
+# A revoked contender still names its owner: in the queue, for jobs, for waiters and for
+# the deadlock check (S289).  When one of several locks is broken, their call ends, at
+# any stage (S290).
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# What messages say of others is no more than the caller may see; the server log has all
-# of it (S291).
+# Messages show no more of other sessions than the caller may see; the server log shows
+# everything (S291).
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# Several locks at once, one of which is a semaphore's path and another one somebody
-# else's: that is an error, in whatever order they are named (S292).
+# Several locks in one call, one a semaphore's path and another one locked by another
+# session: that is an error, in any order of the paths (S292).
 
 use strict;
 use warnings;

@@ -1,4 +1,4 @@
-# Where the promises end.  Locks are for all databases, and what is kept in a database is
+# The limits of the promises.  Locks are for all databases, and data in a database is
 # for that one: runs of jobs (S335), and fences (S336).
 
 use strict;

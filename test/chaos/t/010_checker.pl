@@ -1,5 +1,5 @@
-# The checker, on histories made by hand: a clean one passes, and each way to
-# break one is found by the claim that is about it, and by no other.
+# The checker, on histories made by hand: a clean one passes, and each way to break one
+# is found by the claim about it, and by no other.
 
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
 # Two clusters, three ZooKeeper servers, many clients, and faults at random.
 #
-# CHAOS_SECONDS says for how long (default 25), CHAOS_SEED what happens.
+# CHAOS_SECONDS sets the duration (default 25), CHAOS_SEED the choices.
 
 use strict;
 use warnings;

@@ -1,6 +1,5 @@
-# The checker finds what there is to find: in real runs in which it must come to
-# two holders, for nothing guards the commits, or for a rule of the queue is
-# broken.
+# The checker finds violations: in real runs that must have two holders, because nothing
+# guards the commits, or because a rule of the queue is broken.
 
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
-# Every block of SQL in the documentation, in the order of its page, by psql: each
-# page in a database of its own, on a primary with two hot standbys.  What a
-# block puts out is what the page says; see DocPage.
+# Every block of SQL in the documentation, in the order of its page, by psql: each page
+# in a database of its own, on a primary with two hot standbys.  The output of a block
+# is what the page shows; see DocPage.
 
 use strict;
 use warnings;

@@ -1,6 +1,5 @@
-# doc/reference.md is complete, and names nothing that does not exist: functions,
-# views and their columns, settings with their defaults, SQLSTATEs, wait events, and
-# messages.
+# doc/reference.md is complete, and names nothing that does not exist: functions, views
+# and their columns, settings with their defaults, SQLSTATEs, wait events, and messages.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# Where the pages of the documentation lead, and those for whoever works on the project:
-# there is such a file, and such a chapter in it.  And every page can be reached from README.md.
+# The links in the documentation, and in the pages for contributors: the file exists,
+# and so does the chapter in it.  And every page can be reached from README.md.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# The tunnel of doc/howto-tls.md, as it stands there: stunnel before three servers that
-# want TLS of their clients, for a client library that has none.
+# The tunnel of doc/howto-tls.md, as described there: stunnel before three servers that
+# require TLS, for a client library that has none.
 
 use strict;
 use warnings;

@@ -1,6 +1,7 @@
-# Sentences that promise something name their tests by number: rows of test/SCENARIOS.md.
-# Each number that is named anywhere has a row, each row names tests, and these
-# name the number.  And in doc/explanation.md no promise, and no limit of one, is without.
+# Sentences that promise something name their tests by number: rows of
+# test/SCENARIOS.md.  Each number that is named anywhere has a row, each row names
+# tests, and these name the number.  And in doc/explanation.md every promise, and every
+# limit of one, names a number.
 
 use strict;
 use warnings;

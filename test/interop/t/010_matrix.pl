@@ -1,4 +1,4 @@
-# The two tables of doc/interop.md that say who waits for whom when zklock and other
+# The two tables of doc/interop.md about who waits for whom when zklock and other
 # programs use the same path: every cell, with the real clients.
 
 use strict;

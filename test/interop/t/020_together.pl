@@ -1,6 +1,5 @@
-# Curator, kazoo and zklock in one queue: nobody's update is lost, who came first is
-# served first, each lists the others' contenders; also where several locks are
-# acquired at once.
+# Curator, kazoo and zklock in one queue: no update is lost, first come, first served,
+# each lists the others' contenders; also where several locks are acquired in one call.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# With the shared library: locks, a server that goes away and comes back, and the end of
-# a backend, with the threads that the library's makers have meant it to have.
+# With the shared library: locks, a server restart, and the end of a backend, with the
+# threads that the library starts by default.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# Locks over TLS, with three servers that want a certificate of their clients: as the
-# documentation says, with many backends, and through what connections go through.
+# Locks over TLS, with three servers that require a client certificate: as documented,
+# with many backends, and through failures of connections.
 
 use strict;
 use warnings;

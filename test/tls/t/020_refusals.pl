@@ -1,5 +1,5 @@
-# Connections over TLS that one side does not want: an error that says why, in time, and
-# a backend that goes on working.
+# TLS connections that one side rejects: an error that says why, in time, and a backend
+# that continues to work.
 
 use strict;
 use warnings;

@@ -1,4 +1,4 @@
-# A server that serves only who has authenticated by SASL, and who that is to it.
+# A server that serves only clients authenticated by SASL, and their identities.
 
 use strict;
 use warnings;

@@ -1,4 +1,4 @@
-# A server that knows by Kerberos who somebody is.
+# A server that identifies its clients by Kerberos.
 
 use strict;
 use warnings;
