@@ -4,7 +4,7 @@
  *	  The graph of waits, as far as it can be seen from here.
  *
  * It has two sources.  Published waits in ZooKeeper, with the queues concerned,
- * show which ZooKeeper session waits for which (read_waits.c of the lock
+ * show which ZooKeeper session waits for which (reader.c of the lock
  * client); PostgreSQL's lock manager shows the same for the processes of this
  * instance.  Contenders' data connects ZooKeeper sessions with processes.  Only
  * what can be reached from this backend is examined.

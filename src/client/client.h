@@ -49,8 +49,7 @@ typedef struct Contender Contender;
 typedef struct Engine Engine;
 typedef struct Leases Leases;
 typedef struct GroupCreate GroupCreate;
-typedef struct QueueRead QueueRead;
-typedef struct TreeRead TreeRead;
+typedef struct Reader Reader;
 typedef struct Breaking Breaking;
 typedef struct Publication Publication;
 typedef struct ServerTimeout ServerTimeout;
@@ -124,9 +123,8 @@ struct ZkClient
 	GroupCreate *group;			/* group.c */
 	uint64_t	random;			/* for zk_jitter() */
 	bool		warned_foreign; /* of a child that is no contender */
-	Query		query;			/* what the next three are for */
-	QueueRead  *read;			/* read_queue.c */
-	TreeRead   *tree;			/* read_tree.c */
+	Query		query;
+	Reader	   *reader;			/* reader.c */
 	Breaking   *breaking;		/* query.c */
 	Publication *publication;	/* publish_wait.c */
 	uint16_t	used;			/* contenders in use lie below */

@@ -273,10 +273,7 @@ unmake_client(ZkClient *client)
 static void
 free_client(ZkClient *client)
 {
-	Query		none = {0};
-
 	zk_guard_forget_event_fd(client->mailbox.event_fd);
-	zk_query_begin(client, &none);
 	for (int i = 0; i < client->used; i++)
 	{
 		free(client->contenders[i].owner);

@@ -8,8 +8,8 @@
  * "__REVOKE__" into it, as Curator's Revoker does. zk_lock_break() writes who
  * broke it, and deletes it if its owner has not done so a moment later
  * (query.c): so an owner that is alive gives up the lock before another client
- * is granted it, and can say why.  W3 is in query.c, W5 in read_tree.c, W6 in
- * owner.c and W7 in read_queue.c.
+ * is granted it, and can say why.  W3 is in query.c, W5 and W7 in reader.c, W6
+ * in owner.c.
  *
  * W1. A contender that holds a lock, or is next, for longer than 100 ms has a
  * watch on itself, and one further behind a second after it came.  So a

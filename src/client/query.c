@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * query.c
- *	  What the backend wants of the contenders of others: to see them, to ask
- *	  for a lock back, to break one.
+ *	  What the backend asks about the contenders of other clients, or does to
+ *	  them.
  *
- * There is one query at a time; the next one takes its place.  Reading a queue
- * is in read_queue.c, reading a tree of them in read_tree.c, published waits in
- * read_waits.c.  The others go like this:
+ * There is one query at a time; the next one takes its place.  reader.c does
+ * those that read.  Breaking a contender, or revoking it, goes like this:
  *
  * LOOK		get the contender, to see whose it is
  * MARK		write a note into it: "__REVOKE__" (that is all of a revocation), or
@@ -17,15 +16,15 @@
  *
  * W3. Breaking writes who breaks it into the contender and gives its owner a
  * second to delete it: an owner that hears of it stops believing in the lock
- * before anybody else is granted it, and knows the reason.  One that does not
- * is not waited for, as it is mostly what the breaking is for; it may believe
- * in the lock until its lease runs out.  A waiter that is broken ends; it would
- * come back otherwise.  So does a call that has been granted one of several
- * locks and waits for the others.  The client's contenders are told from those
- * of others by how their data begins.
+ * before anybody else is granted it, and knows the reason.  We do not wait for
+ * one that does not react, which is the usual reason to break a lock; it may
+ * believe in the lock until its lease runs out.  A waiter that is broken ends;
+ * otherwise it would come back.  So does a call that has been granted one of
+ * several locks and waits for the others.  The beginning of its data tells
+ * whether a contender is a zklock client's.
  *
- * All functions run on client threads under engine_lock, which the completions
- * and the watcher take themselves.
+ * All functions run on client threads under engine_lock, which the watcher
+ * takes itself.
  *
  * IDENTIFICATION
  *	  src/client/query.c
@@ -37,53 +36,42 @@
 
 #include "client.h"
 #include "answer.h"
+#include "answer.h"
 #include "auth.h"
+#include "listing.h"
 #include "own_watch.h"
 #include "owner.h"
 #include "query.h"
-#include "read_queue.h"
-#include "read_tree.h"
-#include "read_waits.h"
-#include "record_io.h"
+#include "reader.h"
 #include "request.h"
 
 /* How long the owner of a contender has to give it up. */
 #define OWNER_TIMEOUT	ZK_MS(1000)
 
-/* Requests that must be free for a step. */
-#define BREAK_RESERVE	2
-
-/* How far the breaking of a contender has come. */
+/* What comes next for a contender that is to be broken or revoked. */
 typedef enum BreakStep
 {
-	BREAK_LOOK,					/* whose is it? */
-	BREAK_MARK,					/* write the note into it */
-	BREAK_WATCH,				/* see it go */
+	BREAK_LOOK,
+	BREAK_MARK,
+	BREAK_WATCH,
 	BREAK_AWAIT,
 	BREAK_DELETE
 } BreakStep;
 
-/* A contender being broken, or revoked.  engine_lock. */
+/* engine_lock */
 struct Breaking
 {
 	BreakStep	step;
 	bool		pending;		/* an answer is to come */
-	bool		begun;			/* something that changes it was sent */
-	ZkTime		patience;		/* AWAIT: delete it then */
-	ZkQueueListing *found;		/* the contender; NULL while unknown */
+	bool		begun;			/* a request that changes it was sent */
+	ZkTime		delete_at;		/* AWAIT: delete it then */
+	ZkQueueListing *found;		/* the contender as it was before; NULL while
+								 * unknown */
 };
 
-/* What was sent last is answered. */
-static Breaking *
-answered(ZkClient *client)
-{
-	client->breaking->pending = false;
-	return client->breaking;
-}
-
 /*
- * The contender is not there (any more).  If something was sent that changes
- * it, that has done it, or its owner has.
+ * The contender does not exist (any more).  If we have sent something that
+ * changes it, it is broken.
  */
 static void
 gone(ZkClient *client)
@@ -100,64 +88,31 @@ gone(ZkClient *client)
 	zk_query_done(client, found);
 }
 
-/* What was found is the answer. */
-static void
-done(ZkClient *client)
-{
-	client->breaking->begun = true;
-	gone(client);
-}
-
 /*
- * A step (what, as in "delete") was refused.  If it is the connection that is
- * missing all begins anew, when it is there again.
- */
-static void
-refused(ZkClient *client, int rc, const char *what)
-{
-	char		detail[ZK_DETAIL_SIZE];
-
-	if (zk_identity_wanted(&client->identity, rc))
-	{
-		zk_query_failed(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
-		return;
-	}
-	if (zk_is_connection_error(rc))
-		return;
-	snprintf(detail, sizeof(detail), "Could not %s contender \"%.80s\": %s.",
-			 what, client->query.name,
-			 rc == ZNOAUTH ? "permission denied" : zk_answer_text(rc));
-	zk_query_failed(client, rc != ZNOAUTH ? zk_answer_error(rc) :
-					client->identity.credential != NULL ? ZK_ERR_REFUSED :
-					ZK_ERR_FORBIDDEN, detail);
-}
-
-/*
- * Keep what a get says of the contender, stat being NULL if it may not be read.
- * What was found first is kept, as it is from before anything was changed.
- * False if out of memory.
+ * Keep what a get says of the contender; stat is NULL if it may not be read.
+ * What is known already is kept, as it is from before any change.  False if out
+ * of memory.
  */
 static bool
-keep_found(Breaking *breaking, const char *name, const char *value,
-		   int value_len, const struct Stat *stat)
+keep_found(const ZkClient *client, const Answer *answer, const struct Stat *stat)
 {
-	ZkQueueListing *found;
+	ZkQueueListing *found = client->breaking->found;
 
-	if (breaking->found != NULL)
+	if (found != NULL)
 		return true;
-	breaking->found = found = calloc(1, sizeof(ZkQueueListing));
+	client->breaking->found = found = calloc(1, sizeof(ZkQueueListing));
 	if (found != NULL)
 		found->members = calloc(1, sizeof(ZkQueueMember));
 	if (found == NULL || found->members == NULL)
 		return false;
 	found->count = 1;
-	found->members[0].name = strdup(name);
+	found->members[0].name = strdup(client->query.name);
 	if (stat != NULL)
-		zk_member_fill(&found->members[0], value, value_len, stat);
+		zk_member_fill(&found->members[0], answer->text, answer->len, stat);
 	return found->members[0].name != NULL;
 }
 
-/* Has that data been written by a zklock client, for itself or to break it? */
+/* Returns true if a zklock client has written the data, as owner or to break it. */
 static bool
 of_zklock(const ZkQueueMember *member)
 {
@@ -166,70 +121,91 @@ of_zklock(const ZkQueueMember *member)
 }
 
 static void
-on_look(ZkClient *client, int which, const Answer *answer)
+looked(ZkClient *client, const Answer *answer)
 {
-	int			rc = answer->rc;
-	Breaking   *breaking = answered(client);
+	Breaking   *breaking = client->breaking;
 
-	(void) which;
-	if (rc == ZNONODE)
-		gone(client);
-	else if (rc != ZOK && rc != ZNOAUTH)
-		refused(client, rc, "read");
-	else if (!keep_found(breaking, client->query.name, answer->text, answer->len,
-						 rc == ZOK ? answer->stat : NULL))
+	if (!keep_found(client, answer, answer->rc == ZOK ? answer->stat : NULL))
 		zk_query_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
 	else if (client->query.kind == QUERY_REVOKE ||
 			 of_zklock(&breaking->found->members[0]))
 		breaking->step = BREAK_MARK;
 	else
 		breaking->step = BREAK_DELETE;
-	zk_query_advance(client);
+}
+
+/* A step was not carried out, for another reason than that the znode is missing. */
+static void
+refused(ZkClient *client, int rc)
+{
+	static const char *const verbs[] = {
+		[BREAK_LOOK] = "read",[BREAK_MARK] = "change",[BREAK_DELETE] = "delete"
+	};
+	Breaking   *breaking = client->breaking;
+
+	/* deleting takes another permission than changing */
+	if (client->query.kind == QUERY_BREAK &&
+		(breaking->step == BREAK_MARK || breaking->step == BREAK_WATCH))
+		breaking->step = BREAK_DELETE;
+	else
+		zk_query_failed(client, zk_refused_error(client, rc),
+						"Could not %s contender \"%.80s\": %s.",
+						verbs[breaking->step], client->query.name,
+						rc == ZNOAUTH ? "permission denied" : zk_answer_text(rc));
 }
 
 static void
-on_mark(ZkClient *client, int which, const Answer *answer)
+carried_out(ZkClient *client)
 {
-	int			rc = answer->rc;
-	Breaking   *breaking = answered(client);
+	Breaking   *breaking = client->breaking;
 
-	(void) which;
-	if (rc == ZNONODE)
-		gone(client);
-	else if (client->query.kind == QUERY_REVOKE)
+	if (breaking->step == BREAK_WATCH)
 	{
-		if (rc == ZOK)
-			done(client);
-		else
-			refused(client, rc, "change");
+		breaking->step = BREAK_AWAIT;
+		zk_mailbox_wake_helper(&client->mailbox);
 	}
-	else if (rc == ZOK)
+	else if (breaking->step == BREAK_MARK && client->query.kind == QUERY_BREAK)
 	{
 		breaking->step = BREAK_WATCH;
-		breaking->patience = zk_now() + OWNER_TIMEOUT;
+		breaking->delete_at = zk_now() + OWNER_TIMEOUT;
 	}
+	else
+		gone(client);
+}
+
+static void
+on_step(ZkClient *client, int which, const Answer *answer)
+{
+	Breaking   *breaking = client->breaking;
+	int			rc = answer->rc;
+
+	(void) which;
+	breaking->pending = false;
+	if (zk_identity_wanted(&client->identity, rc))
+		zk_query_failed(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
+	else if (rc == ZNONODE)
+		gone(client);
+	else if (breaking->step == BREAK_LOOK && (rc == ZOK || rc == ZNOAUTH))
+		looked(client, answer);
+	else if (rc == ZOK)
+		carried_out(client);
 	else if (!zk_is_connection_error(rc))
-		breaking->step = BREAK_DELETE;	/* which asks for another permission */
+		refused(client, rc);
 	zk_query_advance(client);
 }
 
-/*
- * Something happened to the contender that is being broken.
- */
+/* Something happened to the contender that is being broken. */
 static void
 break_watcher(zhandle_t *zh, int type, int state, const char *path,
 			  void *context)
 {
-	ZkClient   *client;
+	ZkClient   *client = zk_watch_fired(zh, type, path);
 
 	(void) state;
-	(void) path;
 	(void) context;
-	if (type == ZOO_SESSION_EVENT)
+	if (client == NULL)
 		return;
-	client = zk_client_enter();
-	if (zk_is_current(client, zh) &&
-		client->query.node != NULL && client->query.kind == QUERY_BREAK &&
+	if (client->query.node != NULL && client->query.kind == QUERY_BREAK &&
 		client->breaking->step == BREAK_AWAIT)
 	{
 		client->breaking->step = BREAK_WATCH;
@@ -238,60 +214,21 @@ break_watcher(zhandle_t *zh, int type, int state, const char *path,
 	zk_engine_leave(client);
 }
 
-static void
-on_watch(ZkClient *client, int which, const Answer *answer)
-{
-	int			rc = answer->rc;
-	Breaking   *breaking = answered(client);
-
-	(void) which;
-	if (rc == ZNONODE)
-		gone(client);
-	else if (rc == ZOK)
-	{
-		breaking->step = BREAK_AWAIT;
-		zk_mailbox_wake_helper(&client->mailbox);
-	}
-	else if (!zk_is_connection_error(rc))
-		breaking->step = BREAK_DELETE;
-	zk_query_advance(client);
-}
-
-static void
-on_delete(ZkClient *client, int which, const Answer *answer)
-{
-	int			rc = answer->rc;
-
-	(void) which;
-	(void) answered(client);
-	if (rc == ZOK || rc == ZNONODE)
-		done(client);
-	else
-		refused(client, rc, "delete");
-	zk_query_advance(client);
-}
-
-/*
- * Send a step; returns the library's answer.
- */
+/* Send a step; returns the library's answer. */
 static int
 send_step(ZkClient *client, const char *path, void *context)
 {
 	const Query *query = &client->query;
-	const char *note = query->kind == QUERY_REVOKE ?
-	ZK_REVOCATION : query->note;
+	const char *note = query->kind == QUERY_REVOKE ? ZK_REVOCATION : query->note;
 
 	switch (client->breaking->step)
 	{
 		case BREAK_LOOK:
-			zk_request_expect(client, context, on_look);
 			return zoo_aget(client->connection.zh, path, 0, zk_on_data, context);
 		case BREAK_MARK:
-			zk_request_expect(client, context, on_mark);
 			return zoo_aset(client->connection.zh, path, note, (int) strlen(note), -1,
 							zk_on_stat, context);
 		case BREAK_WATCH:
-			zk_request_expect(client, context, on_watch);
 			zk_watch_asked(client, path);
 			return zoo_awget(client->connection.zh, path, break_watcher, NULL, zk_on_data,
 							 context);
@@ -299,13 +236,9 @@ send_step(ZkClient *client, const char *path, void *context)
 		case BREAK_DELETE:
 			break;
 	}
-	zk_request_expect(client, context, on_delete);
 	return zoo_adelete(client->connection.zh, path, -1, zk_on_void, context);
 }
 
-/*
- * Do what comes next for a contender that is to be broken or revoked.
- */
 static void
 break_advance(ZkClient *client)
 {
@@ -313,19 +246,17 @@ break_advance(ZkClient *client)
 	char		path[ZK_NODE_PATH_SIZE * 2];
 	void	   *context;
 
-	if (client->query.node == NULL || breaking->pending ||
-		!zk_is_connected(client) || atomic_load(&zk_poisoned) ||
-		!zk_requests_available(client, BREAK_RESERVE))
+	if (breaking->pending || !zk_query_runs(client) ||
+		!zk_requests_available(client, ZK_READ_RESERVE))
 		return;
 	if (breaking->step == BREAK_AWAIT)
 	{
-		if (zk_now() < breaking->patience)
+		if (zk_now() < breaking->delete_at)
 			return;
 		breaking->step = BREAK_DELETE;
 	}
-	snprintf(path, sizeof(path), "%s/%s", client->query.node,
-			 client->query.name);
-	context = zk_request_begin(client, REQ_QUERY, 0, NULL);
+	snprintf(path, sizeof(path), "%s/%s", client->query.node, client->query.name);
+	context = zk_request_begin(client, REQ_QUERY, 0, on_step);
 	if (send_step(client, path, context) != ZOK)
 	{
 		zk_request_undo(client, context);
@@ -336,77 +267,65 @@ break_advance(ZkClient *client)
 		breaking->step == BREAK_DELETE;
 }
 
-/*
- * Do what comes next for the query, if there is one and it can be done now.
- */
+/* Returns true if the query breaks or revokes a contender. */
+static bool
+breaks(const Query *query)
+{
+	return query->kind == QUERY_BREAK || query->kind == QUERY_REVOKE;
+}
+
+/* Do what comes next for the query, if there is one and it can be done now. */
 void
 zk_query_advance(ZkClient *client)
 {
-	if (client->query.kind == QUERY_READ ||
-		client->query.kind == QUERY_HEAD)
-		zk_read_advance(client);
-	else if (client->query.kind == QUERY_TREE)
-		zk_tree_advance(client);
-	else if (client->query.kind == QUERY_RECORD)
-		zk_record_query_advance(client);
-	else if (client->query.kind == QUERY_WAITS)
-		zk_waits_advance(client);
-	else
+	if (breaks(&client->query))
 		break_advance(client);
+	else
+		zk_reader_advance(client);
 }
 
 /*
  * The connection was lost, or the handle closed: begin again.  What was found
- * before something was changed is kept, for the contender may be gone by now;
- * and what was found of a tree, for there may be much of it.  Waits are read
- * within one connection, as one server sees them.
+ * of a contender is kept: it is from before we changed it.
  */
 void
 zk_query_restart(ZkClient *client)
 {
-	Breaking   *breaking = client->breaking;
-
 	zk_requests_forget_kind(client, REQ_QUERY);
-	zk_read_restart(client);
-	if (client->query.kind == QUERY_WAITS)
-		zk_tree_forget(client);
-	else
-		zk_tree_restart(client);
-	breaking->pending = false;
-	breaking->step = BREAK_LOOK;
+	if (!breaks(&client->query))
+		zk_reader_restart(client);
+	client->breaking->pending = false;
+	client->breaking->step = BREAK_LOOK;
 }
 
-/*
- * Allocate what queries need.  False if out of memory; zk_query_free() frees
- * what there is.
- */
+/* Allocate what queries need.  False if out of memory; zk_query_free() then. */
 bool
 zk_query_init(ZkClient *client)
 {
-	client->read = calloc(1, sizeof(QueueRead));
-	client->tree = calloc(1, sizeof(TreeRead));
+	client->reader = zk_reader_create();
 	client->breaking = calloc(1, sizeof(Breaking));
-	return client->read != NULL && client->tree != NULL &&
-		client->breaking != NULL;
+	return client->reader != NULL && client->breaking != NULL;
 }
 
-/* Free that.  No query is under way. */
+/* Free what zk_query_init() has allocated, and what the last query has left. */
 void
 zk_query_free(ZkClient *client)
 {
-	free(client->read);
-	free(client->tree);
+	if (client->reader != NULL)
+		zk_reader_clear(client->reader);
+	if (client->breaking != NULL)
+		zk_queue_free(client->breaking->found);
+	zk_query_clear(&client->query);
+	free(client->reader);
 	free(client->breaking);
 }
 
-/*
- * Begin a query, which is taken over, in place of the one before.
- */
+/* Begin a query, which is taken over, in place of the one before. */
 void
 zk_query_begin(ZkClient *client, Query *query)
 {
-	zk_query_restart(client);
-	zk_tree_forget(client);
+	zk_requests_forget_kind(client, REQ_QUERY);
+	zk_reader_clear(client->reader);
 	zk_queue_free(client->breaking->found);
 	memset(client->breaking, 0, sizeof(Breaking));
 	zk_query_clear(&client->query);
@@ -415,12 +334,12 @@ zk_query_begin(ZkClient *client, Query *query)
 	zk_query_advance(client);
 }
 
-/* When is there something to be done that no answer will cause? */
+/* When there is something to be done that no answer will cause. */
 ZkTime
 zk_query_due(const ZkClient *client)
 {
 	if (client->query.node == NULL || !zk_is_connected(client) ||
 		client->breaking->pending || client->breaking->step != BREAK_AWAIT)
 		return INT64_MAX;
-	return client->breaking->patience;
+	return client->breaking->delete_at;
 }

@@ -52,9 +52,7 @@
 
 #include "client.h"
 #include "answer.h"
-#include "auth.h"
 #include "contender.h"
-#include "read_queue.h"
 #include "record_io.h"
 #include "refusal.h"
 #include "request.h"
@@ -64,9 +62,6 @@
  * client, so this is more than any crowd of shared holders needs.
  */
 #define MAX_ATTEMPTS	2000
-
-/* Requests that must be free to read a record for the backend. */
-#define READ_RESERVE	2
 
 static void
 record_path(const Contender *c, char *path)
@@ -463,66 +458,6 @@ zk_record_flush(ZkClient *client, const Contender *c)
 	return record_due(client, c) || zk_mark_to_go(c) ||
 		(c->partner != ZK_NO_SLOT && c->end == ZK_NONE &&
 		 zk_mark_to_go(&client->contenders[c->partner]));
-}
-
-static void
-on_query(ZkClient *client, int which, const Answer *answer)
-{
-	int			rc = answer->rc;
-	ZkQueueListing *listing;
-	char		detail[ZK_DETAIL_SIZE];
-
-	(void) which;
-	client->read->pending--;
-	if (zk_identity_wanted(&client->identity, rc))
-		zk_query_failed(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
-	else if (rc == ZOK || rc == ZNONODE)
-	{
-		listing = calloc(1, sizeof(ZkQueueListing));
-		if (listing != NULL)
-			zk_record_parse(rc == ZOK ? answer->text : NULL, answer->len,
-							&listing->record);
-		zk_query_done(client, listing);
-	}
-	else if (rc == ZTHROTTLEDOP)
-		zk_record_query_advance(client);
-	else if (!zk_is_connection_error(rc))
-	{
-		snprintf(detail, sizeof(detail), "Could not read znode \"%.150s\": %s.",
-				 client->query.node, zk_answer_text(rc));
-		zk_query_failed(client, rc != ZNOAUTH ? zk_answer_error(rc) :
-						client->identity.credential != NULL ? ZK_ERR_REFUSED :
-						ZK_ERR_FORBIDDEN, detail);
-	}
-}
-
-static void
-on_query_sync(ZkClient *client, int which, const Answer *answer)
-{
-	(void) which;
-	if (!zk_sync_refused(client, answer))
-		return;
-	zk_read_restart(client);
-	zk_record_query_advance(client);
-}
-
-/* Reads a record for the backend, if that can be done now. */
-void
-zk_record_query_advance(ZkClient *client)
-{
-	void	   *context;
-
-	if (client->query.node == NULL || client->read->pending > 0 ||
-		!zk_is_connected(client) || atomic_load(&zk_poisoned) ||
-		!zk_requests_available(client, READ_RESERVE) ||
-		!zk_query_sync(client, on_query_sync))
-		return;
-	context = zk_request_begin(client, REQ_QUERY, 0, on_query);
-	if (zoo_aget(client->connection.zh, client->query.node, 0, zk_on_data,
-				 context) == ZOK)
-		client->read->pending++;
-	else
-		zk_request_undo(client, context);
 }
 
 /*-------------------------------------------------------------------------
