@@ -404,15 +404,9 @@ commits_in_steps(Node *command)
 static Deed
 deed_of_transaction(const TransactionStmt *command)
 {
-	switch (command->kind)
-	{
-		case TRANS_STMT_ROLLBACK_PREPARED:
-			return DEED_HARMLESS;
-		case TRANS_STMT_COMMIT_PREPARED:
-			return DEED_WORK;
-		default:
-			return DEED_FRAME;
-	}
+	if (command->kind == TRANS_STMT_ROLLBACK_PREPARED)
+		return DEED_HARMLESS;
+	return command->kind == TRANS_STMT_COMMIT_PREPARED ? DEED_WORK : DEED_FRAME;
 }
 
 /* Returns what CALL does: the procedure may be one of ours. */

@@ -61,7 +61,7 @@ PG_FUNCTION_INFO_V1(zk_session_close);
 /* Adds the columns of a member of a listing, in that position from 1 on. */
 typedef void (*AddMember) (Row *row, const ZkQueueMember *member, int position);
 
-static const char *const lease_names[] = {
+static const char *const hold_names[] = {
 	[HOLD_PROVED] = "held",
 	[HOLD_UNPROVED] = "unproved",
 	[HOLD_LOST] = "lost"
@@ -643,7 +643,7 @@ put_lock(ReturnSetInfo *result, const Lock *lock, ZkMode mode, HoldState state)
 	row_add(&row, true, Int32GetDatum(lock->transaction_count[mode]));
 	row_add(&row, contender[0] != '\0', CStringGetTextDatum(contender));
 	row_add(&row, token != 0, Int64GetDatum(token));
-	row_add(&row, true, CStringGetTextDatum(lease_names[state]));
+	row_add(&row, true, CStringGetTextDatum(hold_names[state]));
 	row_add(&row, true, TimestampTzGetDatum(since));
 	row_add(&row, true, BoolGetDatum(revoked));
 	row_store(result, &row);

@@ -6,8 +6,7 @@
  *
  * A release leaves in the lock's record how far the WAL of the cluster went with
  * the last commit of the backend.  An acquisition on a standby of that cluster
- * waits until that much has been replayed.  Positions of other clusters are
- * passed on, so that commits reach their own cluster by way of others.
+ * waits for its replay.
  *
  * H1. The position is the end of the last commit of the backend
  * (XactLastCommitEnd), or what is flushed, if that is less.  The commit need not
@@ -137,24 +136,14 @@ ReplayState
 zklock_handover_judge_position(const ZkPosition *wanted, ZkPosition *have)
 {
 	bool		recovery = RecoveryInProgress();
-	TimeLineID	timeline;
-	bool		replayed = true;
 
-	*have = *wanted;
-	if (recovery)
-	{
-		have->lsn = GetXLogReplayRecPtr(&timeline);
-		replayed = have->lsn >= wanted->lsn;
-	}
-	else
-		timeline = zklock_insertion_timeline();
-	have->timeline = timeline;
-
-	if (timeline < wanted->timeline)
+	*have = zklock_handover_here();
+	if (have->timeline < wanted->timeline)
 		return recovery ? REPLAY_PENDING : REPLAY_NEVER;
-	if (timeline > wanted->timeline && !history_includes(timeline, wanted))
+	if (have->timeline > wanted->timeline &&
+		!history_includes(have->timeline, wanted))
 		return REPLAY_NEVER;
-	return replayed ? REPLAY_DONE : REPLAY_PENDING;
+	return recovery && have->lsn < wanted->lsn ? REPLAY_PENDING : REPLAY_DONE;
 }
 
 /*

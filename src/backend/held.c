@@ -27,20 +27,12 @@ loss_sentence(const ZkContenderStatus *status)
 {
 	if (status->detail[0] != '\0')
 		return status->detail;
-	switch (status->loss)
-	{
-		case ZK_LOST_EXPIRED:
-			return "The ZooKeeper session has expired.";
-		case ZK_LOST_LEASE:
-			return "ZooKeeper did not confirm it for a full session timeout.";
-		case ZK_LOST_POISONED:
-			return "The ZooKeeper client library has failed in this session.";
-		case ZK_LOST_CONTENDER:
-		case ZK_LOST_OVERTIME:
-		case ZK_LOST_BROKEN:
-		case ZK_NOT_LOST:
-			break;
-	}
+	if (status->loss == ZK_LOST_EXPIRED)
+		return "The ZooKeeper session has expired.";
+	if (status->loss == ZK_LOST_LEASE)
+		return "ZooKeeper did not confirm it for a full session timeout.";
+	if (status->loss == ZK_LOST_POISONED)
+		return "The ZooKeeper client library has failed in this session.";
 	return "Its contender was deleted.";
 }
 

@@ -62,25 +62,6 @@ static int	lock_total = 0;
 /* Entries that the transaction may have changed, by falling Lock.nesting. */
 static dlist_head touched = DLIST_STATIC_INIT(touched);
 
-/* Creates the table.  After an error, the next call finishes the work. */
-static void
-make_table(void)
-{
-	HASHCTL		control;
-
-	if (table != NULL)
-		return;
-	if (table_context == NULL)
-		table_context = AllocSetContextCreate(TopMemoryContext,
-											  "zklock lock table",
-											  ALLOCSET_DEFAULT_SIZES);
-	control.keysize = ZK_NODE_PATH_SIZE;
-	control.entrysize = sizeof(Lock);
-	control.hcxt = table_context;
-	table = hash_create("zklock locks", 16, &control,
-						HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
-}
-
 /* Returns the entry of a lock, or NULL if there is none. */
 Lock *
 zklock_lock_find(const LockName *name)
@@ -105,18 +86,30 @@ zklock_lock_touch(Lock *lock)
 }
 
 /*
- * Returns the entry of a lock, making it if needed.  The caller forgets a new
- * one that remains unused; after an error, the abort does.  Throws 53200.
+ * Returns the entry of a lock, making it if needed, and first the table; if
+ * that fails half way, the next call finishes the work.  The caller forgets a
+ * new entry that remains unused; after an error, the abort does.  Throws 53200.
  */
 Lock *
 zklock_lock_make(const LockName *name)
 {
 	Lock	   *lock = zklock_lock_find(name);
+	HASHCTL		control = {
+		.keysize = ZK_NODE_PATH_SIZE,
+		.entrysize = sizeof(Lock)
+	};
 	char	   *path;
 
 	if (lock != NULL)
 		return lock;
-	make_table();
+	if (table_context == NULL)
+		table_context = AllocSetContextCreate(TopMemoryContext,
+											  "zklock lock table",
+											  ALLOCSET_DEFAULT_SIZES);
+	control.hcxt = table_context;
+	if (table == NULL)
+		table = hash_create("zklock locks", 16, &control,
+							HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
 	path = MemoryContextStrdup(table_context, name->path);
 	lock = (Lock *) hash_search(table, name->node, HASH_ENTER, NULL);
 	memset((char *) lock + ZK_NODE_PATH_SIZE, 0,

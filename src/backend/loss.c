@@ -3,13 +3,9 @@
  * loss.c
  *	  What the loss of a lock does to the current statement.
  *
- * The lock client's threads learn of a loss first, and may call nothing of
- * PostgreSQL's.  They send a real-time signal, which PostgreSQL does not use, to
- * the backend's thread; its handler checks that there still is a loss, and asks
- * for a cancel as the handler of SIGINT does.  So PostgreSQL's own cancel ends
- * the statement, where that is safe; only an exception block for query_canceled
- * catches it, with a message that names the lock.  At the outermost statement
- * another error with more details replaces it.
+ * "One loss" in src/README has the course of events.  PostgreSQL's own cancel
+ * ends the statement, where that is safe; only an exception block for
+ * query_canceled catches it, with a message that names the lock.
  *
  * L6. The cancel ends only the statement that runs when the loss becomes known.
  * Mailbox.losses counts the losses not yet dealt with (by release or
@@ -25,8 +21,7 @@
  * it cannot be undone, and should not stop waiting for a synchronous standby.
  * (S26)
  *
- * Everything runs on the backend's thread, also the handler: all signals are
- * blocked in the client's threads.
+ * The handler, too, runs on the backend's thread.
  *
  *-------------------------------------------------------------------------
  */

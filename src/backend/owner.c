@@ -136,12 +136,12 @@ zklock_clean_name(const char *name)
 	return result;
 }
 
-/* Appends a name to the JSON object being built in buf. */
+/* Appends a name, NULL for "", to the JSON object being built in buf. */
 static void
 append_name(StringInfo buf, const char *key, const char *name)
 {
 	appendStringInfo(buf, "%c\"%s\":", buf->len == 0 ? '{' : ',', key);
-	escape_json(buf, zklock_clean_name(name));
+	escape_json(buf, name != NULL ? zklock_clean_name(name) : "");
 }
 
 /* Returns the name of this host; static. */
@@ -189,20 +189,11 @@ zklock_owner_data(void)
 	append_name(&buf, "host", zklock_host());
 	appendStringInfo(&buf, ",\"port\":%d", PostPortNumber);
 	if (OidIsValid(MyDatabaseId))
-	{
-		char	   *database = get_database_name(MyDatabaseId);
-
-		append_name(&buf, "database", database != NULL ? database : "");
-	}
+		append_name(&buf, "database", get_database_name(MyDatabaseId));
 	appendStringInfo(&buf, ",\"pid\":%d", MyProcPid);
 	if (OidIsValid(GetSessionUserId()))
-	{
-		char	   *user = GetUserNameFromId(GetSessionUserId(), true);
-
-		append_name(&buf, "user", user != NULL ? user : "");
-	}
-	append_name(&buf, "application_name",
-				application_name != NULL ? application_name : "");
+		append_name(&buf, "user", GetUserNameFromId(GetSessionUserId(), true));
+	append_name(&buf, "application_name", application_name);
 	JsonEncodeDateTime(start, TimestampTzGetDatum(GetCurrentTimestamp()),
 					   TIMESTAMPTZOID, &utc);
 	appendStringInfo(&buf, ",\"start\":\"%s\",\"instance\":\"%s\"}", start,

@@ -3,16 +3,11 @@
  * preconnect.c
  *	  Connect to ZooKeeper before the first lock.
  *
- * With zklock.preconnect the connection to the ensemble is begun as early as
- * possible, and not waited for, so that the first lock finds it ready or on its
- * way.  With session_preload_libraries that is at the end of module load; a
- * library loaded by the postmaster can first read the catalogs at the first
- * statement.  Errors are logged: no user has asked for anything yet, and a call
- * that does will report them.
- *
- * After that the session stays as after a release, until zk_session_close(), or
- * until the connection is lost and not needed.  The backend requests it with a
- * time limit (zk_client_connect()) and continues; the helper does the rest.
+ * With zklock.preconnect the connection to the ensemble is requested as early as
+ * possible, with a time limit (zk_client_connect()), and not waited for.  Errors
+ * are logged: a call that needs the connection will report them.  The session
+ * stays as after a release, until zk_session_close(), or until the connection is
+ * lost and not needed.
  *
  * B1. It is begun once each time the setting is turned on, by a flag, which is
  * all that statements look at otherwise.  The assign hook distinguishes turning

@@ -3,11 +3,9 @@
  * snapshot.c
  *	  Wait without a snapshot.
  *
- * A query has a snapshot until it ends.  While it waits for a lock, VACUUM
- * cannot clean up, CREATE INDEX CONCURRENTLY waits, and on a standby either
- * replay waits for the query, or the query is cancelled.  Only a procedure can
- * do without: CALL is a utility statement, which needs no snapshot once its
- * arguments are evaluated.
+ * While a query waits with its snapshot, VACUUM cannot clean up, CREATE INDEX
+ * CONCURRENTLY waits, and a standby delays replay or cancels the query.  Only
+ * CALL, a utility statement, needs no snapshot once its arguments are evaluated.
  *
  * G1. At top level, the CALL's transaction has only taken a snapshot for the
  * arguments.  It is committed as SPI_commit() does, and the wait happens in

@@ -4,9 +4,8 @@
  *	  What is counted: acquire calls and their outcomes, lost locks, ZooKeeper
  *	  sessions.
  *
- * The counters are the cluster's, in shared memory, if the library is in
- * shared_preload_libraries, and else the backend's own.  They are atomic
- * variables: counting never waits and cannot fail.
+ * The counters, atomic variables, are the cluster's if the library is in
+ * shared_preload_libraries, and else the backend's own.
  *
  * V1. Every acquire call counts as one attempt, however many locks it is for,
  * and as one outcome.  A call is one of zklock_acquire(), so wrong arguments and

@@ -180,23 +180,21 @@ zklock_wait_slot_read(int index, Wait *wait)
 	return pid;
 }
 
-/* Returns the backend with that ZooKeeper session, or NULL.  Under the lock. */
+/*
+ * Returns the slot of that process, or of that ZooKeeper session if pid is 0;
+ * NULL if there is none.  Under the lock.
+ */
 static const WaitSlot *
-find_session(int64 session)
+find_slot(int pid, int64 session)
 {
-	for (int i = 0; session != 0 && i < slots->count; i++)
-		if (slots->items[i].pid != 0 && slots->items[i].session == session)
-			return &slots->items[i];
-	return NULL;
-}
+	for (int i = 0; (pid != 0 || session != 0) && i < slots->count; i++)
+	{
+		const WaitSlot *slot = &slots->items[i];
 
-/* Returns the backend with that pid, or NULL.  Under the lock. */
-static const WaitSlot *
-find_pid(int pid)
-{
-	for (int i = 0; pid != 0 && i < slots->count; i++)
-		if (slots->items[i].pid == pid)
-			return &slots->items[i];
+		if (slot->pid != 0 &&
+			(pid != 0 ? slot->pid == pid : slot->session == session))
+			return slot;
+	}
 	return NULL;
 }
 
@@ -225,20 +223,20 @@ zklock_wait_slots_blockers(int pid, int *pids)
 	const WaitSlot *first;
 
 	LWLockAcquire(slots_lock, LW_SHARED);
-	first = waiter = find_pid(pid);
+	first = waiter = find_slot(pid, 0);
 	for (int next = 0; waiter != NULL; next++)
 	{
 		if (waiter->waits && strcmp(waiter->wait.path, first->wait.path) == 0)
 		{
-			const WaitSlot *blocker = find_session(waiter->wait.blocker_session);
-			const WaitSlot *holder = find_session(waiter->wait.holder_session);
+			const WaitSlot *blocker = find_slot(0, waiter->wait.blocker_session);
+			const WaitSlot *holder = find_slot(0, waiter->wait.holder_session);
 
 			if (blocker != NULL && blocker != first)
 				count = add_pid(pids, count, blocker);
 			if (holder != NULL && holder != first)
 				count = add_pid(pids, count, holder);
 		}
-		waiter = next < count ? find_pid(pids[next]) : NULL;
+		waiter = next < count ? find_slot(pids[next], 0) : NULL;
 	}
 	LWLockRelease(slots_lock);
 	return count;
