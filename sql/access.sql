@@ -28,7 +28,7 @@ SET zklock.auth = 'app:sesame' AS 'SELECT 1';
 \echo :LAST_ERROR_SQLSTATE
 SELECT count(*) FROM pg_db_role_setting WHERE setconfig::text ~ 'sesame';
 
--- one that is set is shown to nobody, the superuser included (S113)
+-- one that is set is not shown to any role, the superuser included (S113)
 SET zklock.auth = 'app:sesame';
 SHOW zklock.auth;
 SELECT current_setting('zklock.auth');
@@ -86,7 +86,7 @@ SET zklock.acl = 'creator, ip:';
 SET zklock.acl = 'creator, ip:::1, ip:::1, ip:::1, ip:::1, ip:::1, ip:::1, ip:::1, ip:::1, ip:::1';
 SET zklock.acl = ' Creator ,digest:admin:0DPiKuNIrrVmD8IUCuw1hQxNqZc=,sasl:admin ,ip:10.0.0.0/8';
 
--- who is nobody cannot have znodes of his own (S115)
+-- an unauthenticated client cannot own znodes (S115)
 SELECT zk_lock_acquire('/a');
 \echo :LAST_ERROR_SQLSTATE
 SELECT * FROM zk_lock_queue('/a');

@@ -3,7 +3,7 @@
 --
 -- S-numbers name the scenario that a test covers.
 
--- what a statement comes to: its result, or SQLSTATE, message and detail
+-- the outcome of a statement: its result, or SQLSTATE, message and detail
 CREATE FUNCTION pg_temp.try(statement text) RETURNS text
 LANGUAGE plpgsql AS
 $$

@@ -5,7 +5,7 @@
 
 SET zklock.root = '/zklock_regress';
 
--- what a statement comes to: its result, or SQLSTATE, message and detail;
+-- the outcome of a statement: its result, or SQLSTATE, message and detail;
 -- tokens and times differ each time
 CREATE FUNCTION pg_temp.try(statement text) RETURNS text
 LANGUAGE plpgsql AS
@@ -158,7 +158,7 @@ SELECT zk_lock_fence('/1') > 0 AS token;
 SELECT version = :'version' AS same FROM fence;
 COMMIT;
 
--- a lock that is acquired anew in the transaction has to pass as well
+-- a lock that is acquired again in the transaction has to pass as well
 BEGIN;
 SELECT zk_lock_fence('/1') AS token \gset
 SELECT zk_lock_release('/1');
@@ -375,7 +375,7 @@ DROP TABLE guarded;
 -- Rights, schemas
 --
 
--- everybody may fence, and read the table; nobody may write to it
+-- all roles may fence, and read the table; none may write to it
 CREATE ROLE regress_zklock_user;
 CREATE TABLE zk_regress_guarded (n integer);
 CREATE TRIGGER fence
@@ -452,7 +452,7 @@ SELECT path FROM "zk_regress Other".zk_lock_fences;
 SELECT zk_lock_fence('/1') > 0 AS token;
 SELECT count(*) FROM zk_lock_fences WHERE path = '/1';
 
--- the extension may be made anew
+-- the extension can be created again
 SELECT zk_lock_release_all();
 DROP TABLE zk_regress_guarded;
 DROP EXTENSION zklock;

@@ -7,7 +7,7 @@ SET zklock.root = '/zklock_regress';
 SET datestyle = 'ISO, YMD';
 SET timezone = 'UTC';
 
--- what a statement comes to: its result, or SQLSTATE, message and detail;
+-- the outcome of a statement: its result, or SQLSTATE, message and detail;
 -- clocks differ each time
 CREATE FUNCTION pg_temp.try(statement text) RETURNS text
 LANGUAGE plpgsql AS
@@ -55,7 +55,7 @@ SELECT zk_job_begin('/a', '2026-01-01 00:00');
 SELECT last_fire_time, ended_by ~ '^user \S+, (cluster \S+, )?host \S+$' AS by, running_fire_time
 FROM zk_job_status('/a');
 
--- S260: whoever may do nothing special can do nothing to a job
+-- S260: a role without privileges can do nothing to a job
 CREATE ROLE regress_zklock_jobs;
 SET ROLE regress_zklock_jobs;
 SELECT pg_temp.try($$SELECT zk_job_begin('/a', '2026-01-02')$$);
@@ -74,7 +74,7 @@ SELECT pg_temp.try($$DELETE FROM zk_job_runs RETURNING 1$$);
 RESET ROLE;
 TABLE job;
 
--- S260: nor can somebody who may, by a slip, for the time to come
+-- S260: nor can a role with privileges end future runs by mistake
 SELECT pg_temp.try($$SELECT zk_job_begin('/a', '294276-12-31')$$);
 SELECT pg_temp.try(format('SELECT zk_job_begin_xact(''/a'', %L)',
 	date_trunc('year', now()) + interval '5 years')) ~ '^22023: fire time .* is more than one hour ahead';
@@ -153,7 +153,7 @@ ROLLBACK;
 SELECT path, session_count FROM zk_locks;
 SELECT zk_job_end('/d');
 
--- also if that fails for another reason, and whoever has begun it
+-- also if that fails for another reason, whichever function began it
 \set SHOW_CONTEXT never
 CREATE FUNCTION pg_temp.fail() RETURNS boolean LANGUAGE plpgsql AS
 $$ BEGIN RAISE EXCEPTION 'it fails, and a lock is held: %', (SELECT path FROM zk_locks); END; $$;

@@ -179,7 +179,7 @@ SELECT * FROM my_locks;
 SELECT zk_lock_verify('/1') > :token AS greater_token;
 SELECT zk_lock_release('/1');
 
--- shared to exclusive with nobody else: a second contender, not its own
+-- shared to exclusive without others: a second contender, not its own
 -- deadlock (S36, S74)
 SELECT zk_lock_acquire('/1', shared => true);
 SELECT zk_lock_acquire('/1', '20 s');

@@ -151,7 +151,7 @@ COMMIT;
 \echo :LAST_ERROR_SQLSTATE
 SELECT count(*) FROM zk_locks;
 
--- everybody may use them
+-- all roles may use them
 CREATE ROLE regress_zklock_user;
 SET ROLE regress_zklock_user;
 SELECT zk_semaphore_acquire('/a', 2), zk_semaphore_acquire_xact('/a', 2),

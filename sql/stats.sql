@@ -15,7 +15,7 @@ TABLE pg_temp.counted;
 SELECT wait_bounds, cardinality(wait_counts) AS counts,
 	stats_reset <= now() AS reset
 FROM pg_stat_zklock;
--- what is granted is granted at once: anew, counted, or several
+-- all grants are immediate: a new lock, a counted one, or several
 SELECT zk_lock_acquire('/stats/a');
 SELECT zk_lock_acquire('/stats/a', shared => true);
 SELECT zk_lock_acquire(ARRAY['/stats/a', '/stats/b']);

@@ -9,7 +9,7 @@
 # shellcheck shell=bash
 
 # How long it may take to make a folder, and to install packages in it, each, before
-# it counts as not to be had; in seconds.  What a folder takes on the disk, with
+# it counts as not available; in seconds.  What a folder takes on the disk, with
 # what the tests write; in kilobytes.
 patience=600
 room=6000000
@@ -32,7 +32,7 @@ has_room()
 }
 
 # make_folder SUITE FOLDER: with no more in it than apt needs.  What was begun and not
-# completed is made anew.
+# completed is created again.
 make_folder()
 {
 	local suite=$1 folder=$2
@@ -95,7 +95,7 @@ has_means()
 		echo "A folder with another Debian can be made by root only: sudo $0" >&2
 		return 1
 	fi
-	# shellcheck disable=SC2154 # top: whoever sources this has set it
+	# shellcheck disable=SC2154 # top: the sourcing script has set it
 	"$top/test/setup" matrix || return 1
 	dir=$(private_folder matrix) || return 1
 	isolated "$dir" true || status=$?

@@ -98,7 +98,7 @@ none_to_kill()
 stop_private_servers()
 {
 	local dir
-	# Processes outlive a folder that somebody has removed.
+	# Processes outlive a folder that another program removed.
 	dir=$(cd "$1" 2>/dev/null && pwd -P) || dir=$1
 	wait_until 10 none_to_kill KILL "$dir" '!(*/postgres)' || true
 	kill_in_folder CONT "$dir" '*/postgres' || return 0
@@ -119,7 +119,7 @@ leave_private_folder()
 }
 
 # end_inside DIR: the end of a command that in_private_folder has run.  Stops what
-# runs in the folder, and removes it as well if nobody is left to do that.
+# runs in the folder, and removes it as well if no other process is left to do that.
 end_inside()
 {
 	if grep -q "^PPid:[[:space:]]*$PPID\$" "/proc/$$/status"; then

@@ -34,7 +34,7 @@ a list of those that contradict it, in words
 a list of those that would, if doc/explanation.md did not say that this can happen: a
 commit that was under way, past the guard, when its backend was stopped or
 another client closed its ZooKeeper session; and one by the session guard, soon
-after another client closed the session, for the lease does not know of that.
+after another client closed the session, because the lease cannot show that.
 Fenced counters know no such excuse.
 
 =back
@@ -130,8 +130,8 @@ sub stopped_in_commit
 	} @{ $self->{stops}{"$section->{cluster} $section->{pid}"} // [] };
 }
 
-# Had another client closed its session?  Who asks the ensemble may not know
-# only if that happens during the commit; who trusts the lease may not know
+# Had another client closed its session?  A guard that asks the ensemble may miss that
+# only if it happens during the commit; one that trusts the lease may miss it
 # until that is over.
 sub session_closed
 {

@@ -27,7 +27,7 @@ use Time::HiRes qw(sleep);
 # How long a statement may take beyond its limit before the worker gives up.
 my $patience = 60;
 
-# Statements of which a "false" is told apart from a "true".
+# Statements whose "false" differs from a "true".
 my $tells = qr/^(acquire|release|job_begin|job_end)$/;
 
 =pod
@@ -38,7 +38,7 @@ my $tells = qr/^(acquire|release|job_begin|job_end)$/;
 
 =item ChaosClient->new($folder, $number)
 
-Who this is, according to FOLDER/params.json.
+The client's name, from FOLDER/params.json.
 
 =cut
 
@@ -170,11 +170,11 @@ that of a boolean is the value.
 
 =item $client->did($name, $sql, $limit)
 
-Likewise, and true if it has succeeded, and was not false.
+The same; returns true if it succeeded, and was not false.
 
 =item $client->insist($name, $sql, $limit)
 
-The same, again and again: somebody may cancel it.  Ends, too, when the
+The same, repeatedly: another client may cancel it.  Ends, too, when the
 connection is lost.
 
 =back

@@ -9,7 +9,7 @@ ChaosCluster - a PostgreSQL cluster of a chaos run, which may fail over
 
 It has two tables of counters by lock path, C<plain> and C<fenced>, one of the sections
 that were committed, and one of C<guests>, whose rows another cluster writes.  With a
-standby it is two servers, of which either may be the primary; replication is
+standby it is two servers, either of which may be the primary; replication is
 asynchronous.  Clients find the one that can be written.
 
 =cut
@@ -119,7 +119,7 @@ sub psql
 
 =item $cluster->data_source()
 
-How DBD::Pg reaches whichever is the primary.  Who makes clusters is their superuser.
+How DBD::Pg reaches whichever is the primary.  The user that creates clusters is their superuser.
 
 =item $cluster->link($other)
 
@@ -165,7 +165,7 @@ sub link
 
 =item $cluster->reset_counters(@paths)
 
-Begin anew, with these locks.
+Restart with these locks.
 
 =cut
 

@@ -73,7 +73,7 @@ sub check_rows
 	return;
 }
 
-# A claim about sections of a kind, of which a run may have none.
+# A claim about sections of a kind; a run may have none of these.
 sub claim_of
 {
 	my ($self, $kind, $text) = @_;
@@ -84,7 +84,7 @@ sub claim_of
 
 # ---- Two phases.
 
-# Who is refused finds the transaction as it was prepared, and can roll it back.
+# A refused client finds the transaction as it was prepared, and can roll it back.
 sub check_prepared
 {
 	my ($self) = @_;

@@ -7,7 +7,7 @@ ChaosFailover - the nemesis's failovers, which lose what was committed
 
 =head1 DESCRIPTION
 
-Replication to the standby ends; the primary goes on for a while, is killed, and the
+Replication to the standby ends; the primary continues for a while, is killed, and the
 standby promoted without what was committed meanwhile.  Then it gets a standby of its
 own, and it can happen again.
 
@@ -25,7 +25,7 @@ use ChaosRandom qw(now);
 use POSIX qw(WNOHANG);
 use Time::HiRes qw(sleep);
 
-# One takes its time until the next may begin; and no client is to come to its end
+# One takes its time until the next may begin; and no client must end
 # during one.
 my $rest = 15;
 
@@ -43,7 +43,7 @@ Of a ChaosCluster; of one without a standby there are none.
 
 =item $failover->tick()
 
-Begin one when it is time, and go on with it.
+Begin one when it is time, and continue it.
 
 =item $failover->end()
 
@@ -163,7 +163,7 @@ sub follow
 	return 'rest';
 }
 
-# Has the process of this step come to its end?
+# Returns true if the process of this step has ended.
 sub process_ended
 {
 	my ($self) = @_;

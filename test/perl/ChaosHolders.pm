@@ -7,7 +7,7 @@ ChaosHolders - who held a lock when: claims of the checker
 
 =head1 DESCRIPTION
 
-Part of ChaosChecker: nobody else held it meanwhile, what it protects shows that, and
+Part of ChaosChecker: no other client held it, the protected data shows that, and
 it was granted in turn.
 
 =cut
@@ -20,7 +20,7 @@ use warnings;
 use ChaosClaim qw(claim grouped in_words);
 use List::Util qw(max);
 
-# Who is invoked so much later queues up later, if nothing is wrong.
+# A call that begins this much later queues up later, if nothing is wrong.
 my $clearly_later = 2;
 
 # ---- Holders.
@@ -147,7 +147,7 @@ sub check_tokens
 	return;
 }
 
-# Who shares has seen the same values twice.
+# A shared holder has read the same values twice.
 sub check_readers
 {
 	my ($self) = @_;
@@ -168,7 +168,7 @@ sub check_readers
 	return $claim;
 }
 
-# Who has counted what a reader saw change.
+# The sections that changed a counter under a reader.
 sub writers_during
 {
 	my ($self, $reader) = @_;
@@ -228,7 +228,7 @@ sub compare_grants
 	return;
 }
 
-# Who was not disturbed keeps its place: it is granted before all who came
+# An undisturbed waiter keeps its place: it is granted before all that came
 # clearly later.  Sections of one path are compared with those that were
 # invoked while they waited.
 sub check_arrival
@@ -308,7 +308,7 @@ sub disturbed
 
 # ---- Long holds.
 
-# Whoever holds a lock for long keeps it while the follower it is connected to fails, or
+# A long-time holder keeps its lock while the follower it is connected to fails, or
 # its connection does: there are other servers.  A machine that has no time for that may
 # lose some: a quarter, and always two.
 sub check_kept

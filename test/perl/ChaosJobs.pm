@@ -58,7 +58,7 @@ sub job
 	  && $self->do_run($plan, $number);
 }
 
-# The last run of which the work is there: -1 if there is none.
+# The last run whose work exists: -1 if there is none.
 sub last_run
 {
 	my ($self, $plan) = @_;

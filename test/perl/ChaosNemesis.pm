@@ -139,7 +139,7 @@ sub tick
 	$_->tick foreach values %{ $self->{failovers} };
 	return if now() < $self->{next};
 	$self->{next} = now() + $self->{random}->interval($self->{mean});
-	# What cannot be done now gives way to something else.
+	# A fault that is impossible now is replaced by another one.
 	foreach (1 .. 5)
 	{
 		my $kind = $self->{random}->weighted(%{ $self->{weights} });
@@ -237,7 +237,7 @@ sub later
 
 # ---- Connections.
 
-# One of the proxies, and of which server.
+# One of the proxies, and its server.
 sub any_proxy
 {
 	my ($self) = @_;
@@ -433,7 +433,7 @@ sub any_backend
 	  ->pick($self->{random}->chance(0.3) && @keepers ? @keepers : @backends);
 }
 
-# The fault that hits a backend, as far as it is the same for all kinds.
+# The common part of all faults that hit a backend.
 sub backend_fault
 {
 	my ($self, $kind, $backend, $scope) = @_;

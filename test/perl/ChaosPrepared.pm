@@ -8,7 +8,7 @@ ChaosPrepared - sections of a chaos run that are committed in two phases
 =head1 DESCRIPTION
 
 Part of ChaosWorker.  The transaction is prepared under a lock of session scope, and
-committed later, when the lock may be lost.  Who is refused takes it back, which is
+committed later, when the lock may be lost.  A refused client rolls it back, which is
 never refused.  What is left over when a connection was lost, C<resolve> of ChaosClient
 takes back with the next one.
 

@@ -68,7 +68,7 @@ Where the facts are collected.
 
 =item $run->remaining()
 
-For how many seconds the workers go on.
+The number of seconds for which the workers run.
 
 =cut
 
@@ -270,7 +270,7 @@ sub end_workers
 	foreach my $number (1 .. @{ $self->{workers} })
 	{
 		my $worker = $self->{workers}[ $number - 1 ];
-		# Who hangs would not notice the end of its input.
+		# A hanging worker would not notice the end of its input.
 		kill('KILL', $worker->{pid})
 		  unless -e "$self->{folder}/worker-$number.idle";
 		close $worker->{control};

@@ -64,7 +64,7 @@ Do something to one of them; false if that is not the time for it.
 
 =item $servers->tick()
 
-See whether they have recovered, and go on with a rolling restart.
+Check whether they have recovered, and continue a rolling restart.
 
 =item $servers->end()
 

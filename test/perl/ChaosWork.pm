@@ -63,7 +63,7 @@ sub work
 	return $self->hold($plan) && all { $_->() } @steps;
 }
 
-# Who shares looks twice, and sees that nothing has changed.
+# A shared holder reads twice, and checks that nothing has changed.
 sub look
 {
 	my ($self, $plan) = @_;

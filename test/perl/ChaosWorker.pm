@@ -40,7 +40,7 @@ Something that must not happen.
 
 =back
 
-It works until the time is over that FOLDER/params.json says, gives back all
+It works for the time that FOLDER/params.json sets, releases all
 it holds, creates FOLDER/worker-NUMBER.idle, and stays connected until its
 standard input ends.
 
@@ -162,7 +162,7 @@ sub section
 	return 0;
 }
 
-# After a failure: begin anew, over another connection if need be.
+# After a failure: restart, over another connection if necessary.
 sub clean
 {
 	my ($self, $scope) = @_;
@@ -235,7 +235,7 @@ sub give_back
 		: "SELECT zk_lock_release('$plan->{path}')");
 }
 
-# Take another lock as well, for a moment, and give it back by a rollback.
+# Take another lock as well, for a moment, and release it by a rollback.
 sub savepoint
 {
 	my ($self, $plan) = @_;
@@ -263,7 +263,7 @@ sub abandon
 	return 0;
 }
 
-# A connection that is closed during the wait, or after it: likewise.
+# The same for a connection that is closed during the wait, or after it.
 sub drop
 {
 	my ($self, $plan) = @_;

@@ -123,7 +123,7 @@ sub make_clusters
 }
 
 # The session timeout is to be more than two ticks, as the lease supposes.  Lock
-# nodes are to stay, so that they need not be made anew all the time.
+# nodes must stay, so that they need not be created again all the time.
 sub make_ensemble
 {
 	my (%params) = @_;

@@ -30,7 +30,7 @@ the language.  SQL may begin with a comment that says where it is entered:
   -- in another session
   -- in a third session, which waits
 
-The last form does not come to its end before something else happens.  A block of the
+The last form does not end before something else happens.  A block of the
 language C<text> right after one of SQL is what that puts out.  In there C<…> stands for
 anything within a line, and white space and the width of columns do not matter.  If
 it has an error, that is expected.  SQL that no test can run is preceded by a line

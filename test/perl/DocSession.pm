@@ -3,7 +3,7 @@
 
 =head1 NAME
 
-DocSession - psql, as whoever follows the documentation has it before them
+DocSession - psql, as a reader of the documentation uses it
 
 =head1 SYNOPSIS
 

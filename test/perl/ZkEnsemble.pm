@@ -152,7 +152,7 @@ sub stop
 
 =item $ensemble->rebuild()
 
-Start all servers anew, with nothing in them: no znodes, no sessions, and
+Restart all servers empty: no znodes, no sessions, and
 transactions counted from the beginning.
 
 =cut
@@ -171,7 +171,7 @@ sub rebuild
 
 =item $ensemble->save_state(), $ensemble->restore_state()
 
-Copy what all servers have on disk, while they run; start all servers anew with
+Copy the data of all servers on disk, while they run; restart all servers with
 what was copied.
 
 =cut
@@ -306,7 +306,7 @@ sub resume
 
 Cut one server off from all others, and undo that.  What they send to each other
 vanishes, but no connection breaks; new ones seem to be made, and nothing comes
-over them.  Clients go on reaching all servers.  What was sent meanwhile arrives
+over them.  Clients still reach all servers.  What was sent meanwhile arrives
 with C<heal>, as if TCP had sent it again, unless the servers have given up the
 connection before.  That takes C<syncLimit> ticks.
 
@@ -341,10 +341,10 @@ sub links_of
 =item $ensemble->remove_server($id), $ensemble->add_server($id)
 
 Change the ensemble's members while it works.  That wants the settings
-C<reconfigEnabled> and C<java.zookeeper.skipACL>, for it is the administrator's
-right.  A server that was removed goes on running, and serving its clients, until
-it is stopped.  One is added by starting it with the configuration that the
-ensemble had at first, and with nothing in it.
+C<reconfigEnabled> and C<java.zookeeper.skipACL>, because only an administrator may do
+it.  A removed server continues to run, and to serve its clients, until it is stopped.
+One is added by starting it with the configuration that the ensemble had at first, and
+with nothing in it.
 
 =cut
 
@@ -404,7 +404,7 @@ Of these servers, or all, as C<zklock.servers> takes it.
 
 =item $ensemble->secure_address($id), $ensemble->secure_string(@ids)
 
-Likewise, of the ports for TLS, if the servers have some.
+The same for the TLS ports, if the servers have some.
 
 =item $ensemble->logfile($id)
 
@@ -690,7 +690,7 @@ sub packets
 
 A PostgreSQL::Test::Cluster that is started and has the extension in database
 C<postgres>.  The servers are an ensemble, a proxy, or the text for
-C<zklock.servers>.  Who looks on while locks are lost is not cancelled for it,
+C<zklock.servers>.  A session that only observes the loss of locks is not cancelled,
 unless the test sets that.  Of the parameters, C<settings> is a hash of settings,
 C<< start => 0 >> leaves starting, and the extension, to the caller,
 C<install_path> chooses another PostgreSQL, and the rest goes to C<init>.

@@ -38,7 +38,7 @@ my $realm = 'ZKLOCK.TEST';
 my @programs = qw(kadmin.local kdb5_util kinit krb5kdc);
 my %program = map { $_ => find($_) } @programs;
 
-# Programs of administrators are not where everybody looks.
+# Programs of administrators are not in every user's path.
 sub find
 {
 	my ($name) = @_;

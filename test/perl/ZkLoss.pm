@@ -51,7 +51,7 @@ sub create_lose
 	my ($node) = @_;
 	my $connection = $node->connstr('postgres') =~ s/'//gr;
 
-	# Whoever calls it may have another search_path, as workers of replication do.
+	# Its caller may have another search_path, as workers of replication do.
 	$node->safe_psql(
 		'postgres', qq(
 		CREATE EXTENSION dblink;

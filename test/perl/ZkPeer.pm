@@ -38,7 +38,7 @@ my @peers;
 
 =item new_peer($code)
 
-Listen on a port, and have the code deal with whoever connects, one after the other: it
+Listen on a port, and let the code serve the clients, one after the other: it
 is given the socket.  A connection that it does not close stays open.  Returns the
 address.
 

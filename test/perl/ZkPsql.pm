@@ -19,7 +19,7 @@ ZkPsql - a database session that may be kept waiting
 
 =head1 DESCRIPTION
 
-A PostgreSQL::Test::BackgroundPsql, which goes on after errors, with statements
+A PostgreSQL::Test::BackgroundPsql, which continues after errors, with statements
 that need not be waited for, and with what psql says on standard error kept for
 each of them.
 

@@ -69,7 +69,7 @@ sub start_cluster
 
 =item $resolver->stall(), $resolver->go_on()
 
-From here on whoever asks for a name waits; all that wait are answered.
+From now on each request for a name waits; all that wait are answered.
 
 =cut
 
@@ -91,7 +91,7 @@ sub go_on
 
 =item $resolver->asked()
 
-Who has asked since the resolver stalled, each as "pid name".
+The processes that asked since the resolver stalled, each as "pid name".
 
 =item $resolver->wait_for_asking($pid, $name)
 

@@ -81,7 +81,7 @@ Has a process a connection to one of these ports, as its kernel sees it?
 =item stop_process($pid)
 
 SIGSTOP, and wait until each thread of the process has stopped: who has just been sent the
-signal goes on working until a processor is free for that.
+signal continues to work until a processor is free for that.
 
 =item time_to_end($pid)
 
@@ -171,7 +171,7 @@ sub stop_process
 	return;
 }
 
-# Has a process ended?  Who is to take note of that may take its time.
+# Returns true if a process has ended.  Its parent may be slow to collect it.
 sub ended
 {
 	my ($pid) = @_;

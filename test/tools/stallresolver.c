@@ -7,7 +7,7 @@
  * system's, but a name is not looked up before the file that the environment
  * variable STALL_RESOLVER names is gone: as long as it is there, the caller
  * waits.  A caller that begins to wait adds a line to it, "PID NAME", so that a
- * test knows who does.  Numeric addresses never wait, as they need nobody to
+ * test knows who does.  Numeric addresses never wait, because they need no server to
  * resolve them.
  *
  * IDENTIFICATION

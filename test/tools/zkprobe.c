@@ -229,7 +229,7 @@ run_expire(void)
 
 	/*
 	 * Its own client may win the session back before the close is sent: it is
-	 * over when nobody can join it any more.
+	 * over when no client can join it any more.
 	 */
 	do
 	{
@@ -287,7 +287,7 @@ compare_texts(const void *a, const void *b)
 }
 
 /*
- * The children of a node, sorted; to be given back to the library's
+ * The children of a node, sorted; to be freed with the library's
  * deallocate_String_vector().  Returns a code of the library.
  */
 static int

@@ -497,7 +497,7 @@ read_way(Link *link, Way *way)
 }
 
 /*
- * Send what is due.  False if the connection has come to its end.
+ * Send what is due.  False if the connection has ended.
  */
 static bool
 write_way(Way *way)

@@ -1,15 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * address_test.c
- *	  Tests of address.c: which lists of servers are valid, and what is made
- *	  of them.
+ *	  Tests of address.c: valid lists of servers, and their contents.
  *
  * The origins of the cases: what libzookeeper makes of a list that it cannot
  * parse (an IPv6 address in brackets fails, 02181 is octal, a slash starts a
  * path for all servers), ZOOKEEPER-2466 (an even number of servers), S63 (a
  * host that cannot be resolved is named).  Needs no network: the resolver is
- * asked for numbers, for localhost, and for a name that is too long to ask
- * anybody else for.
+ * asked for numbers, for localhost, and for a name that is too long for any
+ * server.
  *
  * IDENTIFICATION
  *	  test/unit/address_test.c

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * client_acl_test.c
- *	  The lock client where ACLs forbid it something.
+ *	  The lock client where ACLs deny it access.
  *
- * What it may not find out or delete, it gets rid of with its ZooKeeper session;
- * what it may not prove, it loses; and nothing else with it.  And the client
- * where it is somebody, and makes ACLs.
+ * A contender that it may not read or delete ends with its ZooKeeper session;
+ * one that it may not prove is lost; other contenders are not affected.  Also
+ * the client with an identity, which creates ACLs.
  *
  * IDENTIFICATION
  *	  test/unit/client_acl_test.c
@@ -187,7 +187,7 @@ test_checks(void)
 	   "which of them take a credential");
 }
 
-/* Start a client that is somebody. */
+/* Start a client with an identity. */
 static void
 start_client_as(const char *credential)
 {

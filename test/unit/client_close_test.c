@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * client_close_test.c
- *	  What becomes of a grant that comes while a handle is being closed.
+ *	  A grant that arrives while a handle is being closed.
  *
  * A handle that has been without a connection for half a session timeout is closed, and
  * another one opened, provided that no lease runs.  If the connection comes back
@@ -10,8 +10,8 @@
  *
  * That is a moment of some microseconds, so it is made longer: this program is linked
  * with its own pthread_mutex_unlock() and zookeeper_close().  Each time the helper thread
- * lets go of engine_lock it can be held up until the network, which was cut, is there
- * again, and all that comes of that has happened.
+ * releases engine_lock it can be delayed until the network, which was cut, is back,
+ * and all effects of that have happened.
  *
  * IDENTIFICATION
  *	  test/unit/client_close_test.c
@@ -59,7 +59,7 @@ extern int	__wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
 extern int	__real_zookeeper_close(zhandle_t *zh);
 extern int	__wrap_zookeeper_close(zhandle_t *zh);
 
-/* Is this the client's helper, and does the test go on? */
+/* Returns true in the client's helper while the test runs. */
 static bool
 is_helper(void)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * client_common.h
- *	  What the tests of the lock client have in common.
+ *	  The common part of the lock client's tests.
  *
  * One client at a time, and a handle of the library of our own for whatever
  * other clients do ("the stranger").  A program that includes this defines
@@ -58,7 +58,7 @@ __tsan_default_suppressions(void)
 }
 
 static const char *servers;		/* the ensemble */
-static zhandle_t *stranger;		/* somebody else's handle */
+static zhandle_t *stranger;		/* another client's handle */
 static ZkClient *client;		/* the one that is tested */
 static char root[64];			/* below it are the lock nodes of this run */
 
@@ -218,7 +218,7 @@ node_path(char *node, const char *name)
 }
 
 /*
- * Connect as somebody else, or take up a ZooKeeper session, unless that is over.
+ * Connect as another client, or take over a ZooKeeper session, unless that is over.
  */
 static inline zhandle_t *
 open_handle(const clientid_t *id)
@@ -255,7 +255,7 @@ session_of_client(void)
 /*
  * End the client's ZooKeeper session from outside: a second handle that resumes the
  * session closes it, as Curator's tests do.  The client is thrown out when
- * somebody else takes up its session, and may take it up again before that one has
+ * another client takes over its session, and may take it over again before that one has
  * closed it: try until the session is gone.
  */
 static inline void

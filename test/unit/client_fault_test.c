@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * client_fault_test.c
- *	  The lock client when the network fails it.
+ *	  The lock client with network failures.
  *
  * The client reaches the ensemble that ZK_SERVERS names through a proxy that
  * loses replies, cuts, freezes and refuses (proxy.h).  The stranger has a
@@ -220,7 +220,7 @@ count_listing(void)
 }
 
 /*
- * Who looks at a queue, a tree or a record has a server that is behind, and has too much
+ * A read of a queue, a tree or a record meets a server that lags, and has too much
  * to do to catch up.
  */
 static void
@@ -532,7 +532,7 @@ last_asked(void)
 }
 
 /*
- * A waiter whose contender was deleted queues anew, and two answers say so.
+ * A waiter whose contender was deleted requeues, and two answers say so.
  * The second is not about the new contender.
  */
 static void
@@ -662,7 +662,7 @@ test_partition_expiry(void)
 }
 
 /*
- * The session is given up, while somebody else keeps it alive at the server:
+ * The session is given up, while another client keeps it alive at the server:
  * all that is left of it must be deleted, and never be taken for our own.
  */
 static void

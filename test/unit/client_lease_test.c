@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * client_lease_test.c
- *	  How long leases are, and what becomes of locks when a server fails.
+ *	  The length of leases, and locks when a server fails.
  *
  * Each client is a process of its own, with servers of its own (switchboard.h), so
  * that many hold their locks at the same time, each for another time when its server
@@ -50,7 +50,7 @@ static const int round_trips[] = {10, 20, 25, 30, 40, 45};
 
 #define SLOW			((int) (sizeof(round_trips) / sizeof(round_trips[0])))
 
-/* Who loses its lock tries again, lest it was the machine that was slow. */
+/* A client that loses its lock tries again: the machine may have been slow. */
 #define MOST_TRIES		4
 
 /* What a process with a client does, and has seen; the second half is of one try. */
@@ -90,7 +90,7 @@ static Holder *holders;
 static Port *all_ports;
 static int	ports_used;
 
-/* Give a holder servers that nobody else has. */
+/* Give a holder servers of its own. */
 static void
 give_ports(Holder *holder, int count)
 {
@@ -487,7 +487,7 @@ end_slow(int first)
 	end_holders(first, SLOW);
 }
 
-/* Many clients, whose server hangs at the same moment, do not go on in step. */
+/* Many clients, whose server hangs at the same moment, do not continue in step. */
 static void
 test_crowd(void)
 {

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * client_lock_delay_test.c
- *	  Lock delay: the unclean markers of holders come and go with their contenders, unless
- *	  these go in another way than by a release (S140 to S144).
+ *	  Lock delay: the unclean markers of holders exist as long as their contenders, and
+ *	  longer if these vanish without a release (S140 to S144).
  *
  * The client reaches the ensemble that ZK_SERVERS names through a proxy
  * (proxy.h).  The stranger has a connection of its own that nothing happens to,
@@ -163,7 +163,7 @@ test_made_and_removed(bool record)
 	is_int(children(node), 0, "%s: nor a contender", what);
 }
 
-/* After somebody who has left a marker the lock is had a delay later, not before. */
+/* After a holder that left a marker, the lock is granted a delay later, not before. */
 static void
 test_delay(ZkMode mode)
 {
@@ -496,7 +496,7 @@ test_cutting(ProxyMoment moment, int rounds)
 	ok(cuts > rounds / 5, "%d connections were cut", cuts);
 }
 
-/* Who stops with a lock in hand deletes its marker, too. */
+/* A client that stops while it holds a lock deletes its marker, too. */
 static void
 test_stop(void)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * client_packet_test.c
- *	  The library and the lock client against replies that are malformed.
+ *	  The library and the lock client against malformed replies.
  *
  * Between them and the ensemble that ZK_SERVERS names there is a proxy, which
  * alters one packet at a time: it is cut at every byte, its length, and every number

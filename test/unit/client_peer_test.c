@@ -4,8 +4,8 @@
  *	  The lock client against peers that do not behave as ZooKeeper does.
  *
  * Between the client and the ensemble that ZK_SERVERS names there is a proxy,
- * which is at times an HTTP server, falls silent, or says what no server says.
- * The client must neither believe it, nor wait for it, nor die of it.
+ * which is at times an HTTP server, falls silent, or sends what no server sends.
+ * The client must neither believe it, nor wait for it, nor crash.
  *
  * IDENTIFICATION
  *	  test/unit/client_peer_test.c
@@ -54,7 +54,7 @@ test_stop_frozen(void)
 	proxy_refuse(false);
 }
 
-/* What somebody may say who is no ZooKeeper server. */
+/* Replies of peers that are not ZooKeeper servers. */
 static const char http_answer[] =
 "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 

@@ -4,8 +4,8 @@
  *	  The lock client in the queue of a semaphore, against a real ensemble.
  *
  * ZK_SERVERS names the ensemble.  All others in the queue are strangers, whose
- * contenders are made, changed and deleted one by one, so that it is known who is
- * woken by what.
+ * contenders are made, changed and deleted one by one, so that it is known which
+ * event wakes which waiter.
  *
  * IDENTIFICATION
  *	  test/unit/client_permit_test.c
@@ -137,7 +137,7 @@ test_granted(void)
 	zoo_delete(stranger, first, -1);
 }
 
-/* Whoever of the holders goes, the first waiter has the permit. */
+/* Whichever holder leaves, the first waiter gets the permit. */
 static void
 test_first_waiter(int which)
 {
@@ -225,7 +225,7 @@ test_announced(bool early)
 	zoo_delete(stranger, paths[2], -1);
 }
 
-/* Ours is granted while somebody is behind. */
+/* Ours is granted while another one is behind. */
 static void
 test_announcing(void)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * client_proxied.h
- *	  What those tests of the lock client have in common that put a proxy
+ *	  The common part of those tests of the lock client that put a proxy
  *	  between it and the ensemble.
  *
  * The stranger has a connection of its own that nothing happens to, and sees

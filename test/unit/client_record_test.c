@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * client_record_test.c
- *	  The record of a lock: read with a grant, written with the end of it, come
- *	  what may.
+ *	  The record of a lock: read with a grant, written with its end, whatever
+ *	  happens.
  *
  * The client reaches the ensemble that ZK_SERVERS names through a proxy
  * (proxy.h).  The stranger has a connection of its own that nothing happens to,
@@ -301,7 +301,7 @@ test_cut(void)
 	is_int(children(node), 0, "no contender is left");
 }
 
-/* The multi-op was lost, and somebody else has deleted the contender since. */
+/* The multi-op was lost, and another client has since deleted the contender. */
 static void
 test_cut_and_broken(void)
 {
@@ -488,7 +488,7 @@ test_downgrade_faults(void)
 	}
 }
 
-/* Somebody has made the record and lets nobody change it, or read it. */
+/* Another client created the record and lets no other change it, or read it. */
 static void
 test_forbidden(void)
 {
@@ -585,7 +585,7 @@ test_cutting(ProxyMoment moment, int rounds)
 	ok(cuts > rounds / 5, "%d connections were cut", cuts);
 }
 
-/* Who stops with a lock in hand leaves the record, too. */
+/* A client that stops while it holds a lock writes the record, too. */
 static void
 test_stop(void)
 {

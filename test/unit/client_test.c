@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * client_test.c
- *	  The lock client against a real ensemble, without a PostgreSQL in sight.
+ *	  The lock client against a real ensemble, without PostgreSQL.
  *
  * ZK_SERVERS names the ensemble.  Other clients' contenders are made through a
  * handle of the library of our own ("the stranger").
@@ -350,7 +350,7 @@ test_head(void)
 	release(held);
 }
 
-/* Ask for a tree and give it up, at once or in the middle, time and again. */
+/* Request a tree and cancel, immediately or in the middle, repeatedly. */
 static void
 give_up_trees(const char *node)
 {
@@ -572,7 +572,7 @@ test_group(void)
 }
 
 /*
- * Who loses its place does not queue anew, but the others are not concerned.
+ * A member that loses its place does not requeue, but the others are not affected.
  */
 static void
 test_group_broken(void)
@@ -624,7 +624,7 @@ test_caps(void)
 	ZkTime		deadline = zk_now() + DEADLINE;
 	int			count = 0;
 
-	/* the helper may not yet have come to free the slots of the test before */
+	/* the helper may not have freed the slots of the previous test yet */
 	node_path(node, "caps");
 	while (count <= ZK_MAX_CONTENDERS && zk_now() < deadline)
 	{

@@ -3,9 +3,8 @@
  * client_tls_test.c
  *	  The lock client and TLS, with peers that do not get as far as ZooKeeper (S180).
  *
- * With a library that knows no TLS there is nothing to test.  Certificates and the servers
- * that show them are openssl's.  What is told of a connection that was made is for
- * test/tls.
+ * With a library without TLS there is nothing to test.  Certificates and their servers
+ * are openssl's.  The suite tls tests connections that succeed.
  *
  * IDENTIFICATION
  *	  test/unit/client_tls_test.c
@@ -63,7 +62,7 @@ shell(const char *what)
 		diag("failed: %s", command);
 }
 
-/* Make a certificate that nobody else has signed, for these hosts, and its key. */
+/* Make a self-signed certificate for these hosts, and its key. */
 static void
 make_certificate(const char *name, const char *hosts)
 {
@@ -149,7 +148,7 @@ run_server(void)
 	}
 }
 
-/* The port may be that of somebody else's connection just now: then try it again. */
+/* Another program may be using the port just now: then try again. */
 static void
 keep_server(void)
 {
@@ -225,7 +224,7 @@ test_silence(int listening)
 	ok(stop_client(), "the client ends in the middle of a handshake");
 	close(accept(listening, NULL, NULL));
 
-	/* nobody takes it, so it waits until it is given up */
+	/* no server accepts it, so it waits until it is given up */
 	start_client("ca.pem", "ours.pem", "ours.key");
 	fails(-1, ZK_ERR_TLS, "did not respond to the TLS handshake in time", "a server that says nothing");
 	start_client("ca.pem", "ours.pem", "ours.key");

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * client_waits_test.c
- *	  Published waits: one's own, over faults of the network, and reading those of
- *	  all (S72).
+ *	  Published waits: our own, over network failures, and reading those of all
+ *	  clients (S72).
  *
  * IDENTIFICATION
  *	  test/unit/client_waits_test.c

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * context_test.c
- *	  Tests of context.h: serials that come round again, on pointers of any size.
+ *	  Tests of context.h: serials that wrap, on pointers of any size.
  *
  * IDENTIFICATION
  *	  test/unit/context_test.c

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * granted.h
- *	  Who holds a lock, worked out for one contender at a time.
+ *	  The holders of a lock, computed for one contender at a time.
  *
- * zk_queue_all_granted() works it out for a whole queue in one go; it is compared
- * with this, which is as simple as it can be.
+ * zk_queue_all_granted() computes them for a whole queue; the tests compare it
+ * with this simple version.
  *
  * IDENTIFICATION
  *	  test/unit/granted.h

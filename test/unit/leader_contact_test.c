@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * leader_contact_test.c
- *	  What the leader is known to have heard, and how long a lease that allows (S236).
+ *	  The leader's proved view of a session, and the lease that it allows (S236).
  *
  * IDENTIFICATION
  *	  test/unit/leader_contact_test.c

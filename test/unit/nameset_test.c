@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * nameset_test.c
- *	  Tests of nameset.c, and of what a large queue costs: in proportion to its length.
+ *	  Tests of nameset.c, and of the cost of a large queue: in proportion to its length.
  *
  * IDENTIFICATION
  *	  test/unit/nameset_test.c

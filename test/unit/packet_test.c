@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * packet_test.c
- *	  Is what a server sends what was asked for (S221)?
+ *	  Checks of replies against their requests (S221).
  *
- * Requests and replies as they are on the wire, in a notation of hexadecimal digits
- * and some words, and all that can be wrong with them.  What is checked lies in memory of
- * just its size, so that a sanitizer sees a step beyond it.
+ * Requests and replies as on the wire, in a notation of hexadecimal digits and some words,
+ * with all possible mistakes.  Each packet has memory of exactly its size, so that a
+ * sanitizer sees a step beyond it.
  *
  * IDENTIFICATION
  *	  test/unit/packet_test.c

@@ -3,17 +3,17 @@
  * permit_test.c
  *	  Tests of queue.c: the queue of a semaphore.
  *
- * First what is decided of given lists.  Then clients queue up, hold, give up and
+ * First the decisions about given lists.  Then clients queue up, hold, give up and
  * vanish in random order, in queues that are obeyed as watch.c does.  Each sees
  * the ensemble as it was some time ago, never going back: what it reads is old,
  * and what it watches fires late.  Then
  *
  * - never more clients hold a permit than there are permits;
- * - when all events have arrived the first of the queue hold one, as many as
- *	 there are permits, and nobody else;
+ * - when all events have arrived, the first of the queue hold one, as many as
+ *	 there are permits, and no others;
  * - a release has two clients read the queue, one that gives up only one.
  *
- * What is simulated is the ensemble and what watch.c does with a verdict.
+ * The ensemble is simulated, and so is watch.c's handling of a verdict.
  * ZKLOCK_TEST_SEEDS sets how many queues there are.
  *
  * IDENTIFICATION
@@ -436,7 +436,7 @@ check_held(void)
 		violated("more hold a permit than there are");
 }
 
-/* Let all events arrive; then the first hold, and nobody else. */
+/* Let all events arrive; then the first hold, and no others. */
 static void
 settle(void)
 {

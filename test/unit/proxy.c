@@ -7,7 +7,7 @@
  * is the handshake; after that a request begins with its xid and type, a reply
  * with the xid of the request.
  *
- * Everything is done by one thread, under one lock but for the waiting, so a
+ * One thread does everything, under one lock except while it waits, so a
  * function of proxy.h has taken effect when it returns.
  *
  * IDENTIFICATION
@@ -307,7 +307,7 @@ forward_altered(Link *link, const unsigned char *packet, size_t size, int32_t xi
 }
 
 /*
- * Likewise for a reply or an event.
+ * The same for a reply or an event.
  */
 static bool
 handle_reply(Link *link, const unsigned char *packet, size_t size)

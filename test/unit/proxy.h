@@ -41,7 +41,7 @@ extern void proxy_stop(void);
 
 /*
  * Forward nothing any more, in both directions, and accept no connection; but
- * lose nothing either: it goes on where it stood when thawed.
+ * lose nothing either: it continues where it stopped when thawed.
  */
 extern void proxy_freeze(void);
 extern void proxy_thaw(void);

@@ -12,12 +12,12 @@
  *	 from a list or, by last_ahead, from an event alone (S9, S18, S19, S23, S24),
  *	 be that after a list or, by last_second_watch, after another event;
  * - the first of a queue is always granted, and once all events have arrived
- *	 everybody holds who may (S53, S54);
+ *	 every contender that may hold does (S53, S54);
  * - clients that hold on until their upgrade succeeds never end up waiting for
  *	 each other, because the last one to join them was told (S25).
  *
- * What is simulated is the ensemble and the clients' habits, not the code
- * under test.  ZKLOCK_TEST_SEEDS sets how many queues there are.
+ * The ensemble and the clients' habits are simulated, not the code under
+ * test.  ZKLOCK_TEST_SEEDS sets how many queues there are.
  *
  * IDENTIFICATION
  *	  test/unit/queue_random_test.c

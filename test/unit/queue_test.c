@@ -592,7 +592,7 @@ same_name(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-/* Who is the first before "self" that is none of our own?  -1 for nobody. */
+/* The first before "self" that is none of our own, -1 if there is none. */
 static int
 first_stranger(const DecideCase *c, const ZkQueueEntry *entries, int self)
 {
@@ -957,7 +957,7 @@ static const WaitCase wait_cases[] = {
 };
 
 /*
- * Who waits for whom: '=' is a reader with the number of the writer before it.
+ * The waits between contenders: '=' is a reader with the number of the writer before it.
  */
 static void
 test_blockers(void)

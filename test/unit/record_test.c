@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * record_test.c
- *	  The record of a lock as text, and two of them made one.
+ *	  The record of a lock as text, and the merge of two.
  *
  * IDENTIFICATION
  *	  test/unit/record_test.c
