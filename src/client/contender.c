@@ -174,7 +174,8 @@ slot_of(const ZkClient *client, const char *node, const char *name)
 	{
 		const Contender *c = &client->contenders[i];
 
-		if (c->claim != CLAIM_NONE && c->znode.base[0] != '\0' && strcmp(c->node, node) == 0 &&
+		if (c->claim != CLAIM_NONE && c->znode.base[0] != '\0' &&
+			strcmp(c->node, node) == 0 &&
 			strncmp(name, c->znode.base, strlen(c->znode.base)) == 0)
 			return i;
 	}

@@ -93,7 +93,6 @@ struct Contender
 	int64_t		blocker_session;	/* whose that is */
 	Proof		proof;
 
-
 	/* each written by the file of its type */
 	Turn		turn;
 	Znode		znode;
@@ -110,6 +109,13 @@ struct Contender
 	/* of a multi-op of its own; written by the library */
 	zoo_op_result_t results[ZK_OWN_OPS];
 };
+
+/* Returns true if the lock is held, as far as is known.  engine_lock. */
+static inline bool
+zk_contender_is_held(const Contender *c)
+{
+	return c->claim == CLAIM_WANTED && c->state == ZK_HELD;
+}
 
 extern void zk_contender_move(Contender *c, ZkContenderState state);
 extern void zk_contender_creating(ZkClient *client, Contender *c);

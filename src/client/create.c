@@ -93,7 +93,8 @@ zk_create_failed(ZkClient *client, int slot, int rc)
 		return;					/* it may exist: CREATING finds out */
 	}
 	zk_contender_not_created(c);
-	if (c->claim != CLAIM_WANTED || zk_creation_denied(client, slot, rc, strlen(c->node)))
+	if (c->claim != CLAIM_WANTED ||
+		zk_creation_denied(client, slot, rc, strlen(c->node)))
 		return;
 	switch (rc)
 	{
@@ -275,7 +276,6 @@ zk_send_find(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
 	zoo_op_t	check;
-	void	   *context;
 
 	if (!zk_multi_possible(client))
 	{
@@ -284,9 +284,6 @@ zk_send_find(ZkClient *client, int slot)
 	}
 	zk_znode_set(c, ZNODE_UNCERTAIN);
 	zoo_check_op_init(&check, c->node, -1);
-	context = zk_contender_ask(client, slot, on_settled);
-	if (zk_contender_sent(client, slot, context,
-						  zoo_amulti(client->connection.zh, 1, &check, c->results, zk_on_void,
-									 context)))
+	if (zk_contender_multi(client, slot, 1, &check, on_settled))
 		zk_send_children(client, slot, on_find);
 }

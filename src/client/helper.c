@@ -157,7 +157,8 @@ begin_to_leave(ZkClient *client)
 	{
 		const Contender *c = &client->contenders[i];
 
-		if (c->claim != CLAIM_NONE && c->claim != CLAIM_ABANDONED && c->successor == ZK_NO_SLOT &&
+		if (c->claim != CLAIM_NONE && c->claim != CLAIM_ABANDONED &&
+			c->successor == ZK_NO_SLOT &&
 			zk_record_flush(client, c))
 			zk_contender_end(client, i, true);
 	}
@@ -174,7 +175,8 @@ any_leaving(ZkClient *client, ContenderTest test)
 	{
 		const Contender *c = &client->contenders[i];
 
-		if (c->claim > CLAIM_WANTED && c->znode.existence == ZNODE_NAMED && test(client, c))
+		if (c->claim > CLAIM_WANTED && c->znode.existence == ZNODE_NAMED &&
+			test(client, c))
 			return true;
 	}
 	return false;

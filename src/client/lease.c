@@ -156,7 +156,8 @@ static ZkTime
 renewal_due(const ZkClient *client, const Contender *c)
 {
 	ZkTime		timeout = zk_timeout(client);
-	ZkTime		asked = c->renewing.asked_at > c->proof.proved_at ? c->renewing.asked_at : c->proof.proved_at;
+	ZkTime		asked = c->renewing.asked_at > c->proof.proved_at ?
+	c->renewing.asked_at : c->proof.proved_at;
 	ZkTime		due = c->proof.lease_end - timeout / 4;
 	ZkProof		proof = {.leader_heard_at = client->leader_contact.leader_heard_at};
 
@@ -177,7 +178,7 @@ renewal_due(const ZkClient *client, const Contender *c)
 	return c->proof.lease_end > due ? c->proof.lease_end : due;
 }
 
-/* Does this result of a check say what is wrong with its own contender? */
+/* Returns true if a check failed because of its own contender. */
 static bool
 is_refusal(int err)
 {
@@ -422,7 +423,7 @@ zk_leases_run(const ZkClient *client)
 	{
 		const Contender *c = &client->contenders[i];
 
-		if (c->claim == CLAIM_WANTED && c->state == ZK_HELD)
+		if (zk_contender_is_held(c))
 			return true;
 	}
 	return false;
@@ -438,8 +439,10 @@ static bool
 asked_in_vain(const ZkClient *client, const Contender *c)
 {
 	return c->partner != ZK_NO_SLOT ||
-		(c->renewing.asked_at > c->proof.proved_at && c->renewing.asked_at < c->proof.lease_end) ||
-		(client->leases->heartbeat.pending && client->leases->heartbeat.sent_at < c->proof.lease_end);
+		(c->renewing.asked_at > c->proof.proved_at &&
+		 c->renewing.asked_at < c->proof.lease_end) ||
+		(client->leases->heartbeat.pending &&
+		 client->leases->heartbeat.sent_at < c->proof.lease_end);
 }
 
 /*
@@ -450,7 +453,8 @@ asked_in_vain(const ZkClient *client, const Contender *c)
 static bool
 connection_was_lost(const ZkClient *client, const Contender *c)
 {
-	return !zk_is_connected(client) && client->connection.disconnected_at < c->proof.lease_end;
+	return !zk_is_connected(client) &&
+		client->connection.disconnected_at < c->proof.lease_end;
 }
 
 /* Until when may a contender be held, if it is?  INT64_MAX for ever. */
@@ -466,10 +470,10 @@ static void
 end_hold(ZkClient *client, int slot)
 {
 	static const char why[] = "It was held for the maximum time that is allowed.";
+	Contender  *c = &client->contenders[slot];
 
-	client->contenders[slot].renewing.overdue = !zk_mailbox_end_hold(&client->mailbox, slot,
-																	 why);
-	if (!client->contenders[slot].renewing.overdue)
+	c->renewing.overdue = !zk_mailbox_end_hold(&client->mailbox, slot, why);
+	if (!c->renewing.overdue)
 		zk_contender_lose(client, slot, ZK_LOST_OVERTIME, why);
 }
 
@@ -486,7 +490,7 @@ zk_lease_check(ZkClient *client)
 	{
 		Contender  *c = &client->contenders[i];
 
-		if (c->claim != CLAIM_WANTED || c->state != ZK_HELD)
+		if (!zk_contender_is_held(c))
 			continue;
 		if (now >= hold_until(c))
 			end_hold(client, i);
@@ -507,7 +511,7 @@ contender_timer(const ZkClient *client, const Contender *c, bool can_renew)
 
 	if (can_renew && keep_lease(client, c))
 		timer = renewal_due(client, c);
-	if (c->state == ZK_HELD && c->claim == CLAIM_WANTED)
+	if (zk_contender_is_held(c))
 	{
 		ZkTime		judge = zk_now() < c->proof.lease_end ?
 		c->proof.lease_end : c->proof.presumed_lost;

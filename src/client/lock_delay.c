@@ -97,7 +97,7 @@ make_names(size_t bytes)
 	return calloc(1, bytes + 1);
 }
 
-/* How many bytes do these names have, each with a NUL? */
+/* Returns how many bytes these names have, each with a NUL. */
 static size_t
 bytes_of(const struct String_vector *list)
 {
@@ -278,24 +278,9 @@ marks_read(ZkClient *client, int slot, const struct String_vector *list)
 	m->queue = NULL;
 	m->looked = true;
 	m->looked_at = zk_now();
-	if (c->grant == GRANT_MARKS && c->mark.state == MARK_THERE && c->claim == CLAIM_WANTED)
+	if (c->claim == CLAIM_WANTED && c->grant == GRANT_MARKS &&
+		c->mark.state == MARK_THERE)
 		zk_contender_grant(client, slot);
-}
-
-/*
- * Something about marks cannot be done, for the reason rc: the contender
- * cannot be granted.
- */
-static void
-impossible(ZkClient *client, int slot, int rc, int permission,
-		   const char *doing, const char *path)
-{
-	if (rc == ZNOAUTH)
-		zk_contender_refused(client, slot, permission, path, strlen(path));
-	else
-		zk_contender_fail(client, slot, zk_answer_error(rc),
-						  "Could not %s znode \"%.150s\": %s.", doing, path,
-						  zk_answer_text(rc));
 }
 
 static void
@@ -307,7 +292,7 @@ on_marks(ZkClient *client, int slot, const Answer *answer)
 	char		path[ZK_RECORD_PATH_SIZE];
 
 	if (c->claim != CLAIM_WANTED || (c->state != ZK_QUEUED && c->state != ZK_WATCHING))
-		;						/* nobody wants to know any more */
+		;						/* the answer is of no use any more */
 	else if (rc == ZOK || rc == ZNONODE)
 		marks_read(client, slot, rc == ZOK ? answer->children : &none);
 	else if (zk_is_transient(rc))
@@ -315,8 +300,8 @@ on_marks(ZkClient *client, int slot, const Answer *answer)
 	else
 	{
 		zk_record_path(c->node, c->request.root_len, path);
-		impossible(client, slot, rc, ZOO_PERM_READ,
-				   "list the children of", path);
+		zk_contender_impossible(client, slot, rc, ZOO_PERM_READ,
+								"list the children of", path);
 	}
 }
 
@@ -367,8 +352,8 @@ on_parent(ZkClient *client, int slot, const Answer *answer)
 	else
 	{
 		path[zk_record_above(path, c->marking.parent_len)] = '\0';
-		impossible(client, slot, rc, ZOO_PERM_CREATE,
-				   "create children of", path);
+		zk_contender_impossible(client, slot, rc, ZOO_PERM_CREATE,
+								"create children of", path);
 	}
 }
 
@@ -412,7 +397,7 @@ not_made(ZkClient *client, int slot, int culprit, int rc)
 	else if (rc == ZNODEEXISTS)
 		zk_mark_set(c, MARK_THERE); /* by a multi-op that was not answered */
 	else if (rc != ZNONODE)
-		impossible(client, slot, rc, permission, doing, path);
+		zk_contender_impossible(client, slot, rc, permission, doing, path);
 }
 
 static void
@@ -484,8 +469,6 @@ send_mark(ZkClient *client, int slot)
 	zoo_op_t	ops[ZK_OWN_OPS];
 	char		own_path[ZK_CONTENDER_PATH_SIZE];
 	char		paths[ZK_OWN_OPS][ZK_MARK_PATH_SIZE];
-	void	   *context;
-	int			rc;
 
 	if (!zk_multi_possible(client))
 	{
@@ -495,11 +478,7 @@ send_mark(ZkClient *client, int slot)
 	zk_contender_path(c, c->znode.name, own_path);
 	zoo_check_op_init(&ops[0], own_path, -1);
 	fill_in(client, c, ops, paths);
-	memset(c->results, 0, sizeof(c->results));
-	context = zk_contender_ask(client, slot, on_mark);
-	rc = zoo_amulti(client->connection.zh, c->marking.ops, ops, c->results, zk_on_void,
-					context);
-	zk_contender_sent(client, slot, context, rc);
+	zk_contender_multi(client, slot, c->marking.ops, ops, on_mark);
 }
 
 /* Tells the backend of the delay, and has the helper set its timer. */
@@ -515,7 +494,7 @@ show_delay(ZkClient *client, int slot)
 	zk_mailbox_wake_helper(&client->mailbox);
 }
 
-/* Does the contender have to wait, before it can be judged again? */
+/* Returns true if the delay is running. */
 static bool
 must_wait(const Marking *m)
 {

@@ -242,7 +242,7 @@ on_own(ZkClient *client, int slot, const Answer *answer)
 		zk_contender_touch(client, slot);
 }
 
-/* Is the contender to be given its watch, now or later? */
+/* Returns true if the contender is to get a watch, now or later. */
 static bool
 needs_watch(const Contender *c)
 {
@@ -314,8 +314,8 @@ zk_own_watch(ZkClient *client, int slot)
 {
 	const Contender *c = &client->contenders[slot];
 
-	if (needs_watch(c) && c->znode.existence == ZNODE_NAMED && zk_is_connected(client) &&
-		!atomic_load(&zk_poisoned) && zk_now() >= watch_due(c) &&
+	if (needs_watch(c) && c->znode.existence == ZNODE_NAMED &&
+		zk_is_connected(client) && !atomic_load(&zk_poisoned) && zk_now() >= watch_due(c) &&
 		zk_requests_available(client, WATCH_RESERVE))
 		send_own_watch(client, slot);
 }
@@ -336,8 +336,8 @@ zk_own_watch_due(const ZkClient *client)
 	{
 		const Contender *c = &client->contenders[i];
 
-		if (needs_watch(c) && (c->znode.existence == ZNODE_NAMED || watch_due(c) > now) &&
-			watch_due(c) < due)
+		if (needs_watch(c) && watch_due(c) < due &&
+			(c->znode.existence == ZNODE_NAMED || watch_due(c) > now))
 			due = watch_due(c);
 	}
 	return due;
@@ -397,7 +397,8 @@ zk_own_rewrite(ZkClient *client, int slot)
 	const char *data = own;
 	int			len;
 
-	if (!c->own.rewrite || c->claim != CLAIM_WANTED || c->znode.existence != ZNODE_NAMED ||
+	if (!c->own.rewrite || c->claim != CLAIM_WANTED ||
+		c->znode.existence != ZNODE_NAMED ||
 		c->own.rewrite_serial != 0 || c->own.watch_serial != 0 ||
 		!zk_is_connected(client) || atomic_load(&zk_poisoned) ||
 		c->turn.retry_at > zk_now() || !zk_requests_available(client, 1))

@@ -33,13 +33,13 @@
 typedef struct OwnWatch
 {
 	bool		watch;			/* it is being watched */
-	bool		changed;		/* its data was changed by somebody else */
-	bool		revoked;		/* somebody asks for the lock back */
-	bool		rewrite;		/* its data is to be written once more:
-								 * somebody behind may take it for a waiter,
-								 * or a revocation has wiped it out */
+	bool		changed;		/* another client has changed its data */
+	bool		revoked;		/* another client asks for the lock back */
+	bool		rewrite;		/* its data is to be written once more: one
+								 * behind may take it for a waiter, or a
+								 * revocation has wiped it out */
 	uint32_t	watch_serial;	/* of the get on its way; 0 for none */
-	uint32_t	rewrite_serial; /* of the set on its way; likewise */
+	uint32_t	rewrite_serial; /* of the set on its way; or 0 */
 	int32_t		version;		/* of its data, as last seen; -1 if that may
 								 * not be read */
 	ZkTime		watch_at;		/* not before then is it watched */

@@ -59,7 +59,7 @@ zk_creation_denied(ZkClient *client, int slot, int rc, size_t len)
 	}
 }
 
-/* How long is the path above the container that was to be created? */
+/* Returns the length of the path above the container to be created. */
 static uint16_t
 parent_length(const Contender *c)
 {

@@ -61,7 +61,7 @@ own_names(ZkClient *client, const Contender *self, int *count, bool *shared)
 		if (names == NULL)
 			return NULL;
 		names[(*count)++] = c->znode.base;
-		if (c->request.mode == ZK_SHARED && c->state == ZK_HELD && c->claim == CLAIM_WANTED)
+		if (c->request.mode == ZK_SHARED && zk_contender_is_held(c))
 			*shared = true;
 	}
 	return names;
@@ -171,7 +171,8 @@ on_list(ZkClient *client, int slot, const Answer *answer)
 	int			rc = answer->rc;
 	Contender  *c = &client->contenders[slot];
 
-	if (c->claim == CLAIM_WANTED && c->state == ZK_WANTED && c->member.state != MEMBER_NONE && rc == ZNONODE)
+	if (c->claim == CLAIM_WANTED && c->state == ZK_WANTED &&
+		c->member.state != MEMBER_NONE && rc == ZNONODE)
 		zk_parents_missing(c);	/* the group could not be created */
 	else if (c->claim != CLAIM_WANTED ||
 			 (c->state != ZK_QUEUED && c->state != ZK_WATCHING))

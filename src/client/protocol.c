@@ -94,7 +94,7 @@ zk_contender_begin(ZkClient *client, const MailboxOrder *order)
 		zk_group_join(c, order->next_member);
 }
 
-/* Sends what comes next for a contender that exists: to find its place, or to be granted. */
+/* Sends what comes next for a contender that exists: for its place, or grant. */
 static void
 send_queued(ZkClient *client, int slot)
 {
@@ -135,7 +135,8 @@ zk_contender_advance(ZkClient *client, int slot)
 	if (!zk_is_connected(client) || atomic_load(&zk_poisoned) ||
 		c->turn.retry_at != 0 || !zk_requests_available(client, 3))
 		return;
-	if (client->stage != CLIENT_RUNNING && !(c->claim != CLAIM_WANTED && zk_record_flush(client, c)))
+	if (client->stage != CLIENT_RUNNING &&
+		(c->claim == CLAIM_WANTED || !zk_record_flush(client, c)))
 		return;					/* it goes with the session */
 
 	if (c->claim != CLAIM_WANTED)
@@ -261,7 +262,7 @@ zk_contenders_session_over(ZkClient *client, bool expired)
 		if (c->claim == CLAIM_WANTED && c->member.state != MEMBER_NONE &&
 			c->state != ZK_HELD && c->state != ZK_WANTED)
 		{
-			/* the backend has its whole group queue anew */
+			/* the backend has its whole group queue again */
 			if (expired)
 				zk_contender_forget(c);
 			zk_contender_fail(client, i, ZK_ERR_UNQUEUED,

@@ -164,7 +164,8 @@ zk_record_ended(ZkClient *client, const Contender *gone)
 	{
 		const Contender *c = &client->contenders[i];
 
-		if (c->claim != CLAIM_NONE && c->state == ZK_WANTED && strcmp(c->node, gone->node) == 0)
+		if (c->claim != CLAIM_NONE && c->state == ZK_WANTED &&
+			strcmp(c->node, gone->node) == 0)
 			zk_contender_touch(client, i);
 	}
 }
@@ -233,14 +234,8 @@ not_read(ZkClient *client, int slot, int rc)
 		zk_contender_forget(c);
 	else if (c->state == ZK_HELD)
 		give_up(c, rc);
-	else if (c->claim != CLAIM_WANTED)
-		;
-	else if (rc == ZNOAUTH)
-		zk_contender_refused(client, slot, ZOO_PERM_READ, path, strlen(path));
-	else
-		zk_contender_fail(client, slot, zk_answer_error(rc),
-						  "Could not read znode \"%.150s\": %s.", path,
-						  zk_answer_text(rc));
+	else if (c->claim == CLAIM_WANTED)
+		zk_contender_impossible(client, slot, rc, ZOO_PERM_READ, "read", path);
 }
 
 static void
@@ -425,7 +420,7 @@ zk_record_conflict(ZkClient *client, int slot, int err)
 		record->step = RECORD_READ;
 	else if (record->version >= 0)
 	{
-		/* somebody has deleted it: it begins anew */
+		/* another client has deleted it: start with an empty one */
 		record->version = -1;
 		memset(&record->base, 0, sizeof(record->base));
 	}

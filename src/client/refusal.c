@@ -211,6 +211,22 @@ zk_contender_refused(ZkClient *client, int slot, int permission,
 		conclude(client, slot, error);
 }
 
+/*
+ * Something that a contender needs could not be done with that znode, for the
+ * reason rc: it fails.
+ */
+void
+zk_contender_impossible(ZkClient *client, int slot, int rc, int permission,
+						const char *doing, const char *path)
+{
+	if (rc == ZNOAUTH)
+		zk_contender_refused(client, slot, permission, path, strlen(path));
+	else
+		zk_contender_fail(client, slot, zk_answer_error(rc),
+						  "Could not %s znode \"%.150s\": %s.", doing, path,
+						  zk_answer_text(rc));
+}
+
 static void
 on_acl(ZkClient *client, int slot, const Answer *answer)
 {

@@ -99,6 +99,25 @@ on_flush(ZkClient *client, int slot, const Answer *answer)
 }
 
 /*
+ * Sends a multi-op of a contender that begins with these operations, and goes
+ * on with those on the mark of "from" and on the record: three more at most.
+ */
+static void
+send_with_rest(ZkClient *client, int slot, const Contender *from, zoo_op_t *ops,
+			   int count, AnswerHandler handler)
+{
+	Contender  *c = &client->contenders[slot];
+	char		mark_paths[2][ZK_MARK_PATH_SIZE];
+	char		record_path[ZK_RECORD_PATH_SIZE];
+	char		record[ZK_RECORD_SIZE];
+
+	count += zk_mark_ops(client, c, from, &ops[count], mark_paths);
+	if (c->recording.under_way)
+		zk_record_op(client, c, &ops[count++], record_path, record);
+	zk_contender_multi(client, slot, count, ops, handler);
+}
+
+/*
  * Deletes the contender and its mark, and writes the record, in one
  * transaction: the next holder finds all that done.
  */
@@ -107,13 +126,7 @@ send_flush(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
 	zoo_op_t	ops[3];
-	int			count = 1;
-	void	   *context;
 	char		path[ZK_CONTENDER_PATH_SIZE];
-	char		mark_paths[2][ZK_MARK_PATH_SIZE];
-	char		record_path[ZK_RECORD_PATH_SIZE];
-	char		record[ZK_RECORD_SIZE];
-	int			rc;
 
 	if (!zk_multi_possible(client))
 	{
@@ -122,13 +135,7 @@ send_flush(ZkClient *client, int slot)
 	}
 	zk_contender_path(c, c->znode.name, path);
 	zoo_delete_op_init(&ops[0], path, -1);
-	count += zk_mark_ops(client, c, c, &ops[count], mark_paths);
-	if (c->recording.under_way)
-		zk_record_op(client, c, &ops[count++], record_path, record);
-	memset(c->results, 0, sizeof(c->results));
-	context = zk_contender_ask(client, slot, on_flush);
-	rc = zoo_amulti(client->connection.zh, count, ops, c->results, zk_on_void, context);
-	zk_contender_sent(client, slot, context, rc);
+	send_with_rest(client, slot, c, ops, 1, on_flush);
 }
 
 /* Deletes the contender, with its mark and what is due in the record. */
@@ -257,14 +264,8 @@ zk_send_downgrade(ZkClient *client, int slot)
 	Contender  *c = &client->contenders[slot];
 	Contender  *from = &client->contenders[c->partner];
 	zoo_op_t	ops[6];
-	int			count = 3;
-	void	   *context;
 	char		to_path[ZK_CONTENDER_PATH_SIZE];
 	char		from_path[ZK_CONTENDER_PATH_SIZE];
-	char		mark_paths[2][ZK_MARK_PATH_SIZE];
-	char		record_path[ZK_RECORD_PATH_SIZE];
-	char		record[ZK_RECORD_SIZE];
-	int			rc;
 
 	if (!zk_record_ready(client, slot))
 		return;
@@ -280,12 +281,5 @@ zk_send_downgrade(ZkClient *client, int slot)
 					   &client->identity.acl, ZOO_EPHEMERAL, NULL, 0);
 	zoo_set_op_init(&ops[1], from_path, from->owner, from->owner_len, -1, NULL);
 	zoo_delete_op_init(&ops[2], from_path, -1);
-	count += zk_mark_ops(client, c, from, &ops[count], mark_paths);
-	if (c->recording.under_way)
-		zk_record_op(client, c, &ops[count++], record_path, record);
-	memset(c->results, 0, sizeof(c->results));
-	context = zk_contender_ask(client, slot, on_downgrade);
-	rc = zoo_amulti(client->connection.zh, count, ops, c->results, zk_on_void,
-					context);
-	zk_contender_sent(client, slot, context, rc);
+	send_with_rest(client, slot, from, ops, 3, on_downgrade);
 }

@@ -59,7 +59,7 @@ struct Engine
 
 	int			free_requests;
 	uint32_t	last_serial;
-	bool		starved;		/* somebody waits for a free request */
+	bool		starved;		/* a free request is waited for */
 	Request		requests[ZK_MAX_IN_FLIGHT];
 	size_t		watch_bytes;	/* of the paths watched through the handle,
 								 * those of watches that have fired included */
@@ -97,7 +97,7 @@ zk_requests_free(const ZkClient *client)
 	return client->engine->free_requests;
 }
 
-/* Are so many free?  If not, remember that somebody waits.  engine_lock. */
+/* Returns true if so many are free; else they will be waited for.  engine_lock. */
 bool
 zk_requests_available(ZkClient *client, int count)
 {
@@ -186,6 +186,23 @@ zk_contender_sent(ZkClient *client, int slot, void *context, int rc)
 	return false;
 }
 
+/*
+ * Sends a multi-op of a contender, which has the results.  Only where
+ * zk_multi_possible().  Returns as zk_contender_sent().
+ */
+bool
+zk_contender_multi(ZkClient *client, int slot, int count, const zoo_op_t *ops,
+				   AnswerHandler handler)
+{
+	Contender  *c = &client->contenders[slot];
+	void	   *context = zk_contender_ask(client, slot, handler);
+
+	memset(c->results, 0, sizeof(c->results));
+	return zk_contender_sent(client, slot, context,
+							 zoo_amulti(client->connection.zh, count, ops,
+										c->results, zk_on_void, context));
+}
+
 /* The contender waits for one more answer. */
 void
 zk_contender_expect(ZkClient *client, int slot)
@@ -211,7 +228,8 @@ zk_contender_retry_at(Contender *c, ZkTime when)
 void
 zk_contender_retry(ZkClient *client, Contender *c)
 {
-	zk_contender_retry_at(c, zk_now() + RETRY_DELAY + zk_jitter(&client->random, RETRY_JITTER));
+	zk_contender_retry_at(c, zk_now() + RETRY_DELAY +
+						  zk_jitter(&client->random, RETRY_JITTER));
 	zk_mailbox_wake_helper(&client->mailbox);
 }
 

@@ -95,6 +95,8 @@ extern void zk_request_expect(ZkClient *client, void *context, AnswerHandler han
 extern void zk_request_undo(ZkClient *client, void *context);
 extern bool zk_contender_sent(ZkClient *client, int slot, void *context,
 							  int rc);
+extern bool zk_contender_multi(ZkClient *client, int slot, int count,
+							   const zoo_op_t *ops, AnswerHandler handler);
 extern void zk_contender_expect(ZkClient *client, int slot);
 extern void zk_contender_answered(ZkClient *client, int slot);
 extern void zk_contender_retry(ZkClient *client, Contender *c);

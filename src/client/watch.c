@@ -188,7 +188,8 @@ watched_gone(ZkClient *client, int slot, bool deleted)
 {
 	Contender  *c = &client->contenders[slot];
 
-	if (deleted && c->watching.last_ahead && c->watching.unbroken && c->turn.pending == 0)
+	if (deleted && c->watching.last_ahead && c->watching.unbroken &&
+		c->turn.pending == 0)
 	{
 		zk_unwatch(c);
 		zk_contender_grant(client, slot);
@@ -545,7 +546,8 @@ wait_for_lock(ZkClient *client, int slot, const ZkQueueEntry *entries,
 	else
 	{
 		w->next_in_line = false;
-		zk_own_watch_in(c, w->second == SECOND_LAST ? ZK_WATCH_DELAY : ZK_FAR_WATCH_DELAY);
+		zk_own_watch_in(c, w->second == SECOND_LAST ? ZK_WATCH_DELAY :
+						ZK_FAR_WATCH_DELAY);
 	}
 	return true;
 }
