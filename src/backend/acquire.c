@@ -472,10 +472,7 @@ check_kind(const LockCall *call, const Lock *lock)
 	zklock_report_error(ZK_ERR_KIND, detail, zklock_wait_failure(call), lock->path);
 }
 
-/*
- * Sorts out which locks to queue for, and which are held already and only to be
- * counted.  Throws ZKL01, see zklock_acquire().
- */
+/* Sorts out which locks to queue for, and which to count only. */
 static void
 sort_out(LockCall *call, const LockName *names, int count, LockScope scope)
 {

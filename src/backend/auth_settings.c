@@ -142,10 +142,7 @@ zklock_check_acl(char **newval, void **extra, GucSource source)
 			   "invalid value for parameter \"zklock.acl\"", wrong);
 }
 
-/*
- * Refuses ALTER SYSTEM of zklock.auth, as the check hook would, but without the
- * statement in the server log.  Throws 55P02.
- */
+/* Refuses ALTER SYSTEM of zklock.auth, and hides it from the log (55P02). */
 void
 zklock_auth_screen(Node *statement)
 {

@@ -225,10 +225,7 @@ report_cycle(const WaitCycle *cycle)
 			 errhint("Acquire locks in a consistent order, or all of them in one call.")));
 }
 
-/*
- * Returns what to publish, palloc'd; NULL if it is too long, or if a contender
- * has no name yet.
- */
+/* Returns what to publish, palloc'd; NULL if that is not possible. */
 static char *
 make_text(const Awaited *awaited, int count)
 {

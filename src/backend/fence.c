@@ -200,10 +200,7 @@ zklock_fence(const LockName *name, Oid function)
 	return pass_fence(find_exclusive(name, NULL), function);
 }
 
-/*
- * Removes the fence of a lock, held or not, and logs that.  Returns false if
- * there is none.  Throws 25006.
- */
+/* Removes a fence, and logs that.  Returns false if there is none. */
 bool
 zklock_fence_reset(const LockName *name, Oid function)
 {

@@ -172,10 +172,7 @@ add_lock_name(LockName *names, int count, const LockName *name)
 	return count + 1;
 }
 
-/*
- * Begins a function, and gets the locks that the array in argument 0 names, of
- * any dimensions, each once.  Returns how many.
- */
+/* Begins a function, and gets the locks in array argument 0, each once. */
 static int
 get_lock_names(FunctionCallInfo fcinfo, LockName **names)
 {
@@ -255,10 +252,7 @@ zk_lock_acquire_several_xact(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(acquire(fcinfo, names, count, SCOPE_TRANSACTION));
 }
 
-/*
- * Acquires count locks in session scope, without a snapshot.  Returns a
- * procedure's row, which says whether they were acquired.
- */
+/* Acquires count locks without a snapshot.  Returns a procedure's row. */
 static Datum
 wait_for_locks(FunctionCallInfo fcinfo, const LockName *names, int count)
 {

@@ -128,10 +128,7 @@ zklock_lock_assure(Lock *lock, ZkTime deadline, ZkTime *asked)
 	return HOLD_PROVED;
 }
 
-/*
- * The transaction releases a lock early: dooms it if the lock was lost, or
- * cannot be proved to be held now.  Cannot fail.
- */
+/* Dooms the transaction that releases a lock which is not proved to be held. */
 void
 zklock_lock_let_go(Lock *lock)
 {

@@ -40,10 +40,7 @@ static Holder *asking = NULL;
 /* The deadlock check has the query. */
 static bool lent = false;
 
-/*
- * Takes over the state of a waiting contender.  What was read of the queue
- * stays valid while the blocker is the same.
- */
+/* Takes over the state of a waiting contender; forgets another blocker's. */
 void
 zklock_holder_refresh(Holder *holder, const ZkContenderStatus *status)
 {

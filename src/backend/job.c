@@ -255,10 +255,7 @@ needs_mark(const JobRow *row, const ZkRun *mark)
 		judge_missing_row(mark) == JOB_LOST;
 }
 
-/*
- * Judges whether to begin a run, whose lock was granted with that record.
- * Fills in *row for JOB_UNMARKED.
- */
+/* Judges whether to begin a run; fills in *row for JOB_UNMARKED. */
 static JobVerdict
 judge_run(const LockName *name, TimestampTz fire_time,
 		  const ZkRecord *record, Oid function, JobRow *row)
@@ -322,10 +319,7 @@ set_done_run(ZkRun *run, const JobRow *row)
 		row->ended_at;
 }
 
-/*
- * Makes the release write the mark of the last run, whose row has none.  The
- * row is visible, so the WAL up to now includes it.
- */
+/* Makes the release mark the last run, whose row the WAL has by now. */
 static void
 leave_mark(Lock *lock, const JobRow *row)
 {

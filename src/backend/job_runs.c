@@ -153,10 +153,7 @@ static TableQuery insert_query = {
 	.latest = true
 };
 
-/*
- * Returns the runner of a job for the record, in UTF-8 and shortened to fit;
- * palloc'd.  Arguments may be NULL or empty.
- */
+/* Returns a runner for the record, in UTF-8, palloc'd.  Any may be NULL. */
 static char *
 name_runner(const char *role, const char *cluster, const char *host)
 {
@@ -276,10 +273,7 @@ insert_row(const JobRow *row, const char *outcome, Relation table)
 	return zklock_table_query(&insert_query, table, values, nulls) > 0;
 }
 
-/*
- * Marks done rows, due at that time or later, with that token or lower, as
- * reset, by one of the two queries.
- */
+/* Marks done rows from that time on, with tokens up to that, as reset. */
 static void
 reset_rows(TableQuery *query, const char *path, TimestampTz fire_time, int64 token,
 		   Relation table)
@@ -344,10 +338,7 @@ zklock_job_row_end(const JobRow *row, const ZkRecord *record, Oid function)
 	return end;
 }
 
-/*
- * Marks done rows, due at that time or later, as reset, whatever their tokens,
- * which may be of a former ensemble.
- */
+/* Marks done rows from that time on as reset, whatever their tokens (J9). */
 void
 zklock_job_rows_reset(const char *path, TimestampTz fire_time, Oid function)
 {

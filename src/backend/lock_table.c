@@ -276,10 +276,7 @@ zklock_lock_count(Lock *lock, LockScope scope, ZkMode mode)
 	lock->transaction_count[mode]++;
 }
 
-/*
- * Takes over a granted contender of this mode.  If the lock had been lost,
- * forgets what the session held of it.  Cannot fail.
- */
+/* Takes over a granted contender, and ends an earlier loss.  Cannot fail. */
 void
 zklock_lock_granted(Lock *lock, ZkMode mode, ZkContenderId id,
 					const char *contender_name)
@@ -453,10 +450,7 @@ zklock_lock_check_job(const Lock *lock)
 				 errdetail("Until then, its lock can be neither acquired again nor released.")));
 }
 
-/*
- * Ends the job that was to end with the commit, and releases its lock.  Cannot
- * fail.
- */
+/* Ends a job with the commit, and releases its lock.  Cannot fail. */
 void
 zklock_lock_commit_job(Lock *lock)
 {
@@ -477,10 +471,7 @@ zklock_lock_commit_job(Lock *lock)
 	zklock_lock_settle(lock, NULL);
 }
 
-/*
- * Undoes what a rolled back (sub)transaction did to a job: its end, or its
- * beginning.  Cannot fail.
- */
+/* Undoes what a (sub)transaction did to a job.  Cannot fail. */
 static void
 roll_back_job(Lock *lock, int nesting)
 {
@@ -503,10 +494,7 @@ zklock_lock_renew_note(const Lock *lock)
 			leave_record(lock, mode);
 }
 
-/*
- * Walks through the locks touched at this nesting level or deeper: the first
- * for NULL, NULL after the last.
- */
+/* Walks through the locks touched at this nesting level or deeper. */
 Lock *
 zklock_lock_next_touched(Lock *lock, int nesting)
 {

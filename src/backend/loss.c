@@ -141,10 +141,7 @@ explain_cancel(void *arg)
 		errmsg("canceling statement because lock \"%s\" was lost", lock->path);
 }
 
-/*
- * Reports the lock that the cancel was for: 57014 if its job ran too long, else
- * ZKL01.  Returns if it was released since.
- */
+/* Reports the lock that the cancel was for, unless it was released since. */
 static void
 report_loss(void)
 {

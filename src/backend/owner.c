@@ -210,10 +210,7 @@ typedef struct OwnerParse
 	bool	   *nulls;
 } OwnerParse;
 
-/*
- * Converts another client's UTF-8 to the encoding of the database; to
- * hexadecimal if that fails.  Palloc'd.
- */
+/* Converts UTF-8 to the database's encoding, or to hexadecimal; palloc'd. */
 char *
 zklock_foreign_string(const char *data, int length)
 {

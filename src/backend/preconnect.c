@@ -74,10 +74,7 @@ zklock_assign_preconnect(bool newval, void *extra)
 		(zklock_preconnect_due || !zklock_preconnect);
 }
 
-/*
- * Returns true if the current role may call such a function in C, which only a
- * superuser can have made.  Needs a transaction.
- */
+/* Returns true if the role may call such a function in C (a superuser's). */
 static bool
 may_call(const char *name)
 {

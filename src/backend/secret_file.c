@@ -75,10 +75,7 @@ zklock_stamp_file(uint64 stamp, const char *file)
 	return stamp;
 }
 
-/*
- * For ereport: what is wrong with a file, or "", and which file it is, for
- * superusers and the server log only.
- */
+/* For ereport: what is wrong with a file, which only superusers see. */
 static int
 errdetail_file(const char *file, const char *wrong)
 {

@@ -288,10 +288,7 @@ forget_secrets(ZkConfig *config)
 	zklock_transport_wipe(config->transport);
 }
 
-/*
- * Fills in the secrets of a config, and acquires the descriptors.  Unless it
- * throws, forget_secrets() is due.
- */
+/* Fills in secrets, and acquires descriptors; then forget_secrets() is due. */
 static void
 gather_secrets(ZkConfig *config)
 {

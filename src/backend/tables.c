@@ -52,10 +52,7 @@ zklock_table_close(Relation table)
 	SPI_finish();
 }
 
-/*
- * Makes and keeps the plan of a query, unless there is one for the same table
- * and name, whose lock keeps that so.
- */
+/* Makes and keeps the plan of a query for a locked table. */
 static void
 prepare_query(TableQuery *query, Relation table)
 {

@@ -319,10 +319,7 @@ take_sasl(const char **transport)
 		transport[ZK_SASL_PASSWORD] = read_secret(ZK_SASL_PASSWORD);
 }
 
-/*
- * Fills in the transport of a config, valid until zklock_transport_wipe(),
- * which is due even after an error.
- */
+/* Fills in the transport of a config; zklock_transport_wipe() is due. */
 void
 zklock_transport_config(ZkConfig *config)
 {

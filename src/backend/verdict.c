@@ -81,10 +81,7 @@ static struct
 	LossNote	loss;
 }			doom;
 
-/*
- * Returns what the transaction has done.  A transaction ID shows writes, also
- * of replication workers, which have no statements.
- */
+/* Returns what the transaction has done; a transaction ID shows writes. */
 Conduct
 zklock_verdict_conduct(void)
 {
@@ -125,10 +122,7 @@ zklock_verdict_begin(Deed deed)
 		conduct = CONDUCT_HARMLESS;
 }
 
-/*
- * A function is called without a statement.  As its end is not seen, a call
- * that acquires is work from its beginning on.
- */
+/* A function is called without a statement (Y6). */
 void
 zklock_verdict_call(Deed deed)
 {
@@ -171,10 +165,7 @@ zklock_verdict_doom(const Lock *lock, const LossNote *loss)
 	doom.loss = *loss;
 }
 
-/*
- * The transaction is over.  A statement that continues commits in between, or
- * is a procedure that may do anything.
- */
+/* The transaction is over; a statement that continues may do anything. */
 void
 zklock_verdict_reset(void)
 {

@@ -216,10 +216,7 @@ add_edge(Graph *graph, int from, int to, bool local, const Fact *fact)
 	edge->local = local;
 }
 
-/*
- * Finds a contender that a wait names.  Returns its member, and in *queue the
- * first of its queue; -1 if it is not there.
- */
+/* Finds the member of a contender, and the first of its queue; or -1. */
 static int
 find_contender(const Graph *graph, const ZkWaitedFor *lock, int *queue)
 {
@@ -275,10 +272,7 @@ add_published(Graph *graph, int vertex)
 	}
 }
 
-/*
- * Finds what a process waits for in PostgreSQL, and since when.  Returns false
- * if it does not, or not for certain yet.
- */
+/* Finds what a process certainly waits for in PostgreSQL, since when. */
 static bool
 find_local_wait(int pid, Fact *fact)
 {

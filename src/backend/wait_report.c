@@ -53,10 +53,7 @@ ahead_of(const LockWait *wait)
 		wait->holder.ahead : wait->status.ahead;
 }
 
-/*
- * Describes whom a wait is for: what the current user may see, or all of it,
- * for the server log.  Palloc'd.
- */
+/* Describes whom a wait is for; all of it is for the log.  Palloc'd. */
 static char *
 describe_others(const LockCall *call, const LockWait *wait, bool all)
 {
@@ -165,10 +162,7 @@ zklock_wait_broken(const LockCall *call, const LockWait *wait)
 			 errdetail_log("%s", zklock_broken_sentence(by, true))));
 }
 
-/*
- * Another session also waits for the upgrade, and came first (S25).  Throws
- * 40P01.
- */
+/* Another session waits for the upgrade, and came first (S25): 40P01. */
 pg_noreturn static void
 report_deadlock(const LockCall *call, const LockWait *wait)
 {
@@ -224,10 +218,7 @@ zklock_wait_show(const LockCall *call, const LockWait *wait)
 	zklock_wait_slot_show(&seen);
 }
 
-/*
- * Returns true if the holder is known, or not needed.  Moves *next up to when
- * to ask again.
- */
+/* Returns true if the holder is known, or not needed; moves *next up. */
 static bool
 holder_known(LockWait *wait, ZkTime *next)
 {

@@ -180,10 +180,7 @@ zklock_wait_slot_read(int index, Wait *wait)
 	return pid;
 }
 
-/*
- * Returns the slot of that process, or of that ZooKeeper session if pid is 0;
- * NULL if there is none.  Under the lock.
- */
+/* Returns the slot of a pid, or of a session; or NULL.  Under the lock. */
 static const WaitSlot *
 find_slot(int pid, int64 session)
 {

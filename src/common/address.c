@@ -49,9 +49,7 @@ is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/*
- * Returns true for a character of host names.  Resolvers know underscores, too.
- */
+/* Returns true for a character of host names; resolvers know underscores. */
 static bool
 is_host_character(char c)
 {
@@ -201,10 +199,7 @@ split_server(const char *text, size_t len, const char **host, size_t *host_len,
 	return NULL;
 }
 
-/*
- * Parses one server of a list, len bytes without spaces around them.  Returns
- * false with the reason in detail.
- */
+/* Parses one server of a list.  Returns false with the reason in detail. */
 static bool
 parse_server(const char *text, size_t len, Server *server, char *detail)
 {
@@ -234,10 +229,7 @@ parse_server(const char *text, size_t len, Server *server, char *detail)
 	return true;
 }
 
-/*
- * Parses a list into servers (room for SERVERS_MAX).  Returns how many, or 0
- * with the reason in detail.
- */
+/* Parses a list.  Returns how many servers, or 0 with the reason in detail. */
 static int
 parse_servers(const char *list, Server *servers, char *detail)
 {
@@ -299,10 +291,7 @@ zk_servers_check(const char *servers, char *detail)
 	return parse_servers(servers, parsed, detail) > 0;
 }
 
-/*
- * Returns true if that address is among the first count endpoints, for that
- * host, or for any if NULL.
- */
+/* Returns true if that address is known, for that host (NULL: for any). */
 static bool
 is_known(const ZkServers *servers, int count, const char *address, const char *host)
 {
@@ -313,10 +302,7 @@ is_known(const ZkServers *servers, int count, const char *address, const char *h
 	return false;
 }
 
-/*
- * Adds an address of a host unless it is there.  Returns false if out of
- * memory.
- */
+/* Adds an address unless known.  Returns false if out of memory. */
 static bool
 add_endpoint(ZkServers *servers, const char *address, const char *host)
 {
@@ -397,10 +383,7 @@ resolve_server(const Server *server, ZkServers *servers)
 	return rc;
 }
 
-/*
- * Adds to detail, if there is room, that a server could not be resolved.  Uses
- * the errno that came with rc.
- */
+/* Adds to detail, if it fits, why a server (rc, errno) was not resolved. */
 static void
 note_failure(char *detail, const Server *server, int rc)
 {
