@@ -9,8 +9,8 @@
  * million requests.  A callback that late is not known, for none outlives the
  * handle that its request was made through.
  *
- * Pure functions; the size of a pointer is an argument, so that others can be
- * tested.
+ * For request.c.  Pure functions; the size of a pointer is an argument, so that
+ * others can be tested.
  *
  * IDENTIFICATION
  *	  src/client/library/context.h
@@ -28,9 +28,7 @@
 #define ZK_CONTEXT_INDEX_BITS	6
 #define ZK_CONTEXT_INDEXES		(1U << ZK_CONTEXT_INDEX_BITS)
 
-/*
- * The highest serial, where a pointer has so many bytes.
- */
+/* The highest serial, where a pointer has so many bytes. */
 static inline uint32_t
 zk_context_last_serial(size_t pointer_size)
 {
@@ -39,9 +37,7 @@ zk_context_last_serial(size_t pointer_size)
 	return bits < 32 ? (UINT32_C(1) << bits) - 1 : UINT32_MAX;
 }
 
-/*
- * The serial after that one; never 0.
- */
+/* The serial after that one; never 0. */
 static inline uint32_t
 zk_context_next_serial(uint32_t serial, size_t pointer_size)
 {

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * guards.c
- *	  What libzookeeper must not do to the process it runs in, and its log.
+ *	  What libzookeeper must not do to the process it runs in.
  *
  * The library was written for programs that it may end: it checks itself with
  * assert(), and a failed thread creation or a reply nobody asked for is an
@@ -13,12 +13,7 @@
  *					locks are lost then, later calls fail, the backend lives.
  * pipe				makes descriptors that COPY ... TO PROGRAM does not inherit.
  *
- * and those that have to do with its threads to threads.c, with its socket to
- * socket.c.
- *
- * The log: the library's callback comes without a context on any client
- * thread, so lines go to one ring for the process, and from there, on the
- * backend thread, to the server log.
+ * and others to threads.c, socket.c and tls.c.
  *
  * IDENTIFICATION
  *	  src/client/library/guards.c
@@ -48,8 +43,8 @@ static pthread_t backend_thread;
 static atomic_int loss_signal;
 
 /*
- * Tell how the backend, whose thread this is, learns that the client is
- * poisoned (the descriptor wakes it), or has lost a lock (the signal; 0 for
+ * From now on the backend, whose thread this is, learns that the client is
+ * poisoned by the descriptor, and that it has lost a lock by the signal (0 for
  * none).
  */
 void
@@ -60,10 +55,7 @@ zk_guard_backend(int event_fd, int signal_number)
 	atomic_store(&loss_signal, signal_number);
 }
 
-/*
- * A lock is lost: interrupt the backend, as it asked for.  Any thread; takes no
- * lock.
- */
+/* A lock is lost: interrupt the backend.  Any thread; takes no lock. */
 void
 zk_signal_loss(void)
 {
@@ -74,8 +66,8 @@ zk_signal_loss(void)
 }
 
 /*
- * The descriptor is about to be closed.  It may not be the one any more: the
- * next client may have been started before the last one has ended.  Any thread.
+ * The descriptor is about to be closed.  Another one may have taken its place:
+ * the next client can start before the last one has ended.  Any thread.
  */
 void
 zk_guard_forget_event_fd(int fd)
@@ -91,9 +83,8 @@ extern void __wrap___assert_fail(const char *expression, const char *file,
 extern int	__wrap_pipe(int fds[2]);
 
 /*
- * An assertion of the library failed, on whatever client thread.  Its locks
- * may be held and its data half changed, so nothing of it can be used again,
- * nor freed: leave everything as it is, and say so.
+ * An assertion of the library failed, on any client thread.  Its locks may be
+ * held and its data half changed, so nothing of it can be used again or freed.
  */
 void
 __wrap___assert_fail(const char *expression, const char *file,
@@ -113,9 +104,7 @@ __wrap___assert_fail(const char *expression, const char *file,
 		pause();
 }
 
-/*
- * As pipe(), close-on-exec.
- */
+/* As pipe(), close-on-exec. */
 int
 __wrap_pipe(int fds[2])
 {

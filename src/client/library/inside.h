@@ -1,7 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * inside.h
- *	  What the files of this folder have to say to each other alone.
+ *	  What the files of this folder offer to each other.
+ *
+ * For the files beside this one.
  *
  * IDENTIFICATION
  *	  src/client/library/inside.h
@@ -13,6 +15,15 @@
 
 #include "library.h"
 
+/* in internals.c: the library's private functions */
+#ifdef ZKLOCK_STATIC_LIBRARY
+extern bool zk_internals_is_completion_thread(void *(*start) (void *));
+extern void zk_internals_completion_thread_ready(zhandle_t *zh);
+extern void zk_internals_complete(zhandle_t *zh);
+extern bool zk_internals_flush(zhandle_t *zh);
+extern int	zk_internals_wake_sender(zhandle_t *zh, int timeout);
+#endif
+
 /* in threads.c: the library's threads */
 extern void zk_threads_enter_init(void);
 extern void zk_threads_leave_init(void);
@@ -22,7 +33,7 @@ extern bool zk_tls_check(char *const *transport, char *detail);
 extern void zk_tls_expect(ZkServers *servers);
 extern int	zk_tls_pending(void);
 
-/* in sasl.c: what the library asks for, to authenticate by SASL */
+/* in sasl.c: authentication with SASL */
 #ifdef ZKLOCK_SASL
 extern const sasl_callback_t *zk_sasl_begin(char *const *transport);
 extern void zk_sasl_end(void);

@@ -3,16 +3,27 @@
  * internals.c
  *	  What zklock uses of libzookeeper that is not part of its interface.
  *
- * See internals.h.
+ * Every private symbol of the library is named here, and nowhere else
+ * (test/check-symbols): rule N3 in library.h.  Some files assume what it does
+ * inside, and say so: threads.c (its threads), packets.c (how it reads and
+ * writes) and tls.c (its calls of OpenSSL).  No file assumes the layout of a
+ * struct of its.
  *
  * IDENTIFICATION
  *	  src/client/library/internals.c
  *
  *-------------------------------------------------------------------------
  */
-#include "internals.h"
+#include "inside.h"
 
 #ifdef ZKLOCK_STATIC_LIBRARY
+
+#include <zookeeper/zookeeper_version.h>
+
+/* The versions that this was written for and tested with; as in library.mk. */
+_Static_assert(__builtin_strncmp(ZOO_VERSION, "3.8.", 4) == 0 ||
+			   __builtin_strncmp(ZOO_VERSION, "3.9.", 4) == 0,
+			   "the private functions of this libzookeeper_mt are not known");
 
 /* The main function of the completion thread, and its first act. */
 extern void *do_completion(void *zh);
@@ -32,6 +43,7 @@ extern int	__real_adaptor_send_queue(zhandle_t *zh, int timeout);
 
 /* End the library's threads, when a handle is closed. */
 extern void __real_adaptor_finish(zhandle_t *zh);
+extern void __wrap_adaptor_finish(zhandle_t *zh);
 
 /* Returns true if a thread with that main function is the completion thread. */
 bool

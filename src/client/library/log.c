@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * log.c
- *	  What the library and the lock client have to say, until the backend takes it.
+ *	  The log lines of the library and the lock client, until the backend takes them.
  *
- * Their threads cannot write to the server's log.  So lines go into a ring,
- * from which the backend takes them (zk_client_log_line()).  The library's last
- * complaint is kept, as it says in no other way why there is no connection.
+ * Their threads cannot write to the server's log, and the library's callback
+ * comes without a context.  So lines go into one ring for the process, from
+ * which the backend takes them (zk_client_log_line()).  The library's last
+ * complaint is kept, as nothing else says why there is no connection.
  *
  * IDENTIFICATION
  *	  src/client/library/log.c
@@ -38,8 +39,8 @@ static char log_error[ZK_DETAIL_SIZE];	/* last complaint of the library */
 static ZkError log_error_kind;	/* what it is about, if that is known */
 
 /*
- * The cause of what the library is about to complain about is noted already.
- * Each thread has its own.
+ * This thread has noted the cause of what the library is about to complain
+ * about.
  */
 static __thread bool cause_noted;
 
@@ -47,8 +48,8 @@ static __thread bool cause_noted;
 static atomic_bool broken_off;
 
 /*
- * Put a line into the ring.  A line like the one before only counts, a full
- * ring drops.  log_lock is held.
+ * Put a line into the ring.  One like the line before is only counted; a full
+ * ring drops it.  log_lock.
  */
 static void
 log_append(bool warning, const char *text)
@@ -75,9 +76,7 @@ log_append(bool warning, const char *text)
 	snprintf(line->text, sizeof(line->text), "%s", text);
 }
 
-/*
- * Log a line of our own.  Any thread.
- */
+/* Log a line of our own.  Any thread. */
 void
 zk_log(bool warning, const char *fmt,...)
 {
@@ -93,8 +92,8 @@ zk_log(bool warning, const char *fmt,...)
 }
 
 /*
- * The library is about to complain of what has a cause that it cannot tell:
- * this. log_lock is held.
+ * Note the cause of what the library is about to complain about, which it does
+ * not know.  log_lock.
  */
 static void
 note_cause(ZkError error, const char *text)
@@ -104,10 +103,7 @@ note_cause(ZkError error, const char *text)
 	cause_noted = true;
 }
 
-/*
- * Log the cause of an error, which the library cannot tell, before it
- * complains.  On the thread of that complaint.
- */
+/* As above, and log it.  On the thread that will complain. */
 void
 zk_log_cause(ZkError error, const char *fmt,...)
 {
@@ -125,7 +121,7 @@ zk_log_cause(ZkError error, const char *fmt,...)
 
 /*
  * A connection is given up for that reason, which begins with a small letter:
- * log it, before the library complains.  On the thread of that complaint.
+ * log and note it.  On the thread that will complain.
  */
 void
 zk_log_given_up(const char *server, const char *why)
@@ -141,9 +137,9 @@ zk_log_given_up(const char *server, const char *why)
 }
 
 /*
- * Was the connection broken by us, or is it to be?  Then the library's complaint
- * says nothing of the server but that it did not answer in time.  Any thread;
- * takes no lock, as the library may hold any of its own when it complains.
+ * Set whether the connection was broken by us, or is to be: then the library's
+ * complaint says no more than that the server did not answer in time.  Any
+ * thread; takes no lock.
  */
 void
 zk_log_broken_off(bool broken)
@@ -152,9 +148,9 @@ zk_log_broken_off(bool broken)
 }
 
 /*
- * Put what the library says of a connection into our words, as a sentence.  Its
- * words are "Socket ADDRESS zk retcode=N, errno=N(TEXT): WHAT".  False if they
- * are others.  log_lock is held.
+ * Note what the library says of a connection, as a sentence of ours.  Its words
+ * are "Socket ADDRESS zk retcode=N, errno=N(TEXT): WHAT"; returns false if they
+ * are others.  log_lock.
  */
 static bool
 note_socket_error(const char *message)
@@ -190,8 +186,8 @@ note_socket_error(const char *message)
 }
 
 /*
- * The library complains.  Of the two lines about a failure of SASL the first
- * one is about the cause.  log_lock is held.
+ * The library complains.  Of its two lines about a failure of SASL the first
+ * has the cause.  log_lock.
  */
 static void
 note_error(const char *message)
@@ -228,9 +224,7 @@ zk_log_callback(const char *line)
 	pthread_mutex_unlock(&log_lock);
 }
 
-/*
- * Take the oldest line; see zk_client_log_line().  Any thread.
- */
+/* Take the oldest line; see zk_client_log_line().  Any thread. */
 bool
 zk_log_take(char *line, size_t size, bool *warning, int *repeats, int *dropped)
 {
@@ -253,8 +247,8 @@ zk_log_take(char *line, size_t size, bool *warning, int *repeats, int *dropped)
 }
 
 /*
- * The library's last complaint since zk_log_clear_error(), or its cause, or an
- * empty string, into ZK_DETAIL_SIZE bytes.  Returns what it is about, ZK_OK if
+ * Copy the library's last complaint since zk_log_clear_error(), or its cause, or
+ * an empty string, to ZK_DETAIL_SIZE bytes.  Returns what it is about, ZK_OK if
  * that is not known.  Any thread.
  */
 ZkError

@@ -3,19 +3,18 @@
  * packets.c
  *	  The packets that go over the library's connection, both ways.
  *
- * socket.c tells what the library sends and what it has received, in whatever
- * pieces, before and behind TLS.  Of what is sent is noted what is to be
- * answered; what is received is looked at when a packet is complete, and before
- * the library does that (reply.c).
+ * socket.c and tls.c pass on what the library sends and receives, in whatever
+ * pieces, unencrypted.  Requests are noted; what is received is checked when a
+ * packet is complete, and before the library sees that (reply.c).
  *
  * The library receives a packet in two steps: its length, in four bytes, and,
- * into memory that it has for it then, so many bytes; only the server's part of
- * the handshake it asks for as a whole.  So the packet lies in front of its
- * last bytes, and nothing needs to be copied.  It sends likewise: a length, and
- * a packet, of which it offers all that is left each time.
+ * into memory allocated for it, so many bytes; only the server's part of the
+ * handshake it asks for as a whole.  So a packet lies in front of its last
+ * bytes, and nothing needs to be copied.  It sends in the same two steps, and
+ * offers all that is left of a packet each time.
  *
- * Sending threads note a request before it is sent, as the answer may be there
- * before they go on.
+ * A request is noted before it is sent, as the answer may come before the
+ * sending thread continues.
  *
  * IDENTIFICATION
  *	  src/client/library/packets.c
@@ -32,15 +31,15 @@
 #ifdef ZKLOCK_STATIC_LIBRARY
 
 /*
- * The longest packet that is taken for one, in bytes.  What a server sends has
- * no limit of its own; this is a list of a million contenders.
+ * The longest packet that is accepted, in bytes: a list of a million contenders.
+ * Servers have no limit for what they send.
  */
 #define MAX_PACKET		(64 * 1024 * 1024)
 
 /* Bytes of the length that stands in front of a packet. */
 #define LENGTH_WORD		4
 
-/* A stream of packets: the bytes of a length, and what is to come of its packet. */
+/* A stream of packets: the bytes of a length, and what is left of its packet. */
 typedef struct Stream
 {
 	bool		begun;			/* the handshake is over, in this direction */
@@ -50,10 +49,7 @@ typedef struct Stream
 	size_t		left;
 } Stream;
 
-/*
- * A connection.  There is one, as there is one handle; in tests there are those
- * of others, too.
- */
+/* A connection.  There is one, as there is one handle; tests have more. */
 typedef struct Connection
 {
 	struct Connection *next;
@@ -66,15 +62,13 @@ typedef struct Connection
 } Connection;
 
 /*
- * Held for what is done with a connection.  May be taken with socket_lock or
- * the lock of the library's queue of requests held; log_lock after it.
+ * Guards connections.  May be taken with socket_lock or the lock of the
+ * library's queue of requests held; log_lock after it.
  */
 static pthread_mutex_t packets_lock = PTHREAD_MUTEX_INITIALIZER;
 static Connection *connections;
 
-/*
- * The place of a connection in the list, or where it ends.  packets_lock.
- */
+/* The place of a connection in the list, or its end.  packets_lock. */
 static Connection **
 find_place(int fd)
 {
@@ -86,8 +80,8 @@ find_place(int fd)
 }
 
 /*
- * The connection of this socket, with packets_lock taken; NULL, without, if it
- * has none.
+ * The connection of this socket, with packets_lock taken; NULL, without the
+ * lock, if it has none.
  */
 static Connection *
 enter(int fd)
@@ -102,7 +96,7 @@ enter(int fd)
 }
 
 /*
- * A socket was made for a connection.  False if there is no memory.  I/O
+ * A socket was made for a connection.  Returns false if out of memory.  I/O
  * thread.
  */
 bool
@@ -120,9 +114,7 @@ zk_packets_begin(int fd)
 	return true;
 }
 
-/*
- * A socket is about to be closed, whosever it is.  Any client thread.
- */
+/* A socket is about to be closed, if it is a connection's.  Any client thread. */
 void
 zk_packets_end(int fd)
 {
@@ -136,10 +128,7 @@ zk_packets_end(int fd)
 	free(connection);
 }
 
-/*
- * So many bytes of a length.  Returns whether it is complete, and the packet to
- * come.
- */
+/* Take bytes of a length.  Returns true if it is complete. */
 static bool
 take_length(Stream *stream, const void *data, size_t size)
 {
@@ -157,7 +146,7 @@ take_length(Stream *stream, const void *data, size_t size)
 
 /*
  * The rest of a packet is about to be sent: note it, if that is all of it.
- * False if there is no memory for that.
+ * Returns false if out of memory.
  */
 static bool
 note_packet(Connection *connection, const void *packet, size_t size)
@@ -173,9 +162,8 @@ note_packet(Connection *connection, const void *packet, size_t size)
 }
 
 /*
- * The library is about to send that by that socket.  False (ENOMEM) if it must
- * not, for want of memory.  Any client thread, with the lock of the library's
- * queue held.
+ * The library is about to send that.  Returns false (ENOMEM) if it must not, for
+ * want of memory.  Any client thread, with the lock of the library's queue.
  */
 bool
 zk_packets_sending(int fd, const void *data, size_t size)
@@ -193,7 +181,8 @@ zk_packets_sending(int fd, const void *data, size_t size)
 }
 
 /*
- * It has sent so many bytes of it.  Likewise.
+ * It has sent so many bytes of it.  Any client thread, with the lock of the
+ * library's queue.
  */
 void
 zk_packets_sent(int fd, const void *data, size_t size)
@@ -210,8 +199,9 @@ zk_packets_sent(int fd, const void *data, size_t size)
 }
 
 /*
- * Some more of the server's part of the handshake, which is one byte shorter if
- * the server is old; the library goes on with either.
+ * Take more of the server's part of the handshake, which is one byte shorter if
+ * the server is old; the library accepts both.  Returns false with the reason if
+ * it is none.
  */
 static bool
 take_greeting(Connection *connection, const unsigned char *data, size_t size,
@@ -235,7 +225,8 @@ take_greeting(Connection *connection, const unsigned char *data, size_t size,
 }
 
 /*
- * Some more of a packet, or of its length.
+ * Take more of a packet, or of its length.  Returns false with the reason if the
+ * library must not see it.
  */
 static bool
 take_packet(Connection *connection, unsigned char *data, size_t size, char *why)
@@ -258,8 +249,8 @@ take_packet(Connection *connection, unsigned char *data, size_t size, char *why)
 }
 
 /*
- * The library has received that from that socket, or from what came through it
- * encrypted.  If the library must not see it, says why.  I/O thread.
+ * The library has received that from that socket, decrypted.  If it must not
+ * see it, why says the reason (ZK_REPLY_WHY bytes).  I/O thread.
  */
 ZkReceived
 zk_packets_received(int fd, void *data, size_t size, char *why)

@@ -1,40 +1,38 @@
 /*-------------------------------------------------------------------------
  *
  * reply.c
- *	  Is what a server sends what was asked for?
+ *	  Check that what a server sends is what was asked for.
  *
  * libzookeeper_mt believes every server.  It ignores that a packet ends too
- * early, or that a length is negative, and goes on with what it has not filled
- * in; an answer that it does not expect is an assertion, or a null pointer.
- * So each packet is looked at before the library sees it.
- *
- * What may come is what servers of versions 3.5 to 3.9 send, and nothing else:
+ * early, or that a length is negative, and uses what it has not filled in; an
+ * unexpected answer is an assertion, or a null pointer.  So each packet is
+ * checked before the library sees it.  Accepted is what servers of versions 3.5
+ * to 3.9 send:
  *
  * - The answer to a request has the request's number (xid).  Servers answer in
- *	 order, but for pings, credentials and watches set anew, which have a number
- *	 for each kind.
+ *	 order, except for pings, credentials and watches that are set again, which
+ *	 have a number for each kind.
  * - It is a header, and after that what the operation returns, to the last
- *	 byte.  With an error there is only the header.  (In one place a server
- *	 could add the result of a create that has failed, so that is let through;
- *	 the library does not look at it.)
+ *	 byte.  With an error there is only the header.  (A server could add the
+ *	 result of a create that has failed; the library does not look at it, so
+ *	 that is let through.)
  * - The answer to a multi-op has a result for each operation, of the
  *	 operation's type, or, if it has failed, an error for each, one of which is
  *	 the reason.
  * - An event is the creation, deletion or change of a znode, or of its
  *	 children.
  *
- * What is not so is an error of the socket to the library: it closes the
- * connection, and everything goes on as after any loss of it.  The server log
- * says what was wrong.  No more than 64 MB is taken for a packet, and a million
- * names for a list.  A reply that is in order and says what is not true is
- * believed; but a handshake is not taken for the end of our session, unless it
- * says so, and what answers the first one otherwise is no ZooKeeper
- * (zk_transport_look).  unit/client_packet_test tries it with some
- * thousand malformed replies.
+ * Anything else is an error of the socket to the library: it closes the
+ * connection, as after any loss of it, and the server log says why.  A packet
+ * has at most 64 MB, and a list a million names.  A well-formed reply that says
+ * what is not true is believed; but a handshake is not taken for the end of our
+ * session, unless it says so, and an invalid answer to the first one means that
+ * there is no ZooKeeper (zk_transport_look()).  unit/client_packet_test
+ * tries some thousand malformed replies.
  *
- * With the shared library none of that can be done: its calls of recv() are
- * bound before the module is loaded.  A server, or who is in its place, can
- * crash a backend then.
+ * With the shared library nothing is checked: its calls of recv() are bound
+ * before the module is loaded.  A server, or an impostor, can crash a backend
+ * then.
  *
  * IDENTIFICATION
  *	  src/client/library/reply.c
@@ -126,10 +124,7 @@ static const Operation operations[] = {
 	{-11, "end of the session", NULL, ""}
 };
 
-/*
- * What is left of a packet; wrong says what was found not to be as it must, the
- * first time.
- */
+/* What is left of a packet; wrong says what was wrong first, or is NULL. */
 typedef struct Reader
 {
 	const unsigned char *at;
@@ -146,9 +141,7 @@ find_operation(int32_t type)
 	return NULL;
 }
 
-/*
- * Write why a packet is refused, and return false.
- */
+/* Write why a packet is refused, and return false. */
 static bool
 __attribute__((format(printf, 2, 3)))
 refuse(char *why, const char *fmt,...)
@@ -167,8 +160,8 @@ refuse(char *why, const char *fmt,...)
  */
 
 /*
- * Go over so many bytes; a null pointer if there are not so many, or something
- * was wrong before.
+ * Skip so many bytes, and return them.  NULL if there are fewer, or something was
+ * wrong before.
  */
 static const unsigned char *
 read_bytes(Reader *reader, size_t size)
@@ -187,7 +180,7 @@ read_bytes(Reader *reader, size_t size)
 	return bytes;
 }
 
-/* 0 if it is not there. */
+/* Read a number of 4 bytes; 0 if it is missing. */
 static int32_t
 read_int(Reader *reader)
 {
@@ -199,7 +192,7 @@ read_int(Reader *reader)
 					  (uint32_t) bytes[2] << 8 | (uint32_t) bytes[3]);
 }
 
-/* Likewise. */
+/* Read a number of 8 bytes; 0 if it is missing. */
 static int64_t
 read_long(Reader *reader)
 {
@@ -209,9 +202,7 @@ read_long(Reader *reader)
 	return (int64_t) (high << 32 | low);
 }
 
-/*
- * A truth value; nothing but 0 and 1 is one.
- */
+/* Read a truth value, which is 0 or 1. */
 static bool
 read_bool(Reader *reader)
 {
@@ -223,8 +214,8 @@ read_bool(Reader *reader)
 }
 
 /*
- * A string.  With a byte of 0 in it the library would take its beginning for
- * the whole.
+ * Read a string.  With a byte of 0 in it the library would take its beginning
+ * for the whole.
  */
 static const unsigned char *
 read_string(Reader *reader, int32_t *len)
@@ -242,9 +233,7 @@ read_string(Reader *reader, int32_t *len)
 	return NULL;
 }
 
-/*
- * Data, or its absence.
- */
+/* Read data, or its absence. */
 static void
 read_buffer(Reader *reader)
 {
@@ -266,9 +255,7 @@ read_path(Reader *reader)
 		reader->wrong = "has a path that does not begin at the root";
 }
 
-/*
- * The number of items that follow, which take so many bytes at least.
- */
+/* Read the number of items that follow, of so many bytes at least. */
 static int32_t
 read_count(Reader *reader, size_t least)
 {
@@ -313,9 +300,7 @@ read_acls(Reader *reader)
 	}
 }
 
-/*
- * Go over what has this shape.
- */
+/* Read what has this shape. */
 static void
 read_shape(Reader *reader, const char *shape)
 {
@@ -352,8 +337,8 @@ read_shape(Reader *reader, const char *shape)
  */
 
 /*
- * Read the next operation's type of a multi-op, which is to be sent.  False if
- * there is none, or one that is not known, as the reader will say.
+ * Read the next operation of a multi-op that is about to be sent.  Returns false
+ * if there is none, or one that is not known, as the reader will say.
  */
 static bool
 read_operation(Reader *reader, int32_t *type)
@@ -375,8 +360,8 @@ read_operation(Reader *reader, int32_t *type)
 }
 
 /*
- * Count the operations of a multi-op, and note their types if there is a place
- * for that.  Returns -1 if they are not known.
+ * Count the operations of a multi-op, and note their types unless types is NULL.
+ * Returns -1 if they are not known.
  */
 static int
 count_operations(const void *body, size_t size, uint8_t *types)
@@ -395,8 +380,8 @@ count_operations(const void *body, size_t size, uint8_t *types)
 }
 
 /*
- * A request is about to be sent; the packet is all of it but its length.  False
- * if there is no memory to remember it.
+ * Note a request, given without its length, that is about to be sent.  Returns
+ * false if out of memory.
  */
 bool
 zk_unanswered_add(ZkUnanswered *unanswered, const void *packet, size_t size)
@@ -425,9 +410,7 @@ zk_unanswered_add(ZkUnanswered *unanswered, const void *packet, size_t size)
 	return true;
 }
 
-/*
- * Forget them all, and that there was a connection.
- */
+/* Forget them all, and that there was a connection. */
 void
 zk_unanswered_forget(ZkUnanswered *unanswered)
 {
@@ -447,7 +430,7 @@ zk_unanswered_forget(ZkUnanswered *unanswered)
  *-------------------------------------------------------------------------
  */
 
-/* Has this number no request of its own, but a kind of them? */
+/* Returns true if this number stands for a kind of requests. */
 static bool
 is_shared(int32_t xid)
 {
@@ -456,7 +439,7 @@ is_shared(int32_t xid)
 
 /*
  * Take out the request that a reply with this number answers, to be freed by
- * the caller.  NULL if none is due.
+ * the caller.  NULL if there is none.
  */
 static ZkSent *
 take_sent(ZkUnanswered *unanswered, int32_t xid)
@@ -481,9 +464,9 @@ take_sent(ZkUnanswered *unanswered, int32_t xid)
 }
 
 /*
- * Is that an error that a server can give?  Others are the library's own words
- * for a connection that is lost, a state that is wrong, a handle that is being
- * closed, and nothing to do: whoever asked would wait for another connection.
+ * Returns true for an error that a server can give.  Others are the library's
+ * own, for a lost connection, a wrong state, a handle that is being closed, and
+ * nothing to do: they would make a caller wait for another connection.
  */
 static bool
 is_servers_error(int32_t error)
@@ -493,8 +476,8 @@ is_servers_error(int32_t error)
 }
 
 /*
- * The results of a multi-op: one for each operation, and the end.  Of those
- * that have failed the library makes a success if no error is a reason.
+ * Read the results of a multi-op: one for each operation, and the end.  The
+ * library makes a success of a failure if no error is a reason.
  */
 static void
 read_results(Reader *reader, const ZkSent *sent)
@@ -531,9 +514,7 @@ read_results(Reader *reader, const ZkSent *sent)
 		reader->wrong = "has succeeded in part";
 }
 
-/*
- * Go over what comes after the header of a reply without an error.
- */
+/* Read what follows the header of a reply without an error. */
 static void
 read_body(Reader *reader, const ZkSent *sent)
 {
@@ -550,10 +531,9 @@ read_body(Reader *reader, const ZkSent *sent)
 }
 
 /*
- * What is wrong with a reply to this request, with this error in its header, of
- * which the rest is left?  NULL if nothing.  A server that fails to set watches
- * leaves none, which the library does not look at: then the next connection has
- * to.
+ * What is wrong with a reply to this request, with this error in its header;
+ * NULL if nothing.  The library ignores that a server failed to set watches, so
+ * another connection has to.
  */
 static const char *
 judge_reply(const ZkSent *sent, Reader reader, int32_t error)
@@ -568,8 +548,8 @@ judge_reply(const ZkSent *sent, Reader reader, int32_t error)
 }
 
 /*
- * The token of SASL may be absent, which the library takes for a length of 4 GB
- * when it is not the end that it expects.  Make an empty one of it.
+ * Make an empty token of SASL of an absent one, which the library would take for
+ * a length of 4 GB.
  */
 static void
 provide_token(unsigned char *token)
@@ -578,9 +558,7 @@ provide_token(unsigned char *token)
 		memset(token, 0, 4);
 }
 
-/*
- * An event: of a watch, which there cannot be before something was asked for.
- */
+/* Check an event; there is none before something was asked for. */
 static bool
 check_event(const ZkUnanswered *unanswered, Reader reader, int32_t error, char *why)
 {
@@ -601,9 +579,9 @@ check_event(const ZkUnanswered *unanswered, Reader reader, int32_t error, char *
 }
 
 /*
- * May the library see this packet, which is complete, less its length?  If so,
- * and it answers a request, that is taken out; if not, why says what is wrong.
- * Changes what the library would stumble over.
+ * Returns true if the library may see this packet, given without its length; if
+ * it answers a request, that is taken out.  Else why says what is wrong.  Changes
+ * what the library would stumble over.
  */
 bool
 zk_reply_check(ZkUnanswered *unanswered, void *packet, size_t size, char *why)
@@ -641,8 +619,8 @@ zk_reply_check(ZkUnanswered *unanswered, void *packet, size_t size, char *why)
  */
 
 /*
- * The session in the client's part of the handshake, given without its length:
- * 0 for none.
+ * The session in the client's part of the handshake, given without its length; 0
+ * for none.
  */
 int64_t
 zk_greeting_session(const void *packet, size_t size)
@@ -654,8 +632,8 @@ zk_greeting_session(const void *packet, size_t size)
 }
 
 /*
- * Can what begins with these bytes be a server's part of the handshake?  Its
- * length is that of nothing else.
+ * Returns true if a server's part of the handshake can begin with these bytes:
+ * nothing else has its length.
  */
 bool
 zk_greeting_begins(const void *packet, size_t size, char *why)
@@ -669,9 +647,8 @@ zk_greeting_begins(const void *packet, size_t size, char *why)
 }
 
 /*
- * Is this, with its length, the answer to a handshake with this session, 0 for
- * none?  A session that was there is resumed, or is over, which is said by
- * zeros.
+ * Returns true if this, with its length, answers a handshake with this session,
+ * 0 for none.  A session is resumed, or is over, which zeros say.
  */
 bool
 zk_greeting_check(const void *packet, size_t size, int64_t session, char *why)

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * reply.h
- *	  Is what a server sends what was asked for?
+ *	  Check that what a server sends is what was asked for.
  *
- * Pure functions: they look at bytes, take no lock and wait for nothing.
+ * For the files beside this one.  Pure functions, without locks.
  *
  * IDENTIFICATION
  *	  src/client/library/reply.h

@@ -1,21 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * sasl.c
- *	  What Cyrus SASL asks for, to authenticate with.
+ *	  The answers to what Cyrus SASL asks for, to authenticate.
  *
- * The library hands our answers on to Cyrus SASL.  Its own ones would read the
- * file with the password with each connection, or ask a terminal for it, print,
- * and leak.
+ * The library passes our answers on to Cyrus SASL.  Its own would read the file
+ * with the password for each connection, or ask a terminal for it, print, and
+ * leak.
  *
  * The I/O thread asks whenever it makes a connection, and only it does.  There
  * is one handle in a process at a time, and so one set of answers, which the
  * helper prepares before it opens the handle, and wipes after it has closed it.
  * The texts are the client's, which lives longer.
  *
- * With GSSAPI, Kerberos is asked for tickets on the I/O thread, which waits for
- * that.  It is not connected then, so nobody relies on it; but who closes the
- * handle waits for it, and a backend that ends does so no longer than for
- * anything else.
+ * With GSSAPI the I/O thread waits for tickets of Kerberos.  It is not connected
+ * then, so nobody relies on it; but the thread that closes the handle waits for
+ * it, for no longer than for anything else.
  *
  * IDENTIFICATION
  *	  src/client/library/sasl.c
@@ -43,9 +42,7 @@ static sasl_secret_t *secret;
 /* Cyrus SASL is ready, in this process. */
 static bool initialized;
 
-/*
- * SASL_CB_USER, SASL_CB_AUTHNAME: the user.  I/O thread.
- */
+/* SASL_CB_USER, SASL_CB_AUTHNAME: the user.  I/O thread. */
 static int
 give_user(void *context, int id, const char **result, unsigned int *len)
 {
@@ -58,9 +55,7 @@ give_user(void *context, int id, const char **result, unsigned int *len)
 	return SASL_OK;
 }
 
-/*
- * SASL_CB_GETREALM: the realm, whatever there is to choose from.  I/O thread.
- */
+/* SASL_CB_GETREALM: the realm, whatever is available.  I/O thread. */
 static int
 give_realm(void *context, int id, const char **available, const char **result)
 {
@@ -70,9 +65,7 @@ give_realm(void *context, int id, const char **available, const char **result)
 	return SASL_OK;
 }
 
-/*
- * SASL_CB_PASS: the password.  I/O thread.
- */
+/* SASL_CB_PASS: the password.  I/O thread. */
 static int
 give_secret(sasl_conn_t *conn, void *context, int id, sasl_secret_t **result)
 {
@@ -85,9 +78,7 @@ give_secret(sasl_conn_t *conn, void *context, int id, sasl_secret_t **result)
 	return SASL_OK;
 }
 
-/*
- * SASL_CB_LOG: a complaint, which would go to syslog.  Any thread.
- */
+/* SASL_CB_LOG: a complaint, which would go to syslog.  Any thread. */
 static int
 take_log(void *context, int level, const char *message)
 {
@@ -97,9 +88,7 @@ take_log(void *context, int level, const char *message)
 	return SASL_OK;
 }
 
-/*
- * Keep the password as Cyrus SASL wants it.  False if there is no memory.
- */
+/* Keep the password as Cyrus SASL wants it.  Returns false if out of memory. */
 static bool
 keep_secret(const char *password)
 {
@@ -113,7 +102,7 @@ keep_secret(const char *password)
 	return true;
 }
 
-/* Add an answer to the list, which is ended anew. */
+/* Add an answer to the end of the list. */
 static void
 add_callback(int *count, unsigned long id, Callback answer, char *context)
 {
@@ -127,9 +116,9 @@ add_callback(int *count, unsigned long id, Callback answer, char *context)
 }
 
 /*
- * Prepare the answers, from a client's texts (see ZkConfig); what is not among
- * them is not answered.  Returns NULL if there is no memory, or Cyrus SASL
- * cannot be used. zk_sasl_end() is due either way.  Helper.
+ * Prepare the answers, from a client's texts (see ZkConfig).  Returns NULL if
+ * out of memory, or Cyrus SASL cannot be used.  Call zk_sasl_end() either way.
+ * Helper.
  */
 const sasl_callback_t *
 zk_sasl_begin(char *const *transport)
@@ -162,9 +151,7 @@ zk_sasl_begin(char *const *transport)
 	return callbacks;
 }
 
-/*
- * The answers are not needed any more.  Wipe the password.  Helper.
- */
+/* The answers are not needed any more: wipe the password.  Helper. */
 void
 zk_sasl_end(void)
 {

@@ -6,24 +6,23 @@
  * Where the library is linked statically, the linker's --wrap sends the calls
  * below to us, as in guards.c:
  *
- * socket	makes descriptors that COPY ... TO PROGRAM does not inherit, and lets
- *			us know the server's address without asking the library, whose
- *			accessor races with its own thread.
- * socket, close	tell which connection is the library's, so that one can be
- *			given up that comes to nothing.
+ * socket	makes descriptors that COPY ... TO PROGRAM does not inherit, and
+ *			notes the library's socket and when it was opened.  So we know the
+ *			server's address without the library's accessor, which races with
+ *			its own thread, and can break a connection that comes to nothing.
  * close	hears out the server when the session was closed: see hear_out().
- * recv, send	have packets.c look at what comes and goes, and give up a connection
- *			over which something comes that the library must not see.
- * connect	passes over the server that was just given up, until another one was tried:
- *			with an even number of servers the library knows one of them twice.
- * adaptor_send_queue	leaves a request to zk_socket_send(), with which the thread that
- *			made it sends all that it has made in one turn.  The library would wake its
- *			I/O thread for each, by way of a pipe: a change of threads and four system
- *			calls before anything is sent.
- * send		puts the length of a packet, which the library sends alone, into one
- *			segment with the packet, too.
+ * recv, send	have packets.c look at what comes and goes, and give up a
+ *			connection over which something comes that the library must not see.
+ * connect	passes over the server that was just given up, until another one was
+ *			tried: the library knows one of an even number of servers twice.
+ * adaptor_send_queue	leaves a request to zk_socket_send(), with which the
+ *			thread that made it sends all that it has made in one turn.  The
+ *			library would wake its I/O thread for each, through a pipe: a change
+ *			of threads and four system calls before anything is sent.
+ * send		also puts the length of a packet, which the library sends alone,
+ *			into one segment with the packet.
  *
- * With the shared library nothing of that is done.
+ * With the shared library none of that is done.
  *
  * Of the rules about TLS (tls.c):
  *
@@ -52,44 +51,59 @@
 #include <unistd.h>
 
 #include "inside.h"
-#include "internals.h"
 #include "reply.h"
 
+/* How often connect() passes over a server; the library may come by it again. */
+#define MAX_AVOIDED		4
+
 /*
- * The library's socket, -1 if it has none, and when it was opened.  Under
- * socket_lock, which any thread may take; held while the socket is used by
- * others than the library, which waits with closing it until then.
+ * The library's socket, -1 if it has none, and when it was opened.  socket_lock,
+ * which any thread may take, is held while the socket is used by others than
+ * the library, which waits with closing it until then.
  */
 static pthread_mutex_t socket_lock = PTHREAD_MUTEX_INITIALIZER;
 static int	last_socket = -1;
 static ZkTime last_socket_at;
 
 /*
- * How often the server is passed over that was just given up, at most, before
- * another one is tried.  The library may come by it several times.
- */
-#define MAX_AVOIDED		4
-
-/*
- * The server it is connected to, or is to be, and the one whose connection was
- * broken last, with how often that is to be passed over.  Under socket_lock.
+ * The server of that socket, the one whose connection was broken last, and how
+ * often that is still to be passed over.  socket_lock.
  */
 static struct sockaddr_storage last_server;
 static struct sockaddr_storage avoided;
 static int	avoiding;
 static bool several_servers;
 
-/* The handle whose socket that is.  Under socket_lock. */
+/* The handle of that socket, once connected.  socket_lock. */
 static zhandle_t *handle;
 
-/*
- * That connection was broken by us, and: no other one is to be made.  Under
- * socket_lock.
- */
+/* We broke that connection; no other one is to be made.  socket_lock. */
 static bool broken;
 static bool closing;
 
-/* Keep that, and have the log know it.  socket_lock. */
+/* Something has answered that is no server.  Cleared for a new handle. */
+static atomic_bool no_server;
+
+/* The I/O thread goes round and round over files that it cannot use.  Likewise. */
+static atomic_bool stuck;
+
+/* The handle that this thread closes is connected: the server is told. */
+static __thread bool parting;
+
+/*
+ * Whether the threads that make requests may send them, and with which
+ * descriptors the library can do.  Set while there is no handle.  socket_lock.
+ */
+static bool direct = true;
+static int	max_descriptor = INT_MAX;
+
+/*
+ * ZkHandleWish.on_end; set while there is no handle.  NULL for handles of
+ * others, which there are in tests.
+ */
+static void (*on_end) (void);
+
+/* Note that, and let the log know.  socket_lock. */
 static void
 set_broken(bool is_broken, bool is_closing)
 {
@@ -107,9 +121,8 @@ set_broken(bool is_broken, bool is_closing)
 #define LENGTH_WORD		4
 
 /*
- * This thread's socket, as the thread that opens the library's socket is the
- * one that reads from it; and whether requests may be sent by others, as far as
- * it has noticed.
+ * This thread's socket: the thread that opens the library's socket is the one
+ * that reads from it.  And as far as it knows, whether others may send.
  */
 static __thread int own_socket = -1;
 static __thread bool own_established;
@@ -117,43 +130,20 @@ static __thread bool own_established;
 /* What this thread is connected to has just not answered as a server does. */
 static __thread bool own_refused;
 
-/* Who was connected to has not answered as a server does.  Cleared for a new handle. */
-static atomic_bool no_server;
-
-/* May requests be sent by the threads that make them?  Under socket_lock. */
-static bool established;
-
-/*
- * May they ever be, and with which descriptors can the library do?  Set while
- * there is no handle.  Under socket_lock.
- */
-static bool direct = true;
-static int	max_descriptor = INT_MAX;
-
-/*
- * Requests in the handle's queue that zk_socket_send() is to send.  None after
- * the socket was closed, so the handle is there while there are any.  Under
- * socket_lock.
- */
-static int	held_back;
-
-/* The handle that this thread closes is connected: the server is told. */
-static __thread bool parting;
-
 /* This thread runs completions just now, and is the I/O thread. */
 static __thread bool completing;
 
-/* The I/O thread goes round and round over files that it cannot use. */
-static atomic_bool stuck;
-
-/*
- * ZkHandleWish.on_end; set while there is no handle.  NULL for handles of
- * others, which there are in tests.
- */
-static void (*on_end) (void);
-
 /* Something has not been sent by this thread, or not in full. */
 static __thread bool fell_short;
+
+/* Requests may be sent by the threads that make them, from now on.  socket_lock. */
+static bool established;
+
+/*
+ * Requests in the handle's queue that zk_socket_send() is to send.  None after
+ * the socket was closed, so the handle exists while there are any.  socket_lock.
+ */
+static int	held_back;
 
 extern int	__real_socket(int domain, int type, int protocol);
 extern int	__real_close(int fd);
@@ -161,6 +151,7 @@ extern int	__real_connect(int fd, const struct sockaddr *address, socklen_t len)
 extern ssize_t __real_recv(int fd, void *data, size_t size, int flags);
 extern ssize_t __real_send(int fd, const void *data, size_t size, int flags);
 
+extern int	__wrap_adaptor_send_queue(zhandle_t *zh, int timeout);
 extern int	__wrap_socket(int domain, int type, int protocol);
 extern int	__wrap_close(int fd);
 extern int	__wrap_connect(int fd, const struct sockaddr *address, socklen_t len);
@@ -168,8 +159,8 @@ extern ssize_t __wrap_recv(int fd, void *data, size_t size, int flags);
 extern ssize_t __wrap_send(int fd, const void *data, size_t size, int flags);
 
 /*
- * As socket(), close-on-exec; and it fails with EMFILE if the library cannot do
- * with what it gets, or with ENOMEM.
+ * As socket(), close-on-exec.  Also fails with EMFILE if the library cannot use
+ * the descriptor, or with ENOMEM.
  */
 static int
 open_socket(int domain, int type, int protocol)
@@ -190,9 +181,7 @@ open_socket(int domain, int type, int protocol)
 	return -1;
 }
 
-/*
- * As socket(), close-on-exec, and remembered.
- */
+/* As socket(), close-on-exec, and noted. */
 int
 __wrap_socket(int domain, int type, int protocol)
 {
@@ -210,12 +199,12 @@ __wrap_socket(int domain, int type, int protocol)
 }
 
 /*
- * The server was told that the session is closed; wait until it closes the
- * connection, which it does when that is done, and throw away what it says
- * until then.  If a socket is closed with something left to be read, or
- * something comes later, the server's kernel gets a reset, and forgets what the
- * server has not read yet: that word, as the last of all.  The library waits
- * for something to come, whatever it is.
+ * The server was told that the session is closed: wait until it has done that
+ * and closes the connection, and throw away what it sends until then.  If a
+ * socket is closed with something left to be read, or something comes later,
+ * the server's kernel gets a reset, and forgets what the server has not read:
+ * that word, as the last of all.  The library waits for something to come,
+ * whatever it is.
  */
 static void
 hear_out(int fd)
@@ -231,9 +220,7 @@ hear_out(int fd)
 		;
 }
 
-/*
- * As close(); if it is that socket, it is the library's no longer.
- */
+/* As close(); if it is the library's socket, that has none then. */
 int
 __wrap_close(int fd)
 {
@@ -260,9 +247,8 @@ __wrap_close(int fd)
 }
 
 /*
- * As connect(), and remember where to.  To the server whose connection was
- * broken last it fails, as if that had been tried in vain; then the library
- * goes on.  I/O thread.
+ * As connect().  Fails for the server whose connection was broken last, as if
+ * it did not respond; then the library tries the next one.  I/O thread.
  */
 int
 __wrap_connect(int fd, const struct sockaddr *address, socklen_t len)
@@ -286,13 +272,10 @@ __wrap_connect(int fd, const struct sockaddr *address, socklen_t len)
 }
 
 /*
- * A packet has come from that socket, after the handshake: requests may be sent
- * by the threads that make them.  In the order of the I/O thread, which this
- * is, the library has put the credential, and the watches that it sets anew, in
- * front of all requests by now; nobody may send before.  Over a connection by
- * way of TLS, which two threads must not use at a time, nobody ever may; nor
- * with SASL, where the first packets are about that, and the credential comes
- * after them.
+ * A packet has come after the handshake: from now on the threads that make
+ * requests may send them, except as in C3.  By now the library has put the
+ * credential, and the watches that it sets again, in front of all requests.
+ * I/O thread.
  */
 static void
 establish(int fd)
@@ -303,9 +286,7 @@ establish(int fd)
 	pthread_mutex_unlock(&socket_lock);
 }
 
-/*
- * Log why the connection is given up.  I/O thread.
- */
+/* Log why the connection is given up.  I/O thread. */
 static void
 log_refusal(const char *why)
 {
@@ -317,10 +298,9 @@ log_refusal(const char *why)
 }
 
 /*
- * So many bytes were received from that socket, or from what came through it
- * encrypted.  False if the library must not see them; then it is to be told of
- * an error (EPROTO), closes the connection, and tries the next server.  I/O
- * thread.
+ * So many bytes were received from that socket, decrypted.  Returns false if
+ * the library must not see them: given an error (EPROTO), it closes the
+ * connection and tries the next server.  I/O thread.
  */
 bool
 zk_socket_received(int fd, void *data, size_t size)
@@ -349,22 +329,7 @@ zk_socket_received(int fd, void *data, size_t size)
 	return false;
 }
 
-/*
- * Has this thread been connected to something that is no server, and not told
- * so yet?  I/O thread.
- */
-static bool
-take_refusal(void)
-{
-	bool		refused = own_refused;
-
-	own_refused = false;
-	return refused;
-}
-
-/*
- * The I/O thread, which this is, begins to run completions, or has done so.
- */
+/* The I/O thread, which this is, begins to run completions, or has done so. */
 void
 zk_socket_completing(bool completes)
 {
@@ -372,28 +337,28 @@ zk_socket_completing(bool completes)
 }
 
 /*
- * The I/O thread has made a step, which returned that: if it is its last one,
+ * The I/O thread has made a step, which returned that.  If it is its last one,
  * it is going round in circles, or it has met something that is no server, have
  * zk_transport_look() called.  I/O thread, without any lock.
  */
 void
 zk_socket_processed(zhandle_t *zh, int rc)
 {
-	bool		refused = rc != ZOK && rc != ZNOTHING && take_refusal();
+	bool		refused;
 
+	if (rc == ZOK || rc == ZNOTHING)
+		return;
+	refused = own_refused;
+	own_refused = false;
 	if (rc == ZSSLCONNECTIONERROR && zk_socket_is_open())
 		atomic_store(&stuck, true);
-	else if (rc == ZOK || rc == ZNOTHING ||
-			 (!refused && zoo_state(zh) != ZOO_AUTH_FAILED_STATE))
+	else if (!refused && zoo_state(zh) != ZOO_AUTH_FAILED_STATE)
 		return;
 	if (on_end != NULL)
 		on_end();
 }
 
-/*
- * As recv(); and it fails with EPROTO after what the library must not see.  I/O
- * thread.
- */
+/* As recv(); fails with EPROTO after what the library must not see.  I/O thread. */
 ssize_t
 __wrap_recv(int fd, void *data, size_t size, int flags)
 {
@@ -406,9 +371,8 @@ __wrap_recv(int fd, void *data, size_t size, int flags)
 }
 
 /*
- * As send(); more follows a packet's length.  (If those are the last four bytes
- * of a packet for which there was no room, they may wait for a fifth of a
- * second.)
+ * As send(); more follows a packet's length.  (The last four bytes of a packet
+ * for which there was no room may wait for a fifth of a second so.)
  */
 ssize_t
 __wrap_send(int fd, const void *data, size_t size, int flags)
@@ -426,11 +390,10 @@ __wrap_send(int fd, const void *data, size_t size, int flags)
 }
 
 /*
- * Leave what is in the handle's queue to zk_socket_send(), if that can be done,
- * or to the I/O thread.  Any client thread; the I/O thread, with a ping and not
- * in a completion, has itself woken as ever.  In any state other than connected
- * the library's way is taken, too, and for a timeout, with which it closes a
- * handle.
+ * Leave what is in the handle's queue to zk_socket_send(), or to the library:
+ * when the I/O thread asks with a ping, and not in a completion; in any state
+ * other than connected; and with a timeout, as when a handle is closed.  Any
+ * client thread.
  */
 int
 __wrap_adaptor_send_queue(zhandle_t *zh, int timeout)
@@ -447,9 +410,7 @@ __wrap_adaptor_send_queue(zhandle_t *zh, int timeout)
 	return held ? ZOK : zk_internals_wake_sender(zh, timeout);
 }
 
-/*
- * Have the socket keep what is not a full segment, or send it.  socket_lock.
- */
+/* Let the socket keep what is not a full segment, or send it.  socket_lock. */
 static void
 set_cork(int on)
 {
@@ -457,9 +418,8 @@ set_cork(int on)
 }
 
 /*
- * Send what is in the handle's queue, as far as it goes without waiting, and
- * several requests in as few segments as they fit in.  False if something is
- * left. socket_lock.
+ * Send what is in the handle's queue, as far as it goes without waiting, in as
+ * few segments as it fits in.  Returns false if something is left.  socket_lock.
  */
 static bool
 flush(void)
@@ -477,27 +437,23 @@ flush(void)
 }
 
 /*
- * Send the requests that were made in a turn of the engine.  Helper or
- * completion thread, without engine_lock; whoever comes first sends those of
- * both.
+ * Send the requests that were made in a turn of the engine, and those of other
+ * threads meanwhile.  Helper or completion thread, without engine_lock.
  *
  * The queue has a lock of its own, under which packets are sent one after the
- * other, in their order, whoever does it; and the socket does not block, so
- * that nobody waits here for the network.  socket_lock keeps the socket open
- * meanwhile, lest its number is that of another file; the I/O thread, which
- * waits for that before it closes it, takes what remains in the queue off
- * afterwards.
+ * other, whichever thread does it; and the socket does not block, so no thread
+ * waits here for the network.  socket_lock keeps the socket open meanwhile, or
+ * its number might be that of another file; the I/O thread, which waits for it
+ * before it closes the socket, takes the rest off the queue afterwards.
  *
- * What does not go, for want of room or because of an error, remains in the
- * queue, and the I/O thread is woken as ever: it waits until there is room, or
- * meets the same error and gives up the connection.  The handle is not freed
- * before this thread, if it is the completion thread, has ended; the helper
- * closes it itself.
+ * What does not go, for want of room or because of an error, stays in the
+ * queue, and the I/O thread is woken: it waits until there is room, or meets
+ * the same error and gives up the connection.  The handle outlives the
+ * completion thread, and the helper closes it itself.
  *
  * The library reads the time of the last send without a lock, to know when a
- * ping is due.  Should it read just half of what another thread writes, a ping
- * is a second early or late, with none of our requests for a third of the
- * session timeout.
+ * ping is due.  A torn read makes a ping a second early or late, after a third
+ * of the session timeout without a request.
  */
 void
 zk_socket_send(void)
@@ -518,9 +474,7 @@ zk_socket_send(void)
 
 #else
 
-/*
- * The I/O thread sends.
- */
+/* The I/O thread sends. */
 void
 zk_socket_send(void)
 {
@@ -529,8 +483,8 @@ zk_socket_send(void)
 #endif							/* ZKLOCK_STATIC_LIBRARY */
 
 /*
- * That is the client's handle, which is the only one of this process; it is
- * connected.  Completion thread or helper.
+ * That is the client's handle, the only one of this process; it is connected.
+ * Completion thread or helper.
  */
 void
 zk_socket_belongs_to(zhandle_t *zh)
@@ -542,8 +496,8 @@ zk_socket_belongs_to(zhandle_t *zh)
 }
 
 /*
- * Write the numeric "host:port" of the server at the other end of the
- * library's socket.  False if that cannot be told.  Any client thread.
+ * Write the numeric "host:port" of the server at the other end of the library's
+ * socket.  Returns false if that is not known.  Any client thread.
  */
 bool
 zk_socket_peer(char *server, size_t size)
@@ -567,9 +521,9 @@ zk_socket_peer(char *server, size_t size)
 }
 
 /*
- * When did the library begin to make the connection that it has?  Not before
- * that; without our hand on its calls all that is known is since when there was
- * none.  Any client thread.
+ * When the library began to make the connection that it has; not before
+ * disconnected_at, which is all that is known with the shared library.  Any
+ * client thread.
  */
 ZkTime
 zk_socket_connecting_since(ZkTime disconnected_at)
@@ -583,8 +537,8 @@ zk_socket_connecting_since(ZkTime disconnected_at)
 }
 
 /*
- * Break the connection that the library has begun to make then, made or not: it
- * goes on to the next server.  False if it has none, or another one by now.
+ * Break the connection that the library began to make then, made or not: it
+ * tries the next server.  Returns false if it has none, or another one by now.
  * Any client thread.
  */
 bool
@@ -606,33 +560,27 @@ zk_socket_break_connection(ZkTime begun)
 }
 
 /*
- * A handle is about to be opened.  May the threads that make its requests send
- * them, which is the highest descriptor that it can do with, is there more than
- * one server, and what is to be called at its end (ZkHandleWish)?  Helper.
+ * A handle is about to be opened: whether the threads that make requests may
+ * send them, the highest descriptor that it can use, whether there is more than
+ * one server, and ZkHandleWish.on_end.  Helper.
  */
 void
 zk_socket_prepare(bool may_send, int highest, bool several, void (*end) (void))
 {
 	pthread_mutex_lock(&socket_lock);
 	several_servers = several;
-#ifdef ZKLOCK_STATIC_LIBRARY
 	direct = may_send;
 	max_descriptor = highest;
 	on_end = end;
 	atomic_store(&no_server, false);
 	atomic_store(&stuck, false);
-#else
-	(void) may_send;
-	(void) highest;
-	(void) end;
-#endif
 	set_broken(false, false);
 	pthread_mutex_unlock(&socket_lock);
 }
 
 /*
- * The handle is about to be closed, whatever its connection is at.  Break one
- * that is being made.  Helper.
+ * The handle is about to be closed, whatever its connection is at.  If breaking,
+ * break one that is being made.  Helper.
  */
 void
 zk_socket_give_up(bool breaking)
@@ -645,22 +593,16 @@ zk_socket_give_up(bool breaking)
 }
 
 /*
- * Is the handle that this thread is about to close connected, so that the
- * server is told?  False when it is closed.  Helper.
+ * The handle that this thread is about to close is connected, so the server is
+ * told; false when it is closed.  Helper.
  */
 void
 zk_socket_part(bool connected)
 {
-#ifdef ZKLOCK_STATIC_LIBRARY
 	parting = connected;
-#else
-	(void) connected;
-#endif
 }
 
-/*
- * Is the server heard out when a handle is closed, whatever is under way then?
- */
+/* Returns true if servers are heard out when a handle is closed (hear_out()). */
 bool
 zk_socket_hears_out(void)
 {
@@ -672,7 +614,8 @@ zk_socket_hears_out(void)
 }
 
 /*
- * Was the connection broken by us, or is it to be?  Any client thread.
+ * Returns true if the connection was broken by us, or is to be.  Any client
+ * thread.
  */
 bool
 zk_socket_given_up(void)
@@ -685,9 +628,7 @@ zk_socket_given_up(void)
 	return given_up;
 }
 
-/*
- * Has the library a socket?  Any client thread.
- */
+/* Returns true if the library has a socket.  Any client thread. */
 bool
 zk_socket_is_open(void)
 {
@@ -700,29 +641,21 @@ zk_socket_is_open(void)
 }
 
 /*
- * Has something answered that is no server, since the handle was opened?  Any
- * client thread.
+ * Returns true if something has answered that is no server, since the handle
+ * was opened.  Any client thread.
  */
 bool
 zk_socket_met_no_server(void)
 {
-#ifdef ZKLOCK_STATIC_LIBRARY
 	return atomic_load(&no_server);
-#else
-	return false;
-#endif
 }
 
 /*
- * Does the I/O thread go round and round, as it cannot use the files for TLS?
- * Any client thread.
+ * Returns true if the I/O thread goes round and round, as it cannot use the
+ * files for TLS.  Any client thread.
  */
 bool
 zk_socket_is_stuck(void)
 {
-#ifdef ZKLOCK_STATIC_LIBRARY
 	return atomic_load(&stuck);
-#else
-	return false;
-#endif
 }

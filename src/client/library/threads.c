@@ -6,10 +6,10 @@
  * libzookeeper_mt reads answers on its I/O thread and hands each to a second
  * one, its completion thread.  An answer that ends a wait passes through three
  * threads so, the backend's being the third, and each change of threads costs
- * more than what any of them does with it, most of all where processors are
- * virtual and idle ones halt.  The library's single-threaded build runs the
- * same completions in the thread that reads.  So do we, where the library is
- * linked statically and the linker's --wrap sends the calls below to us:
+ * more than the work, most of all where processors are virtual and idle ones
+ * halt.  The library's single-threaded build runs the same completions in the
+ * thread that reads.  So do we, where the library is linked statically and the
+ * linker's --wrap sends the calls below to us:
  *
  * zookeeper_process, zookeeper_interest	the I/O thread's two steps, after which no
  *					lock of the library is held: whatever came of one is
@@ -22,9 +22,8 @@
  * A completion must not keep the I/O thread for long: it takes engine_lock,
  * under which nobody waits for anything, and copies and sends without waiting.
  *
- * With the shared library the completion thread does its work, stacks are seen
- * to through the process-wide default, and thread creation is probed before it
- * matters.
+ * With the shared library the completion thread does its work, and stacks are
+ * set through the process-wide default.
  *
  * IDENTIFICATION
  *	  src/client/library/threads.c
@@ -36,7 +35,6 @@
 #endif
 
 #include "inside.h"
-#include "internals.h"
 
 /*
  * Stacks of the helper and of the library's threads.  16 kB were seen used by
@@ -73,9 +71,7 @@ extern int	__wrap_zookeeper_interest(zhandle_t *zh, int *fd, int *interest,
 									  struct timeval *timeout);
 extern int	__wrap_zookeeper_process(zhandle_t *zh, int events);
 
-/*
- * As pthread_join(); a thread that was not created has ended.
- */
+/* As pthread_join(); a thread that was not created has ended. */
 int
 __wrap_pthread_join(pthread_t thread, void **result)
 {
@@ -83,7 +79,8 @@ __wrap_pthread_join(pthread_t thread, void **result)
 }
 
 /*
- * As pthread_create(), with a small stack where the caller has no wish.
+ * As pthread_create(), with a small stack unless the caller has attributes; and
+ * creates no completion thread.
  */
 int
 __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
@@ -109,9 +106,7 @@ __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 	return rc;
 }
 
-/*
- * Run the completions of what has come.  I/O thread, without any lock.
- */
+/* Run the completions of what has come.  I/O thread, without any lock. */
 static void
 complete(zhandle_t *zh)
 {
@@ -154,18 +149,18 @@ __wrap_zookeeper_process(zhandle_t *zh, int events)
 
 #define LIBRARY_THREADS		2
 
+#endif							/* ZKLOCK_STATIC_LIBRARY */
+
 /*
- * The process's defaults for new threads, while ours are in their place.  Of
- * the one helper thread that has the library's handle.
+ * The process's defaults for new threads, while ours are in their place, with
+ * the shared library.  Of the one helper thread that has the library's handle.
  */
 static pthread_attr_t saved_attr;
 static bool attr_is_saved;
 
-#endif							/* ZKLOCK_STATIC_LIBRARY */
-
 /*
- * Before zookeeper_init2(), on the helper thread: have its threads get small
- * stacks.  zk_threads_leave_init() undoes it.
+ * Before zookeeper_init2(): give its threads small stacks, until
+ * zk_threads_leave_init().  Helper.
  */
 void
 zk_threads_enter_init(void)
@@ -186,13 +181,11 @@ zk_threads_enter_init(void)
 void
 zk_threads_leave_init(void)
 {
-#ifndef ZKLOCK_STATIC_LIBRARY
 	if (!attr_is_saved)
 		return;
 	pthread_setattr_default_np(&saved_attr);
 	pthread_attr_destroy(&saved_attr);
 	attr_is_saved = false;
-#endif
 }
 
 /*
@@ -226,10 +219,9 @@ probe_main(void *arg)
 }
 
 /*
- * Can the threads that zookeeper_init2() will create be had?  It cannot
- * report that they cannot: it asserts.  (Another process may take the last
- * thread in between; then the client is poisoned, and only then.)  Helper
- * thread.
+ * Returns true if the threads that zookeeper_init2() will create can be had; it
+ * asserts if they cannot.  (Another process may take the last one in between:
+ * then the client is poisoned, and only then.)  Helper.
  */
 bool
 zk_threads_probe(void)

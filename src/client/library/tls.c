@@ -1,17 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * tls.c
- *	  The library's connection by way of TLS, as far as we have a hand in it.
+ *	  The library's connection with TLS, as far as we have a hand in it.
  *
  * Where the library is linked statically, the linker's --wrap sends the calls
  * below to us, as in socket.c:
  *
- * SSL_connect, SSL_read, SSL_write	  fail with an errno that says what the library takes
- *			it to say (it looks at no other error), and the reason is logged: whose
- *			certificate is not accepted by whom, and why.
- * SSL_set_fd, SSL_free	  tell which connection is there, whose data must not be left
- *			lying in OpenSSL's buffers; and have OpenSSL ask us whether the server's
- *			certificate is for the host that we mean, to which the library does not look.
+ * SSL_connect, SSL_read, SSL_write	  fail with an errno that says what the library
+ *			takes it to say (it looks at no other error), and log the reason.
+ * SSL_set_fd, SSL_free	  note the connection, whose data must not be left lying in
+ *			OpenSSL's buffers; and have OpenSSL ask us whether the server's
+ *			certificate is for the right host, which the library does not check.
  * SSL_CTX_set_default_verify_paths	  does nothing: the library would trust, besides
  *			zklock.tls_ca_file, everybody that the system trusts.
  * select	ends the wait for a handshake when the handle is to be closed.
@@ -21,38 +20,36 @@
  * are in transport.c.
  *
  * C4. What OpenSSL has read and not given out is processed before the I/O
- * thread waits again, for the socket does not show it.  Servers put one packet
- * into one record; a proxy on the way may put in several.
+ * thread waits again, because the socket does not show it.  Servers put one
+ * packet into one record; a proxy on the way may put in several.
  *
  * C7. OpenSSL writes without MSG_NOSIGNAL.  All threads of the client have all
  * signals blocked, SIGPIPE among them, and PostgreSQL ignores it.
  *
- * C9. The library checks that the server's certificate is signed by a CA, and
- * when it is valid, and nothing else: not for which host it is.  We have
- * OpenSSL ask us about the last certificate of a chain that it accepts
- * (verify_host): it must be for a host of zklock.servers that was resolved into
- * the address of the connection, in the way of RFC 2818.  So no address is
- * turned into a name, which would ask those who may lie.  The library also
- * accepts the CAs that the system trusts; zklock leaves those out, as with them
- * anybody could be a server.  Both take the library's archive; without it TLS
- * is refused unless zklock.tls_verify_host is off.
+ * C9. The library checks that the server's certificate is signed by a CA and
+ * valid today, but not for which host it is.  We have OpenSSL ask us about the
+ * last certificate of a chain that it accepts (verify_host): it must be for a
+ * host of zklock.servers that was resolved into the address of the connection,
+ * as RFC 2818 says.  So no address is turned into a name, by servers that may
+ * lie.  The library also accepts the CAs that the system trusts, with which
+ * anybody could be a server; zklock leaves those out.  Both take the library's
+ * archive; without it TLS is refused unless zklock.tls_verify_host is off.
  *
  * The library insists on a certificate of ours, and asks a terminal for a
  * passphrase if it is given none, so it always is.
  *
- * C11. What failed is seen where OpenSSL says it, and kept for the error's
- * DETAIL, which the library's next line, "error in ssl connect", does not
- * replace.  A refused certificate is no reason to give up at once, for another
- * server may take it; when zklock.connect_timeout is over, it is 28000, and all
- * else that has to do with TLS 08001.  With SASL the library's I/O thread ends
- * without an event, so its state is looked at; that is definite, as a wrong
- * password is.
+ * C11. What failed is read from OpenSSL, and kept for the error's DETAIL, which
+ * the library's next line, "error in ssl connect", does not replace.  A refused
+ * certificate is no reason to give up at once, as another server may accept it;
+ * when zklock.connect_timeout is over, it is 28000, and all else that has to do
+ * with TLS 08001.  With SASL the library's I/O thread ends without an event, so
+ * its state is looked at; that is definite, as a wrong password is.
  *
- * With the shared library what is wrapped is missing: without host names TLS
- * works, but a server that hangs in the handshake keeps the handle, and with it
- * all later ones of the backend, until the connection breaks; reasons are not
- * told, and the system's CAs count.  In any case the files are tried before the
- * library tries them, on the helper thread.
+ * With the shared library all of this is missing: without host names TLS works,
+ * but a server that hangs in the handshake keeps the handle, and with it all
+ * later ones of the backend, until the connection breaks; reasons are unknown,
+ * and the system's CAs count.  In any case the files are tried on the helper
+ * thread before the library uses them.
  *
  * IDENTIFICATION
  *	  src/client/library/tls.c
@@ -75,9 +72,7 @@
 /* Longest path of a file in a message, in bytes. */
 #define SHOWN_PATH			"%.120s"
 
-/*
- * Why did OpenSSL fail, in its own words?  Static.
- */
+/* OpenSSL's text for its error; static. */
 static const char *
 reason_text(unsigned long code)
 {
@@ -87,8 +82,8 @@ reason_text(unsigned long code)
 }
 
 /*
- * One of the files cannot be used for what it is for ("the CA's certificates",
- * ...).  Writes that to detail and returns false.
+ * Write to detail that a file cannot be used for what it is for ("the CA's
+ * certificates", ...), and return false.
  */
 static bool
 useless(const char *what, const char *path, char *detail)
@@ -100,8 +95,8 @@ useless(const char *what, const char *path, char *detail)
 }
 
 /*
- * Has our own certificate not begun to be valid, or ended?  Then false with the
- * reason in detail.
+ * Returns true if our own certificate is valid today; else false with the reason
+ * in detail.
  */
 static bool
 check_dates(SSL_CTX *context, const char *path, char *detail)
@@ -119,10 +114,7 @@ check_dates(SSL_CTX *context, const char *path, char *detail)
 	return wrong == NULL;
 }
 
-/*
- * Give OpenSSL the key's passphrase; where there is none, none: it would ask
- * for one.
- */
+/* Give OpenSSL the key's passphrase, or none: else it would ask for one. */
 static int
 give_passphrase(char *buffer, int size, int for_writing, void *passphrase)
 {
@@ -139,8 +131,8 @@ give_passphrase(char *buffer, int size, int for_writing, void *passphrase)
 }
 
 /*
- * Take the files into a context as the library will do.  False with the reason
- * in detail.
+ * Load the files into a context as the library will do.  Returns false with the
+ * reason in detail if that fails.
  */
 static bool
 load_files(SSL_CTX *context, char *const *transport, char *detail)
@@ -162,9 +154,7 @@ load_files(SSL_CTX *context, char *const *transport, char *detail)
 	return check_dates(context, cert, detail);
 }
 
-/*
- * See zk_tls_check().
- */
+/* See zk_tls_check(). */
 static bool
 check_files(char *const *transport, char *detail)
 {
@@ -185,7 +175,7 @@ check_files(char *const *transport, char *detail)
 
 #ifdef ZKLOCK_STATIC_LIBRARY
 
-/* What X509_check_ip_asc() says if what it is given is no address. */
+/* X509_check_ip_asc(): that is no address. */
 #define NO_ADDRESS			(-2)
 
 /* The connection that this thread, the I/O thread, reads from; NULL for none. */
@@ -196,8 +186,8 @@ static __thread char the_server[100];
 static __thread char the_address[80];
 
 /*
- * What servers may be for whom; NULL if that does not matter.  Set while there
- * is no handle, and so no I/O thread.
+ * The hosts that servers must have certificates for; NULL if that does not
+ * matter.  Set while there is no handle, and so no I/O thread.
  */
 static ZkEndpoint *expected;
 static int	expected_count;
@@ -220,9 +210,7 @@ extern int	__wrap_select(int count, fd_set *to_read, fd_set *to_write,
 						  fd_set *excepted, struct timeval *timeout);
 extern char *__wrap_strtok(char *text, const char *separators);
 
-/*
- * Is this alert about the certificate of whom it is sent to?
- */
+/* Returns true for an alert about the certificate of its receiver. */
 static bool
 about_certificate(int alert)
 {
@@ -243,10 +231,7 @@ about_certificate(int alert)
 	}
 }
 
-/*
- * Log why OpenSSL has given up a connection, by its first error.  I/O thread,
- * or helper.
- */
+/* Log why OpenSSL gave up a connection, by its first error.  I/O thread or helper. */
 static void
 log_failure(unsigned long code)
 {
@@ -261,8 +246,8 @@ log_failure(unsigned long code)
 }
 
 /*
- * Is the address of an endpoint that of the connection, which has brackets
- * about one of IPv6?  I/O thread.
+ * Returns true if the address of an endpoint is that of the connection, which
+ * has brackets around one of IPv6.  I/O thread.
  */
 static bool
 is_connected_to(const ZkEndpoint *endpoint)
@@ -277,9 +262,7 @@ is_connected_to(const ZkEndpoint *endpoint)
 		the_address[1 + len] == ']' && strcmp(the_address + len + 2, port) == 0;
 }
 
-/*
- * The first host of those that the server may be.  I/O thread.
- */
+/* The first of the hosts that the server may be.  I/O thread. */
 static const char *
 expected_host(void)
 {
@@ -290,9 +273,8 @@ expected_host(void)
 }
 
 /*
- * Log why a handshake has failed, of which code is OpenSSL's first error, if
- * any.  That stays where it is, as the library looks whether there is one.  I/O
- * thread.
+ * Log why a handshake has failed; code is OpenSSL's first error, or 0.  It stays
+ * in OpenSSL's queue, where the library looks for one.  I/O thread.
  */
 static void
 log_handshake(SSL *ssl, unsigned long code)
@@ -316,9 +298,9 @@ log_handshake(SSL *ssl, unsigned long code)
 }
 
 /*
- * A call on a connection returned that: tell the library by errno, whose only
- * concern is whether to try again later, and return what it is to see.  I/O
- * thread, or helper.
+ * A call on a connection returned that: set errno for the library, which only
+ * asks whether to try again later, and return what it is to see.  I/O thread or
+ * helper.
  */
 static int
 judge(SSL *ssl, int result)
@@ -346,9 +328,7 @@ judge(SSL *ssl, int result)
 	}
 }
 
-/*
- * As SSL_connect().
- */
+/* As SSL_connect(). */
 int
 __wrap_SSL_connect(SSL *ssl)
 {
@@ -366,9 +346,7 @@ __wrap_SSL_connect(SSL *ssl)
 	return result;
 }
 
-/*
- * As SSL_read(); and as recv() in socket.c.
- */
+/* As SSL_read(), and as recv() in socket.c. */
 int
 __wrap_SSL_read(SSL *ssl, void *data, int size)
 {
@@ -385,9 +363,7 @@ __wrap_SSL_read(SSL *ssl, void *data, int size)
 	return -1;
 }
 
-/*
- * As SSL_write(); and as send() in socket.c.
- */
+/* As SSL_write(), and as send() in socket.c. */
 int
 __wrap_SSL_write(SSL *ssl, const void *data, int size)
 {
@@ -406,8 +382,8 @@ __wrap_SSL_write(SSL *ssl, const void *data, int size)
 }
 
 /*
- * Is a certificate for this host?  What is an address must be in it as an
- * address, without its scope; a name may end in the dot that keeps resolvers
+ * Returns true if a certificate is for this host.  An address must be in it as
+ * an address, without its scope; a name may end in the dot that keeps resolvers
  * from adding a domain.
  */
 static bool
@@ -429,8 +405,8 @@ is_for_host(X509 *certificate, const char *host)
 }
 
 /*
- * OpenSSL has judged a certificate of the server's chain.  Of the last one, its
- * own, which is accepted so far, see whether it is for a host that has led to
+ * OpenSSL has judged a certificate of the server's chain.  If it is the last, its
+ * own, and accepted so far, check that it is for a host that was resolved into
  * this address (RFC 2818, section 3.1).  I/O thread.
  */
 static int
@@ -448,7 +424,7 @@ verify_host(int accepted, X509_STORE_CTX *chain)
 }
 
 /*
- * As SSL_set_fd(), of a new connection.  What could not be sent may lie
+ * As SSL_set_fd(), for a new connection.  What could not be sent may lie
  * elsewhere when it is tried again: the library keeps the length of a packet on
  * its stack.  I/O thread.
  */
@@ -469,9 +445,7 @@ __wrap_SSL_set_fd(SSL *ssl, int fd)
 	return __real_SSL_set_fd(ssl, fd);
 }
 
-/*
- * As SSL_free().
- */
+/* As SSL_free(). */
 void
 __wrap_SSL_free(SSL *ssl)
 {
@@ -480,9 +454,7 @@ __wrap_SSL_free(SSL *ssl)
 	__real_SSL_free(ssl);
 }
 
-/*
- * Has succeeded.
- */
+/* Succeeds. */
 int
 __wrap_SSL_CTX_set_default_verify_paths(SSL_CTX *context)
 {
@@ -490,10 +462,7 @@ __wrap_SSL_CTX_set_default_verify_paths(SSL_CTX *context)
 	return 1;
 }
 
-/*
- * As select(); it fails with ECANCELED when nobody waits for the handshake any
- * more.
- */
+/* As select(); fails with ECANCELED when the handle is to be closed. */
 int
 __wrap_select(int count, fd_set *to_read, fd_set *to_write, fd_set *excepted,
 			  struct timeval *timeout)
@@ -504,9 +473,7 @@ __wrap_select(int count, fd_set *to_read, fd_set *to_write, fd_set *excepted,
 	return -1;
 }
 
-/*
- * As strtok(), for each thread by itself.
- */
+/* As strtok(), for each thread separately. */
 char *
 __wrap_strtok(char *text, const char *separators)
 {
@@ -520,9 +487,8 @@ __wrap_strtok(char *text, const char *separators)
 #endif							/* ZKLOCK_TLS */
 
 /*
- * Can the files be used that these texts (see ZkConfig) name?  False with the
- * reason in detail; where there is no TLS, which the backend side has refused
- * then.  Helper.
+ * Returns true if the files that these texts (see ZkConfig) name can be used;
+ * else false with the reason in detail.  Helper.
  */
 bool
 zk_tls_check(char *const *transport, char *detail)
@@ -537,9 +503,9 @@ zk_tls_check(char *const *transport, char *detail)
 }
 
 /*
- * A handle is about to be opened, to these servers; from now on take care that
- * they are who they are to be, or not, if that is NULL.  Takes their endpoints.
- * Helper, while there is no handle.
+ * A handle to these servers is about to be opened: certificates must be theirs,
+ * or, with NULL, anybody's.  Takes their endpoints.  Helper, while there is no
+ * handle.
  */
 void
 zk_tls_expect(ZkServers *servers)
@@ -560,8 +526,8 @@ zk_tls_expect(ZkServers *servers)
 }
 
 /*
- * How many bytes has this thread's connection read from the socket, and not
- * given out?  I/O thread.
+ * How many bytes this thread's connection has read from the socket, and not
+ * given out.  I/O thread.
  */
 int
 zk_tls_pending(void)

@@ -1,46 +1,36 @@
 /*-------------------------------------------------------------------------
  *
  * transport.c
- *	  How servers are talked to: plain, by way of TLS, or with SASL.
+ *	  How servers are talked to: plain, with TLS, or with SASL.
  *
- * The library is what speaks TLS and SASL, if it was built with them; the
- * Makefile finds out, and defines ZKLOCK_TLS and ZKLOCK_SASL.  It has no
- * function for both at once.
+ * The library speaks TLS and SASL if it was built with them (src/library.mk
+ * asks nm, and defines ZKLOCK_TLS and ZKLOCK_SASL), but not both at once.
  *
- * Its TLS was written for programs that have one connection and nothing else to
- * do.  What is to be known of it, of versions 3.8 and 3.9, besides the rules:
+ *    backend   zklock.tls_*, zklock.sasl_*
+ *              tls_settings.c: what fits together, and what this library can do
+ *              secret_file.c: who may read the files
+ *    ~~~~~~~~~~~~~~~~~~~~~~~~~~~ ZkConfig.transport: ten texts
+ *    helper    transport.c: zookeeper_init2 / _init_ssl / _init_sasl
+ *    I/O       tls.c: SSL_connect, SSL_read, ...
+ *              sasl.c: user, realm, password, log
  *
- * - Files that cannot be used make the I/O thread try again at once, and again.
- *	 So they are tried here before that, and a handle that comes to it is given
- *	 up.
+ * Of the library's TLS, besides the rules:
+ *
+ * - Files that cannot be used make the I/O thread try again at once, for ever.
+ *	 So they are tried here first, and a handle that comes to that is given up.
  * - The names of the files and the passphrase are one text, separated by
  *	 commas, and without a passphrase a terminal is asked for one.
- * - Reasons are not told.  tls.c looks for them.
+ * - It does not say why something failed; tls.c finds out.
  * - zookeeper_init_ssl() takes no function for its log, which would be the
  *	 server's standard error until one is set.
  *
  * With SASL the library gives no event when servers refuse it: its I/O thread
  * just ends.
  *
- * src/library.mk asks nm what the library that is linked knows, and so what is
- * compiled; ZOOKEEPER_PREFIX names another one than the system's.
- *
- *    backend   zklock.tls_*, zklock.sasl_*
- *                 |
- *              tls_settings.c    what fits together, and what this library
- *                 |      can do; secret_file.c: who may read them
- *    ~~~~~~~~~~~~ | ~~~~~~~~~~~~ ZkConfig.transport: ten texts
- *    helper       |
- *              transport.c    zookeeper_init2 / _init_ssl / _init_sasl
- *               /      \
- *          tls.c        sasl.c
- *    I/O   SSL_connect, user, realm, password, log
- *          SSL_read, ...
- *
- * C5. The handshake is a loop of the library's, in which it does not see that
- * the handle is to be closed.  server_timeout.c breaks the connection in time,
- * as one without TLS; before a handle is closed, the connection is broken and
- * its wait for the socket fails from then on (select, tls.c).  So the end of a
+ * C5. The handshake is a loop of the library's, which does not end when the
+ * handle is to be closed.  server_timeout.c breaks the connection in time, as
+ * one without TLS; before a handle is closed, the connection is broken, and the
+ * wait for its socket fails from then on (select, tls.c).  So the end of a
  * session waits for no server.
  *
  * C6. exit() has OpenSSL clean itself up, though threads may be inside it.  A
@@ -50,11 +40,11 @@
  *
  * C8. The library uses select(), for which a descriptor has to be below 1024.
  * If there is none up to 900 when a handle is opened, that is an error (53000);
- * when the library connects anew later, a socket above that is refused.
+ * when the library reconnects later, a socket above that is refused.
  *
  * C10. Secrets are read by the backend side, copied once, and wiped on both
- * sides: with the client, and when a handle is closed.  Copies that the library
- * or OpenSSL make are theirs.  zookeeper_init_ssl() leaks one, of some hundred
+ * sides: with the client, and when a handle is closed.  Copies of the library
+ * and OpenSSL are not ours: zookeeper_init_ssl() leaks one, of some hundred
  * bytes with the passphrase, each time a handle is opened, which is once in ten
  * seconds at most.  It cuts its text up with strtok(), which would be the
  * backend's, too: with the archive it gets another one.
@@ -78,9 +68,8 @@
 #include "zk_check.h"
 
 /*
- * The highest descriptor that the library can make a connection by way of TLS
- * with, and the highest one that is free before it is not even tried: others
- * may come in between.
+ * The highest descriptor that the library can use with TLS, and the highest free
+ * one with which it is tried: others may be opened in between.
  */
 #define MAX_DESCRIPTOR		(FD_SETSIZE - 1)
 #define MAX_FREE_DESCRIPTOR	900
@@ -121,14 +110,12 @@ zk_sasl_supported(void)
 #endif
 }
 
-/* Is it TLS?  Any thread. */
 static bool
 by_tls(const ZkTransport *transport)
 {
 	return transport->texts[ZK_TLS_CA] != NULL;
 }
 
-/* Is it SASL?  Any thread. */
 static bool
 by_sasl(const ZkTransport *transport)
 {
@@ -136,9 +123,8 @@ by_sasl(const ZkTransport *transport)
 }
 
 /*
- * The process ends, by exit().  If there are threads left that may be inside
- * OpenSSL, or what Cyrus SASL has loaded, end it before these are cleaned up,
- * which they were before us in saying that they want to be.
+ * For on_exit(): if threads may be inside OpenSSL, or what Cyrus SASL has
+ * loaded, end the process before these, registered earlier, clean themselves up.
  */
 static void
 end_at_once(int status, void *arg)
@@ -149,8 +135,8 @@ end_at_once(int status, void *arg)
 }
 
 /*
- * Copy the config's texts.  False if there is no memory; zk_transport_free() is
- * due either way.  Backend thread.
+ * Copy the config's texts.  Returns false if out of memory.  Call
+ * zk_transport_free() either way.  Backend thread.
  */
 bool
 zk_transport_init(ZkTransport *transport, const ZkConfig *config)
@@ -175,9 +161,7 @@ zk_transport_init(ZkTransport *transport, const ZkConfig *config)
 	return registered;
 }
 
-/*
- * Wipe and free the texts.  No other thread has to do with them any more.
- */
+/* Wipe and free the texts.  No other thread uses them any more. */
 void
 zk_transport_free(ZkTransport *transport)
 {
@@ -195,8 +179,8 @@ zk_transport_free(ZkTransport *transport)
 }
 
 /*
- * Is there a descriptor left that the library can use with TLS?  False with the
- * reason in detail.
+ * Returns true if there is a descriptor left that the library can use with TLS;
+ * else false with the reason in detail.
  */
 static bool
 check_descriptors(char *detail)
@@ -214,8 +198,8 @@ check_descriptors(char *detail)
 }
 
 /*
- * Can a handle be opened at all?  False with the reason.  Nothing is sent for
- * that.  Helper.
+ * Returns false with the reason if no handle can be opened.  Sends nothing.
+ * Helper.
  */
 bool
 zk_transport_check(const ZkTransport *transport, ZkError *error, char *detail)
@@ -232,10 +216,7 @@ zk_transport_check(const ZkTransport *transport, ZkError *error, char *detail)
 
 #if !defined(ZKLOCK_TLS) || !defined(ZKLOCK_SASL)
 
-/*
- * In the place of what opens a handle with what there is not, which the backend
- * side has refused.
- */
+/* Opens no handle: the library was built without that. */
 static zhandle_t *
 open_unsupported(const ZkTransport *transport, const char *addresses,
 				 const ZkHandleWish *wish)
@@ -251,10 +232,7 @@ open_unsupported(const ZkTransport *transport, const char *addresses,
 
 #ifdef ZKLOCK_TLS
 
-/*
- * The library writes to the stream of its log, which is for all handles that
- * have no function for that.
- */
+/* The library writes to the stream of its log.  Any client thread. */
 static ssize_t
 write_log(void *cookie, const char *data, size_t size)
 {
@@ -267,9 +245,7 @@ write_log(void *cookie, const char *data, size_t size)
 	return (ssize_t) size;
 }
 
-/*
- * Have the library's log come to us before a handle has a function for it.
- */
+/* Take the library's log before a handle has a function for it. */
 static void
 catch_log(void)
 {
@@ -282,9 +258,7 @@ catch_log(void)
 		zoo_set_log_stream(stream);
 }
 
-/*
- * Open a handle with TLS.  As zk_transport_open().
- */
+/* Open a handle with TLS. */
 static zhandle_t *
 open_tls(const ZkTransport *transport, const char *addresses,
 		 const ZkHandleWish *wish)
@@ -319,9 +293,7 @@ open_tls(const ZkTransport *transport, const char *addresses,
 
 #ifdef ZKLOCK_SASL
 
-/*
- * Open a handle with SASL.  As zk_transport_open().
- */
+/* Open a handle with SASL. */
 static zhandle_t *
 open_sasl(const ZkTransport *transport, const char *addresses,
 		  const ZkHandleWish *wish)
@@ -350,9 +322,8 @@ open_sasl(const ZkTransport *transport, const char *addresses,
 #endif							/* ZKLOCK_SASL */
 
 /*
- * Open a handle to these servers.  Returns NULL with the reason if that cannot
- * be.  Takes from the servers what it needs for longer.  Helper, without
- * engine_lock.
+ * Open a handle to these servers, of which it takes what it needs for longer.
+ * Returns NULL with the reason if that fails.  Helper, without engine_lock.
  */
 zhandle_t *
 zk_transport_open(const ZkTransport *transport, ZkServers *servers,
@@ -390,8 +361,8 @@ zk_transport_open(const ZkTransport *transport, ZkServers *servers,
 }
 
 /*
- * Close a handle, and do not wait for a handshake that may never come to an
- * end.  Helper, without engine_lock.
+ * Close a handle, without waiting for a handshake that may never end.  Helper,
+ * without engine_lock.
  */
 void
 zk_transport_close(const ZkTransport *transport, zhandle_t *zh)
@@ -407,9 +378,9 @@ zk_transport_close(const ZkTransport *transport, zhandle_t *zh)
 }
 
 /*
- * Has the handle come to an end that the library does not tell?  If so, *error
- * and detail (ZK_DETAIL_SIZE bytes) say why.  Something that is no server
- * matters only until there was one, has_session.  Helper.
+ * See whether the handle has come to an end of which the library gives no event;
+ * then *error and detail (ZK_DETAIL_SIZE bytes) say why.  Something that is no
+ * server matters only until there was one (has_session).  Helper.
  */
 ZkHandleEnd
 zk_transport_look(const ZkTransport *transport, zhandle_t *zh, bool has_session,
