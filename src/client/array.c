@@ -3,16 +3,15 @@
  * array.c
  *	  Arrays that grow without moving.
  *
- * A client may have a thousand contenders, and mostly has one.  What is kept
- * for each is several kilobytes, and threads have pointers to it, so it cannot
- * move.  An array of the largest size would be charged to every backend in
- * whole, touched or not, where the kernel does not overcommit memory
- * (vm.overcommit_memory = 2), and there is one client in each.  So only address
- * space is taken for all items, which costs nothing, and memory, filled with
- * zeros, is put there as the array grows.
+ * A client may have a thousand contenders, and mostly has one.  Each takes
+ * several kilobytes, and cannot move, as threads have pointers to it.  Where the
+ * kernel does not overcommit memory (vm.overcommit_memory = 2), an array of the
+ * largest size would be charged to every backend, touched or not.  So only
+ * address space is reserved for all items, which costs nothing, and zeroed
+ * memory is put there as the array grows.
  *
- * Nothing here locks: who changes an array has a lock for it, and so has who
- * reads an item, or the item was provided before it was told of.
+ * Nothing here locks: a caller that changes an array has a lock for it, and one
+ * that reads an item either has that, or learned of the item later.
  *
  * IDENTIFICATION
  *	  src/client/array.c
@@ -35,8 +34,8 @@ whole_pages(size_t bytes)
 }
 
 /*
- * Make an empty array with room for so many items of that size in bytes.  False
- * if there is no address space.  Any thread.
+ * Make an empty array with room for so many items of that size in bytes.
+ * Returns false if there is no address space.  Any thread.
  */
 bool
 zk_array_reserve(ZkArray *array, size_t item_size, int count)
@@ -55,8 +54,8 @@ zk_array_reserve(ZkArray *array, size_t item_size, int count)
 }
 
 /*
- * Have memory for the first so many items, no more than there is room for.  New
- * ones are zero.  False if there is no memory; the array is as it was then.
+ * Provide memory for the first so many items, no more than there is room for;
+ * new ones are zero.  Returns false, with the array as it was, if out of memory.
  * Any thread.
  */
 bool
@@ -73,9 +72,7 @@ zk_array_provide(ZkArray *array, int count)
 	return true;
 }
 
-/*
- * Give all of it back, if anything was reserved.  Any thread.
- */
+/* Free all of it, if anything was reserved.  Any thread. */
 void
 zk_array_free(ZkArray *array)
 {

@@ -3,6 +3,8 @@
  * array.h
  *	  Arrays that grow without moving.
  *
+ * For mailbox.c and slot.c.
+ *
  * IDENTIFICATION
  *	  src/client/array.h
  *

@@ -33,6 +33,7 @@
 #include "contender.h"
 #include "request.h"
 #include "server_timeout.h"
+#include "slot.h"
 #include "znode.h"
 
 /*

@@ -490,9 +490,9 @@ stop(ZkClient *client, int timeout_ms, bool exiting)
 	if (zk_client_interrupted(client))
 		return false;
 	pthread_mutex_lock(&mailbox->lock);
-	mailbox->stop = true;
-	mailbox->stop_by = now + FLUSH_TIME;
-	mailbox->runs_by = runs_by;
+	mailbox->news.stop = true;
+	mailbox->news.stop_by = now + FLUSH_TIME;
+	mailbox->news.runs_by = runs_by;
 	mailbox->wake = true;
 	pthread_cond_signal(&mailbox->wake_helper);
 	pthread_mutex_unlock(&mailbox->lock);

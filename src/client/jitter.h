@@ -3,6 +3,8 @@
  * jitter.h
  *	  Random delays, so that many clients do not do the same at the same moment.
  *
+ * For the files of client/.
+ *
  * IDENTIFICATION
  *	  src/client/jitter.h
  *

@@ -4,6 +4,8 @@
  *	  Since when the leader has certainly heard of the ZooKeeper session, and how
  *	  long a lease that allows: see leader_contact.c.
  *
+ * For the files of client/.
+ *
  * IDENTIFICATION
  *	  src/client/leader_contact.h
  *

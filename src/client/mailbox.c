@@ -5,10 +5,9 @@
  *
  * Orders go in, states come out, and nothing else: no function here calls
  * libzookeeper, waits, or takes a lock other than the mailbox's.  The backend
- * gives an order by writing it into the slot of the contender and putting the
- * slot into a list, so giving one allocates nothing and cannot fail; that is
- * what lets a lock be released after commit.  The helper empties the list, the
- * client publishes states back.
+ * writes an order into the slot of the contender and puts the slot into a list,
+ * which allocates nothing and cannot fail (D2).  The helper empties the list,
+ * and the client publishes states back.
  *
  * A slot is allocated by the backend and freed by the helper, when the
  * contender is abandoned and certain to be gone.
@@ -29,6 +28,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "slot.h"
 
 #define SLOT_OF(id)			((int) ((id) & 0xFFFF))
 #define GENERATION_OF(id)	((uint32_t) ((id) >> 16))
@@ -37,8 +37,8 @@
 
 /*
  * Make an empty mailbox in zeroed memory; engine_size is the number of bytes
- * that the engine keeps for each slot.  False with an error, and the reason in
- * detail.
+ * that the engine keeps for each slot.  Returns false with an error, and the
+ * reason in detail, if that fails.
  */
 bool
 zk_mailbox_init(Mailbox *mailbox, size_t engine_size, ZkError *error, char *detail)
@@ -72,9 +72,7 @@ zk_mailbox_init(Mailbox *mailbox, size_t engine_size, ZkError *error, char *deta
 	return true;
 }
 
-/*
- * Free what the mailbox owns, but not itself.  No other thread may be left.
- */
+/* Free what the mailbox owns, but not itself.  No other thread may be left. */
 void
 zk_mailbox_destroy(Mailbox *mailbox)
 {
@@ -84,8 +82,8 @@ zk_mailbox_destroy(Mailbox *mailbox)
 		free(mailbox->slots[i].owner);
 		free(mailbox->slots[i].record);
 	}
-	zk_query_clear(&mailbox->query);
-	zk_wait_clear(&mailbox->wait);
+	zk_query_clear(&mailbox->news.query);
+	zk_wait_clear(&mailbox->news.wait);
 	zk_queue_free(mailbox->listing);
 	zk_array_free(&mailbox->slot_array);
 	zk_array_free(&mailbox->engine_array);
@@ -94,9 +92,7 @@ zk_mailbox_destroy(Mailbox *mailbox)
 	close(mailbox->event_fd);
 }
 
-/*
- * The slot of an id, or NULL if the contender is no more.  The lock is held.
- */
+/* The slot of an id, or NULL if the contender is no more.  mailbox.lock. */
 MailboxSlot *
 zk_mailbox_find(Mailbox *mailbox, ZkContenderId id)
 {
@@ -111,8 +107,8 @@ zk_mailbox_find(Mailbox *mailbox, ZkContenderId id)
 }
 
 /*
- * The state to show of a slot whose contender is in that state: once it is to
- * be released, nothing but how it ends.  The lock is held.
+ * The state that the backend sees of a contender in that state: once it is
+ * released, only how it ends.  mailbox.lock.
  */
 static ZkContenderState
 shown_state(const MailboxSlot *slot, ZkContenderState state)
@@ -124,8 +120,8 @@ shown_state(const MailboxSlot *slot, ZkContenderState state)
 }
 
 /*
- * The slot has changed: count it among the losses if it is one.  Returns
- * whether it was none before.  The lock is held.
+ * The slot has changed: count it among the losses if it is one.  Returns true if
+ * it was none before.  mailbox.lock.
  */
 static bool
 count_loss(Mailbox *mailbox, MailboxSlot *slot)
@@ -148,8 +144,8 @@ slot_id(Mailbox *mailbox, MailboxSlot *slot)
 }
 
 /*
- * Give an order that can wait until there is another one, or the helper wakes
- * by itself: the latest one counts.  The lock is held.
+ * Give an order that can wait until the helper wakes anyway; the latest one
+ * counts.  mailbox.lock.
  */
 static void
 leave_order(Mailbox *mailbox, MailboxSlot *slot, ZkOrder order)
@@ -169,7 +165,7 @@ leave_order(Mailbox *mailbox, MailboxSlot *slot, ZkOrder order)
 	}
 }
 
-/* Give an order, likewise, to be carried out at once. */
+/* Give an order, and wake the helper.  mailbox.lock. */
 static void
 give_order(Mailbox *mailbox, MailboxSlot *slot, ZkOrder order)
 {
@@ -178,8 +174,8 @@ give_order(Mailbox *mailbox, MailboxSlot *slot, ZkOrder order)
 }
 
 /*
- * Does it do no harm if a slot stays in use for some more time?  Its contender
- * is gone for certain, and there is room for as many others.
+ * Returns true if a slot may stay in use for some time: its contender is gone
+ * for certain, and there is room for as many others.
  */
 static bool
 can_wait(const Mailbox *mailbox, const MailboxSlot *slot)
@@ -190,8 +186,8 @@ can_wait(const Mailbox *mailbox, const MailboxSlot *slot)
 }
 
 /*
- * Somebody asks anew: what an earlier attempt to connect came to is no answer
- * to that.  The lock is held.
+ * Something new is asked for: the error of an earlier attempt to connect is no
+ * answer to that.  mailbox.lock.
  */
 static void
 forget_error(Mailbox *mailbox)
@@ -245,7 +241,7 @@ zk_client_renew(ZkClient *client)
 	Mailbox    *mailbox = &client->mailbox;
 
 	mailbox_enter(mailbox);
-	mailbox->renew = true;
+	mailbox->news.renew = true;
 	wake_helper(mailbox);
 	mailbox_leave(mailbox);
 }
@@ -256,7 +252,7 @@ zk_client_connect(ZkClient *client, int timeout_ms)
 	Mailbox    *mailbox = &client->mailbox;
 
 	mailbox_enter(mailbox);
-	mailbox->connect_by = zk_now() + ZK_MS(timeout_ms);
+	mailbox->news.connect_by = zk_now() + ZK_MS(timeout_ms);
 	forget_error(mailbox);
 	wake_helper(mailbox);
 	mailbox_leave(mailbox);
@@ -266,7 +262,7 @@ bool
 zk_client_log_line(ZkClient *client, char *line, size_t size,
 				   bool *warning, int *repeats, int *dropped)
 {
-	(void) client;				/* the ring is the process's: see guards.c */
+	(void) client;				/* the ring is the process's: see log.c */
 	return zk_log_take(line, size, warning, repeats, dropped);
 }
 
@@ -508,8 +504,8 @@ zk_wait_clear(WaitText *wait)
 }
 
 /*
- * Give a query, which is taken over, in place of the last one; an empty one
- * just ends that.
+ * Give a query, which is taken over, in place of the last one; an empty one only
+ * ends that.  Backend thread.
  */
 void
 zk_mailbox_give_query(Mailbox *mailbox, const Query *query)
@@ -518,12 +514,12 @@ zk_mailbox_give_query(Mailbox *mailbox, const Query *query)
 	ZkQueueListing *old_listing;
 
 	mailbox_enter(mailbox);
-	old = mailbox->query;
+	old = mailbox->news.query;
 	old_listing = mailbox->listing;
-	mailbox->query = *query;
-	mailbox->query.serial = old.serial + 1;
-	if (mailbox->query.serial == 0)
-		mailbox->query.serial = 1;
+	mailbox->news.query = *query;
+	mailbox->news.query.serial = old.serial + 1;
+	if (mailbox->news.query.serial == 0)
+		mailbox->news.query.serial = 1;
 	mailbox->listing = NULL;
 	if (query->node != NULL)
 		forget_error(mailbox);
@@ -629,10 +625,7 @@ zk_queue_free(ZkQueueListing *listing)
  *-------------------------------------------------------------------------
  */
 
-/*
- * Wake the backend: something it may read has changed.  Any thread; needs no
- * lock.
- */
+/* Something that the backend may read has changed.  Any thread, without a lock. */
 void
 zk_mailbox_wake_backend(Mailbox *mailbox)
 {
@@ -642,9 +635,7 @@ zk_mailbox_wake_backend(Mailbox *mailbox)
 		;
 }
 
-/*
- * Publish the state of a contender.  Client threads.
- */
+/* Publish the state of a contender, and wake the backend if wanted.  Client threads. */
 void
 zk_mailbox_publish(Mailbox *mailbox, int index, const ZkContenderStatus *status,
 				   bool wake)
@@ -667,11 +658,11 @@ zk_mailbox_publish(Mailbox *mailbox, int index, const ZkContenderStatus *status,
 }
 
 /*
- * A contender has been held for long enough: the backend does not see it as
- * held from now on, and why (a sentence) it was lost.  Returns false while a
- * commit is under way, which may have seen it held: then the helper is woken
- * when that is over.  So it does if the backend has released the contender, and
- * what it leaves is to be written.  Client threads.
+ * A contender has been held for the maximum time: from now on the backend sees
+ * it as lost, and why (a sentence).  Returns false while a commit is under way,
+ * which may have seen it held: then the helper is woken when that is over; or if
+ * the backend has released it, and what it leaves must be written.  Client
+ * threads.
  */
 bool
 zk_mailbox_end_hold(Mailbox *mailbox, int index, const char *why)
@@ -694,9 +685,7 @@ zk_mailbox_end_hold(Mailbox *mailbox, int index, const char *why)
 	return ended;
 }
 
-/*
- * Publish the state of the session and wake the backend.  Client threads.
- */
+/* Publish the state of the session and wake the backend.  Client threads. */
 void
 zk_mailbox_publish_session(Mailbox *mailbox, const ZkSessionStatus *session)
 {
@@ -706,10 +695,7 @@ zk_mailbox_publish_session(Mailbox *mailbox, const ZkSessionStatus *session)
 	zk_mailbox_wake_backend(mailbox);
 }
 
-/*
- * The contender of a dead slot is gone for certain: free the slot.  Client
- * threads.
- */
+/* Free a dead slot, whose contender is gone for certain.  Client threads. */
 void
 zk_mailbox_free_slot(Mailbox *mailbox, int index)
 {
@@ -719,8 +705,8 @@ zk_mailbox_free_slot(Mailbox *mailbox, int index)
 }
 
 /*
- * Take a slot for the client's own use (a znode to be reaped); the backend
- * knows nothing of it.  Returns -1 if there is no room.  Client threads.
+ * Take a slot for the client's own use (a znode to be reaped), unknown to the
+ * backend.  Returns -1 if there is no room.  Client threads.
  */
 int
 zk_mailbox_take_slot(Mailbox *mailbox, const char *node)
@@ -741,8 +727,8 @@ zk_mailbox_take_slot(Mailbox *mailbox, const char *node)
 }
 
 /*
- * Wait until there is something new for the helper, or until a point in time.
- * Then take what concerns no single contender.  Helper thread.
+ * Wait until there is something new for the helper, or until a point in time;
+ * then take the news.  Helper.
  */
 void
 zk_mailbox_wait(Mailbox *mailbox, ZkTime until, MailboxNews *news)
@@ -768,22 +754,14 @@ zk_mailbox_wait(Mailbox *mailbox, ZkTime until, MailboxNews *news)
 								   &deadline) == ETIMEDOUT)
 			break;
 	mailbox->wake = false;
-	news->stop = mailbox->stop;
-	news->stop_by = mailbox->stop_by;
-	news->runs_by = mailbox->runs_by;
-	news->connect_by = mailbox->connect_by;
-	news->renew = mailbox->renew;
-	news->query = mailbox->query;
-	news->wait = mailbox->wait;
-	mailbox->renew = false;
-	mailbox->query.node = mailbox->query.name = mailbox->query.note = NULL;
-	mailbox->wait.parent = mailbox->wait.text = NULL;
+	*news = mailbox->news;
+	mailbox->news.renew = false;
+	mailbox->news.query.node = mailbox->news.query.name = mailbox->news.query.note = NULL;
+	mailbox->news.wait.parent = mailbox->news.wait.text = NULL;
 	pthread_mutex_unlock(&mailbox->lock);
 }
 
-/*
- * Wake the helper from another client thread.
- */
+/* Wake the helper.  Client threads. */
 void
 zk_mailbox_wake_helper(Mailbox *mailbox)
 {
@@ -798,8 +776,8 @@ zk_mailbox_wake_helper(Mailbox *mailbox)
 }
 
 /*
- * Is there a contender that has the end of a run to write before it goes?
- * mailbox.lock.
+ * Returns true if a contender has the end of a run to write before it is
+ * deleted.  mailbox.lock.
  */
 bool
 zk_mailbox_has_run(const Mailbox *mailbox)
@@ -816,8 +794,8 @@ zk_mailbox_has_run(const Mailbox *mailbox)
 }
 
 /*
- * Take the oldest order; false if there is none.  The owner's data passes to
- * the caller.  Helper thread.
+ * Take the oldest order, with the owner's data; returns false if there is none.
+ * Helper.
  */
 bool
 zk_mailbox_next_order(Mailbox *mailbox, MailboxOrder *order)
@@ -849,8 +827,8 @@ zk_mailbox_next_order(Mailbox *mailbox, MailboxOrder *order)
 }
 
 /*
- * Hand a listing to the backend, unless it wants another one by now or none:
- * then free it.  Client threads.
+ * Hand a listing to the backend, or free it if that wants another one by now, or
+ * none.  Client threads.
  */
 void
 zk_mailbox_publish_listing(Mailbox *mailbox, uint32_t serial, ZkQueueListing *listing)
@@ -858,7 +836,7 @@ zk_mailbox_publish_listing(Mailbox *mailbox, uint32_t serial, ZkQueueListing *li
 	ZkQueueListing *unwanted = listing;
 
 	pthread_mutex_lock(&mailbox->lock);
-	if (mailbox->query.serial == serial)
+	if (mailbox->news.query.serial == serial)
 	{
 		unwanted = mailbox->listing;
 		mailbox->listing = listing;

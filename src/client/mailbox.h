@@ -39,8 +39,8 @@
 #include "zk_types.h"
 
 /*
- * How the data of a contender ends, in place of a brace, that has taken the
- * place of an exclusive one, and so much room it takes.
+ * What replaces the last brace of a contender's data when it takes the place of
+ * an exclusive one, and the room for it.
  */
 #define ZK_TOKEN_MEMBER		",\"token\":%" PRId64 "}"
 #define ZK_TOKEN_ROOM		sizeof(",\"token\":9223372036854775807}")
@@ -69,8 +69,8 @@ typedef enum RecordStep
 } RecordStep;
 
 /*
- * What a contender with a record needs for it: made when it is asked for, so
- * that nothing has to be when it is released.
+ * What a contender with a record needs for it; allocated when it is requested,
+ * so that a release allocates nothing.
  */
 typedef struct RecordBuffer
 {
@@ -95,32 +95,7 @@ typedef struct RecordBuffer
 	size_t		parent_len;		/* bytes of the path of the znode to create */
 } RecordBuffer;
 
-/* One contender as it lies in the mailbox.  All under mailbox.lock. */
-typedef struct MailboxSlot
-{
-	uint32_t	generation;		/* bumped when the slot is freed */
-	bool		in_use;
-	bool		dead;			/* abandoned: the backend's id is void */
-	bool		ordered;		/* in the list of orders */
-	bool		relied_on;		/* the backend took it for granted */
-	bool		counted;		/* is one of Mailbox.losses */
-	bool		overtime;		/* and of Mailbox.overtimes */
-	uint16_t	next;			/* next in the list of orders, or free list */
-	uint16_t	partner;		/* DOWNGRADE: slot of the exclusive one */
-	uint16_t	next_member;	/* REQUEST: next in the ring of its group */
-	ZkOrder		order;			/* backend writes, helper takes */
-	ZkLockRequest request;		/* its owner is the next but one */
-	char	   *node;			/* malloc'd by the backend, freed by the
-								 * helper when the slot is */
-	char	   *owner;			/* likewise; NULL once taken.  With room for
-								 * ZK_TOKEN_MEMBER */
-	int			owner_len;
-	RecordBuffer *record;		/* likewise malloc'd and freed; NULL without a
-								 * record */
-	ZkContenderStatus status;	/* client writes, backend reads */
-} MailboxSlot;
-
-/* What the backend wants to know of, or of, the contenders of others. */
+/* What the backend wants to know of, or do to, the contenders of others. */
 typedef enum QueryKind
 {
 	QUERY_READ,					/* the queue of a lock node */
@@ -156,6 +131,21 @@ typedef struct WaitText
 	int			len;
 } WaitText;
 
+/* Whatever the helper is told besides orders. */
+typedef struct MailboxNews
+{
+	bool		renew;			/* prove all contenders */
+	bool		stop;
+	ZkTime		stop_by;		/* then leave what is not done */
+	ZkTime		runs_by;		/* except the ends of runs, which have longer */
+	ZkTime		connect_by;		/* try for a connection until then, needed or
+								 * not */
+	Query		query;			/* its strings are NULL once taken */
+	WaitText	wait;			/* likewise */
+} MailboxNews;
+
+typedef struct MailboxSlot MailboxSlot; /* slot.h */
+
 /*
  * The mailbox.  Everything is under lock but the descriptor, which is set
  * once, and the atomics.
@@ -186,19 +176,11 @@ typedef struct Mailbox
 	uint16_t	used;			/* slots ever in use lie below */
 	int			contenders;		/* slots in use */
 	int			path_bytes;		/* of their nodes and names */
-	bool		wake;			/* something below or in the list is new */
+	bool		wake;			/* there is an order, or news */
 	bool		signal;			/* ... and the backend, as it leaves, says so */
-	bool		renew;
-	bool		stop;
-	ZkTime		stop_by;		/* then leave what is not done */
-	ZkTime		runs_by;		/* ... but for the ends of runs, which have
-								 * longer */
-	ZkTime		connect_by;		/* try for a connection until then, needed or
-								 * not */
+	MailboxNews news;
 	bool		orphaned;		/* zk_client_stop() did not wait for the end */
 	bool		finished;		/* the helper is done, but for its return */
-	Query		query;			/* its strings are NULL once taken */
-	WaitText	wait;			/* likewise */
 
 	/* answers for the backend */
 	int64_t		wait_zxid;		/* since when the wait is published; 0 if not */
@@ -224,8 +206,8 @@ mailbox_enter(Mailbox *mailbox)
 }
 
 /*
- * If the helper is to be woken that is done without the lock, or it would wake
- * to wait for that.  (It cannot end meanwhile: only this thread has it stop.)
+ * The helper is woken without the lock, or it would wake to wait for that.  (It
+ * cannot end meanwhile: only this thread stops it.)
  */
 static inline void
 mailbox_leave(Mailbox *mailbox)
@@ -240,8 +222,8 @@ mailbox_leave(Mailbox *mailbox)
 }
 
 /*
- * There is something new for the helper, which is told so in mailbox_leave(),
- * unless somebody has told it already.  The lock is held.
+ * There is something new for the helper; mailbox_leave() wakes it, unless it was
+ * woken already.  mailbox.lock.
  */
 static inline void
 wake_helper(Mailbox *mailbox)
@@ -265,19 +247,7 @@ typedef struct MailboxOrder
 	ZkContenderStatus status;
 } MailboxOrder;
 
-/* What else is new; the query's strings are the taker's. */
-typedef struct MailboxNews
-{
-	bool		stop;
-	ZkTime		stop_by;
-	ZkTime		runs_by;
-	ZkTime		connect_by;
-	bool		renew;
-	Query		query;
-	WaitText	wait;
-} MailboxNews;
-
-/* in mailbox.c: the mailbox, seen from the client threads */
+/* the mailbox, seen from the client threads */
 extern bool zk_mailbox_init(Mailbox *mailbox, size_t engine_size, ZkError *error,
 							char *detail);
 extern void zk_mailbox_destroy(Mailbox *mailbox);
@@ -297,14 +267,7 @@ extern void zk_mailbox_publish_listing(Mailbox *mailbox, uint32_t serial,
 extern void zk_query_clear(Query *query);
 extern void zk_wait_clear(WaitText *wait);
 
-/* in slot.c: its slots */
-extern MailboxSlot *zk_slot_allocate(Mailbox *mailbox, const char *node, ZkError *error);
-extern void zk_slot_free(Mailbox *mailbox, MailboxSlot *slot);
-extern bool zk_slots_allocate(Mailbox *mailbox, const ZkLockRequest *request,
-							  int count, const char *const *nodes,
-							  uint16_t *slots, ZkError *error);
-
-/* in mailbox.c, too: seen from the backend thread */
+/* seen from the backend thread */
 extern MailboxSlot *zk_mailbox_find(Mailbox *mailbox, ZkContenderId id);
 extern void zk_mailbox_give_query(Mailbox *mailbox, const Query *query);
 

@@ -3,6 +3,8 @@
  * nameset.h
  *	  A set of names.
  *
+ * For the files of client/.
+ *
  * IDENTIFICATION
  *	  src/client/nameset.h
  *

@@ -76,7 +76,7 @@ static void
 tell_backend(Mailbox *mailbox, uint32_t serial, int64_t zxid)
 {
 	pthread_mutex_lock(&mailbox->lock);
-	if (mailbox->wait.serial == serial)
+	if (mailbox->news.wait.serial == serial)
 		mailbox->wait_zxid = zxid;
 	pthread_mutex_unlock(&mailbox->lock);
 	zk_mailbox_wake_backend(mailbox);
@@ -422,11 +422,11 @@ give_wait(Mailbox *mailbox, const WaitText *wait)
 	WaitText	old;
 
 	mailbox_enter(mailbox);
-	old = mailbox->wait;
-	mailbox->wait = *wait;
-	mailbox->wait.serial = old.serial + 1;
-	if (mailbox->wait.serial == 0)
-		mailbox->wait.serial = 1;
+	old = mailbox->news.wait;
+	mailbox->news.wait = *wait;
+	mailbox->news.wait.serial = old.serial + 1;
+	if (mailbox->news.wait.serial == 0)
+		mailbox->news.wait.serial = 1;
 	mailbox->wait_zxid = 0;
 	wake_helper(mailbox);
 	mailbox_leave(mailbox);

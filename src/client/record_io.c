@@ -56,6 +56,7 @@
 #include "record_io.h"
 #include "refusal.h"
 #include "request.h"
+#include "slot.h"
 
 /*
  * Tries to write a record.  Each one in vain is due to a write of another

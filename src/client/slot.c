@@ -4,9 +4,9 @@
  *	  The slots of the mailbox: one for each contender.
  *
  * A slot is taken by the backend, for a contender that it asks for, or by the
- * client, for a znode that is only to be deleted; and freed by the client when
- * the contender is gone for certain and nobody looks at it.  Its number is that
- * of the engine's Contender, too.
+ * client, for a znode that is only to be deleted; the client frees it when the
+ * contender is gone for certain and nobody looks at it.  Its number is that of
+ * the engine's Contender, too.
  *
  * All functions may be called by any thread that holds the mailbox's lock.
  *
@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "slot.h"
 
 /*
  * Allocate a slot for a contender of a lock node.  Returns NULL, with *error
@@ -72,9 +73,7 @@ zk_slot_allocate(Mailbox *mailbox, const char *node, ZkError *error)
 	return slot;
 }
 
-/*
- * Free a slot, and all that it owns.
- */
+/* Free a slot, and all that it owns. */
 void
 zk_slot_free(Mailbox *mailbox, MailboxSlot *slot)
 {
@@ -92,9 +91,8 @@ zk_slot_free(Mailbox *mailbox, MailboxSlot *slot)
 }
 
 /*
- * Fill a slot that was allocated with what its contender is to be: a copy of
- * the data, with room for its token, and room for a record if it is to have
- * one.  False if out of memory.
+ * Fill an allocated slot with a request: a copy of the data, with room for its
+ * token, and a record buffer if it wants one.  Returns false if out of memory.
  */
 static bool
 slot_fill(MailboxSlot *slot, const ZkLockRequest *request)
@@ -120,7 +118,7 @@ slot_fill(MailboxSlot *slot, const ZkLockRequest *request)
 
 /*
  * Allocate a slot with data for each of these lock nodes, and put their numbers
- * into slots; all or none: then *error says why.
+ * into slots.  Returns false with *error, and none allocated, if that fails.
  */
 bool
 zk_slots_allocate(Mailbox *mailbox, const ZkLockRequest *request, int count,
