@@ -3,9 +3,9 @@
  * nameset.c
  *	  A set of names: paths of lock nodes, or contenders.
  *
- * Names are anybody's, and there may be thousands where each is looked for
- * among all, under a lock.  A balanced tree takes the logarithm of their number
- * for each, whatever the names are; a hash could be made to collide.
+ * Other clients choose the names, and each of thousands may be looked up among
+ * all of them under a lock.  A balanced tree takes logarithmic time for each,
+ * whatever the names are; names can be chosen to collide in a hash table.
  *
  * Pure functions; libc only.
  *
@@ -42,9 +42,7 @@ compare(const void *a, const void *b)
 	return memcmp(one->text, two->text, one->len);
 }
 
-/*
- * Does the set have a name of so many bytes?
- */
+/* Returns true if the set has a name of so many bytes. */
 bool
 zk_nameset_has(const NameSet *set, const char *name, size_t len)
 {
@@ -54,8 +52,8 @@ zk_nameset_has(const NameSet *set, const char *name, size_t len)
 }
 
 /*
- * Add a name of so many bytes, which is copied, if the set does not have it.
- * False if out of memory; the set is as it was then.
+ * Add a copy of a name of so many bytes, unless the set has it.  False, with the
+ * set unchanged, if out of memory.
  */
 bool
 zk_nameset_add(NameSet *set, const char *name, size_t len)
@@ -76,9 +74,7 @@ zk_nameset_add(NameSet *set, const char *name, size_t len)
 	return false;
 }
 
-/*
- * Make the set empty.
- */
+/* Make the set empty. */
 void
 zk_nameset_free(NameSet *set)
 {

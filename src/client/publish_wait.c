@@ -3,20 +3,19 @@
  * publish_wait.c
  *	  Publishing what this client waits for.
  *
- * That is an ephemeral znode, named by the ZooKeeper session: others who look
- * for deadlocks read it.  It is created, changed when the client waits for
- * something else, and deleted when it does not wait any more.  Nobody waits for
- * the delete; like contenders the znode is wanted or being reaped as long as it
- * may be there (Q5, protocol.c), over lost connections, and goes with its
+ * Clients that look for deadlocks read it from an ephemeral znode, named by the
+ * ZooKeeper session.  The znode is created, changed when the client waits for
+ * something else, and deleted when it does not wait any more.  No call waits
+ * for the delete: like contenders, the znode is wanted or being deleted as long
+ * as it may exist (Q5, protocol.c), over lost connections, and ends with its
  * ZooKeeper session.
  *
- * After a lost connection it is written anew.  So what is read after the answer
- * to that comes from a server that knows all that was published before.
+ * After a lost connection it is written again.  So what is read after the
+ * answer comes from a server that knows all that was published before.
  *
- * Waits can do without: what is refused is logged and not tried again.
+ * Waiting does not depend on it: what is refused is logged and not tried again.
  *
- * All functions up to the client API run on client threads under engine_lock,
- * which the completions take themselves.
+ * All functions up to the client API run on client threads under engine_lock.
  *
  * IDENTIFICATION
  *	  src/client/publish_wait.c
@@ -40,19 +39,23 @@
 /* How long to wait after a request that the server had no time for. */
 #define THROTTLE_DELAY	ZK_MS(100)
 
-/* Is the znode of a published wait there? */
+/* Does the znode exist? */
 typedef enum WaitZnode
 {
 	WAIT_ABSENT,
-	WAIT_UNKNOWN,				/* something was sent, and not answered */
+	WAIT_UNKNOWN,				/* a create was sent, and not answered */
 	WAIT_THERE
 } WaitZnode;
 
-/*
- * The published wait of this client (publish_wait.c).  A znode of ours can
- * exist only while znode is not WAIT_ABSENT; then it is wanted or being reaped.
- * engine_lock.
- */
+/* What is sent to ZooKeeper. */
+typedef enum PublishStep
+{
+	PUBLISH_CREATE,
+	PUBLISH_CHANGE,
+	PUBLISH_DELETE
+} PublishStep;
+
+/* engine_lock */
 struct Publication
 {
 	WaitText	wanted;
@@ -63,14 +66,14 @@ struct Publication
 	bool		pending;		/* an answer is to come */
 	bool		need_parents;
 	uint8_t		attempts;		/* creates in vain, in a row */
-	uint32_t	sent;			/* serial of what was sent last */
+	uint32_t	sent;			/* serial of the text that was sent last */
 	ZkTime		retry_at;		/* nothing is sent before then */
 	char		path[ZK_NODE_PATH_SIZE + 32];
 };
 
 /*
- * The wait with that serial, if it is still the one, is published since then (a
- * zxid), or not any more (0): let the backend know.
+ * Tell the backend that the wait with that serial is published, since that
+ * zxid, or not any more (0); unless it has given us another wait.
  */
 static void
 tell_backend(Mailbox *mailbox, uint32_t serial, int64_t zxid)
@@ -82,29 +85,7 @@ tell_backend(Mailbox *mailbox, uint32_t serial, int64_t zxid)
 	zk_mailbox_wake_backend(mailbox);
 }
 
-/* What was sent last is answered. */
-static Publication *
-answered(ZkClient *client)
-{
-	client->publication->pending = false;
-	return client->publication;
-}
-
-/*
- * Do what comes next.  A query may have waited for it, which
- * the helper goes on with.
- */
-static void
-go_on(ZkClient *client)
-{
-	zk_publish_advance(client);
-	if (client->query.node != NULL)
-		zk_mailbox_wake_helper(&client->mailbox);
-}
-
-/*
- * What was sent last is published, since then (a zxid).
- */
+/* What was sent last is published, since that zxid. */
 static void
 published(ZkClient *client, int64_t zxid)
 {
@@ -116,101 +97,73 @@ published(ZkClient *client, int64_t zxid)
 	tell_backend(&client->mailbox, publication->sent, zxid);
 }
 
-/* The server has no time for us now: try again, which the helper sees to. */
-static void
-retry_later(ZkClient *client)
-{
-	client->publication->retry_at = zk_now() + THROTTLE_DELAY;
-	zk_mailbox_wake_helper(&client->mailbox);
-}
-
 /*
- * A step was refused that writes.  The connection may come back; a throttled
- * request is sent again; anything else is final.
+ * A step was refused for good.  If it is the delete, an ACL forbids it, and the
+ * znode ends with the ZooKeeper session only.
  */
 static void
-refused(ZkClient *client, int rc)
+give_up(ZkClient *client, PublishStep step, int rc)
 {
 	Publication *publication = client->publication;
 
-	if (zk_is_connection_error(rc))
+	if (step != PUBLISH_DELETE)
+	{
+		publication->given_up = true;
+		zk_log(false, "could not publish wait information in \"%.120s\", so deadlocks may go undetected: %s",
+			   publication->path, zk_answer_text(rc));
 		return;
+	}
+	publication->stuck = client->connection.close_wanted = true;
+	zk_log(true, "could not delete znode \"%.150s\", which remains until the ZooKeeper session ends: %s",
+		   publication->path, zk_answer_text(rc));
+	zk_mailbox_wake_helper(&client->mailbox);
+}
+
+/* A step was not carried out, or the znode was deleted, or is missing. */
+static void
+not_published(ZkClient *client, PublishStep step, int rc)
+{
+	Publication *publication = client->publication;
+
 	if (rc == ZTHROTTLEDOP)
 	{
-		retry_later(client);
+		publication->retry_at = zk_now() + THROTTLE_DELAY;
+		zk_mailbox_wake_helper(&client->mailbox);
 		return;
 	}
-	publication->given_up = true;
-	zk_log(false, "could not publish wait information in \"%.120s\", so deadlocks may go undetected: %s",
-		   publication->path, zk_answer_text(rc));
+	if (step == PUBLISH_CREATE || rc == ZOK || rc == ZNONODE)
+		publication->znode = WAIT_ABSENT;
+	if (step == PUBLISH_CREATE && rc == ZNONODE &&
+		++publication->attempts <= MAX_ATTEMPTS)
+		publication->need_parents = true;
+	else if (step == PUBLISH_CREATE || (rc != ZOK && rc != ZNONODE))
+		give_up(client, step, rc);
 }
 
+/*
+ * A step was answered: "which" is the PublishStep.  A query may have waited for
+ * the publication, so the helper is woken to continue it.
+ */
 static void
-on_create(ZkClient *client, int which, const Answer *answer)
+on_step(ZkClient *client, int which, const Answer *answer)
 {
+	Publication *publication = client->publication;
+	PublishStep step = (PublishStep) which;
 	int			rc = answer->rc;
-	Publication *publication = answered(client);
 
-	(void) which;
-	if (rc == ZOK)
+	publication->pending = false;
+	if (rc == ZOK && step != PUBLISH_DELETE)
 		published(client, answer->stat->mzxid);
 	else if (rc == ZNODEEXISTS)
-		publication->znode = WAIT_THERE;	/* and has to be written anew */
+		publication->znode = WAIT_THERE;	/* and has to be written again */
 	else if (!zk_is_connection_error(rc))
-	{
-		publication->znode = WAIT_ABSENT;
-		if (rc == ZNONODE && ++publication->attempts <= MAX_ATTEMPTS)
-			publication->need_parents = true;
-		else
-			refused(client, rc);
-	}
-	go_on(client);
-}
-
-static void
-on_set(ZkClient *client, int which, const Answer *answer)
-{
-	int			rc = answer->rc;
-	Publication *publication = answered(client);
-
-	(void) which;
-	if (rc == ZOK)
-		published(client, answer->stat->mzxid);
-	else if (rc == ZNONODE)
-		publication->znode = WAIT_ABSENT;
-	else
-		refused(client, rc);
-	go_on(client);
-}
-
-/*
- * The znode was deleted, or could not be: if an ACL forbids it, it goes with
- * the ZooKeeper session only.
- */
-static void
-on_delete(ZkClient *client, int which, const Answer *answer)
-{
-	int			rc = answer->rc;
-	Publication *publication = answered(client);
-
-	(void) which;
-	if (rc == ZOK || rc == ZNONODE)
-		publication->znode = WAIT_ABSENT;
-	else if (rc == ZTHROTTLEDOP)
-		retry_later(client);
-	else if (!zk_is_connection_error(rc))
-	{
-		publication->stuck = client->connection.close_wanted = true;
-		zk_log(true, "could not delete znode \"%.150s\", which remains until the ZooKeeper session ends: %s",
-			   publication->path, zk_answer_text(rc));
+		not_published(client, step, rc);
+	zk_publish_advance(client);
+	if (client->query.node != NULL)
 		zk_mailbox_wake_helper(&client->mailbox);
-	}
-	go_on(client);
 }
 
-/*
- * Nobody waits for a parent: what follows it tells if it is not there.
- */
+/* The answer about a parent: the create behind it fails if it is missing. */
 static void
 on_parent(int rc, const char *path, const void *context)
 {
@@ -220,8 +173,8 @@ on_parent(int rc, const char *path, const void *context)
 }
 
 /*
- * Have the two znodes above made, containers like all others.  The root is
- * there, as something is waited for below it.
+ * Create the two znodes above, as containers.  The root exists, because there
+ * is a lock below it that is waited for.
  */
 static void
 send_parents(ZkClient *client)
@@ -242,76 +195,68 @@ send_parents(ZkClient *client)
 				ZOO_CONTAINER, on_parent, NULL);
 }
 
-/*
- * Send a step: create, change or delete the znode.
- */
+/* Send a step. */
 static void
-send_step(ZkClient *client, bool delete)
+send_step(ZkClient *client, PublishStep step)
 {
 	Publication *publication = client->publication;
 	const WaitText *wanted = &publication->wanted;
+	const char *path = publication->path;
+	zhandle_t  *zh = client->connection.zh;
 	void	   *context;
 	int			rc;
 
 	if (publication->need_parents)
 		send_parents(client);
-	context = zk_request_begin(client, REQ_PUBLISH, 0,
-							   delete ? on_delete :
-							   publication->znode == WAIT_THERE ? on_set : on_create);
-	if (delete)
-		rc = zoo_adelete(client->connection.zh, publication->path, -1, zk_on_void,
-						 context);
-	else if (publication->znode == WAIT_THERE)
-		rc = zoo_aset(client->connection.zh, publication->path, wanted->text,
-					  wanted->len, -1, zk_on_stat, context);
+	context = zk_request_begin(client, REQ_PUBLISH, step, on_step);
+	if (step == PUBLISH_DELETE)
+		rc = zoo_adelete(zh, path, -1, zk_on_void, context);
+	else if (step == PUBLISH_CHANGE)
+		rc = zoo_aset(zh, path, wanted->text, wanted->len, -1, zk_on_stat, context);
 	else
-		rc = zoo_acreate2(client->connection.zh, publication->path, wanted->text,
-						  wanted->len, &client->identity.acl, ZOO_EPHEMERAL,
-						  zk_on_created, context);
+		rc = zoo_acreate2(zh, path, wanted->text, wanted->len,
+						  &client->identity.acl, ZOO_EPHEMERAL, zk_on_created,
+						  context);
 	if (rc != ZOK)
 	{
 		zk_request_undo(client, context);
 		return;
 	}
 	publication->pending = true;
-	if (delete)
-		return;
-	publication->sent = wanted->serial;
-	if (publication->znode == WAIT_ABSENT)
+	if (step != PUBLISH_DELETE)
+		publication->sent = wanted->serial;
+	if (step == PUBLISH_CREATE)
 		publication->znode = WAIT_UNKNOWN;
 }
 
-/*
- * Do what comes next for the publication, if that can be done now.
- */
+/* Do what comes next for the publication, if that can be done now. */
 void
 zk_publish_advance(ZkClient *client)
 {
 	Publication *publication = client->publication;
+	const WaitText *wanted = &publication->wanted;
 	char		path[sizeof(publication->path)] = "";
-	bool		wanted = publication->wanted.text != NULL;
-	bool		elsewhere;
+	PublishStep step = PUBLISH_CREATE;
 
 	if (publication->pending || !zk_is_connected(client) ||
-		atomic_load(&zk_poisoned) || zk_now() < publication->retry_at ||
-		(!wanted && publication->znode == WAIT_ABSENT))
+		atomic_load(&zk_poisoned) || zk_now() < publication->retry_at)
 		return;
-	if (wanted)
-		snprintf(path, sizeof(path), "%s/%016llx", publication->wanted.parent,
+	if (wanted->text != NULL)
+		snprintf(path, sizeof(path), "%s/%016llx", wanted->parent,
 				 (unsigned long long) zk_session_id(client));
-	elsewhere = strcmp(path, publication->path) != 0;
-	if (publication->znode != WAIT_ABSENT && (!wanted || elsewhere))
-	{
-		if (!publication->stuck &&
-			zk_requests_available(client, PUBLISH_RESERVE))
-			send_step(client, true);
+	if (publication->znode != WAIT_ABSENT && strcmp(path, publication->path) != 0)
+		step = PUBLISH_DELETE;
+	else if (publication->znode == WAIT_THERE)
+		step = PUBLISH_CHANGE;
+
+	if (step == PUBLISH_DELETE ? publication->stuck :
+		wanted->text == NULL || publication->current || publication->given_up)
 		return;
-	}
-	if (publication->current || publication->given_up ||
-		!zk_requests_available(client, PUBLISH_RESERVE))
+	if (!zk_requests_available(client, PUBLISH_RESERVE))
 		return;
-	memcpy(publication->path, path, sizeof(path));
-	send_step(client, false);
+	if (step != PUBLISH_DELETE)
+		memcpy(publication->path, path, sizeof(path));
+	send_step(client, step);
 }
 
 /* Allocate what publishing needs.  False if out of memory. */
@@ -331,8 +276,8 @@ zk_publish_free(ZkClient *client)
 }
 
 /*
- * Something else is to be published, which is taken over, or nothing.  Does
- * nothing with what was taken over before.
+ * Take over a wait to be published in place of the last one, or that there is
+ * none, unless that was done before.
  */
 void
 zk_publish_begin(ZkClient *client, WaitText *wait)
@@ -364,9 +309,7 @@ zk_publish_interrupted(ZkClient *client)
 	tell_backend(&client->mailbox, publication->wanted.serial, 0);
 }
 
-/*
- * The ZooKeeper session is over, and the znode with it.
- */
+/* The ZooKeeper session is over, and the znode with it. */
 void
 zk_publish_session_over(ZkClient *client)
 {
@@ -375,7 +318,7 @@ zk_publish_session_over(ZkClient *client)
 	client->publication->stuck = false;
 }
 
-/* Is there something to be deleted that can be? */
+/* Returns true if the znode is to be deleted, and can be. */
 bool
 zk_publish_needs_ensemble(const ZkClient *client)
 {
@@ -385,7 +328,7 @@ zk_publish_needs_ensemble(const ZkClient *client)
 		publication->wanted.text == NULL;
 }
 
-/* Is what is to be published there, as far as it will ever be? */
+/* Returns true if what is to be published is there, as far as it ever will be. */
 bool
 zk_publish_settled(const ZkClient *client)
 {
@@ -395,7 +338,7 @@ zk_publish_settled(const ZkClient *client)
 		publication->given_up;
 }
 
-/* When is there something to be done that no answer will cause? */
+/* When there is something to be done that no answer will cause. */
 ZkTime
 zk_publish_due(const ZkClient *client)
 {
@@ -413,8 +356,8 @@ zk_publish_due(const ZkClient *client)
  */
 
 /*
- * Give a wait to be published, which is taken over, in place of the last one;
- * an empty one just ends that.
+ * Give the helper a wait to be published, which is taken over, in place of the
+ * last one; an empty one just ends that.
  */
 static void
 give_wait(Mailbox *mailbox, const WaitText *wait)

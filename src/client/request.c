@@ -154,13 +154,6 @@ zk_contender_ask(ZkClient *client, int slot, AnswerHandler handler)
 	return zk_request_begin(client, REQ_CONTENDER, slot, handler);
 }
 
-/* Sends the answer to that handler instead. engine_lock. */
-void
-zk_request_expect(ZkClient *client, void *context, AnswerHandler handler)
-{
-	find_request(client, context)->handler = handler;
-}
-
 /* The library refused the request. engine_lock. */
 void
 zk_request_undo(ZkClient *client, void *context)

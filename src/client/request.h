@@ -91,7 +91,6 @@ extern bool zk_requests_available(ZkClient *client, int count);
 extern void *zk_request_begin(ZkClient *client, RequestKind kind, int which,
 							  AnswerHandler handler);
 extern void *zk_contender_ask(ZkClient *client, int slot, AnswerHandler handler);
-extern void zk_request_expect(ZkClient *client, void *context, AnswerHandler handler);
 extern void zk_request_undo(ZkClient *client, void *context);
 extern bool zk_contender_sent(ZkClient *client, int slot, void *context,
 							  int rc);
