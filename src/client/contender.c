@@ -99,7 +99,7 @@ zk_contender_publish(ZkClient *client, int slot, bool wake)
 	status.granted_at = c->proof.granted_at;
 	status.revoked = c->own.revoked;
 	status.recorded = c->recording.written;
-	status.delayed = c->state == ZK_QUEUED && c->marking.shown != 0;
+	status.delayed = c->state == ZK_QUEUED && c->markers.shown != 0;
 	if (c->state == ZK_WATCHING && c->watching.path != NULL)
 		describe_wait(c, &status);
 	if (c->loss == ZK_LOST_BROKEN || c->error == ZK_ERR_BROKEN)
@@ -156,12 +156,12 @@ zk_contender_set_blocker(Contender *c, const char *owner, int len, int64_t sessi
 	c->blocker_session = session;
 }
 
-/* Nothing of it exists any more, except for a mark left behind on purpose. */
+/* Nothing of it exists any more, except for a marker left behind on purpose. */
 void
 zk_contender_forget(Contender *c)
 {
 	zk_znode_set(c, ZNODE_ABSENT);
-	zk_mark_set(c, MARK_ABSENT);
+	zk_marker_set(c, MARKER_ABSENT);
 }
 
 /*
@@ -337,8 +337,8 @@ zk_contender_give_up_partner(ZkClient *client, Contender *c)
 		return;
 	if (c->record != NULL && c->end == ZK_NONE)
 		pass_record(&client->contenders[c->partner], c);
-	if (c->end == ZK_LOST)		/* its mark stays */
-		zk_mark_set(&client->contenders[c->partner], MARK_ABSENT);
+	if (c->end == ZK_LOST)		/* its marker stays */
+		zk_marker_set(&client->contenders[c->partner], MARKER_ABSENT);
 	zk_contender_end(client, c->partner, true);
 }
 
@@ -449,14 +449,14 @@ may_try_again(ZkClient *client, int slot)
 }
 
 /*
- * A contender that is not held yet seems to be gone: its mark has to go, too.
+ * A contender that is not held yet seems to be gone: its marker has to go, too.
  */
 static void
-reap_mark(ZkClient *client, Contender *c)
+reap_marker(ZkClient *client, Contender *c)
 {
-	if (zk_mark_to_go(c))
+	if (zk_marker_to_go(c))
 		zk_contender_reap_elsewhere(client, c);
-	zk_mark_set(c, MARK_ABSENT);
+	zk_marker_set(c, MARKER_ABSENT);
 }
 
 /*
@@ -486,7 +486,7 @@ zk_contender_vanished(ZkClient *client, int slot)
 	Contender  *c = &client->contenders[slot];
 
 	if (c->state != ZK_HELD)
-		reap_mark(client, c);
+		reap_marker(client, c);
 	zk_contender_forget(c);
 	if (c->claim != CLAIM_WANTED)
 		;
@@ -510,7 +510,7 @@ zk_contender_missing(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
 
-	reap_mark(client, c);
+	reap_marker(client, c);
 	zk_znode_set(c, ZNODE_UNCERTAIN);
 	if (may_try_again(client, slot))
 		zk_contender_move(c, ZK_CREATING);
@@ -560,7 +560,7 @@ grant_behind(ZkClient *client, int slot, GrantStep step)
  * longer wait the session is proved to be alive first, because an event or a
  * list may be as old as a pause of the process.  It is also published only
  * with the lock's record, read since the queue was listed, and after the lock
- * delay, with the own mark made.
+ * delay, with the own marker made.
  */
 void
 zk_contender_grant(ZkClient *client, int slot)
@@ -573,9 +573,9 @@ zk_contender_grant(ZkClient *client, int slot)
 		grant_behind(client, slot, GRANT_RECORD);
 		return;
 	}
-	if (c->request.lock_delay > 0 && c->mark.state != MARK_THERE)
+	if (c->request.lock_delay > 0 && c->marker.state != MARKER_THERE)
 	{
-		grant_behind(client, slot, GRANT_MARKS);
+		grant_behind(client, slot, GRANT_MARKERS);
 		return;
 	}
 	if (now >= c->proof.lease_end)
@@ -683,7 +683,7 @@ zk_contender_reap_elsewhere(ZkClient *client, const Contender *c)
 	zk_znode_copy(reaper, c);
 	reaper->request.lock_delay = c->request.lock_delay;
 	reaper->request.root_len = c->request.root_len;
-	zk_mark_set(reaper, c->mark.state);
+	zk_marker_set(reaper, c->marker.state);
 	if (c->znode.doubted_since != 0)
 		zk_contender_retry_at(reaper, c->znode.doubted_since + zk_timeout(client) / 4);
 }

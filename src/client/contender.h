@@ -17,7 +17,7 @@
 #include "group.h"
 #include "lease.h"
 #include "lock_delay.h"
-#include "mark.h"
+#include "marker.h"
 #include "own_watch.h"
 #include "parents.h"
 #include "queue.h"
@@ -49,7 +49,7 @@ typedef enum GrantStep
 {
 	GRANT_NONE,					/* not granted as far as is known, or HELD */
 	GRANT_RECORD,				/* the record is to be read */
-	GRANT_MARKS,				/* the own mark is to be made */
+	GRANT_MARKERS,				/* the own marker is to be made */
 	GRANT_PROOF					/* the lease is to be proved */
 } GrantStep;
 
@@ -102,8 +102,8 @@ struct Contender
 	OwnWatch	own;
 	Renewing	renewing;
 	Refusal		refusal;		/* to be explained; then it fails */
-	OwnMark		mark;
-	Marking		marking;
+	OwnMarker	marker;
+	Markers		markers;
 	Recording	recording;
 
 	/* of a multi-op of its own; written by the library */

@@ -12,7 +12,7 @@
  * loop goes on for them, with time limits:
  *
  * - a session that is just beginning has to be there, to be closed (B5);
- * - records are written, and marks deleted, by the contenders' own deletes;
+ * - records are written, and markers deleted, by the contenders' own deletes;
  * - the end of a job's run is written.  It has more time than the rest, and may
  *	 outlast a connection: without it the next holder would run the job again;
  * - what was sent is answered, or heard out when the socket is closed
@@ -280,7 +280,7 @@ free_client(ZkClient *client)
 	{
 		free(client->contenders[i].owner);
 		zk_unwatch(&client->contenders[i]);
-		zk_marks_forget(&client->contenders[i]);
+		zk_markers_forget(&client->contenders[i]);
 		zk_refusal_forget(&client->contenders[i].refusal);
 	}
 	zk_mailbox_destroy(&client->mailbox);

@@ -143,7 +143,7 @@ keep_lease(const ZkClient *client, const Contender *c)
 		c->partner != ZK_NO_SLOT || c->successor != ZK_NO_SLOT)
 		return false;
 	return c->state == ZK_HELD || c->grant == GRANT_PROOF ||
-		(c->state == ZK_QUEUED && (c->grant == GRANT_MARKS || zk_server_timeout_slow(client))) ||
+		(c->state == ZK_QUEUED && (c->grant == GRANT_MARKERS || zk_server_timeout_slow(client))) ||
 		(c->state == ZK_WATCHING && c->watching.next_in_line);
 }
 
@@ -524,8 +524,8 @@ contender_timer(const ZkClient *client, const Contender *c, bool can_renew)
 	if (zk_is_connected(client) && c->turn.retry_at != 0 && c->turn.retry_at < timer &&
 		c->turn.pending == 0)
 		timer = c->turn.retry_at;
-	if (zk_marks_due(client, c) < timer)
-		timer = zk_marks_due(client, c);
+	if (zk_markers_due(client, c) < timer)
+		timer = zk_markers_due(client, c);
 	return timer;
 }
 

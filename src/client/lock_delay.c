@@ -1,66 +1,66 @@
 /*-------------------------------------------------------------------------
  *
  * lock_delay.c
- *	  Lock delay: the marks of a lock's holders, and who has left one behind.
+ *	  Lock delay: the markers of a lock's holders, and who has left one behind.
  *
  * A contender that was requested with a lock delay makes a persistent znode,
- * its mark, below the record of the lock before it is granted.  The
+ * its marker, below the record of the lock before it is granted.  The
  * transaction that deletes the contender when the lock is released (remove.c)
- * deletes the mark, too.  If the contender goes in any other way the mark
+ * deletes the marker, too.  If the contender goes in any other way the marker
  * stays, which says that the lock was not released.
  *
- *    contender  ---[created]=====[mark made]====HELD====[both deleted]
+ *    contender  ---[created]=====[marker made]====HELD====[both deleted]
  *    or                              \===HELD==X  expired, broken, deleted
- *    mark                            |----------------> stays
- *    next one                                      list, marks: unclean!
- *                                                  |-- delay --| list, marks
- *                                                              | multi: old marks
+ *    marker                          |----------------> stays
+ *    next one                                      list, markers: alone!
+ *                                                  |-- delay --| list, markers
+ *                                                              | multi: old markers
  *                                                              | deleted, own
  *                                                              | made; HELD
  *
- * K1. A mark is made by a multi-op that checks the contender, so it is made
+ * K1. A marker is made by a multi-op that checks the contender, so it is made
  * only while that exists; and names of contenders are never used again.  So a
- * holder has a contender alone, both, and then neither (released) or the mark
- * alone (unclean), which stays until another client deletes it.
+ * holder has a contender alone, both, and then neither (released) or the marker
+ * alone (left behind), until another client deletes it.
  *
- * K2. Contenders and marks are children of two znodes, and cannot be read at
- * once.  Behind each list of the queue (Q) the marks are read (M), in the same
- * go.  A mark is unclean if it was in the previous M, is not in Q as a
- * contender, and is in M.  That is certain: when the previous M was read the
- * contender had been created, so if it is not in Q it is gone; a release would
- * have taken the mark with it at that moment, and M is later.  Nothing is
- * missed: the mark of one that was gone by Q is in M.  If it was in no
+ * K2. Contenders and markers are children of two znodes, and cannot be read at
+ * once.  Behind each list of the queue (Q) the markers are read (M), in the
+ * same go.  A marker was left behind if it was in the previous M, is not in Q
+ * as a contender, and is in M.  That is certain: when the previous M was read
+ * the contender had been created, so if it is not in Q it is gone; a release
+ * would have taken the marker with it at that moment, and M is later.  Nothing
+ * is missed: the marker of one that was gone by Q is in M.  If it was in no
  * previous M, its contender may have been created after Q: then both are read
  * again, and that settles it.  So a newcomer sends one request more than
- * without a delay, and waits for one round trip more only if there is a mark
+ * without a delay, and waits for one round trip more only if there is a marker
  * without a contender in the queue.  Within one handle the server never goes
  * back in time; with another one what was read is forgotten.
  *
  * K3. An event is not a grant for such a contender, as it says nothing about
- * marks: both are read, which takes one round trip (as for a record, R3).
+ * markers: both are read, which takes one round trip (as for a record, R3).
  *
- * K4. The delay begins with the answer that shows an unclean mark, on this
+ * K4. The delay begins with the answer that shows a marker left behind, on this
  * client's clock, and again with each that was not among them before.  What is
  * read when it is over decides, as others that share the lock may have gone in
  * the meantime.  The contender keeps its place and its lease; for the backend
  * it is behind another one (ZkContenderStatus.delayed).
  *
- * K5. The multi-op that makes the own mark deletes the unclean ones.  If one
+ * K5. The multi-op that makes the own marker deletes those left behind.  If one
  * of them is gone by then, another client has waited for it: all is read
  * again.  It is a proof (L1).
  *
- * K6. Q5 holds for marks: one of ours can exist only while OwnMark (mark.c)
- * says so, and the slot is in use.  A contender that is given up goes with its
- * mark, in one multi-op, whether that is certain to exist or not: if it is
- * missing the contender goes alone; if the contender is missing (by a multi-op
- * that was not answered, or by another client) the mark goes alone.  Only if
- * the ZooKeeper session ends between the mark and HELD it stays, and the next
- * client waits for nothing.  A lost lock leaves its mark, and so does one that
- * was broken.
+ * K6. Q5 holds for markers: one of ours can exist only while OwnMarker
+ * (marker.c) says so, and the slot is in use.  A contender that is given up
+ * goes with its marker, in one multi-op, whether that is certain to exist or
+ * not: if it is missing the contender goes alone; if the contender is missing
+ * (by a multi-op that was not answered, or by another client) the marker goes
+ * alone.  Only if the ZooKeeper session ends between the marker and HELD it
+ * stays, and the next client waits for nothing.  A lost lock leaves its
+ * marker, and so does one that was broken.
  *
- * K7. A downgrade moves the mark in its multi-op.  If that is not possible
+ * K7. A downgrade moves the marker in its multi-op.  If that is not possible
  * (another client has deleted it) the shared contender has none.  A client
- * that stops deletes the marks of what it holds along with the contenders, as
+ * that stops deletes the markers of what it holds along with the contenders, as
  * it writes records (R4), in half of its time.
  *
  * K8. Without a delay nothing of this is read or written.
@@ -79,7 +79,7 @@
 #include "answer.h"
 #include "contender.h"
 #include "lock_delay.h"
-#include "mark.h"
+#include "marker.h"
 #include "nameset.h"
 #include "record_io.h"
 #include "refusal.h"
@@ -117,35 +117,35 @@ add_name(char **end, const char *name)
 }
 
 /*
- * The queue was listed: keeps its names until the marks are known, if there is
- * a delay.  Returns false if out of memory.
+ * The queue was listed: keeps its names until the markers are known, if there
+ * is a delay.  Returns false if out of memory.
  */
 bool
-zk_marks_queue_listed(Contender *c, const struct String_vector *list)
+zk_markers_queue_listed(Contender *c, const struct String_vector *list)
 {
 	char	   *end;
 
 	if (c->request.lock_delay == 0)
 		return true;
-	free(c->marking.queue);
-	end = c->marking.queue = make_names(bytes_of(list));
+	free(c->markers.queue);
+	end = c->markers.queue = make_names(bytes_of(list));
 	for (int i = 0; end != NULL && i < list->count; i++)
 		add_name(&end, list->data[i]);
 	return end != NULL;
 }
 
-/* What was read of the marks is older than the list that is to be read. */
+/* What was read of the markers is older than the list that is to be read. */
 void
-zk_marks_outdated(Contender *c)
+zk_markers_outdated(Contender *c)
 {
-	c->marking.looked = false;
+	c->markers.looked = false;
 }
 
-/* Forget what was read, the delay included, but not the own mark. */
+/* Forget what was read, the delay included, but not the own marker. */
 void
-zk_marks_forget(Contender *c)
+zk_markers_forget(Contender *c)
 {
-	Marking    *m = &c->marking;
+	Markers    *m = &c->markers;
 
 	free(m->queue);
 	free(m->seen);
@@ -157,11 +157,11 @@ zk_marks_forget(Contender *c)
 }
 
 /*
- * Returns true if a child of the record's znode is a mark.  Others are records
- * of locks below, which no contender has the name of.
+ * Returns true if a child of the record's znode is a marker.  Others are
+ * records of locks below, which no contender has the name of.
  */
 static bool
-is_mark(const char *name)
+is_marker(const char *name)
 {
 	return strlen(name) < ZK_NAME_SIZE && zk_contender_check(name);
 }
@@ -193,7 +193,7 @@ forget_known(Known *known)
 }
 
 /*
- * Sorts the marks that were read behind a list of the queue: all of others
+ * Sorts the markers that were read behind a list of the queue: all of others
  * into seen, those without a contender in the list into unclean; both have
  * room.  Returns true if one was not unclean before.
  */
@@ -201,7 +201,7 @@ static bool
 sort_out(Contender *c, const Known *known, const struct String_vector *list,
 		 char *seen, char *unclean)
 {
-	Marking    *m = &c->marking;
+	Markers    *m = &c->markers;
 	bool		another = false;
 
 	m->doubtful = false;
@@ -211,8 +211,8 @@ sort_out(Contender *c, const Known *known, const struct String_vector *list,
 		size_t		len = strlen(name);
 
 		if (strcmp(name, c->znode.name) == 0)
-			zk_mark_set(c, MARK_THERE);
-		if (strcmp(name, c->znode.name) == 0 || !is_mark(name))
+			zk_marker_set(c, MARKER_THERE);
+		if (strcmp(name, c->znode.name) == 0 || !is_marker(name))
 			continue;
 		add_name(&seen, name);
 		if (zk_nameset_has(&known->queue, name, len))
@@ -225,13 +225,13 @@ sort_out(Contender *c, const Known *known, const struct String_vector *list,
 }
 
 /*
- * Finds out which of the marks are unclean, unless one is doubtful.  Returns
+ * Finds out which of the markers are unclean, unless one is doubtful.  Returns
  * false if out of memory.
  */
 static bool
 judge(Contender *c, const struct String_vector *list)
 {
-	Marking    *m = &c->marking;
+	Markers    *m = &c->markers;
 	char	   *seen = make_names(bytes_of(list));
 	char	   *unclean = make_names(bytes_of(list));
 	Known		known = {0};
@@ -262,10 +262,10 @@ judge(Contender *c, const struct String_vector *list)
 }
 
 static void
-marks_read(ZkClient *client, int slot, const struct String_vector *list)
+markers_read(ZkClient *client, int slot, const struct String_vector *list)
 {
 	Contender  *c = &client->contenders[slot];
-	Marking    *m = &c->marking;
+	Markers    *m = &c->markers;
 
 	if (m->queue == NULL)
 		return;					/* it will be listed once more */
@@ -278,13 +278,13 @@ marks_read(ZkClient *client, int slot, const struct String_vector *list)
 	m->queue = NULL;
 	m->looked = true;
 	m->looked_at = zk_now();
-	if (c->claim == CLAIM_WANTED && c->grant == GRANT_MARKS &&
-		c->mark.state == MARK_THERE)
+	if (c->claim == CLAIM_WANTED && c->grant == GRANT_MARKERS &&
+		c->marker.state == MARKER_THERE)
 		zk_contender_grant(client, slot);
 }
 
 static void
-on_marks(ZkClient *client, int slot, const Answer *answer)
+on_markers(ZkClient *client, int slot, const Answer *answer)
 {
 	int			rc = answer->rc;
 	static const struct String_vector none;
@@ -294,7 +294,7 @@ on_marks(ZkClient *client, int slot, const Answer *answer)
 	if (c->claim != CLAIM_WANTED || (c->state != ZK_QUEUED && c->state != ZK_WATCHING))
 		;						/* the answer is of no use any more */
 	else if (rc == ZOK || rc == ZNONODE)
-		marks_read(client, slot, rc == ZOK ? answer->children : &none);
+		markers_read(client, slot, rc == ZOK ? answer->children : &none);
 	else if (zk_is_transient(rc))
 		zk_contender_retry(client, c);
 	else
@@ -305,12 +305,12 @@ on_marks(ZkClient *client, int slot, const Answer *answer)
 	}
 }
 
-/* Reads the marks of a contender's lock. */
+/* Reads the markers of a contender's lock. */
 void
-zk_send_marks(ZkClient *client, int slot)
+zk_send_markers(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
-	void	   *context = zk_contender_ask(client, slot, on_marks);
+	void	   *context = zk_contender_ask(client, slot, on_markers);
 	char		path[ZK_RECORD_PATH_SIZE];
 	int			rc;
 
@@ -320,13 +320,13 @@ zk_send_marks(ZkClient *client, int slot)
 }
 
 /*
- * The znode on the way to the mark exists, or the one above it is missing.  A
+ * The znode on the way to the marker exists, or the one above it is missing.  A
  * missing record that was made by that is an empty one.
  */
 static void
 go_on(Contender *c, const char *path, int rc)
 {
-	Marking    *m = &c->marking;
+	Markers    *m = &c->markers;
 
 	if (rc == ZOK && m->parent_len == zk_record_above(path, strlen(path)))
 		zk_record_created(c);
@@ -340,18 +340,18 @@ on_parent(ZkClient *client, int slot, const Answer *answer)
 {
 	int			rc = answer->rc;
 	Contender  *c = &client->contenders[slot];
-	char		path[ZK_MARK_PATH_SIZE];
+	char		path[ZK_MARKER_PATH_SIZE];
 
-	zk_mark_path(c, c->znode.name, path);
+	zk_marker_path(c, c->znode.name, path);
 	if (zk_is_transient(rc))
 		zk_contender_retry(client, c);
-	else if (c->claim != CLAIM_WANTED || c->marking.parent_len == 0)
+	else if (c->claim != CLAIM_WANTED || c->markers.parent_len == 0)
 		;
 	else if (rc == ZOK || rc == ZNODEEXISTS || rc == ZNONODE)
 		go_on(c, path, rc);
 	else
 	{
-		path[zk_record_above(path, c->marking.parent_len)] = '\0';
+		path[zk_record_above(path, c->markers.parent_len)] = '\0';
 		zk_contender_impossible(client, slot, rc, ZOO_PERM_CREATE,
 								"create children of", path);
 	}
@@ -361,25 +361,25 @@ static void
 send_parent(ZkClient *client, int slot)
 {
 	const Contender *c = &client->contenders[slot];
-	char		path[ZK_MARK_PATH_SIZE];
+	char		path[ZK_MARKER_PATH_SIZE];
 
-	zk_mark_path(c, c->znode.name, path);
-	zk_record_send_above(client, slot, path, c->marking.parent_len, on_parent);
+	zk_marker_path(c, c->znode.name, path);
+	zk_record_send_above(client, slot, path, c->markers.parent_len, on_parent);
 }
 
 /*
- * Operation number "culprit" of the multi-op that makes the mark was refused,
- * for the reason rc.  The first one checks the contender.  If another mark
+ * Operation number "culprit" of the multi-op that makes the marker was refused,
+ * for the reason rc.  The first one checks the contender.  If another marker
  * that was to be deleted is gone, all is read again.
  */
 static void
 not_made(ZkClient *client, int slot, int culprit, int rc)
 {
 	Contender  *c = &client->contenders[slot];
-	Marking    *m = &c->marking;
+	Markers    *m = &c->markers;
 	int			permission = culprit == 0 ? ZOO_PERM_READ : ZOO_PERM_DELETE;
 	const char *doing = culprit == 0 ? "read" : "delete children of";
-	char		path[ZK_MARK_PATH_SIZE];
+	char		path[ZK_MARKER_PATH_SIZE];
 
 	m->looked = false;
 	zk_record_path(c->node, c->request.root_len, path);
@@ -395,25 +395,25 @@ not_made(ZkClient *client, int slot, int culprit, int rc)
 	else if (rc == ZNONODE && permission == ZOO_PERM_CREATE)
 		m->parent_len = strlen(path);
 	else if (rc == ZNODEEXISTS)
-		zk_mark_set(c, MARK_THERE); /* by a multi-op that was not answered */
+		zk_marker_set(c, MARKER_THERE); /* by a multi-op that was not answered */
 	else if (rc != ZNONODE)
 		zk_contender_impossible(client, slot, rc, permission, doing, path);
 }
 
 static void
-on_mark(ZkClient *client, int slot, const Answer *answer)
+on_marker(ZkClient *client, int slot, const Answer *answer)
 {
 	int			rc = answer->rc;
 	Contender  *c = &client->contenders[slot];
-	Marking    *m;
+	Markers    *m;
 	int			culprit = 0;
 
-	m = &c->marking;
+	m = &c->markers;
 	if (rc == ZOK)
 	{
 		m->looked = false;
 		if (m->create_at > 0)
-			zk_mark_set(c, MARK_THERE);
+			zk_marker_set(c, MARKER_THERE);
 		zk_leader_answered(client, answer->request->sent_at);
 		zk_contender_set_lease(client, c, zk_request_proof(answer->request));
 		if (c->claim == CLAIM_WANTED && c->state == ZK_QUEUED && m->create_at > 0)
@@ -433,42 +433,42 @@ on_mark(ZkClient *client, int slot, const Answer *answer)
 }
 
 /*
- * Adds the operations that follow the check: delete the unclean marks, then
+ * Adds the operations that follow the check: delete the unclean markers, then
  * make the own one.  If they are too many, a later transaction makes it.
  */
 static void
 fill_in(ZkClient *client, Contender *c, zoo_op_t *ops,
-		char paths[][ZK_MARK_PATH_SIZE])
+		char paths[][ZK_MARKER_PATH_SIZE])
 {
-	Marking    *m = &c->marking;
+	Markers    *m = &c->markers;
 	const char *name = m->unclean;
 
 	m->ops = 1;
 	m->create_at = 0;
-	for (; name != NULL && *name != '\0' && m->ops <= ZK_MARK_BATCH;
+	for (; name != NULL && *name != '\0' && m->ops <= ZK_MARKER_BATCH;
 		 name += strlen(name) + 1)
 	{
-		zk_mark_path(c, name, paths[m->ops]);
+		zk_marker_path(c, name, paths[m->ops]);
 		zoo_delete_op_init(&ops[m->ops], paths[m->ops], -1);
 		m->ops++;
 	}
 	if (name != NULL && *name != '\0')
 		return;
-	zk_mark_set(c, MARK_UNKNOWN);
+	zk_marker_set(c, MARKER_UNKNOWN);
 	m->create_at = m->ops++;
-	zk_mark_path(c, c->znode.name, paths[m->create_at]);
+	zk_marker_path(c, c->znode.name, paths[m->create_at]);
 	zoo_create_op_init(&ops[m->create_at], paths[m->create_at], "", 0,
 					   &client->identity.acl, ZOO_PERSISTENT, NULL, 0);
 }
 
-/* Makes the mark, in a transaction that proves that the contender exists. */
+/* Makes the marker, in a transaction that proves that the contender exists. */
 static void
-send_mark(ZkClient *client, int slot)
+send_marker(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
 	zoo_op_t	ops[ZK_OWN_OPS];
 	char		own_path[ZK_CONTENDER_PATH_SIZE];
-	char		paths[ZK_OWN_OPS][ZK_MARK_PATH_SIZE];
+	char		paths[ZK_OWN_OPS][ZK_MARKER_PATH_SIZE];
 
 	if (!zk_multi_possible(client))
 	{
@@ -478,7 +478,7 @@ send_mark(ZkClient *client, int slot)
 	zk_contender_path(c, c->znode.name, own_path);
 	zoo_check_op_init(&ops[0], own_path, -1);
 	fill_in(client, c, ops, paths);
-	zk_contender_multi(client, slot, c->marking.ops, ops, on_mark);
+	zk_contender_multi(client, slot, c->markers.ops, ops, on_marker);
 }
 
 /* Tells the backend of the delay, and has the helper set its timer. */
@@ -487,40 +487,40 @@ show_delay(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
 
-	if (c->marking.shown == c->marking.until)
+	if (c->markers.shown == c->markers.until)
 		return;
-	c->marking.shown = c->marking.until;
+	c->markers.shown = c->markers.until;
 	zk_contender_publish(client, slot, true);
 	zk_mailbox_wake_helper(&client->mailbox);
 }
 
 /* Returns true if the delay is running. */
 static bool
-must_wait(const Marking *m)
+must_wait(const Markers *m)
 {
 	return m->looked && !m->doubtful && m->unclean != NULL &&
 		*m->unclean != '\0' && m->looked_at < m->until;
 }
 
 /*
- * Does what comes next about the marks for a contender that is granted
+ * Does what comes next about the markers for a contender that is granted
  * otherwise.  Returns false if the queue is to be listed again.
  */
 bool
-zk_marks_advance(ZkClient *client, int slot)
+zk_markers_advance(ZkClient *client, int slot)
 {
-	Marking    *m = &client->contenders[slot].marking;
+	Markers    *m = &client->contenders[slot].markers;
 
 	if (m->parent_len > 0)
 		send_parent(client, slot);
 	else if (!m->looked && m->queue != NULL)
-		zk_send_marks(client, slot);
+		zk_send_markers(client, slot);
 	else if (!m->looked || m->doubtful)
 		return false;
 	else if (!must_wait(m))
 	{
 		m->shown = 0;
-		send_mark(client, slot);
+		send_marker(client, slot);
 	}
 	else if (zk_now() >= m->until)
 		return false;
@@ -534,11 +534,11 @@ zk_marks_advance(ZkClient *client, int slot)
  * or nothing could be done then.
  */
 ZkTime
-zk_marks_due(const ZkClient *client, const Contender *c)
+zk_markers_due(const ZkClient *client, const Contender *c)
 {
 	if (!zk_is_connected(client) || c->claim != CLAIM_WANTED || c->state != ZK_QUEUED ||
-		c->turn.pending > 0 || c->turn.retry_at != 0 || c->grant != GRANT_MARKS ||
-		zk_requests_free(client) < 3 || !must_wait(&c->marking))
+		c->turn.pending > 0 || c->turn.retry_at != 0 || c->grant != GRANT_MARKERS ||
+		zk_requests_free(client) < 3 || !must_wait(&c->markers))
 		return INT64_MAX;
-	return c->marking.until;
+	return c->markers.until;
 }

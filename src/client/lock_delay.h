@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * lock_delay.h
- *	  Lock delay: the marks of a lock's holders, and who has left one behind.
+ *	  Lock delay: the markers of a lock's holders, and who has left one behind.
  *
  * For the files of client/.
  *
@@ -18,17 +18,17 @@
 
 /*
  * Marks of others that one multi-op deletes, and the operations of a multi-op
- * of a contender's own: it may check itself, and make its mark, besides.
+ * of a contender's own: it may check itself, and make its marker, besides.
  */
-#define ZK_MARK_BATCH	8
-#define ZK_OWN_OPS		(ZK_MARK_BATCH + 2)
+#define ZK_MARKER_BATCH	8
+#define ZK_OWN_OPS		(ZK_MARKER_BATCH + 2)
 
 /*
- * What a contender with a lock delay knows of the marks of others.  Lists of
+ * What a contender with a lock delay knows of the markers of others.  Lists of
  * names are malloc'd, each name with a NUL and an empty one at the end.
  * Written by lock_delay.c.  engine_lock.
  */
-typedef struct Marking
+typedef struct Markers
 {
 	size_t		parent_len;		/* bytes of the path of the znode to create;
 								 * or 0 */
@@ -37,19 +37,19 @@ typedef struct Marking
 	bool		looked;			/* they were read since the queue was listed */
 	bool		doubtful;		/* of one it is not known what it means */
 	char	   *queue;			/* who was in the queue when that was listed */
-	char	   *seen;			/* the marks of others when last read */
-	char	   *unclean;		/* those of who has gone without a release */
+	char	   *seen;			/* the markers of others when last read */
+	char	   *unclean;		/* those left behind without a release */
 	ZkTime		looked_at;		/* when they were read */
 	ZkTime		until;			/* not granted before then if there are such */
 	ZkTime		shown;			/* until, as the backend was told; or 0 */
-} Marking;
+} Markers;
 
-extern bool zk_marks_queue_listed(Contender *contender,
-								  const struct String_vector *list);
-extern void zk_send_marks(ZkClient *client, int slot);
-extern bool zk_marks_advance(ZkClient *client, int slot);
-extern void zk_marks_outdated(Contender *c);
-extern void zk_marks_forget(Contender *contender);
-extern ZkTime zk_marks_due(const ZkClient *client, const Contender *contender);
+extern bool zk_markers_queue_listed(Contender *contender,
+									const struct String_vector *list);
+extern void zk_send_markers(ZkClient *client, int slot);
+extern bool zk_markers_advance(ZkClient *client, int slot);
+extern void zk_markers_outdated(Contender *c);
+extern void zk_markers_forget(Contender *contender);
+extern ZkTime zk_markers_due(const ZkClient *client, const Contender *contender);
 
 #endif							/* ZKLOCK_LOCK_DELAY_H */

@@ -177,7 +177,7 @@ on_list(ZkClient *client, int slot, const Answer *answer)
 	else if (c->claim != CLAIM_WANTED ||
 			 (c->state != ZK_QUEUED && c->state != ZK_WATCHING))
 		;						/* the create that went with it failed */
-	else if (rc == ZOK && !zk_marks_queue_listed(c, answer->children))
+	else if (rc == ZOK && !zk_markers_queue_listed(c, answer->children))
 		zk_contender_fail(client, slot, ZK_ERR_NO_MEMORY,
 						  "Out of memory.");
 	else if (rc == ZOK)
@@ -203,7 +203,7 @@ zk_place_relist(ZkClient *client, int slot)
 }
 
 /*
- * Lists the queue, and reads the record and the marks behind that if needed.
+ * Lists the queue, and reads the record and the markers behind that if needed.
  */
 void
 zk_place_send_list(ZkClient *client, int slot)
@@ -211,10 +211,10 @@ zk_place_send_list(ZkClient *client, int slot)
 	Contender  *c = &client->contenders[slot];
 
 	zk_record_outdated(c);
-	zk_marks_outdated(c);
+	zk_markers_outdated(c);
 	zk_send_children(client, slot, on_list);
 	if (c->record != NULL && zk_requests_available(client, 1))
 		zk_send_record(client, slot);
 	if (c->request.lock_delay > 0 && zk_requests_available(client, 1))
-		zk_send_marks(client, slot);
+		zk_send_markers(client, slot);
 }

@@ -20,7 +20,7 @@
  *   session over, or deleted by           (also from QUEUED)   | event is
  *   another client (not from HELD)                             | the grant
  *                                                              v
- *      QUEUED, granted: read the record, make the mark, ----> HELD
+ *      QUEUED, granted: read the record, make the marker, ----> HELD
  *      prove the lease ("grant"), as far as needed
  *
  * WANTED: create and list, in one go.  CREATING: find out what became of the
@@ -74,7 +74,7 @@ gone(ZkClient *client, int slot)
 	Contender  *c = &client->contenders[slot];
 
 	zk_unwatch(c);
-	zk_marks_forget(c);
+	zk_markers_forget(c);
 	zk_record_ended(client, c);
 	zk_group_dissolve(client, slot);
 	if (c->claim == CLAIM_ABANDONED)
@@ -104,7 +104,7 @@ send_queued(ZkClient *client, int slot)
 		zk_send_record(client, slot);
 	else if (c->grant == GRANT_NONE)
 		zk_place_send_list(client, slot);
-	else if (c->grant == GRANT_MARKS && !zk_marks_advance(client, slot))
+	else if (c->grant == GRANT_MARKERS && !zk_markers_advance(client, slot))
 	{
 		zk_contender_move(c, ZK_QUEUED);
 		zk_place_send_list(client, slot);
@@ -234,7 +234,7 @@ zk_contenders_handle_closed(ZkClient *client)
 
 		if (c->claim == CLAIM_NONE)
 			continue;
-		zk_marks_forget(c);
+		zk_markers_forget(c);
 		zk_contender_move(c, c->state == ZK_WATCHING ? ZK_QUEUED : c->state);
 		if (c->claim != CLAIM_WANTED)
 			zk_contender_give_up_partner(client, c);

@@ -445,15 +445,15 @@ zk_record_verify(Contender *c)
 
 /*
  * Returns true if there is more to a contender's end than the end of its
- * ZooKeeper session: a record to write, or a mark to delete, its own or its
+ * ZooKeeper session: a record to write, or a marker to delete, its own or its
  * partner's.
  */
 bool
 zk_record_flush(ZkClient *client, const Contender *c)
 {
-	return record_due(client, c) || zk_mark_to_go(c) ||
+	return record_due(client, c) || zk_marker_to_go(c) ||
 		(c->partner != ZK_NO_SLOT && c->end == ZK_NONE &&
-		 zk_mark_to_go(&client->contenders[c->partner]));
+		 zk_marker_to_go(&client->contenders[c->partner]));
 }
 
 /*-------------------------------------------------------------------------

@@ -34,7 +34,7 @@
 #include "client.h"
 #include "answer.h"
 #include "contender.h"
-#include "mark.h"
+#include "marker.h"
 #include "record_io.h"
 #include "remove.h"
 #include "request.h"
@@ -56,14 +56,14 @@ on_delete(ZkClient *client, int slot, const Answer *answer)
 }
 
 /*
- * The contender that was to be deleted with its mark or record is gone.  If by
- * an unanswered multi-op of ours they are done, too.
+ * The contender that was to be deleted with its marker or record is gone.  If
+ * by an unanswered multi-op of ours they are done, too.
  */
 static void
 already_gone(Contender *c)
 {
-	if (zk_mark_to_go(c))
-		zk_mark_set(c, MARK_ORPHANED);
+	if (zk_marker_to_go(c))
+		zk_marker_set(c, MARKER_ORPHANED);
 	else if (c->recording.under_way)
 		zk_record_verify(c);
 	else
@@ -90,8 +90,8 @@ on_flush(ZkClient *client, int slot, const Answer *answer)
 		already_gone(c);
 	else if (c->results[0].err == ZNOAUTH)
 		zk_contender_stuck(client, slot, true);
-	else if (zk_mark_to_blame(c, 1))
-		zk_mark_set(c, MARK_ABSENT);
+	else if (zk_marker_to_blame(c, 1))
+		zk_marker_set(c, MARKER_ABSENT);
 	else if (c->recording.under_way)
 		zk_record_conflict(client, slot, rc);
 	else
@@ -100,25 +100,25 @@ on_flush(ZkClient *client, int slot, const Answer *answer)
 
 /*
  * Sends a multi-op of a contender that begins with these operations, and goes
- * on with those on the mark of "from" and on the record: three more at most.
+ * on with those on the marker of "from" and on the record: three more at most.
  */
 static void
 send_with_rest(ZkClient *client, int slot, const Contender *from, zoo_op_t *ops,
 			   int count, AnswerHandler handler)
 {
 	Contender  *c = &client->contenders[slot];
-	char		mark_paths[2][ZK_MARK_PATH_SIZE];
+	char		marker_paths[2][ZK_MARKER_PATH_SIZE];
 	char		record_path[ZK_RECORD_PATH_SIZE];
 	char		record[ZK_RECORD_SIZE];
 
-	count += zk_mark_ops(client, c, from, &ops[count], mark_paths);
+	count += zk_marker_ops(client, c, from, &ops[count], marker_paths);
 	if (c->recording.under_way)
 		zk_record_op(client, c, &ops[count++], record_path, record);
 	zk_contender_multi(client, slot, count, ops, handler);
 }
 
 /*
- * Deletes the contender and its mark, and writes the record, in one
+ * Deletes the contender and its marker, and writes the record, in one
  * transaction: the next holder finds all that done.
  */
 static void
@@ -138,7 +138,7 @@ send_flush(ZkClient *client, int slot)
 	send_with_rest(client, slot, c, ops, 1, on_flush);
 }
 
-/* Deletes the contender, with its mark and what is due in the record. */
+/* Deletes the contender, with its marker and what is due in the record. */
 void
 zk_send_delete(ZkClient *client, int slot)
 {
@@ -147,14 +147,14 @@ zk_send_delete(ZkClient *client, int slot)
 	char		path[ZK_CONTENDER_PATH_SIZE];
 	int			rc;
 
-	if (c->mark.state == MARK_ORPHANED && zk_mark_to_go(c))
+	if (c->marker.state == MARKER_ORPHANED && zk_marker_to_go(c))
 	{
-		zk_send_mark_delete(client, slot);
+		zk_send_marker_delete(client, slot);
 		return;
 	}
 	if (!zk_record_ready(client, slot))
 		return;
-	if (c->recording.under_way || zk_mark_to_go(c))
+	if (c->recording.under_way || zk_marker_to_go(c))
 	{
 		send_flush(client, slot);
 		return;
@@ -195,8 +195,8 @@ downgrade_done(ZkClient *client, Contender *c)
 {
 	if (c->partner == ZK_NO_SLOT)
 		return;					/* it was deleted in the meantime, too */
-	if (c->mark.state == MARK_UNKNOWN)
-		zk_mark_set(c, MARK_THERE);
+	if (c->marker.state == MARKER_UNKNOWN)
+		zk_marker_set(c, MARKER_THERE);
 	zk_contender_replaced(client, c);
 	zk_mailbox_wake_helper(&client->mailbox);	/* its lease can be renewed
 												 * now */
@@ -211,15 +211,15 @@ record_to_blame(const Contender *c, int rc)
 		c->results[2].err == ZOK;
 }
 
-/* The same because of the mark: then there is none from now on. */
+/* The same because of the marker: then there is none from now on. */
 static bool
-mark_to_blame(ZkClient *client, Contender *c, int rc)
+marker_to_blame(ZkClient *client, Contender *c, int rc)
 {
 	if (zk_is_transient(rc) ||
-		c->partner == ZK_NO_SLOT || !zk_mark_to_blame(c, 3))
+		c->partner == ZK_NO_SLOT || !zk_marker_to_blame(c, 3))
 		return false;
-	zk_mark_set(c, MARK_ABSENT);
-	zk_mark_set(&client->contenders[c->partner], MARK_ABSENT);
+	zk_marker_set(c, MARKER_ABSENT);
+	zk_marker_set(&client->contenders[c->partner], MARKER_ABSENT);
 	return true;
 }
 
@@ -241,7 +241,7 @@ on_downgrade(ZkClient *client, int slot, const Answer *answer)
 			zk_contender_proved(client, slot, zk_request_proof(answer->request));
 		}
 	}
-	else if (mark_to_blame(client, c, rc))
+	else if (marker_to_blame(client, c, rc))
 		zk_znode_set(c, ZNODE_ABSENT);
 	else if (!record_to_blame(c, rc))
 		downgrade_failed(client, slot, rc);
@@ -255,7 +255,7 @@ on_downgrade(ZkClient *client, int slot, const Answer *answer)
  * no waiter can slip in.  Changing the exclusive one's data before deleting it
  * makes a waiter that watches it see "changed", or a version other than 0, and
  * read the queue instead of taking the deletion for its grant (Q2).  For
- * others that share the lock it is a release: the record is written.  A mark
+ * others that share the lock it is a release: the record is written.  A marker
  * gets another name.
  */
 void

@@ -417,7 +417,7 @@ placed(Contender *c, const ZkQueueEntry *entries, const ZkVerdict *verdict)
 	w->own_ahead = verdict->own_ahead;
 	snprintf(w->holder, sizeof(w->holder), "%s", entries[verdict->first].name);
 
-	/* a contender that must know the marks reads them, and the queue again */
+	/* a contender that must know the markers reads them, and the queue again */
 	w->last_ahead = verdict->last_ahead && c->request.lock_delay == 0;
 	w->rival[0] = '\0';
 	if (w->path == NULL)

@@ -20,7 +20,7 @@
 #define ZK_RECORD_PATH_SIZE		(ZK_NODE_PATH_SIZE + 32)
 
 /* Longest path of a holder's unclean marker, terminating NUL included. */
-#define ZK_MARK_PATH_SIZE		(ZK_RECORD_PATH_SIZE + ZK_NAME_SIZE)
+#define ZK_MARKER_PATH_SIZE		(ZK_RECORD_PATH_SIZE + ZK_NAME_SIZE)
 
 /* Enough for the text of a record of ours, terminating NUL included. */
 #define ZK_RECORD_SIZE			2560
