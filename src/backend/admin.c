@@ -23,29 +23,6 @@
 /* The child of zklock.root that holds no locks; see zk_path_check(). */
 #define RESERVED_CHILD	".zklock"
 
-/* What a query does, for messages; formats for the path. */
-typedef struct QueryTexts
-{
-	const char *doing;
-	const char *failed;
-} QueryTexts;
-
-static const QueryTexts queue_texts = {
-	"while reading the queue of lock \"%s\"", "could not read the queue of lock \"%s\""
-};
-static const QueryTexts record_texts = {
-	"while reading the record of lock \"%s\"", "could not read the record of lock \"%s\""
-};
-static const QueryTexts tree_texts = {
-	"while reading the locks below \"%s\"", "could not read the locks below \"%s\""
-};
-static const QueryTexts revoke_texts = {
-	"while revoking a contender of lock \"%s\"", "could not revoke a contender of lock \"%s\""
-};
-static const QueryTexts break_texts = {
-	"while breaking a contender of lock \"%s\"", "could not break a contender of lock \"%s\""
-};
-
 /* Memory context callback: frees a listing. */
 static void
 free_listing(void *listing)
@@ -55,11 +32,13 @@ free_listing(void *listing)
 
 /*
  * Waits for the answer to a query, which is freed with the current memory
- * context.  Throws 08001 or 08006 when ZooKeeper cannot be asked, 42501 when an
- * ACL forbids it; the query is dropped then.
+ * context. doing and failed, for messages, are formats for the path.  Throws
+ * 08001 or 08006 when ZooKeeper cannot be asked, 42501 when an ACL forbids it;
+ * the query is dropped then.
  */
 static const ZkQueueListing *
-await_answer(const QueryTexts *query, Link *link, const char *path)
+await_answer(Link *link, const char *doing, const char *failed,
+			 const char *path)
 {
 	MemoryContextCallback *callback = palloc(sizeof(*callback));
 	ZkQueueListing *volatile listing = NULL;
@@ -73,10 +52,10 @@ await_answer(const QueryTexts *query, Link *link, const char *path)
 			zklock_link_look(link);
 			deadline = zklock_link_deadline(link);
 			if (zk_now() >= deadline)
-				zklock_link_report(link, query->failed, path);
+				zklock_link_report(link, failed, path);
 			zklock_session_wait_for(link->down_since != 0 ?
 									WAIT_FOR_CONNECT : WAIT_FOR_READ,
-									deadline, query->doing, path);
+									deadline, doing, path);
 		}
 	}
 	PG_CATCH();
@@ -90,7 +69,7 @@ await_answer(const QueryTexts *query, Link *link, const char *path)
 	callback->arg = listing;
 	MemoryContextRegisterResetCallback(CurrentMemoryContext, callback);
 	if (listing->error != ZK_OK)
-		zklock_report_error(listing->error, listing->detail, query->failed, path);
+		zklock_report_error(listing->error, listing->detail, failed, path);
 	return listing;
 }
 
@@ -110,7 +89,8 @@ zklock_read_queue(const LockName *name)
 
 	begin_query(&link);
 	zk_queue_request(zklock_client, name->node);
-	return await_answer(&queue_texts, &link, name->path);
+	return await_answer(&link, "while reading the queue of lock \"%s\"",
+						"could not read the queue of lock \"%s\"", name->path);
 }
 
 /* Reads the record of a lock, an empty one if there is none. */
@@ -121,7 +101,8 @@ zklock_read_record(const LockName *name, ZkRecord *record)
 
 	begin_query(&link);
 	zk_record_request(zklock_client, name->node, zklock_root);
-	*record = await_answer(&record_texts, &link, name->path)->record;
+	*record = await_answer(&link, "while reading the record of lock \"%s\"",
+						   "could not read the record of lock \"%s\"", name->path)->record;
 }
 
 /* Reads the locks at and below a path, all of them for NULL or "/". */
@@ -138,7 +119,8 @@ zklock_read_tree(const char *path)
 		zklock_name_lock(path, &name);
 	begin_query(&link);
 	zk_tree_request(zklock_client, name.node, everything ? RESERVED_CHILD : NULL);
-	return await_answer(&tree_texts, &link, name.path);
+	return await_answer(&link, "while reading the locks below \"%s\"",
+						"could not read the locks below \"%s\"", name.path);
 }
 
 /* Returns a contender's name in UTF-8, palloc'd.  Throws 22023. */
@@ -224,7 +206,12 @@ zklock_break(const LockName *name, const char *contender, bool only_revoke)
 	zk_queue_break(zklock_client, name->node, utf8, who, only_revoke);
 	PG_TRY();
 	{
-		found = await_answer(only_revoke ? &revoke_texts : &break_texts, &link,
+		found = await_answer(&link, only_revoke ?
+							 "while revoking a contender of lock \"%s\"" :
+							 "while breaking a contender of lock \"%s\"",
+							 only_revoke ?
+							 "could not revoke a contender of lock \"%s\"" :
+							 "could not break a contender of lock \"%s\"",
 							 name->path);
 	}
 	PG_CATCH();

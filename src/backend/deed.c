@@ -76,58 +76,31 @@
 #include "verdict.h"
 
 /* The functions of this extension that are not work; SQL calls them. */
-extern Datum zk_lock_release(PG_FUNCTION_ARGS);
-extern Datum zk_lock_release_all(PG_FUNCTION_ARGS);
-extern Datum zk_semaphore_release(PG_FUNCTION_ARGS);
-extern Datum zk_session_close(PG_FUNCTION_ARGS);
-extern Datum zk_locks(PG_FUNCTION_ARGS);
-extern Datum zk_session(PG_FUNCTION_ARGS);
-extern Datum zk_lock_queue(PG_FUNCTION_ARGS);
-extern Datum zk_lock_tree(PG_FUNCTION_ARGS);
-extern Datum zk_lock_waits(PG_FUNCTION_ARGS);
-extern Datum zk_blocking_pids(PG_FUNCTION_ARGS);
-extern Datum zk_job_status(PG_FUNCTION_ARGS);
-extern Datum zk_stat(PG_FUNCTION_ARGS);
-extern Datum zk_lock_acquire(PG_FUNCTION_ARGS);
-extern Datum zk_lock_acquire_xact(PG_FUNCTION_ARGS);
-extern Datum zk_lock_acquire_several(PG_FUNCTION_ARGS);
-extern Datum zk_lock_acquire_several_xact(PG_FUNCTION_ARGS);
-extern Datum zk_lock_wait(PG_FUNCTION_ARGS);
-extern Datum zk_lock_wait_several(PG_FUNCTION_ARGS);
-extern Datum zk_semaphore_acquire(PG_FUNCTION_ARGS);
-extern Datum zk_semaphore_acquire_xact(PG_FUNCTION_ARGS);
-extern Datum zk_lock_token(PG_FUNCTION_ARGS);
-extern Datum zk_lock_verify(PG_FUNCTION_ARGS);
-extern Datum zk_job_begin(PG_FUNCTION_ARGS);
+typedef Datum SqlFunction(PG_FUNCTION_ARGS);
 
-static const struct
-{
-	PGFunction	function;
-	Deed		deed;
-}			known_functions[] = {
-	{zk_lock_release, DEED_HARMLESS},
-	{zk_lock_release_all, DEED_HARMLESS},
-	{zk_semaphore_release, DEED_HARMLESS},
-	{zk_session_close, DEED_HARMLESS},
-	{zk_locks, DEED_HARMLESS},
-	{zk_session, DEED_HARMLESS},
-	{zk_lock_queue, DEED_HARMLESS},
-	{zk_lock_tree, DEED_HARMLESS},
-	{zk_lock_waits, DEED_HARMLESS},
-	{zk_blocking_pids, DEED_HARMLESS},
-	{zk_job_status, DEED_HARMLESS},
-	{zk_stat, DEED_HARMLESS},
-	{zk_lock_acquire, DEED_LOCKING},
-	{zk_lock_acquire_xact, DEED_LOCKING},
-	{zk_lock_acquire_several, DEED_LOCKING},
-	{zk_lock_acquire_several_xact, DEED_LOCKING},
-	{zk_lock_wait, DEED_LOCKING},
-	{zk_lock_wait_several, DEED_LOCKING},
-	{zk_semaphore_acquire, DEED_LOCKING},
-	{zk_semaphore_acquire_xact, DEED_LOCKING},
-	{zk_lock_token, DEED_LOCKING},
-	{zk_lock_verify, DEED_LOCKING},
-	{zk_job_begin, DEED_LOCKING}
+extern SqlFunction zk_lock_release, zk_lock_release_all, zk_semaphore_release;
+extern SqlFunction zk_session_close, zk_locks, zk_session, zk_lock_queue;
+extern SqlFunction zk_lock_tree, zk_lock_waits, zk_blocking_pids;
+extern SqlFunction zk_job_status, zk_stat;
+extern SqlFunction zk_lock_acquire, zk_lock_acquire_xact;
+extern SqlFunction zk_lock_acquire_several, zk_lock_acquire_several_xact;
+extern SqlFunction zk_lock_wait, zk_lock_wait_several, zk_job_begin;
+extern SqlFunction zk_semaphore_acquire, zk_semaphore_acquire_xact;
+extern SqlFunction zk_lock_token, zk_lock_verify;
+
+/* Those that release locks, or only look. */
+static const PGFunction harmless_functions[] = {
+	zk_lock_release, zk_lock_release_all, zk_semaphore_release,
+	zk_session_close, zk_locks, zk_session, zk_lock_queue, zk_lock_tree,
+	zk_lock_waits, zk_blocking_pids, zk_job_status, zk_stat
+};
+
+/* Those that acquire locks, or show what is held. */
+static const PGFunction locking_functions[] = {
+	zk_lock_acquire, zk_lock_acquire_xact, zk_lock_acquire_several,
+	zk_lock_acquire_several_xact, zk_lock_wait, zk_lock_wait_several,
+	zk_semaphore_acquire, zk_semaphore_acquire_xact, zk_lock_token,
+	zk_lock_verify, zk_job_begin
 };
 
 /*
@@ -152,9 +125,12 @@ deed_of_function(Oid function)
 	if (!in_c)
 		return DEED_WORK;
 	fmgr_info(function, &info);
-	for (size_t i = 0; i < lengthof(known_functions); i++)
-		if (known_functions[i].function == info.fn_addr)
-			return known_functions[i].deed;
+	for (size_t i = 0; i < lengthof(harmless_functions); i++)
+		if (harmless_functions[i] == info.fn_addr)
+			return DEED_HARMLESS;
+	for (size_t i = 0; i < lengthof(locking_functions); i++)
+		if (locking_functions[i] == info.fn_addr)
+			return DEED_LOCKING;
 	return DEED_WORK;
 }
 

@@ -79,9 +79,9 @@ static const struct config_enum_entry znode_style_options[] = {
 	{NULL, 0, false}
 };
 
-static ExecutorRun_hook_type previous_ExecutorRun = NULL;
-static ExecutorFinish_hook_type previous_ExecutorFinish = NULL;
-static ProcessUtility_hook_type previous_ProcessUtility = NULL;
+static ExecutorRun_hook_type next_ExecutorRun = standard_ExecutorRun;
+static ExecutorFinish_hook_type next_ExecutorFinish = standard_ExecutorFinish;
+static ProcessUtility_hook_type next_ProcessUtility = standard_ProcessUtility;
 static object_access_hook_type previous_object_access = NULL;
 static shmem_request_hook_type previous_shmem_request = NULL;
 static shmem_startup_hook_type previous_shmem_startup = NULL;
@@ -129,10 +129,7 @@ zklock_ExecutorRun(QueryDesc *query, ScanDirection direction,
 	PG_TRY();
 	{
 		zklock_statement_begin(deed);
-		if (previous_ExecutorRun != NULL)
-			previous_ExecutorRun(query, direction, count EXECUTE_ONCE_ARGUMENT);
-		else
-			standard_ExecutorRun(query, direction, count EXECUTE_ONCE_ARGUMENT);
+		next_ExecutorRun(query, direction, count EXECUTE_ONCE_ARGUMENT);
 	}
 	PG_CATCH();
 	{
@@ -153,10 +150,7 @@ zklock_ExecutorFinish(QueryDesc *query)
 	PG_TRY();
 	{
 		zklock_statement_begin(deed);
-		if (previous_ExecutorFinish != NULL)
-			previous_ExecutorFinish(query);
-		else
-			standard_ExecutorFinish(query);
+		next_ExecutorFinish(query);
 	}
 	PG_CATCH();
 	{
@@ -194,12 +188,8 @@ zklock_ProcessUtility(PlannedStmt *pstmt, const char *query,
 		zklock_statement_begin(deed);
 		if (deed >= DEED_OUTSIDE)
 			zklock_guard_command(deed);
-		if (previous_ProcessUtility != NULL)
-			previous_ProcessUtility(pstmt, query, read_only_tree, context,
-									params, environment, dest, completion);
-		else
-			standard_ProcessUtility(pstmt, query, read_only_tree, context,
-									params, environment, dest, completion);
+		next_ProcessUtility(pstmt, query, read_only_tree, context, params,
+							environment, dest, completion);
 	}
 	PG_CATCH();
 	{
@@ -353,11 +343,14 @@ _PG_init(void)
 	}
 	zklock_loss_handler = zklock_handle_loss;
 
-	previous_ExecutorRun = ExecutorRun_hook;
+	if (ExecutorRun_hook != NULL)
+		next_ExecutorRun = ExecutorRun_hook;
 	ExecutorRun_hook = zklock_ExecutorRun;
-	previous_ExecutorFinish = ExecutorFinish_hook;
+	if (ExecutorFinish_hook != NULL)
+		next_ExecutorFinish = ExecutorFinish_hook;
 	ExecutorFinish_hook = zklock_ExecutorFinish;
-	previous_ProcessUtility = ProcessUtility_hook;
+	if (ProcessUtility_hook != NULL)
+		next_ProcessUtility = ProcessUtility_hook;
 	ProcessUtility_hook = zklock_ProcessUtility;
 	previous_object_access = object_access_hook;
 	object_access_hook = zklock_object_access;
