@@ -36,11 +36,9 @@
 
 #include "client.h"
 #include "answer.h"
-#include "answer.h"
 #include "auth.h"
 #include "listing.h"
 #include "own_watch.h"
-#include "owner.h"
 #include "query.h"
 #include "reader.h"
 #include "request.h"
