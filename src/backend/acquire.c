@@ -10,12 +10,12 @@
  * adds a second contender, which waits for the other readers.  If a stranger's
  * exclusive contender stands between the two, each waits for the other: a
  * deadlock, reported after deadlock_timeout, before anything is published.  It
- * shows in the queue alone, whatever program the stranger is; only the later one
- * sees it that way, so there is one victim.
+ * shows in the queue alone, whatever program the stranger is; only the later
+ * one sees it that way, so there is one victim.
  *
- * T6. A wait that ends with an error leaves through PG_CATCH, which abandons the
- * contender.  A wait that ends with FATAL leaves through the exit callback, which
- * closes the ZooKeeper session.  There is no other way out.
+ * T6. A wait that ends with an error leaves through PG_CATCH, which abandons
+ * the contender.  A wait that ends with FATAL leaves through the exit
+ * callback, which closes the ZooKeeper session.  There is no other way out.
  *
  * T8. Several locks are acquired as one: locks that are already held are judged
  * again when the last contender is granted, and nothing is counted before all
@@ -52,7 +52,7 @@
 /* Bytes of an invalid path that a message shows. */
 #define SHOWN_PATH_BYTES	200
 
-/* Setting: how long to wait after a holder that did not release a lock, in ms. */
+/* Setting: the wait after a holder that did not release a lock, in ms. */
 int			zklock_lock_delay = 0;
 
 /* How often contenders of several locks may be deleted by strangers. */

@@ -19,18 +19,18 @@
  *   statement logged with each error, and the context within a function.
  * - An error when a parallel worker takes over a value quotes it as context.
  *
- * So zklock.auth can only be set by a superuser for the own session, with SET or
- * connection options; the check hook refuses all other sources.  GUC_NO_SHOW_ALL
- * keeps it out of pg_settings, and the show hook only shows that there is a
- * value.  A refusal is thrown as an error of our own, without value, statement
- * and context (not during module load, which must not fail half way); ALTER
- * SYSTEM is refused before it reaches the hook.  A value accepted once is always
- * accepted, so a parallel worker cannot fail.
+ * So zklock.auth can only be set by a superuser for the own session, with SET
+ * or connection options; the check hook refuses all other sources.
+ * GUC_NO_SHOW_ALL keeps it out of pg_settings, and the show hook only shows
+ * that there is a value.  A refusal is thrown as an error of our own, without
+ * value, statement and context (not during module load, which must not fail
+ * half way); ALTER SYSTEM is refused before it reaches the hook.  A value
+ * accepted once is always accepted, so a parallel worker cannot fail.
  *
- * The statement that sets it remains visible to log_statement, to pg_stat_activity
- * for members of pg_read_all_stats, and in sessions without the library.  Hence
- * zklock.auth_file, which the documentation recommends: the setting is a name,
- * and the file belongs to the server's user.
+ * The statement that sets it remains visible to log_statement, to
+ * pg_stat_activity for members of pg_read_all_stats, and in sessions without
+ * the library.  Hence zklock.auth_file, which the documentation recommends:
+ * the setting is a name, and the file belongs to the server's user.
  *
  * A6. Settings about access take effect like those about the connection: when a
  * client is started; and a client that holds nothing is replaced when they have

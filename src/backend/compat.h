@@ -5,9 +5,9 @@
  *
  * For all files of backend/, after postgres.h.
  *
- * N1. PostgreSQL 14 to 18.  Each shim has the name and the meaning of the newest
- * major; its comment says since when that has it, and it goes with the last
- * major that needs it (test/check-style, test/versions).
+ * N1. PostgreSQL 14 to 18.  Each shim has the name and the meaning of the
+ * newest major; its comment says since when that has it, and it goes with the
+ * last major that needs it (test/check-style, test/versions).
  *
  * V7. Wait events have names from PostgreSQL 17 on, by what is waited for
  * (WaitPurpose); before, all of them are "Extension".

@@ -5,11 +5,11 @@
  *	  holder, confirm, report.
  *
  * A backend that has waited for deadlock_timeout publishes what it waits for,
- * reads what others have published, with the queues concerned, and searches for
- * a cycle.  All this happens between two sleeps of the loop that waits
+ * reads what others have published, with the queues concerned, and searches
+ * for a cycle.  All this happens between two sleeps of the loop that waits
  * (acquire.c): orders to the lock client, and checks for its answer.  Nothing
- * here waits, and failures are logged and do not end the wait.  X3 and X7 are in
- * wait_edges.c, X5 is in waitgraph.c.
+ * here waits, and failures are logged and do not end the wait.  X3 and X7 are
+ * in wait_edges.c, X5 is in waitgraph.c.
  *
  *    acquire.c: the wait continues all the time
  *        |
@@ -19,36 +19,38 @@
  *    check again in    +-- again when what is waited for, or the
  *    deadlock_timeout      connection, has changed
  *
- * X1. A waiter can be in a cycle only if others may wait for it, so it takes part
- * only if it also holds a lock, the shared side of an upgrade included; or asks
- * for several locks, of which some may be granted, and others have a place in
- * the queue; or a process waits in PostgreSQL for a lock that it holds, which is
- * checked every deadlock_timeout (lock->nRequested > nGranted is a cheap test).
- * CREATE INDEX CONCURRENTLY, for one, waits for all, so no waiter is exempt from
- * that check.  The others neither publish nor walk.
+ * X1. A waiter can be in a cycle only if others may wait for it, so it takes
+ * part only if it also holds a lock, the shared side of an upgrade included;
+ * or asks for several locks, of which some may be granted, and others have a
+ * place in the queue; or a process waits in PostgreSQL for a lock that it
+ * holds, which is checked every deadlock_timeout (lock->nRequested > nGranted
+ * is a cheap test).  CREATE INDEX CONCURRENTLY, for one, waits for all, so no
+ * waiter is exempt from that check.  The others neither publish nor walk.
  *
- * X2. The client creates, changes and deletes what is published like contenders
- * (Q5): orders that cannot fail, carried out over lost connections.  It names
- * contenders, so being out of date does no harm: one that is granted or gone
- * waits for nothing.  Nor does what the ensemble has not heard yet: a backend
- * that has released a lock and asks for the next one sends the delete before the
- * create, or both when it has a connection again, long before it publishes.  So
- * a session that holds and waits in the ensemble's view did both at one time.
+ * X2. The client creates, changes and deletes what is published like
+ * contenders (Q5): orders that cannot fail, carried out over lost connections.
+ * It names contenders, so being out of date does no harm: one that is granted
+ * or gone waits for nothing.  Nor does what the ensemble has not heard yet: a
+ * backend that has released a lock and asks for the next one sends the delete
+ * before the create, or both when it has a connection again, long before it
+ * publishes.  So a session that holds and waits in the ensemble's view did
+ * both at one time.
  *
- * X4. Confirmation.  Everything is read again after the first reading has ended,
- * and each fact of the cycle has to be the same: the published wait with the
- * same mzxid, the two contenders, whose names are never reused, in the same
- * queue, the wait in PostgreSQL for the same lock with the same start.  Each of
- * these, seen twice, was true all the time in between: a znode that was changed
- * or created again has another mzxid, and a contender does not come back.  So
- * all were true together, at any moment between the readings.  This requires
- * that the server does not go back in time: both are made within one connection,
- * as a reconnect publishes the wait again, with another mzxid.
+ * X4. Confirmation.  Everything is read again after the first reading has
+ * ended, and each fact of the cycle has to be the same: the published wait
+ * with the same mzxid, the two contenders, whose names are never reused, in
+ * the same queue, the wait in PostgreSQL for the same lock with the same
+ * start.  Each of these, seen twice, was true all the time in between: a znode
+ * that was changed or created again has another mzxid, and a contender does
+ * not come back.  So all were true together, at any moment between the
+ * readings.  This requires that the server does not go back in time: both are
+ * made within one connection, as a reconnect publishes the wait again, with
+ * another mzxid.
  *
- * X6. The wait continues meanwhile.  The walk is a query of the client, and so is
- * the search for a holder (V5); they take turns.  A grant, a cancel or a timeout
- * that comes first is taken, and the query dropped.  Failures are logged once
- * and retried after deadlock_timeout.
+ * X6. The wait continues meanwhile.  The walk is a query of the client, and so
+ * is the search for a holder (V5); they take turns.  A grant, a cancel or a
+ * timeout that comes first is taken, and the query dropped.  Failures are
+ * logged once and retried after deadlock_timeout.
  *
  *-------------------------------------------------------------------------
  */

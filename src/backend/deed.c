@@ -4,53 +4,55 @@
  *	  What a statement does, as far as the veto of commits is concerned.
  *
  * Commands that take effect before they commit, or commit more than once, are
- * judged before they begin; those that only release locks, look at them, or have
- * nothing to do with them, are never refused.  Anything unknown here is work,
- * and judged when it commits.  Y1, Y3 and Y4 are in verdict.c, Y2 is in xact.c.
+ * judged before they begin; those that only release locks, look at them, or
+ * have nothing to do with them, are never refused.  Anything unknown here is
+ * work, and judged when it commits.  Y1, Y3 and Y4 are in verdict.c, Y2 is in
+ * xact.c.
  *
  * Y5. What makes something durable or visible outside the transaction, by its
  * guard, and the test that shows so with a lost lock (112 is
  * tap/112_veto, and so on):
  *
  * - Y1, before the commit record: COMMIT, implicit commit, AND CHAIN, each
- *   COMMIT in a procedure or DO (112, 113); PREPARE TRANSACTION, which is refused
- *   with locks of its own (112, regress/locks).
- * - Y1, before the command begins: COMMIT PREPARED; CREATE and DROP DATABASE, its
- *   TABLESPACE; CREATE and DROP TABLESPACE; ALTER SYSTEM; CREATE, ALTER and DROP
- *   SUBSCRIPTION if it changes something on the publisher, else its commit
- *   (112).
- * - Y1, before the command begins, and none of its commits: VACUUM; CLUSTER and
- *   REINDEX of everything or of what is partitioned; REINDEX, CREATE INDEX, DROP
- *   INDEX and DETACH with CONCURRENTLY (112).
- * - Before the command begins, and its commit: COPY TO a program or a file, FROM
- *   a program (112); DROP SUBSCRIPTION without a slot, but maybe with slots of
- *   tables (115).
- * - Its commit: all other commands, REFRESH CONCURRENTLY and ANALYZE, which has
- *   several for several tables; NOTIFY, LISTEN, large objects, transactional
- *   messages in the WAL; the leader's for parallel workers (112); that of a call
- *   on libpq's fast path (115).  It includes the progress of a replication
- *   origin: what a worker applies under a lock that it loses is applied again
- *   later (112, 115).
+ *   COMMIT in a procedure or DO (112, 113); PREPARE TRANSACTION, which is
+ *   refused with locks of its own (112, regress/locks).
+ * - Y1, before the command begins: COMMIT PREPARED; CREATE and DROP DATABASE,
+ *   its TABLESPACE; CREATE and DROP TABLESPACE; ALTER SYSTEM; CREATE, ALTER
+ *   and DROP SUBSCRIPTION if it changes something on the publisher, else its
+ *   commit (112).
+ * - Y1, before the command begins, and none of its commits: VACUUM; CLUSTER
+ *   and REINDEX of everything or of what is partitioned; REINDEX, CREATE
+ *   INDEX, DROP INDEX and DETACH with CONCURRENTLY (112).
+ * - Before the command begins, and its commit: COPY TO a program or a file,
+ *   FROM a program (112); DROP SUBSCRIPTION without a slot, but maybe with
+ *   slots of tables (115).
+ * - Its commit: all other commands, REFRESH CONCURRENTLY and ANALYZE, which
+ *   has several for several tables; NOTIFY, LISTEN, large objects,
+ *   transactional messages in the WAL; the leader's for parallel workers
+ *   (112); that of a call on libpq's fast path (115).  It includes the
+ *   progress of a replication origin: what a worker applies under a lock that
+ *   it loses is applied again later (112, 115).
  * - Y2, before they commit: remote transactions of postgres_fdw, and whatever
  *   else acts before a commit (113).
  * - Never refused, as nothing durable rests on a lock: ROLLBACK, ROLLBACK
  *   PREPARED, SET, SHOW, DISCARD, releases; exit and pg_terminate_backend(),
  *   which commit nothing (112).
  * - No guard, but their statement's commit is refused: functions that take
- *   effect when called, as for sequences, session-level advisory locks, dblink,
- *   lo_export() and other files, non-transactional messages in the WAL, slots,
- *   pg_replication_origin_advance(), programs of file_fdw, signals (112); and
- *   background workers that a function starts, whose transactions are their
- *   own, as another client's are (115).
- * - No guard: replication commands, for which PostgreSQL asks no extension (115).
+ *   effect when called, as for sequences, session-level advisory locks,
+ *   dblink, lo_export() and other files, non-transactional messages in the
+ *   WAL, slots, pg_replication_origin_advance(), programs of file_fdw, signals
+ *   (112); and background workers that a function starts, whose transactions
+ *   are their own, as another client's are (115).
+ * - No guard: replication commands, for which PostgreSQL asks no extension
+ *   (115).
  *
  * Y6. Not all that a transaction does is a statement.  A call on the fast path
- * is seen by the object access hook: a function is to be executed while no query
- * is at work (debug_query_string is not set).  Its end is not seen, so a call
- * that acquires is work from its beginning on: it does not acquire what was lost
- * before, which has to be released first.  A transaction ID shows writes, as of
- * the workers of logical replication, whatever their triggers' statements did
- * (tap/115_unseen).
+ * is seen by the object access hook: a function is to be executed while no
+ * query is at work (debug_query_string is not set).  Its end is not seen, so a
+ * call that acquires is work from its beginning on: it does not acquire what
+ * was lost before, which has to be released first.  A transaction ID shows
+ * writes, as of the workers of logical replication, whatever their triggers'
+ * statements did (tap/115_unseen).
  *
  *-------------------------------------------------------------------------
  */

@@ -29,8 +29,8 @@
  * transaction that reads before it writes calls zk_lock_fence() first.
  *
  * F4. A transaction passes once.  The lock table remembers the token and the
- * level of subtransaction (T7), as a rollback takes the token out of the row and
- * releases it.  A prepared transaction keeps the row; the backend's next
+ * level of subtransaction (T7), as a rollback takes the token out of the row
+ * and releases it.  A prepared transaction keeps the row; the backend's next
  * transaction has passed nothing.
  *
  * F5. A transaction that has passed and lost the lock cannot acquire it again:
@@ -43,8 +43,8 @@
  * F8. The table is logged.  After a crash there is no holder to be fenced off;
  * but a backend that holds a lock on a standby survives its promotion, and the
  * rows must exist then.  Dumps include them, also for pg_upgrade.  Rows from
- * elsewhere, or from before the ensemble was rebuilt, may be too high: an error,
- * but safe, and the reason for zk_lock_fence_reset().
+ * elsewhere, or from before the ensemble was rebuilt, may be too high: an
+ * error, but safe, and the reason for zk_lock_fence_reset().
  *
  *-------------------------------------------------------------------------
  */

@@ -4,22 +4,22 @@
  *	  Causal hand-over: the next holder of a lock sees the last holder's
  *	  commits, on any server of the cluster.
  *
- * A release leaves in the lock's record how far the WAL of the cluster went with
- * the last commit of the backend.  An acquisition on a standby of that cluster
- * waits for its replay.
+ * A release leaves in the lock's record how far the WAL of the cluster went
+ * with the last commit of the backend.  An acquisition on a standby of that
+ * cluster waits for its replay.
  *
  * H1. The position is the end of the last commit of the backend
- * (XactLastCommitEnd), or what is flushed, if that is less.  The commit need not
- * be that of the transaction that has the lock: at worst the next holder waits
- * for an earlier commit.  A server in recovery has committed nothing and leaves
- * no position of its own.
+ * (XactLastCommitEnd), or what is flushed, if that is less.  The commit need
+ * not be that of the transaction that has the lock: at worst the next holder
+ * waits for an earlier commit.  A server in recovery has committed nothing and
+ * leaves no position of its own.
  *
- * H2. A position belongs to a cluster (its system identifier) and a timeline; of
- * two, the one on the higher timeline is later.  A record has one for each
+ * H2. A position belongs to a cluster (its system identifier) and a timeline;
+ * of two, the one on the higher timeline is later.  A record has one for each
  * cluster, and each writer keeps those of others.  (A copy of a cluster that
  * goes its own way has the same identifier, and timelines of the same numbers,
- * which PostgreSQL cannot distinguish, either.  It should not use the same locks
- * with hand-over.)
+ * which PostgreSQL cannot distinguish, either.  It should not use the same
+ * locks with hand-over.)
  *
  * H3. "Replayed" means that the server replays the position's timeline, or one
  * whose history includes it at least up to the position; and has replayed that
@@ -27,11 +27,11 @@
  * If the timeline forked off before the position, so that the commit is lost,
  * there is nothing to wait for.  A primary does not wait.
  *
- * H4. The wait follows the grant: the contender is held, its lease is kept, and
- * no other client gets the lock to see less.  To the caller it is a wait for the
- * holder.  If the lock is lost, the contender requeues.  PostgreSQL (15) wakes
- * no process after replay, so we poll, every 2 ms at first and every 20 ms
- * later.
+ * H4. The wait follows the grant: the contender is held, its lease is kept,
+ * and no other client gets the lock to see less.  To the caller it is a wait
+ * for the holder.  If the lock is lost, the contender requeues.  PostgreSQL
+ * (15) wakes no process after replay, so we poll, every 2 ms at first and
+ * every 20 ms later.
  *
  *-------------------------------------------------------------------------
  */

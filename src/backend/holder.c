@@ -4,14 +4,14 @@
  *	  Find the holder of a lock that is waited for.
  *
  * V5. A waiter watches its predecessor, so it knows that one; it knows the
- * holder from the list in which it found its place, and that gets old.  A watch
- * on the holder would wake all waiters with each release (Q4).  So after
+ * holder from the list in which it found its place, and that gets old.  A
+ * watch on the holder would wake all waiters with each release (Q4).  So after
  * deadlock_timeout, and only if log_lock_waits is on or there is shared memory
  * to show it in, the waiter reads the list and the data of the first contender
- * only: 1,000 waiters read 1,000 lists and 1,000 data in all.  For zk_lock_waits
- * it does so again whenever the wait has doubled, so that what is shown is never
- * older than half of the wait.  A wait shorter than deadlock_timeout, or behind
- * the holder itself, reads nothing.
+ * only: 1,000 waiters read 1,000 lists and 1,000 data in all.  For
+ * zk_lock_waits it does so again whenever the wait has doubled, so that what
+ * is shown is never older than half of the wait.  A wait shorter than
+ * deadlock_timeout, or behind the holder itself, reads nothing.
  *
  * The lock client has one query at a time, so several locks of a call are read
  * one after the other.  The deadlock check waits for its turn as well.

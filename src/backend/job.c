@@ -4,13 +4,13 @@
  *	  Run once: a job that is due at the same time on several servers is run
  *	  by one of them.
  *
- * A job is a lock with a record of the runs that are done: a row in the database
- * where the work was done, written by the transaction that did it (job_runs.c),
- * and after its commit a mark in the lock's record, for other clusters and for
- * standbys.  A run's fire time is the time at which it was due, the same on all
- * servers, not the time at which one of them started it.  A run that was not
- * ended is taken over by the next holder of the lock.  J4, J6, J7 and J9 are in
- * job_runs.c, J11 is in xact.c.
+ * A job is a lock with a record of the runs that are done: a row in the
+ * database where the work was done, written by the transaction that did it
+ * (job_runs.c), and after its commit a mark in the lock's record, for other
+ * clusters and for standbys.  A run's fire time is the time at which it was
+ * due, the same on all servers, not the time at which one of them started it.
+ * A run that was not ended is taken over by the next holder of the lock.  J4,
+ * J6, J7 and J9 are in job_runs.c, J11 is in xact.c.
  *
  *    begin                  work, end           COMMIT          multi-op
  *    lock granted,            row: done           |               |
@@ -18,14 +18,14 @@
  *    row: running                                 |               | there, lock
  *                                                 |<-- window --->| is free
  *
- * J1. A run is named by its fire time, and "done" means that one with that or a
- * later fire time has ended.  So nothing depends on clocks, except what the
- * caller makes of them, or on how long a run takes.  The record is read with the
- * grant (R3), and rows after it with a snapshot of that moment, whatever the
- * isolation level: a new holder knows all runs that ended under the lock.  Rows
- * are written in the same way: a statement that waits for the lock keeps its
- * first snapshot in REPEATABLE READ, and would always find the last holder's row
- * changed since (40001). (S111, S278)
+ * J1. A run is named by its fire time, and "done" means that one with that or
+ * a later fire time has ended.  So nothing depends on clocks, except what the
+ * caller makes of them, or on how long a run takes.  The record is read with
+ * the grant (R3), and rows after it with a snapshot of that moment, whatever
+ * the isolation level: a new holder knows all runs that ended under the lock.
+ * Rows are written in the same way: a statement that waits for the lock keeps
+ * its first snapshot in REPEATABLE READ, and would always find the last
+ * holder's row changed since (40001). (S111, S278)
  *
  * Under SERIALIZABLE, rows are read with a snapshot that takes no predicate
  * locks (SnapshotSelf, tables.c).  The lock orders the runs of a job; predicate
@@ -71,26 +71,27 @@
  *    none  none                                    due
  *
  * In the unknown case the standby waits for replay within the timeout of the
- * call, but without the lock, which would keep all others from the next run: it
- * releases the lock, waits until it has replayed the mark's position or is on a
- * timeline without it, looks for the row, and begins again if there is none.  So
- * a standby that takes over finds that the work was lost.  At the timeout the
- * run counts as done. (S270, S271, S295)
+ * call, but without the lock, which would keep all others from the next run:
+ * it releases the lock, waits until it has replayed the mark's position or is
+ * on a timeline without it, looks for the row, and begins again if there is
+ * none.  So a standby that takes over finds that the work was lost.  At the
+ * timeout the run counts as done. (S270, S271, S295)
  *
- * The mark's position does not replace the row: after a crash the same positions
- * are written again.  So deleting the row of the last run makes it due again.
- * The row counts wherever it was written: it goes where its work goes, by a
- * dump, by pg_upgrade (which makes a new system identifier, so that older marks
- * count as another cluster's), or in a physical copy.
+ * The mark's position does not replace the row: after a crash the same
+ * positions are written again.  So deleting the row of the last run makes it
+ * due again.  The row counts wherever it was written: it goes where its work
+ * goes, by a dump, by pg_upgrade (which makes a new system identifier, so that
+ * older marks count as another cluster's), or in a physical copy.
  *
  * J8. A run begun by a transaction that rolls back was not begun, whatever has
- * made the transaction fail, however late; the rollback takes back the row, too.
- * zk_job_begin_xact() is beginning and end in one: its lock is of transaction
- * scope, and its row says "done" at once, as no other session sees it before
- * that is true. (S262, S264)
+ * made the transaction fail, however late; the rollback takes back the row,
+ * too.  zk_job_begin_xact() is beginning and end in one: its lock is of
+ * transaction scope, and its row says "done" at once, as no other session sees
+ * it before that is true. (S262, S264)
  *
- * J10. The lock of a job must not be held before it is begun, as no record would
- * be read; nor be held otherwise when it is ended, as the contender would stay.
+ * J10. The lock of a job must not be held before it is begun, as no record
+ * would be read; nor be held otherwise when it is ended, as the contender
+ * would stay.
  *
  *-------------------------------------------------------------------------
  */
@@ -201,7 +202,9 @@ check_fire_time(TimestampTz fire_time)
 			 errhint("Pass the time at which the run is due; once it is done, all earlier runs count as done.")));
 }
 
-/* Returns a record's mark of this database, whose run has a row here; or NULL. */
+/*
+ * Returns a record's mark of this database, whose run has a row here, or NULL
+ */
 static const ZkRun *
 own_mark(const ZkRecord *record)
 {

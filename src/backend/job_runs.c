@@ -5,10 +5,10 @@
  *
  * J4. A mark names the database it came from: system identifier of the cluster
  * and OID.  A record has one mark for each of four databases; a fifth replaces
- * the one with the earliest fire time, which others make superfluous.  A standby
- * cannot write a row: its marks name no database, and count everywhere.  A
- * session that ends a run replaces the mark of its database, even if that has a
- * later fire time: that run was lost.
+ * the one with the earliest fire time, which others make superfluous.  A
+ * standby cannot write a row: its marks name no database, and count
+ * everywhere.  A session that ends a run replaces the mark of its database,
+ * even if that has a later fire time: that run was lost.
  *
  * J6. Only one row of a run may say "done" (a unique index).  If two
  * transactions want to write it, because one of them lost the lock between the
@@ -23,15 +23,15 @@
  * is marked failed was taken over: ZKL01. (S265, S293)
  *
  * J9. zk_job_reset() notes in the record from which fire time on runs are not
- * done, and up to which token rows are void: rows of other clusters still exist.
- * Earlier runs count as done, as before.  A session that begins a run skips rows
- * locked by the transaction of a reset, so as not to wait for it with the lock
- * held; one that ends a run has to know, and waits. (S261, S279)
+ * done, and up to which token rows are void: rows of other clusters still
+ * exist.  Earlier runs count as done, as before.  A session that begins a run
+ * skips rows locked by the transaction of a reset, so as not to wait for it
+ * with the lock held; one that ends a run has to know, and waits. (S261, S279)
  *
- * When the ensemble is rebuilt empty, tokens restart.  So a row is identified by
- * the time of its beginning, too; and a reset voids all rows of its own database
- * whatever their tokens, as it holds the lock.  Rows of other databases with
- * tokens above that of the reset stand. (S294)
+ * When the ensemble is rebuilt empty, tokens restart.  So a row is identified
+ * by the time of its beginning, too; and a reset voids all rows of its own
+ * database whatever their tokens, as it holds the lock.  Rows of other
+ * databases with tokens above that of the reset stand. (S294)
  *
  *-------------------------------------------------------------------------
  */

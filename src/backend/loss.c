@@ -7,19 +7,20 @@
  * ends the statement, where that is safe; only an exception block for
  * query_canceled catches it, with a message that names the lock.
  *
- * L6. The cancel ends only the statement that runs when the loss becomes known.
- * Mailbox.losses counts the losses not yet dealt with (by release or
+ * L6. The cancel ends only the statement that runs when the loss becomes
+ * known.  Mailbox.losses counts the losses not yet dealt with (by release or
  * abandonment); the handler acts only if there is one, and while a statement
- * runs.  A cancel that did not happen is taken back when the statement ends.  A
- * loss that becomes known between two parts of one message (parsing, planning,
- * execution) counts in the next part; one that becomes known while the backend
- * is idle ends nothing.  (The hooks exist once the library is loaded.  If its
- * first use in a session is inside a PL/pgSQL function, the "outermost" statement
- * is that inner one, for once.  session_preload_libraries helps.) (S330)
+ * runs.  A cancel that did not happen is taken back when the statement ends.
+ * A loss that becomes known between two parts of one message (parsing,
+ * planning, execution) counts in the next part; one that becomes known while
+ * the backend is idle ends nothing.  (The hooks exist once the library is
+ * loaded.  If its first use in a session is inside a PL/pgSQL function, the
+ * "outermost" statement is that inner one, for once.
+ * session_preload_libraries helps.) (S330)
  *
- * L7. No commit is disturbed once the guard has let it pass (zklock_committing):
- * it cannot be undone, and should not stop waiting for a synchronous standby.
- * (S26)
+ * L7. No commit is disturbed once the guard has let it pass
+ * (zklock_committing): it cannot be undone, and should not stop waiting for a
+ * synchronous standby.  (S26)
  *
  * The handler, too, runs on the backend's thread.
  *

@@ -3,22 +3,23 @@
  * preconnect.c
  *	  Connect to ZooKeeper before the first lock.
  *
- * With zklock.preconnect the connection to the ensemble is requested as early as
- * possible, with a time limit (zk_client_connect()), and not waited for.  Errors
- * are logged: a call that needs the connection will report them.  The session
- * stays as after a release, until zk_session_close(), or until the connection is
- * lost and not needed.
+ * With zklock.preconnect the connection to the ensemble is requested as early
+ * as possible, with a time limit (zk_client_connect()), and not waited for.
+ * Errors are logged: a call that needs the connection will report them.  The
+ * session stays as after a release, until zk_session_close(), or until the
+ * connection is lost and not needed.
  *
  * B1. It is begun once each time the setting is turned on, by a flag, which is
  * all that statements look at otherwise.  The assign hook distinguishes turning
  * it on from assigning the same value, so that RESET ALL and a reload do not
  * undo zk_session_close().
  *
- * B2. It needs a transaction, as the catalogs say whether the role may lock.  So
- * it happens at the end of module load while the backend starts (InitPostgres()
- * has applied the settings of role and database; before PostgreSQL 15 libraries
- * were loaded after its commit), and in the hooks of statements.
- * ClientAuthentication_hook comes earlier, but does not know the database.
+ * B2. It needs a transaction, as the catalogs say whether the role may lock.
+ * So it happens at the end of module load while the backend starts
+ * (InitPostgres() has applied the settings of role and database; before
+ * PostgreSQL 15 libraries were loaded after its commit), and in the hooks of
+ * statements.  ClientAuthentication_hook comes earlier, but does not know the
+ * database.
  *
  * B3. An error ends in the server log.  It happens in a subtransaction, with
  * interrupts held off: nothing waits there, and a cancel must not be taken for

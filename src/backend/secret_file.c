@@ -11,9 +11,10 @@
  * Files are read when a client is started, so changes take effect with the next
  * ZooKeeper session: the stamps below change with them.
  *
- * A5. The credential file is read when a client is started, on the main thread.
- * The copy is wiped once the client has its own, which is wiped with the client;
- * the library keeps one as long as the handle lives, and never logs it.
+ * A5. The credential file is read when a client is started, on the main
+ * thread.  The copy is wiped once the client has its own, which is wiped with
+ * the client; the library keeps one as long as the handle lives, and never
+ * logs it.
  *
  *-------------------------------------------------------------------------
  */

@@ -5,17 +5,17 @@
  *	  errors, end it.
  *
  * A backend has at most one lock client, started by the first call that needs
- * one and kept until the backend exits or closes it.  Here a lock is only the id
- * of a contender; lock_table.c knows the rest.  Waiting is in session_wait.c,
- * what a contender says about us in self.c.
+ * one and kept until the backend exits or closes it.  Here a lock is only the
+ * id of a contender; lock_table.c knows the rest.  Waiting is in
+ * session_wait.c, what a contender says about us in self.c.
  *
- * At exit the helper is told to stop and has 500 ms (but see J3): it closes the
- * session, and the ensemble deletes the contenders.  Without an ensemble the
- * session expires.  After SIGKILL or SIGQUIT nothing runs, and locks last until
- * the session timeout.  A background worker without a SIGTERM handler of its own
- * runs exit callbacks from the signal handler, which may have interrupted the
- * main thread inside the mailbox: then, by Mailbox.backend_inside, the client is
- * left alone.
+ * At exit the helper is told to stop and has 500 ms (but see J3): it closes
+ * the session, and the ensemble deletes the contenders.  Without an ensemble
+ * the session expires.  After SIGKILL or SIGQUIT nothing runs, and locks last
+ * until the session timeout.  A background worker without a SIGTERM handler of
+ * its own runs exit callbacks from the signal handler, which may have
+ * interrupted the main thread inside the mailbox: then, by
+ * Mailbox.backend_inside, the client is left alone.
  *
  * D5. Nothing is opened in the postmaster, or before it is needed or, with
  * zklock.preconnect, expected.

@@ -5,7 +5,8 @@
  *
  * While a query waits with its snapshot, VACUUM cannot clean up, CREATE INDEX
  * CONCURRENTLY waits, and a standby delays replay or cancels the query.  Only
- * CALL, a utility statement, needs no snapshot once its arguments are evaluated.
+ * CALL, a utility statement, needs no snapshot once its arguments are
+ * evaluated.
  *
  * G1. At top level, the CALL's transaction has only taken a snapshot for the
  * arguments.  It is committed as SPI_commit() does, and the wait happens in
@@ -16,21 +17,22 @@
  * lock may be the one to be acquired again.  Behind another statement of a
  * pipeline the transaction is not the CALL's own: an error. (S283, S284)
  *
- * G2. Within a procedure the transaction continues, with its locks of all kinds,
- * and every snapshot is given up: that of the portal, set by PortalRunUtility(),
- * those of portals around it, the one that the portal holds for results, and the
- * catalogs'.  COMMIT in a procedure does the same, so the code around it copes,
- * and the executor takes new ones.  For the moment before, G1 is not met. (S281)
+ * G2. Within a procedure the transaction continues, with its locks of all
+ * kinds, and every snapshot is given up: that of the portal, set by
+ * PortalRunUtility(), those of portals around it, the one that the portal
+ * holds for results, and the catalogs'.  COMMIT in a procedure does the same,
+ * so the code around it copes, and the executor takes new ones.  For the
+ * moment before, G1 is not met. (S281)
  *
- * G3. MyProc->xmin tells whether that was all.  If it is still set, a cursor or
- * the isolation level needs a snapshot, and the call is an error; as it is in an
- * atomic context, where a query around it has a snapshot, and with a transaction
- * ID, which others would wait for. (S281, S282)
+ * G3. MyProc->xmin tells whether that was all.  If it is still set, a cursor
+ * or the isolation level needs a snapshot, and the call is an error; as it is
+ * in an atomic context, where a query around it has a snapshot, and with a
+ * transaction ID, which others would wait for. (S281, S282)
  *
- * G4. Catalogs are read during the wait (names of roles, conversions).  As a rule
- * the caches have the answer; else a catalog snapshot is taken.  It is dropped
- * whenever the backend goes to sleep (session_wait.c), as PostgreSQL does before
- * it waits for its client.
+ * G4. Catalogs are read during the wait (names of roles, conversions).  As a
+ * rule the caches have the answer; else a catalog snapshot is taken.  It is
+ * dropped whenever the backend goes to sleep (session_wait.c), as PostgreSQL
+ * does before it waits for its client.
  *
  *-------------------------------------------------------------------------
  */

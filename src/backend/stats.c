@@ -8,15 +8,17 @@
  * shared_preload_libraries, and else the backend's own.
  *
  * V1. Every acquire call counts as one attempt, however many locks it is for,
- * and as one outcome.  A call is one of zklock_acquire(), so wrong arguments and
- * empty arrays do not count.  The outcome is counted where the call ends: in its
- * PG_CATCH, or in an exit callback if it is FATAL.  So attempts are the sum of
- * the outcomes and of the calls under way, also after a reset, which subtracts
- * what it has read.  "At once" means without waiting for another client.
+ * and as one outcome.  A call is one of zklock_acquire(), so wrong arguments
+ * and empty arrays do not count.  The outcome is counted where the call ends:
+ * in its PG_CATCH, or in an exit callback if it is FATAL.  So attempts are the
+ * sum of the outcomes and of the calls under way, also after a reset, which
+ * subtracts what it has read.  "At once" means without waiting for another
+ * client.
  *
- * V2. The client's threads know what happens to ZooKeeper sessions, but must not
- * touch shared memory.  The backend counts the difference whenever it looks, at
- * last when it exits.  A lock counts as lost when its backend notices.
+ * V2. The client's threads know what happens to ZooKeeper sessions, but must
+ * not touch shared memory.  The backend counts the difference whenever it
+ * looks, at last when it exits.  A lock counts as lost when its backend
+ * notices.
  *
  *-------------------------------------------------------------------------
  */

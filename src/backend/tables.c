@@ -3,12 +3,12 @@
  * tables.c
  *	  Queries on the extension's own tables.
  *
- * F7. Queries run with the rights of the table's owner, as those of foreign keys
- * do: only their execution, not the function around it; names of tables and
- * operators are qualified.  The table is the one in the schema of the function
- * that was called.  A saved plan is used again only for the same table, and if
- * nothing about it or its schema has changed: its name may be another one's by
- * then.
+ * F7. Queries run with the rights of the table's owner, as those of foreign
+ * keys do: only their execution, not the function around it; names of tables
+ * and operators are qualified.  The table is the one in the schema of the
+ * function that was called.  A saved plan is used again only for the same
+ * table, and if nothing about it or its schema has changed: its name may be
+ * another one's by then.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,19 +3,19 @@
  * tls_settings.c
  *	  The settings about TLS and SASL.
  *
- * The lock client's library speaks TLS and SASL, if it was built with them.  All
- * that can be checked without it is checked here, before a client is started and
- * anything is sent.  Secrets are read from files, for the reasons given in
- * auth_settings.c.
+ * The lock client's library speaks TLS and SASL, if it was built with them.
+ * All that can be checked without it is checked here, before a client is
+ * started and anything is sent.  Secrets are read from files, for the reasons
+ * given in auth_settings.c.
  *
  * Of the rules about TLS (tls.c):
  *
  * C1. The call that needs the connection reports everything that is wrong with
- * settings and files, before anything is sent, even to the resolver: the backend
- * reads the files, so that their permissions are judged by the rules for
- * secrets, and the helper has OpenSSL load them as the library will.  The
- * library cannot report anything: it would retry forever, without a pause.  If a
- * file becomes bad later, the library answers ZSSLCONNECTIONERROR with its
+ * settings and files, before anything is sent, even to the resolver: the
+ * backend reads the files, so that their permissions are judged by the rules
+ * for secrets, and the helper has OpenSSL load them as the library will.  The
+ * library cannot report anything: it would retry forever, without a pause.  If
+ * a file becomes bad later, the library answers ZSSLCONNECTIONERROR with its
  * socket still open, and the handle is given up.
  *
  * C2. Without support in the library any of these settings is an error (0A000):

@@ -11,23 +11,22 @@
  * comes before that, in XACT_EVENT_PRE_COMMIT (L5).  Commands that take effect
  * before their commit, or commit more than once, cannot run in a transaction
  * block.  They are judged before they begin, by the same rule, in the hook for
- * utility commands.  From then on they are not refused, nor are their commits in
- * between: half a concurrent index build is worse than a whole one.  If a lock
- * was lost in the meantime, a WARNING says so before the last commit.  Commands
- * that act in one stroke are not cancelled for a loss, either (DEED_AT_ONCE);
- * those that work in steps are, with on_lock_loss = cancel, and leave what a
- * manual cancel would: an invalid index, a partition being detached.  The next
- * commit is refused as usual. (S202, S203)
+ * utility commands.  From then on they are not refused, nor are their commits
+ * in between: half a concurrent index build is worse than a whole one.  If a
+ * lock was lost in the meantime, a WARNING says so before the last commit.
+ * Commands that act in one stroke are not cancelled for a loss, either
+ * (DEED_AT_ONCE); those that work in steps are, with on_lock_loss = cancel,
+ * and leave what a manual cancel would: an invalid index, a partition being
+ * detached.  The next commit is refused as usual. (S202, S203)
  *
  * Y3. A loss belongs to every transaction in which it happened: such a
- * transaction is doomed until its top level ends.  Anything that makes the lock
- * table let go of a lock that was lost, or cannot be proved to be held
- * (tap/033_clocks), dooms the transaction (zklock_lock_let_go()): a
- * release, zk_session_close(), zk_job_end(), a rollback to before its
- * acquisition.  It clears the loss for later transactions.  A doomed transaction
- * acquires nothing, as a session-scope lock would be held although the call has
- * failed; nor does one whose commit will fail for the loss of another lock.
- * (S207)
+ * transaction is doomed until its top level ends.  Anything that makes the
+ * lock table let go of a lock that was lost, or cannot be proved to be held
+ * (tap/033_clocks), dooms the transaction (zklock_lock_let_go()): a release,
+ * zk_session_close(), zk_job_end(), a rollback to before its acquisition.  It
+ * clears the loss for later transactions.  A doomed transaction acquires
+ * nothing, as a session-scope lock would be held although the call has failed;
+ * nor does one whose commit will fail for the loss of another lock.  (S207)
  *
  * Y4. What a transaction has done decides whether it may have relied on a lock:
  *
@@ -41,11 +40,11 @@
  *    doomed      its commit is refused.
  *    effective   Y1: its commit is not refused any more.
  *
- * A query is harmless if it only calls functions of this extension that release
- * or look, and functions of PostgreSQL's that are not volatile; calls of those
- * that acquire are work from their end on.  So a lock lost while the backend was
- * idle can be acquired again by a statement that does nothing else, but not by a
- * function or a DO block, which may do anything.
+ * A query is harmless if it only calls functions of this extension that
+ * release or look, and functions of PostgreSQL's that are not volatile; calls
+ * of those that acquire are work from their end on.  So a lock lost while the
+ * backend was idle can be acquired again by a statement that does nothing
+ * else, but not by a function or a DO block, which may do anything.
  *
  * Nothing here allocates, waits or can fail, except the reports.
  *

@@ -9,15 +9,15 @@
  * instance.  Contenders' data connects ZooKeeper sessions with processes.  Only
  * what can be reached from this backend is examined.
  *
- * X3. Edges.  In a queue an exclusive contender waits for all that are ahead, a
- * shared one for the nearest exclusive one and all ahead of that.  That is the
- * transitive closure, so plain waiters in between, which publish nothing, do no
- * harm.  Those ahead are known if they are holders, from their Stat and data, or
- * have published.  A call waits for all of its locks, so a cycle through any of
- * them is a deadlock.  A process of this instance that holds a lock and does not
- * wait in ZooKeeper may wait in PostgreSQL; pg_blocking_pids() tells for which
- * processes.  "Instance" and pid, in the data of contenders and waits, connect
- * the two worlds.
+ * X3. Edges.  In a queue an exclusive contender waits for all that are ahead,
+ * a shared one for the nearest exclusive one and all ahead of that.  That is
+ * the transitive closure, so plain waiters in between, which publish nothing,
+ * do no harm.  Those ahead are known if they are holders, from their Stat and
+ * data, or have published.  A call waits for all of its locks, so a cycle
+ * through any of them is a deadlock.  A process of this instance that holds a
+ * lock and does not wait in ZooKeeper may wait in PostgreSQL;
+ * pg_blocking_pids() tells for which processes.  "Instance" and pid, in the
+ * data of contenders and waits, connect the two worlds.
  *
  * X7. Any client of the ensemble may have written what is read.  It is limited
  * (2000 waits, 20000 znodes, 8 MB), parsed with that in mind, and converted and

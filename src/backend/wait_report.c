@@ -267,7 +267,7 @@ zklock_wait_long(LockCall *call, ZkTime now)
 		wait->logged = true;
 	}
 
-	/* any of several holders may release a permit: no cycle proves a deadlock */
+	/* any holder may release a permit: no cycle proves a deadlock */
 	if (overdue && call->request.mode != ZK_PERMIT)
 		next = Min(next, zklock_deadlock_check(&call->check, call->awaited,
 											   call->wait_count, now));

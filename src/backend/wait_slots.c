@@ -7,15 +7,15 @@
  * shared memory, with its ZooKeeper session, and what it waits for if it waits
  * for another client.
  *
- * V3. A slot is written when a call has to wait, when what it knows changes, and
- * when the wait ends, through PG_CATCH or an exit callback.  One LWLock is enough
- * for that: a backend that need not wait takes it once for each ZooKeeper
- * session.  After a crash shared memory is initialized again.
+ * V3. A slot is written when a call has to wait, when what it knows changes,
+ * and when the wait ends, through PG_CATCH or an exit callback.  One LWLock is
+ * enough for that: a backend that need not wait takes it once for each
+ * ZooKeeper session.  After a crash shared memory is initialized again.
  *
- * V4. The ZooKeeper session connects a contender with a backend: the server says
- * the contender's ephemeralOwner, the backend its own session.  The contender's
- * data could have been written by anyone, and would have to identify this
- * cluster.
+ * V4. The ZooKeeper session connects a contender with a backend: the server
+ * says the contender's ephemeralOwner, the backend its own session.  The
+ * contender's data could have been written by anyone, and would have to
+ * identify this cluster.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,10 +3,11 @@
  * xact.c
  *	  What PostgreSQL's transactions do to the lock table, and it to them.
  *
- * What belongs to a (sub)transaction ends with it.  The commit guard vetoes the
- * commit of a transaction that has lost a lock; verdict.c has the other rules Y,
- * lock_table.c those of T, lease.c of L, job.c of J.  Behind the veto, nothing
- * that runs at the end of a transaction allocates, waits or can fail.
+ * What belongs to a (sub)transaction ends with it.  The commit guard vetoes
+ * the commit of a transaction that has lost a lock; verdict.c has the other
+ * rules Y, lock_table.c those of T, lease.c of L, job.c of J.  Behind the
+ * veto, nothing that runs at the end of a transaction allocates, waits or can
+ * fail.
  *
  * L5. At commit (PRE_COMMIT, zklock.commit_guard = session) each lock must have
  * a running lease, else a proof is requested as in L3, else the transaction
@@ -21,24 +22,24 @@
  * database.
  *
  * Y2. The veto comes before any other extension acts.  The callback registered
- * last is called first, and postgres_fdw commits its remote transactions in one.
- * So ours is registered again at the end of each statement
+ * last is called first, and postgres_fdw commits its remote transactions in
+ * one.  So ours is registered again at the end of each statement
  * (zklock_xact_go_first()), also of those within others, in procedures and in
- * deferred triggers.  The old registration is removed after the new one is made,
- * so that no error leaves us without, and not while callbacks are being called.
- * One case is not detected: an extension that registers a callback inside a
- * procedure unseen by us, and runs SQL in a callback of its own before the
- * commit. (S206)
+ * deferred triggers.  The old registration is removed after the new one is
+ * made, so that no error leaves us without, and not while callbacks are being
+ * called.  One case is not detected: an extension that registers a callback
+ * inside a procedure unseen by us, and runs SQL in a callback of its own
+ * before the commit. (S206)
  *
- * T5. Locks of transaction scope are released after PostgreSQL's own: the commit
- * is visible, its invalidations have been sent, and row, table and advisory
- * locks are gone (release_callback(), after the lock phase of the transaction's
- * resource owner).  So nothing of the last holder blocks the next one.  The same
- * is true of a rollback, also to a savepoint.  It takes only orders, so nothing
- * can fail.  Later still, files of dropped tables are deleted, and listeners
- * woken, which see the commit.  With synchronous_commit = off the commit may not
- * have been flushed; flushing it for the lock would override the user's choice,
- * and would not help a lock of session scope.
+ * T5. Locks of transaction scope are released after PostgreSQL's own: the
+ * commit is visible, its invalidations have been sent, and row, table and
+ * advisory locks are gone (release_callback(), after the lock phase of the
+ * transaction's resource owner).  So nothing of the last holder blocks the
+ * next one.  The same is true of a rollback, also to a savepoint.  It takes
+ * only orders, so nothing can fail.  Later still, files of dropped tables are
+ * deleted, and listeners woken, which see the commit.  With synchronous_commit
+ * = off the commit may not have been flushed; flushing it for the lock would
+ * override the user's choice, and would not help a lock of session scope.
  *
  * J11. The client gives up the lock of a run that exceeds its max_runtime,
  * whatever the backend does.  As the guard may have seen the lock held, the

@@ -13,21 +13,21 @@
  * the same objects.  tap/100_update compares the catalogs.
  *
  * U2. A new module is in use before ALTER EXTENSION UPDATE was run in each
- * database, and where it never is.  So a symbol stays as long as a script names
- * it, and a function whose arguments or result change gets a new symbol.  The
- * same test creates the oldest version with the present module, which fails if a
- * symbol is missing.
+ * database, and where it never is.  So a symbol stays as long as a script
+ * names it, and a function whose arguments or result change gets a new symbol.
+ * The same test creates the oldest version with the present module, which
+ * fails if a symbol is missing.
  *
- * U3. The postmaster's module lays out shared memory, and all backends share it:
- * it is used with shared_preload_libraries only.  Other versions, maybe older
- * ones, read what is in ZooKeeper: unknown keys in what contenders say about
- * their owners mean nothing, and lines of a record that begin with an unknown
- * word are left alone (record.c).
+ * U3. The postmaster's module lays out shared memory, and all backends share
+ * it: it is used with shared_preload_libraries only.  Other versions, maybe
+ * older ones, read what is in ZooKeeper: unknown keys in what contenders say
+ * about their owners mean nothing, and lines of a record that begin with an
+ * unknown word are left alone (record.c).
  *
- * U4. The fences and the runs of jobs belong to the database, so they are dumped
- * (F8, J5), and pg_upgrade and physical copies keep them.  Changes applied by
- * logical replication pass no fence: the transaction has passed the fence of the
- * database that made it, and has committed there.
+ * U4. The fences and the runs of jobs belong to the database, so they are
+ * dumped (F8, J5), and pg_upgrade and physical copies keep them.  Changes
+ * applied by logical replication pass no fence: the transaction has passed the
+ * fence of the database that made it, and has committed there.
  *
  *-------------------------------------------------------------------------
  */
@@ -328,7 +328,7 @@ define_settings(void)
 	MarkGUCPrefixReserved("zklock");
 }
 
-/* Module load.  In the postmaster, too, so nothing is opened or started here. */
+/* Module load, also in the postmaster, so nothing is opened or started here. */
 void
 _PG_init(void)
 {

@@ -4,11 +4,11 @@
  *	  Arrays that grow without moving.
  *
  * A client may have a thousand contenders, and mostly has one.  Each takes
- * several kilobytes, and cannot move, as threads have pointers to it.  Where the
- * kernel does not overcommit memory (vm.overcommit_memory = 2), an array of the
- * largest size would be charged to every backend, touched or not.  So only
- * address space is reserved for all items, which costs nothing, and zeroed
- * memory is put there as the array grows.
+ * several kilobytes, and cannot move, as threads have pointers to it.  Where
+ * the kernel does not overcommit memory (vm.overcommit_memory = 2), an array
+ * of the largest size would be charged to every backend, touched or not.  So
+ * only address space is reserved for all items, which costs nothing, and
+ * zeroed memory is put there as the array grows.
  *
  * Nothing here locks: a caller that changes an array has a lock for it, and one
  * that reads an item either has that, or learned of the item later.
@@ -55,8 +55,8 @@ zk_array_reserve(ZkArray *array, size_t item_size, int count)
 
 /*
  * Provide memory for the first so many items, no more than there is room for;
- * new ones are zero.  Returns false, with the array as it was, if out of memory.
- * Any thread.
+ * new ones are zero.  Returns false, with the array as it was, if out of
+ * memory.  Any thread.
  */
 bool
 zk_array_provide(ZkArray *array, int count)

@@ -81,7 +81,7 @@
 #define MIN_TIMEOUT_MS				1000
 #define MAX_TIMEOUT_MS(asked)		(10 * (asked) + 40000)
 
-/* How long to wait after an attempt that failed for good, and up to how much longer. */
+/* The wait after an attempt that failed for good, and its random addition. */
 #define REOPEN_DELAY				ZK_MS(1000)
 #define REOPEN_JITTER				ZK_MS(250)
 

@@ -107,7 +107,7 @@ zk_contender_publish(ZkClient *client, int slot, bool wake)
 	zk_mailbox_publish(&client->mailbox, slot, &status, wake);
 }
 
-/* Moves the contender to another state, in which nothing stands behind a grant. */
+/* Moves the contender to another state, without a grant. */
 void
 zk_contender_move(Contender *c, ZkContenderState state)
 {
@@ -375,7 +375,7 @@ zk_contender_end(ZkClient *client, int slot, bool abandon)
 	zk_contender_touch(client, slot);
 }
 
-/* Sets why something about the contender could not be done, as printf() does. */
+/* Sets why an action of the contender failed, as printf() does. */
 void
 zk_contender_explain(Contender *c, ZkError error, const char *fmt,...)
 {
@@ -688,7 +688,7 @@ zk_contender_reap_elsewhere(ZkClient *client, const Contender *c)
 		zk_contender_retry_at(reaper, c->znode.doubted_since + zk_timeout(client) / 4);
 }
 
-/* How many creates there are of which it is not certain that they never come to be. */
+/* Returns the number of creates that may still be executed. */
 static int
 count_doubted(const ZkClient *client)
 {

@@ -30,7 +30,7 @@
 /* Creates of one contender that may find its lock node gone. */
 #define ZK_MAX_ATTEMPTS		10
 
-/* Creates at a time of which it is looked whether they are executed late (Q7). */
+/* Creates that are watched at a time for a late execution (Q7). */
 #define ZK_MAX_DOUBTED		64
 
 /* What the backend wants of a contender; contender.c draws the transitions. */

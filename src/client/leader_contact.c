@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * leader_contact.c
- *	  Since when the leader has certainly heard of the ZooKeeper session, and how
- *	  long a lease that allows.
+ *	  Since when the leader has certainly heard of the ZooKeeper session, and
+ *	  how long a lease that allows.
  *
  * The leader expires a session that it has not heard of for the session's
  * timeout.  It hears of a session whose client is connected to a follower in

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * leader_contact.h
- *	  Since when the leader has certainly heard of the ZooKeeper session, and how
- *	  long a lease that allows: see leader_contact.c.
+ *	  Since when the leader has certainly heard of the ZooKeeper session, and
+ *	  how long a lease that allows: see leader_contact.c.
  *
  * For the files of client/.
  *

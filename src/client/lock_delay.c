@@ -14,7 +14,7 @@
  *    marker                          |----------------> stays
  *    next one                                      list, markers: alone!
  *                                                  |-- delay --| list, markers
- *                                                              | multi: old markers
+ *                                                              | multi: others
  *                                                              | deleted, own
  *                                                              | made; HELD
  *

@@ -120,8 +120,8 @@ shown_state(const MailboxSlot *slot, ZkContenderState state)
 }
 
 /*
- * The slot has changed: count it among the losses if it is one.  Returns true if
- * it was none before.  mailbox.lock.
+ * The slot has changed: count it among the losses if it is one.  Returns true
+ * if it was none before.  mailbox.lock.
  */
 static bool
 count_loss(Mailbox *mailbox, MailboxSlot *slot)
@@ -504,8 +504,8 @@ zk_wait_clear(WaitText *wait)
 }
 
 /*
- * Give a query, which is taken over, in place of the last one; an empty one only
- * ends that.  Backend thread.
+ * Give a query, which is taken over, in place of the last one; an empty one
+ * only ends that.  Backend thread.
  */
 void
 zk_mailbox_give_query(Mailbox *mailbox, const Query *query)
@@ -625,7 +625,7 @@ zk_queue_free(ZkQueueListing *listing)
  *-------------------------------------------------------------------------
  */
 
-/* Something that the backend may read has changed.  Any thread, without a lock. */
+/* A state that the backend may read has changed.  Any thread, no lock. */
 void
 zk_mailbox_wake_backend(Mailbox *mailbox)
 {
@@ -635,7 +635,9 @@ zk_mailbox_wake_backend(Mailbox *mailbox)
 		;
 }
 
-/* Publish the state of a contender, and wake the backend if wanted.  Client threads. */
+/*
+ * Publishes a contender's state, wakes the backend if wanted.  Client threads.
+ */
 void
 zk_mailbox_publish(Mailbox *mailbox, int index, const ZkContenderStatus *status,
 				   bool wake)
@@ -659,10 +661,10 @@ zk_mailbox_publish(Mailbox *mailbox, int index, const ZkContenderStatus *status,
 
 /*
  * A contender has been held for the maximum time: from now on the backend sees
- * it as lost, and why (a sentence).  Returns false while a commit is under way,
- * which may have seen it held: then the helper is woken when that is over; or if
- * the backend has released it, and what it leaves must be written.  Client
- * threads.
+ * it as lost, and why (a sentence).  Returns false while a commit is under
+ * way, which may have seen it held: then the helper is woken when that is
+ * over; or if the backend has released it, and what it leaves must be written.
+ * Client threads.
  */
 bool
 zk_mailbox_end_hold(Mailbox *mailbox, int index, const char *why)
@@ -827,8 +829,8 @@ zk_mailbox_next_order(Mailbox *mailbox, MailboxOrder *order)
 }
 
 /*
- * Hand a listing to the backend, or free it if that wants another one by now, or
- * none.  Client threads.
+ * Hand a listing to the backend, or free it if that wants another one by now,
+ * or none.  Client threads.
  */
 void
 zk_mailbox_publish_listing(Mailbox *mailbox, uint32_t serial, ZkQueueListing *listing)

@@ -222,8 +222,8 @@ mailbox_leave(Mailbox *mailbox)
 }
 
 /*
- * There is something new for the helper; mailbox_leave() wakes it, unless it was
- * woken already.  mailbox.lock.
+ * There is something new for the helper; mailbox_leave() wakes it, unless it
+ * was woken already.  mailbox.lock.
  */
 static inline void
 wake_helper(Mailbox *mailbox)

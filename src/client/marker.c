@@ -6,8 +6,8 @@
  * lock_delay.c says what markers are for.
  *
  *    ABSENT ---> UNKNOWN ---> THERE          made, or moved by a downgrade
- *    UNKNOWN, THERE ---> ABSENT              deleted with the contender, or left
- *                                            behind on purpose (a lost lock)
+ *    UNKNOWN, THERE ---> ABSENT              deleted with the contender, or
+ *                                            left behind (a lost lock)
  *    UNKNOWN, THERE ---> ORPHANED ---> ABSENT
  *                                            the contender was gone before: the
  *                                            marker is deleted alone

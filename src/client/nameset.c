@@ -52,8 +52,8 @@ zk_nameset_has(const NameSet *set, const char *name, size_t len)
 }
 
 /*
- * Add a copy of a name of so many bytes, unless the set has it.  False, with the
- * set unchanged, if out of memory.
+ * Add a copy of a name of so many bytes, unless the set has it.  False, with
+ * the set unchanged, if out of memory.
  */
 bool
 zk_nameset_add(NameSet *set, const char *name, size_t len)

@@ -94,7 +94,7 @@ zk_contender_begin(ZkClient *client, const MailboxOrder *order)
 		zk_group_join(c, order->next_member);
 }
 
-/* Sends what comes next for a contender that exists: for its place, or grant. */
+/* Sends the next request for a contender that exists: for place or grant. */
 static void
 send_queued(ZkClient *client, int slot)
 {

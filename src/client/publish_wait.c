@@ -328,7 +328,7 @@ zk_publish_needs_ensemble(const ZkClient *client)
 		publication->wanted.text == NULL;
 }
 
-/* Returns true if what is to be published is there, as far as it ever will be. */
+/* Returns true if the publication exists, or never will. */
 bool
 zk_publish_settled(const ZkClient *client)
 {

@@ -110,7 +110,7 @@ keep_found(const ZkClient *client, const Answer *answer, const struct Stat *stat
 	return found->members[0].name != NULL;
 }
 
-/* Returns true if a zklock client has written the data, as owner or to break it. */
+/* Returns true if a zklock client wrote the data, as owner or to break it. */
 static bool
 of_zklock(const ZkQueueMember *member)
 {
@@ -132,7 +132,7 @@ looked(ZkClient *client, const Answer *answer)
 		breaking->step = BREAK_DELETE;
 }
 
-/* A step was not carried out, for another reason than that the znode is missing. */
+/* A step failed, for another reason than a missing znode. */
 static void
 refused(ZkClient *client, int rc)
 {

@@ -78,7 +78,7 @@
 /* Items there is room for at first. */
 #define FIRST_CAPACITY	256
 
-/* Connections lost in a row, with nothing answered, before a tree is given up. */
+/* Connections lost in a row, without an answer, before a tree is given up. */
 #define MAX_FAILURES	5
 
 /* engine_lock */
@@ -137,7 +137,7 @@ static const ReadKind kinds[] = {
  *-------------------------------------------------------------------------
  */
 
-/* An empty reader, to be freed after zk_reader_clear(); NULL if out of memory. */
+/* An empty reader, freed after zk_reader_clear(); NULL if out of memory. */
 Reader *
 zk_reader_create(void)
 {

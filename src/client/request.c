@@ -97,7 +97,7 @@ zk_requests_free(const ZkClient *client)
 	return client->engine->free_requests;
 }
 
-/* Returns true if so many are free; else they will be waited for.  engine_lock. */
+/* Returns true if so many are free; else notes the shortage.  engine_lock. */
 bool
 zk_requests_available(ZkClient *client, int count)
 {

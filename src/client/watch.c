@@ -6,16 +6,16 @@
  * Q2. An event is a grant only if, in the list last read, exactly one
  * conflicting contender was ahead, it is the one that was watched, it was
  * deleted (not changed), and the connection has lasted all the time.  That is
- * enough: numbers only grow, so nobody can come in ahead.  The one exception is
- * a downgrade, which puts a shared contender into an exclusive one's place under
- * the same number.  Ours changes the data of the exclusive one before deleting
- * it, in one transaction, so a watcher sees "changed", or, if it set its watch
- * later, a version other than 0.  A server that is told of a watch after a
- * reconnect says just "deleted", hence the condition on the connection.
- * Curator's read-write lock leaves no trace at all, so behind a __WRIT__
- * contender the list is always read.  A downgrade ahead does not hurt a shared
- * contender.  A list may be read while the watch is set already (Q4): if the
- * watched one is in it, that says the same as a get after it.
+ * enough: numbers only grow, so nobody can come in ahead.  The one exception
+ * is a downgrade, which puts a shared contender into an exclusive one's place
+ * under the same number.  Ours changes the data of the exclusive one before
+ * deleting it, in one transaction, so a watcher sees "changed", or, if it set
+ * its watch later, a version other than 0.  A server that is told of a watch
+ * after a reconnect says just "deleted", hence the condition on the
+ * connection.  Curator's read-write lock leaves no trace at all, so behind a
+ * __WRIT__ contender the list is always read.  A downgrade ahead does not hurt
+ * a shared contender.  A list may be read while the watch is set already (Q4):
+ * if the watched one is in it, that says the same as a get after it.
  *
  * Q3. Watches are set with get, which leaves none on a znode that is gone
  * (exists would).  The context of a watch is the slot alone, so that waiting
@@ -24,15 +24,15 @@
  *
  * Q4. An exclusive contender watches the nearest one ahead, a shared one the
  * nearest exclusive one.  So that the event of that one can be the grant, it
- * watches the one before as well, and lists when that one goes: then the nearest
- * one has become the holder, as a rule, and the list says that it is the only
- * one ahead.  So a release wakes two waiters, or one batch of readers and the
- * one behind it: one is granted, with no further round trip, and one gets ready
- * while that one holds the lock.  Of two ahead no list is needed, because the
- * deletion of one, under the conditions of Q2, leaves the other one.  The whole
- * wait takes six requests, wherever it begins: create, list, two gets, list,
- * delete.  After a loss of the connection the second watch is given up, and a
- * list follows the event.
+ * watches the one before as well, and lists when that one goes: then the
+ * nearest one has become the holder, as a rule, and the list says that it is
+ * the only one ahead.  So a release wakes two waiters, or one batch of readers
+ * and the one behind it: one is granted, with no further round trip, and one
+ * gets ready while that one holds the lock.  Of two ahead no list is needed,
+ * because the deletion of one, under the conditions of Q2, leaves the other
+ * one.  The whole wait takes six requests, wherever it begins: create, list,
+ * two gets, list, delete.  After a loss of the connection the second watch is
+ * given up, and a list follows the event.
  *
  * The contenders of a semaphore stand in one queue, and the first of them, as
  * many as there are permits, hold one each.  A permit is a third mode of a
@@ -47,39 +47,40 @@
  *
  * P2. Places count, nothing else.  A client's own contender ahead that it is
  * about to delete counts as well: those behind go by what they see, and must
- * come to the same result about which one is the first waiter.  (Of another kind
- * it does not count: nobody behind it can be waiting.)  But where there would be
- * a permit without it, the wait is for a round trip, like that for a create, and
- * not for another client (own_ahead), so a timeout of zero does not end it with
- * "false".  As a rule there is nothing to wait for: orders are carried out in
- * turn, so the delete is sent before the create.
+ * come to the same result about which one is the first waiter.  (Of another
+ * kind it does not count: nobody behind it can be waiting.)  But where there
+ * would be a permit without it, the wait is for a round trip, like that for a
+ * create, and not for another client (own_ahead), so a timeout of zero does
+ * not end it with "false".  As a rule there is nothing to wait for: orders are
+ * carried out in turn, so the delete is sent before the create.
  *
  * P3. The first waiter watches all holders, because any of them may go first;
- * any other one watches the contender right ahead, so that nobody else is woken.
- * Watches left on holders when one is granted fire into nothing; they count like
- * others when the handle is replaced.
+ * any other one watches the contender right ahead, so that nobody else is
+ * woken.  Watches left on holders when one is granted fire into nothing; they
+ * count like others when the handle is replaced.
  *
- * P4. When the first waiter becomes a holder it stays where it is, and the next
- * one must learn that it is the first waiter now.  So a contender that is
+ * P4. When the first waiter becomes a holder it stays where it is, and the
+ * next one must learn that it is the first waiter now.  So a contender that is
  * granted writes its own data once more, if anybody is behind it in the list
- * that was its grant, even if it has not waited: one behind it may have read the
- * queue before, and so take it for a waiter.  One that is not in that list was
- * created later, and finds it among the first.
+ * that was its grant, even if it has not waited: one behind it may have read
+ * the queue before, and so take it for a waiter.  One that is not in that list
+ * was created later, and finds it among the first.
  *
  * P5. An announcement that came between the list and the watch shows in the
  * version of the data, which is 0 otherwise: then the queue is read again, once
  * for each version.
  *
- * P6. The announcement is sent until it is answered, over reconnects, unless the
- * contender goes, which is an event as well.  It is conditional on the version,
- * so that it wipes out no revocation and no word of a client that breaks the
- * contender; if another client has written, that is read first (own_watch.c).
+ * P6. The announcement is sent until it is answered, over reconnects, unless
+ * the contender goes, which is an event as well.  It is conditional on the
+ * version, so that it wipes out no revocation and no word of a client that
+ * breaks the contender; if another client has written, that is read first
+ * (own_watch.c).
  *
  * P7. For a permit an event is never a grant.  Of several holders that are
  * watched one may have gone before another is.
  *
- * All functions run on client threads under engine_lock, which the watcher takes
- * itself.
+ * All functions run on client threads under engine_lock, which the watcher
+ * takes itself.
  *
  * IDENTIFICATION
  *	  src/client/watch.c
@@ -97,7 +98,7 @@
 #include "watch.h"
 #include "znode.h"
 
-/* Gives up the second watch: a list read when the watched one is gone will do. */
+/* Gives up the second watch: a list after the first one's event will do. */
 static void
 drop_second(Watching *w, SecondWatch left)
 {
@@ -128,9 +129,9 @@ zk_watch_listing(Contender *c)
 
 /*
  * The connection is lost.  The library will set the watches again, and the
- * server answers that with a plain "deleted" for what went in the meantime, even
- * if a shared contender was put in its place: no such event is a grant, nor does
- * it say who is ahead.
+ * server answers that with a plain "deleted" for what went in the meantime,
+ * even if a shared contender was put in its place: no such event is a grant,
+ * nor does it say who is ahead.
  */
 void
 zk_watch_disconnected(Contender *c)
@@ -140,9 +141,9 @@ zk_watch_disconnected(Contender *c)
 }
 
 /*
- * The contender is next in line: it keeps its lease from now on, and watches its
- * own znode soon.  The helper looks after leases every eighth of the timeout, so
- * it is woken for an older one only.
+ * The contender is next in line: it keeps its lease from now on, and watches
+ * its own znode soon.  The helper looks after leases every eighth of the
+ * timeout, so it is woken for an older one only.
  */
 static void
 come_next(ZkClient *client, int slot)
@@ -318,7 +319,7 @@ on_second(ZkClient *client, int slot, const Answer *answer)
 		w->second = SECOND_OTHER;
 }
 
-/* One of the other holders is watched.  Answers come in the order of requests. */
+/* Another holder is watched.  Answers come in the order of requests. */
 static void
 on_other(ZkClient *client, int slot, const Answer *answer)
 {
@@ -379,8 +380,8 @@ entry_path(const Contender *c, const ZkQueueEntry *entry)
 }
 
 /*
- * Returns the names of a semaphore's holders ahead of entry "nearest", each with
- * a NUL, and an empty one.  Malloc'd; NULL if out of memory.
+ * Returns the names of a semaphore's holders ahead of entry "nearest", each
+ * with a NUL, and an empty one.  Malloc'd; NULL if out of memory.
  */
 static char *
 names_ahead(const ZkQueueEntry *entries, int nearest)
@@ -404,8 +405,8 @@ names_ahead(const ZkQueueEntry *entries, int nearest)
 }
 
 /*
- * Remembers the contender's place in the queue that was read.  Who is behind the
- * one ahead is known only if that is being watched already.
+ * Remembers the contender's place in the queue that was read.  Who is behind
+ * the one ahead is known only if that is being watched already.
  */
 static void
 placed(Contender *c, const ZkQueueEntry *entries, const ZkVerdict *verdict)

@@ -126,7 +126,7 @@ zk_znode_doubt(Contender *c, ZkTime since)
 	c->znode.doubted_since = since;
 }
 
-/* Makes the znode of another slot this contender's: one that is to be deleted. */
+/* Takes over the znode of another slot, to delete it. */
 void
 zk_znode_copy(Contender *c, const Contender *from)
 {
@@ -137,8 +137,8 @@ zk_znode_copy(Contender *c, const Contender *from)
 }
 
 /*
- * Returns true if all there is of the contender is a create that may be executed
- * late (Q7).  Then nobody wants it any more.
+ * Returns true if all there is of the contender is a create that may be
+ * executed late (Q7).  Then nobody wants it any more.
  */
 bool
 zk_znode_is_doubted(const Contender *c)

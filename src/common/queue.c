@@ -3,13 +3,14 @@
  * queue.c
  *	  The names below a lock node: pure functions, no I/O, any thread.
  *
- * A queue is the list of a lock node's children.  Several programs may take part
- * in it, each with its own names, so this file knows which names are contenders,
- * how they are ordered, which exclude each other, and what follows for ours.
+ * A queue is the list of a lock node's children.  Several programs may take
+ * part in it, each with its own names, so this file knows which names are
+ * contenders, how they are ordered, which exclude each other, and what follows
+ * for ours.
  *
- * Q8. A contender with one of the last 2^20 numbers, a negative one, or the same
- * number as a stranger's is refused.  Servers from 3.6 on can give the number
- * 2147483647 twice (ZOOKEEPER-3249).
+ * Q8. A contender with one of the last 2^20 numbers, a negative one, or the
+ * same number as a stranger's is refused.  Servers from 3.6 on can give the
+ * number 2147483647 twice (ZOOKEEPER-3249).
  *
  *-------------------------------------------------------------------------
  */

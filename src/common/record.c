@@ -3,22 +3,24 @@
  * record.c
  *	  The record of a lock as text, and the merge of two.
  *
- * The last holders of a lock leave it to the next ones in a znode apart from the
- * queue, with the lines
+ * The last holders of a lock leave it to the next ones in a znode apart from
+ * the queue, with the lines
  *
  *	zklock record 1
  *	release <token> <contender>
  *	position <system identifier> <timeline> <LSN>
  *	reset <fire time> <token>
- *	run <fire time> <ended at> <system identifier> <database> <timeline> <LSN> <by>
+ *	run <fire time> <ended at> <system identifier> <database> <timeline>
+ *		<LSN> <by>
  *
- * There are up to ZK_RECORD_POSITIONS positions and ZK_RECORD_RUNS runs; only the
- * first line is required.  Times are microseconds since 2000, as in PostgreSQL;
- * the LSN is hexadecimal.  Lines that begin with another word are left to later
- * versions.
+ * There are up to ZK_RECORD_POSITIONS positions and ZK_RECORD_RUNS runs; only
+ * the first line is required.  Times are microseconds since 2000, as in
+ * PostgreSQL; the LSN is hexadecimal.  Lines that begin with another word are
+ * left to later versions.
  *
  * Any client of the ensemble can have written anything: what is no record is
- * taken for an empty one.  All functions are pure: no I/O, no state, any thread.
+ * taken for an empty one.  All functions are pure: no I/O, no state, any
+ * thread.
  *
  *-------------------------------------------------------------------------
  */

@@ -10,17 +10,17 @@
  *
  * X5. Each cycle has exactly one victim.  Without local edges it is the waiter
  * that published last, by the zxid.  That one certainly sees the whole cycle:
- * the others' znodes existed when its own was written, and its reads come after
- * the answer.  So one walk after publishing is enough.  A wait in PostgreSQL
- * publishes nothing.  So with local edges it is the last to publish of the
- * waiters that a local edge leads to: they know that a process waits for them,
- * and repeat the walk every 150 ms, or every deadlock_timeout if that is
- * shorter, and less often if it takes long.  They have published, as a waiter in
- * PostgreSQL is waited for in PostgreSQL or holds what is waited for, and every
- * way out of PostgreSQL is a published wait.  They are all of one instance; a
- * cycle with local waits on two instances is not detected.  A backend searches
- * only for cycles whose victim it would be, so it does not miss one by finding
- * another first.
+ * the others' znodes existed when its own was written, and its reads come
+ * after the answer.  So one walk after publishing is enough.  A wait in
+ * PostgreSQL publishes nothing.  So with local edges it is the last to publish
+ * of the waiters that a local edge leads to: they know that a process waits
+ * for them, and repeat the walk every 150 ms, or every deadlock_timeout if
+ * that is shorter, and less often if it takes long.  They have published, as a
+ * waiter in PostgreSQL is waited for in PostgreSQL or holds what is waited
+ * for, and every way out of PostgreSQL is a published wait.  They are all of
+ * one instance; a cycle with local waits on two instances is not detected.  A
+ * backend searches only for cycles whose victim it would be, so it does not
+ * miss one by finding another first.
  *
  *-------------------------------------------------------------------------
  */

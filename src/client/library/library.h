@@ -6,30 +6,30 @@
  * For the files of client/, and those beside this one.  All state is the
  * process's: it has one handle at a time (zk_client_claim()).
  *
- * Only the functions of the library that test/check-symbols lists are called: no
- * chroot, no synchronous call, and no removal of watches (ZOOKEEPER-2320).  It
- * gets an odd count of numeric addresses (address.c), with resolution switched
- * off, as it would resolve names on every turn of its loop (ZOOKEEPER-1998).  No
- * more than 64 requests are on their way, and a multi-op is sent only when the
- * library believes in its connection (request.c).  Watches of waits that are
- * over stay until what they watch is gone; connection.c opens another handle
- * before that is too much for a server.  What it must not do to the process is
- * in guards.c (assertions, descriptors), threads.c (stacks and threads),
- * packets.c and reply.c (replies).
+ * Only the functions of the library that test/check-symbols lists are called:
+ * no chroot, no synchronous call, and no removal of watches (ZOOKEEPER-2320).
+ * It gets an odd count of numeric addresses (address.c), with resolution
+ * switched off, as it would resolve names on every turn of its loop
+ * (ZOOKEEPER-1998).  No more than 64 requests are on their way, and a multi-op
+ * is sent only when the library believes in its connection (request.c).
+ * Watches of waits that are over stay until what they watch is gone;
+ * connection.c opens another handle before that is too much for a server.
+ * What it must not do to the process is in guards.c (assertions, descriptors),
+ * threads.c (stacks and threads), packets.c and reply.c (replies).
  *
- * N3. libzookeeper_mt 3.8 and 3.9 have the same interface.  Where the library is
- * linked statically, zklock also uses private functions of it (internals.c) and
- * stands between it and the functions that it calls (threads.c, socket.c,
+ * N3. libzookeeper_mt 3.8 and 3.9 have the same interface.  Where the library
+ * is linked statically, zklock also uses private functions of it (internals.c)
+ * and stands between it and the functions that it calls (threads.c, socket.c,
  * tls.c).  src/library.mk asks the archive and the headers for their versions:
  * with any other, or two that differ, the build warns, and zklock uses the
- * library as any program does, with the threads that its makers meant it to have
- * and only by its interface.  ZKLOCK_STATIC_LIBRARY, which is defined otherwise,
- * is the one gate for all of that; test/check-symbols lists the functions and
- * checks that there is no other way to them.  A shared library is always used
- * so, of whatever version.  What is missing then: a failed check or a malformed
- * reply ends the server, programs inherit descriptors, each answer takes one
- * more change of threads, and what TLS needs (tls.c).  "test/run shared" runs a
- * build of that kind.
+ * library as any program does, with the threads that its makers meant it to
+ * have and only by its interface.  ZKLOCK_STATIC_LIBRARY, which is defined
+ * otherwise, is the one gate for all of that; test/check-symbols lists the
+ * functions and checks that there is no other way to them.  A shared library
+ * is always used so, of whatever version.  What is missing then: a failed
+ * check or a malformed reply ends the server, programs inherit descriptors,
+ * each answer takes one more change of threads, and what TLS needs (tls.c).
+ * "test/run shared" runs a build of that kind.
  *
  * IDENTIFICATION
  *	  src/client/library/library.h

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * log.c
- *	  The log lines of the library and the lock client, until the backend takes them.
+ *	  The log lines of library and client, until the backend takes them.
  *
  * Their threads cannot write to the server's log, and the library's callback
  * comes without a context.  So lines go into one ring for the process, from
@@ -247,9 +247,9 @@ zk_log_take(char *line, size_t size, bool *warning, int *repeats, int *dropped)
 }
 
 /*
- * Copy the library's last complaint since zk_log_clear_error(), or its cause, or
- * an empty string, to ZK_DETAIL_SIZE bytes.  Returns what it is about, ZK_OK if
- * that is not known.  Any thread.
+ * Copy the library's last complaint since zk_log_clear_error(), or its cause,
+ * or an empty string, to ZK_DETAIL_SIZE bytes.  Returns what it is about,
+ * ZK_OK if that is not known.  Any thread.
  */
 ZkError
 zk_log_last_error(char *detail)

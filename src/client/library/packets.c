@@ -31,15 +31,15 @@
 #ifdef ZKLOCK_STATIC_LIBRARY
 
 /*
- * The longest packet that is accepted, in bytes: a list of a million contenders.
- * Servers have no limit for what they send.
+ * The longest packet that is accepted, in bytes: a list of a million
+ * contenders.  Servers have no limit for what they send.
  */
 #define MAX_PACKET		(64 * 1024 * 1024)
 
 /* Bytes of the length that stands in front of a packet. */
 #define LENGTH_WORD		4
 
-/* A stream of packets: the bytes of a length, and what is left of its packet. */
+/* A stream of packets: the bytes of a length, and the rest of its packet. */
 typedef struct Stream
 {
 	bool		begun;			/* the handshake is over, in this direction */
@@ -114,7 +114,7 @@ zk_packets_begin(int fd)
 	return true;
 }
 
-/* A socket is about to be closed, if it is a connection's.  Any client thread. */
+/* A socket, maybe a connection's, is about to be closed.  Any client thread. */
 void
 zk_packets_end(int fd)
 {
@@ -162,8 +162,9 @@ note_packet(Connection *connection, const void *packet, size_t size)
 }
 
 /*
- * The library is about to send that.  Returns false (ENOMEM) if it must not, for
- * want of memory.  Any client thread, with the lock of the library's queue.
+ * The library is about to send that.  Returns false (ENOMEM) if it must not,
+ * for want of memory.  Any client thread, with the lock of the library's
+ * queue.
  */
 bool
 zk_packets_sending(int fd, const void *data, size_t size)
@@ -199,9 +200,9 @@ zk_packets_sent(int fd, const void *data, size_t size)
 }
 
 /*
- * Take more of the server's part of the handshake, which is one byte shorter if
- * the server is old; the library accepts both.  Returns false with the reason if
- * it is none.
+ * Take more of the server's part of the handshake, which is one byte shorter
+ * if the server is old; the library accepts both.  Returns false with the
+ * reason if it is none.
  */
 static bool
 take_greeting(Connection *connection, const unsigned char *data, size_t size,
@@ -225,8 +226,8 @@ take_greeting(Connection *connection, const unsigned char *data, size_t size,
 }
 
 /*
- * Take more of a packet, or of its length.  Returns false with the reason if the
- * library must not see it.
+ * Take more of a packet, or of its length.  Returns false with the reason if
+ * the library must not see it.
  */
 static bool
 take_packet(Connection *connection, unsigned char *data, size_t size, char *why)

@@ -66,7 +66,7 @@
 #define PASSWORD_SIZE		16
 #define MAX_TIMEOUT			(INT32_MAX / 2)
 
-/* What comes before the session in the client's part of the handshake, in bytes. */
+/* Bytes before the session in the client's part of the handshake. */
 #define BEFORE_SESSION		16
 
 /* The bytes of a znode's Stat, and of what is least in a list. */
@@ -160,8 +160,8 @@ refuse(char *why, const char *fmt,...)
  */
 
 /*
- * Skip so many bytes, and return them.  NULL if there are fewer, or something was
- * wrong before.
+ * Skip so many bytes, and return them.  NULL if there are fewer, or something
+ * was wrong before.
  */
 static const unsigned char *
 read_bytes(Reader *reader, size_t size)
@@ -337,8 +337,8 @@ read_shape(Reader *reader, const char *shape)
  */
 
 /*
- * Read the next operation of a multi-op that is about to be sent.  Returns false
- * if there is none, or one that is not known, as the reader will say.
+ * Read the next operation of a multi-op that is about to be sent.  Returns
+ * false if there is none, or one that is not known, as the reader will say.
  */
 static bool
 read_operation(Reader *reader, int32_t *type)
@@ -360,8 +360,8 @@ read_operation(Reader *reader, int32_t *type)
 }
 
 /*
- * Count the operations of a multi-op, and note their types unless types is NULL.
- * Returns -1 if they are not known.
+ * Count the operations of a multi-op, and note their types unless types is
+ * NULL. Returns -1 if they are not known.
  */
 static int
 count_operations(const void *body, size_t size, uint8_t *types)
@@ -548,8 +548,8 @@ judge_reply(const ZkSent *sent, Reader reader, int32_t error)
 }
 
 /*
- * Make an empty token of SASL of an absent one, which the library would take for
- * a length of 4 GB.
+ * Make an empty token of SASL of an absent one, which the library would take
+ * for a length of 4 GB.
  */
 static void
 provide_token(unsigned char *token)
@@ -579,9 +579,9 @@ check_event(const ZkUnanswered *unanswered, Reader reader, int32_t error, char *
 }
 
 /*
- * Returns true if the library may see this packet, given without its length; if
- * it answers a request, that is taken out.  Else why says what is wrong.  Changes
- * what the library would stumble over.
+ * Returns true if the library may see this packet, given without its length;
+ * if it answers a request, that is taken out.  Else why says what is wrong.
+ * Changes what the library would stumble over.
  */
 bool
 zk_reply_check(ZkUnanswered *unanswered, void *packet, size_t size, char *why)
@@ -619,8 +619,8 @@ zk_reply_check(ZkUnanswered *unanswered, void *packet, size_t size, char *why)
  */
 
 /*
- * The session in the client's part of the handshake, given without its length; 0
- * for none.
+ * The session in the client's part of the handshake, given without its length;
+ * 0 for none.
  */
 int64_t
 zk_greeting_session(const void *packet, size_t size)

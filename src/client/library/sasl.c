@@ -12,9 +12,9 @@
  * helper prepares before it opens the handle, and wipes after it has closed it.
  * The texts are the client's, which lives longer.
  *
- * With GSSAPI the I/O thread waits for tickets of Kerberos.  It is not connected
- * then, so nobody relies on it; but the thread that closes the handle waits for
- * it, for no longer than for anything else.
+ * With GSSAPI the I/O thread waits for tickets of Kerberos.  It is not
+ * connected then, so nobody relies on it; but the thread that closes the
+ * handle waits for it, for no longer than for anything else.
  *
  * IDENTIFICATION
  *	  src/client/library/sasl.c

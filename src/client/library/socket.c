@@ -53,13 +53,13 @@
 #include "inside.h"
 #include "reply.h"
 
-/* How often connect() passes over a server; the library may come by it again. */
+/* How often connect() skips a server; the library may try it again. */
 #define MAX_AVOIDED		4
 
 /*
- * The library's socket, -1 if it has none, and when it was opened.  socket_lock,
- * which any thread may take, is held while the socket is used by others than
- * the library, which waits with closing it until then.
+ * The library's socket, -1 if it has none, and when it was opened.
+ * socket_lock, which any thread may take, is held while the socket is used by
+ * others than the library, which waits with closing it until then.
  */
 static pthread_mutex_t socket_lock = PTHREAD_MUTEX_INITIALIZER;
 static int	last_socket = -1;
@@ -84,7 +84,7 @@ static bool closing;
 /* Something has answered that is no server.  Cleared for a new handle. */
 static atomic_bool no_server;
 
-/* The I/O thread goes round and round over files that it cannot use.  Likewise. */
+/* The I/O thread loops over unusable files.  Cleared for a new handle. */
 static atomic_bool stuck;
 
 /* The handle that this thread closes is connected: the server is told. */
@@ -136,12 +136,13 @@ static __thread bool completing;
 /* Something has not been sent by this thread, or not in full. */
 static __thread bool fell_short;
 
-/* Requests may be sent by the threads that make them, from now on.  socket_lock. */
+/* From now on, threads may send their own requests.  socket_lock. */
 static bool established;
 
 /*
  * Requests in the handle's queue that zk_socket_send() is to send.  None after
- * the socket was closed, so the handle exists while there are any.  socket_lock.
+ * the socket was closed, so the handle exists while there are any.
+ * socket_lock.
  */
 static int	held_back;
 
@@ -358,7 +359,7 @@ zk_socket_processed(zhandle_t *zh, int rc)
 		on_end();
 }
 
-/* As recv(); fails with EPROTO after what the library must not see.  I/O thread. */
+/* As recv(); EPROTO after a packet the library must not see.  I/O thread. */
 ssize_t
 __wrap_recv(int fd, void *data, size_t size, int flags)
 {
@@ -419,7 +420,8 @@ set_cork(int on)
 
 /*
  * Send what is in the handle's queue, as far as it goes without waiting, in as
- * few segments as it fits in.  Returns false if something is left.  socket_lock.
+ * few segments as it fits in.  Returns false if something is left.
+ * socket_lock.
  */
 static bool
 flush(void)
@@ -579,8 +581,8 @@ zk_socket_prepare(bool may_send, int highest, bool several, void (*end) (void))
 }
 
 /*
- * The handle is about to be closed, whatever its connection is at.  If breaking,
- * break one that is being made.  Helper.
+ * The handle is about to be closed, whatever its connection is at.  If
+ * breaking, break one that is being made.  Helper.
  */
 void
 zk_socket_give_up(bool breaking)
@@ -602,7 +604,7 @@ zk_socket_part(bool connected)
 	parting = connected;
 }
 
-/* Returns true if servers are heard out when a handle is closed (hear_out()). */
+/* Returns true if closing a handle reads what servers send (hear_out()). */
 bool
 zk_socket_hears_out(void)
 {

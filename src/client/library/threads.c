@@ -11,9 +11,9 @@
  * thread that reads.  So do we, where the library is linked statically and the
  * linker's --wrap sends the calls below to us:
  *
- * zookeeper_process, zookeeper_interest	the I/O thread's two steps, after which no
- *					lock of the library is held: whatever came of one is
- *					completed at its end.
+ * zookeeper_process, zookeeper_interest	the I/O thread's two steps.  At the
+ *					end of each, without a lock of the library, we run the
+ *					completions.
  * pthread_create	gives small stacks (the default costs 16 MB of commit
  *					charge for each backend), and creates no completion
  *					thread.

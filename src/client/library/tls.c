@@ -6,13 +6,13 @@
  * Where the library is linked statically, the linker's --wrap sends the calls
  * below to us, as in socket.c:
  *
- * SSL_connect, SSL_read, SSL_write	  fail with an errno that says what the library
- *			takes it to say (it looks at no other error), and log the reason.
- * SSL_set_fd, SSL_free	  note the connection, whose data must not be left lying in
+ * SSL_connect, SSL_read, SSL_write	  fail with an errno that the library
+ *			understands (it checks no other error), and log the reason.
+ * SSL_set_fd, SSL_free	  note the connection, whose data must not stay in
  *			OpenSSL's buffers; and have OpenSSL ask us whether the server's
  *			certificate is for the right host, which the library does not check.
- * SSL_CTX_set_default_verify_paths	  does nothing: the library would trust, besides
- *			zklock.tls_ca_file, everybody that the system trusts.
+ * SSL_CTX_set_default_verify_paths	  does nothing; otherwise the library would
+ *			also trust all authorities that the system trusts.
  * select	ends the wait for a handshake when the handle is to be closed.
  * strtok	is that of this thread: the backend thread may be using its own.
  *
@@ -95,8 +95,8 @@ useless(const char *what, const char *path, char *detail)
 }
 
 /*
- * Returns true if our own certificate is valid today; else false with the reason
- * in detail.
+ * Returns true if our own certificate is valid today; else false with the
+ * reason in detail.
  */
 static bool
 check_dates(SSL_CTX *context, const char *path, char *detail)
@@ -178,10 +178,10 @@ check_files(char *const *transport, char *detail)
 /* X509_check_ip_asc(): that is no address. */
 #define NO_ADDRESS			(-2)
 
-/* The connection that this thread, the I/O thread, reads from; NULL for none. */
+/* The connection that the I/O thread reads from; NULL for none. */
 static __thread SSL *connection;
 
-/* Where it goes, as in "The server at 127.0.0.1:2281"; just "127.0.0.1:2281"; or empty. */
+/* Its peer: "The server at 127.0.0.1:2281", "127.0.0.1:2281", or empty. */
 static __thread char the_server[100];
 static __thread char the_address[80];
 
@@ -231,7 +231,7 @@ about_certificate(int alert)
 	}
 }
 
-/* Log why OpenSSL gave up a connection, by its first error.  I/O thread or helper. */
+/* Logs OpenSSL's first error about a connection.  I/O thread or helper. */
 static void
 log_failure(unsigned long code)
 {
@@ -273,8 +273,8 @@ expected_host(void)
 }
 
 /*
- * Log why a handshake has failed; code is OpenSSL's first error, or 0.  It stays
- * in OpenSSL's queue, where the library looks for one.  I/O thread.
+ * Log why a handshake has failed; code is OpenSSL's first error, or 0.  It
+ * stays in OpenSSL's queue, where the library looks for one.  I/O thread.
  */
 static void
 log_handshake(SSL *ssl, unsigned long code)
@@ -405,9 +405,9 @@ is_for_host(X509 *certificate, const char *host)
 }
 
 /*
- * OpenSSL has judged a certificate of the server's chain.  If it is the last, its
- * own, and accepted so far, check that it is for a host that was resolved into
- * this address (RFC 2818, section 3.1).  I/O thread.
+ * OpenSSL has judged a certificate of the server's chain.  If it is the last,
+ * its own, and accepted so far, check that it is for a host that was resolved
+ * into this address (RFC 2818, section 3.1).  I/O thread.
  */
 static int
 verify_host(int accepted, X509_STORE_CTX *chain)

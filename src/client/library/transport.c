@@ -68,8 +68,8 @@
 #include "zk_check.h"
 
 /*
- * The highest descriptor that the library can use with TLS, and the highest free
- * one with which it is tried: others may be opened in between.
+ * The highest descriptor that the library can use with TLS, and the highest
+ * free one with which it is tried: others may be opened in between.
  */
 #define MAX_DESCRIPTOR		(FD_SETSIZE - 1)
 #define MAX_FREE_DESCRIPTOR	900
@@ -124,7 +124,8 @@ by_sasl(const ZkTransport *transport)
 
 /*
  * For on_exit(): if threads may be inside OpenSSL, or what Cyrus SASL has
- * loaded, end the process before these, registered earlier, clean themselves up.
+ * loaded, end the process before these, registered earlier, clean themselves
+ * up.
  */
 static void
 end_at_once(int status, void *arg)
@@ -378,9 +379,9 @@ zk_transport_close(const ZkTransport *transport, zhandle_t *zh)
 }
 
 /*
- * See whether the handle has come to an end of which the library gives no event;
- * then *error and detail (ZK_DETAIL_SIZE bytes) say why.  Something that is no
- * server matters only until there was one (has_session).  Helper.
+ * See whether the handle has come to an end of which the library gives no
+ * event; then *error and detail (ZK_DETAIL_SIZE bytes) say why.  Something
+ * that is no server matters only until there was one (has_session).  Helper.
  */
 ZkHandleEnd
 zk_transport_look(const ZkTransport *transport, zhandle_t *zh, bool has_session,
