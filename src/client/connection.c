@@ -97,9 +97,7 @@
 /* How long a session that nobody asks for any more may take to begin. */
 #define UNNEEDED_TIME				ZK_MS(250)
 
-/*
- * Publish the state of the session.  engine_lock.
- */
+/* Publish the state of the session.  engine_lock. */
 static void
 publish_session(ZkClient *client, ZkSessionState state)
 {
@@ -132,10 +130,7 @@ unconnected_state(const ZkClient *client)
 	return client->connection.zh != NULL ? ZK_SESSION_CONNECTING : ZK_SESSION_CLOSED;
 }
 
-/*
- * There is no connection, for a reason that waiting will not cure.
- * engine_lock.
- */
+/* There is no connection, for a reason that waiting will not cure.  engine_lock. */
 static void
 connect_failed(ZkClient *client, ZkError error, const char *detail)
 {
@@ -150,8 +145,8 @@ connect_failed(ZkClient *client, ZkError error, const char *detail)
 }
 
 /*
- * The handle is of no use, for a reason that another one would meet as well:
- * close it and try again later.  engine_lock.
+ * The handle is of no use, nor would another one be now: close it and try again
+ * later.  engine_lock.
  */
 static void
 handle_useless(ZkClient *client, ZkError error, const char *detail)
@@ -183,9 +178,7 @@ session_over(ZkClient *client, bool expired)
  *-------------------------------------------------------------------------
  */
 
-/*
- * A server has accepted us; is it one?
- */
+/* A server has accepted us; check that it is one.  engine_lock. */
 static void
 session_connected(ZkClient *client, zhandle_t *zh)
 {
@@ -237,8 +230,8 @@ session_connected(ZkClient *client, zhandle_t *zh)
 }
 
 /*
- * The connection was made some time ago, and the credential has been answered
- * now.  Helper thread; engine_lock.
+ * The connection was made some time ago; see whether the credential has been
+ * answered now.  Helper; engine_lock.
  */
 void
 zk_connection_settle(ZkClient *client)
@@ -252,9 +245,9 @@ zk_connection_settle(ZkClient *client)
 }
 
 /*
- * The ensemble does not take us for who we are, nor as nobody.  That is how it
- * will be the next time; and as it has done nothing for this session, nothing
- * is to be looked for.  engine_lock.
+ * The ensemble refuses our credential, or wants one, and would do so again.  It
+ * has done nothing for this session, so nothing has to be cleaned up.
+ * engine_lock.
  */
 static void
 session_refused(ZkClient *client, ZkError error, const char *detail)
@@ -294,9 +287,7 @@ session_expired(ZkClient *client)
 	zk_mailbox_wake_helper(&client->mailbox);
 }
 
-/*
- * The library's default watcher.
- */
+/* The library's default watcher. */
 static void
 session_watcher(zhandle_t *zh, int type, int state, const char *path,
 				void *context)
@@ -328,7 +319,7 @@ session_watcher(zhandle_t *zh, int type, int state, const char *path,
 }
 
 /*
- * See whether the handle has come to an end that the library does not tell.
+ * See whether the handle has come to an end of which the library gives no event.
  * Helper; engine_lock.
  */
 void
@@ -354,7 +345,7 @@ zk_connection_look(ZkClient *client)
 	}
 }
 
-/* It may have: have the helper look.  I/O thread, without any lock. */
+/* It may have: let the helper look.  I/O thread, without any lock. */
 static void
 handle_ended(void)
 {
@@ -483,10 +474,10 @@ session_awaited(ZkClient *client, ZkTime now)
 
 /*
  * Give the handle up: from here on nothing that comes through it counts, and no
- * contender is granted.  Returns it; it is still to be closed, without
- * engine_lock.  Whoever decides that must not let go of engine_lock in between,
- * or the I/O thread might grant a lock whose ZooKeeper session is about to be
- * closed.  engine_lock.
+ * contender is granted.  Returns the handle, to be closed without engine_lock.
+ * A caller that decides this keeps engine_lock in between, or the I/O thread
+ * might grant a lock whose ZooKeeper session is about to be closed.
+ * engine_lock.
  */
 static zhandle_t *
 give_up_handle(ZkClient *client)
@@ -516,8 +507,8 @@ close_handle(ZkClient *client, zhandle_t *zh)
 }
 
 /*
- * A new attempt to connect begins: forget why the last one failed, and let the
- * backend know that it is the resolver that is waited for now.
+ * A new attempt to connect begins: forget why the last one failed, and publish
+ * that names are being resolved.
  */
 static void
 publish_resolving(ZkClient *client)
@@ -534,12 +525,9 @@ publish_resolving(ZkClient *client)
 }
 
 /*
- * Open a handle, for the ZooKeeper session there is or a new one.  Resolves
- * names and creates threads, without engine_lock.
- *
- * While another client of this process has a handle, which is then being
- * closed, nothing is done.  One that was stopped while it waited for the
- * resolver has none and is not waited for: other servers may be the way out.
+ * Open a handle, for the present ZooKeeper session or a new one.  Resolves names
+ * and creates threads, without engine_lock.  Does nothing while another client
+ * of this process has a handle, which is then being closed.
  */
 static void
 open_handle(ZkClient *client)

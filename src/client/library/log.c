@@ -103,7 +103,9 @@ note_cause(ZkError error, const char *text)
 	cause_noted = true;
 }
 
-/* As above, and log it.  On the thread that will complain. */
+/*
+ * Log and note such a cause, a sentence.  On the thread that will complain.
+ */
 void
 zk_log_cause(ZkError error, const char *fmt,...)
 {
@@ -113,8 +115,8 @@ zk_log_cause(ZkError error, const char *fmt,...)
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
+	zk_log(false, "%s", text);
 	pthread_mutex_lock(&log_lock);
-	log_append(false, text);
 	note_cause(error, text);
 	pthread_mutex_unlock(&log_lock);
 }
@@ -128,9 +130,8 @@ zk_log_given_up(const char *server, const char *why)
 {
 	char		text[LOG_LINE_SIZE];
 
+	zk_log(true, "closing connection to %s: %s", server, why);
 	pthread_mutex_lock(&log_lock);
-	snprintf(text, sizeof(text), "closing connection to %s: %s", server, why);
-	log_append(true, text);
 	snprintf(text, sizeof(text), "The connection to %s was closed: %s.", server, why);
 	note_cause(ZK_OK, text);
 	pthread_mutex_unlock(&log_lock);

@@ -49,6 +49,21 @@
 #define ZK_LIBRARY_STACK	(128 * 1024)
 #endif
 
+/* Create a thread with a stack of that size in bytes.  Returns 0 or an errno. */
+static int
+create_thread(pthread_t *thread, size_t stack, void *(*start) (void *), void *arg)
+{
+	pthread_attr_t attr;
+	int			rc = pthread_attr_init(&attr);
+
+	if (rc != 0)
+		return rc;
+	pthread_attr_setstacksize(&attr, stack);
+	rc = pthread_create(thread, &attr, start, arg);
+	pthread_attr_destroy(&attr);
+	return rc;
+}
+
 #ifdef ZKLOCK_STATIC_LIBRARY
 
 /* What stands for the completion thread: no thread's number in glibc. */
@@ -86,24 +101,14 @@ int
 __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 					  void *(*start) (void *), void *arg)
 {
-	pthread_attr_t small;
-	int			rc;
-
 	if (zk_internals_is_completion_thread(start))
 	{
 		*thread = NO_THREAD;
 		zk_internals_completion_thread_ready(arg);
 		return 0;
 	}
-	if (attr != NULL)
-		return __real_pthread_create(thread, attr, start, arg);
-	rc = pthread_attr_init(&small);
-	if (rc != 0)
-		return rc;
-	pthread_attr_setstacksize(&small, ZK_LIBRARY_STACK);
-	rc = __real_pthread_create(thread, &small, start, arg);
-	pthread_attr_destroy(&small);
-	return rc;
+	return attr != NULL ? __real_pthread_create(thread, attr, start, arg) :
+		create_thread(thread, ZK_LIBRARY_STACK, start, arg);
 }
 
 /* Run the completions of what has come.  I/O thread, without any lock. */
@@ -195,16 +200,7 @@ zk_threads_leave_init(void)
 int
 zk_thread_create(pthread_t *thread, void *(*start) (void *), void *arg)
 {
-	pthread_attr_t attr;
-	int			rc;
-
-	rc = pthread_attr_init(&attr);
-	if (rc != 0)
-		return rc;
-	pthread_attr_setstacksize(&attr, ZK_THREAD_STACK);
-	rc = pthread_create(thread, &attr, start, arg);
-	pthread_attr_destroy(&attr);
-	return rc;
+	return create_thread(thread, ZK_THREAD_STACK, start, arg);
 }
 
 /* Waits for the probe to be over: the mutex is held until then. */
