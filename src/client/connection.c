@@ -130,7 +130,7 @@ unconnected_state(const ZkClient *client)
 	return client->connection.zh != NULL ? ZK_SESSION_CONNECTING : ZK_SESSION_CLOSED;
 }
 
-/* There is no connection, for a reason that waiting will not cure.  engine_lock. */
+/* There is no connection, for a reason that lasts.  engine_lock. */
 static void
 connect_failed(ZkClient *client, ZkError error, const char *detail)
 {
@@ -319,8 +319,8 @@ session_watcher(zhandle_t *zh, int type, int state, const char *path,
 }
 
 /*
- * See whether the handle has come to an end of which the library gives no event.
- * Helper; engine_lock.
+ * See whether the handle has come to an end of which the library gives no
+ * event.  Helper; engine_lock.
  */
 void
 zk_connection_look(ZkClient *client)
@@ -525,9 +525,9 @@ publish_resolving(ZkClient *client)
 }
 
 /*
- * Open a handle, for the present ZooKeeper session or a new one.  Resolves names
- * and creates threads, without engine_lock.  Does nothing while another client
- * of this process has a handle, which is then being closed.
+ * Open a handle, for the present ZooKeeper session or a new one.  Resolves
+ * names and creates threads, without engine_lock.  Does nothing while another
+ * client of this process has a handle, which is then being closed.
  */
 static void
 open_handle(ZkClient *client)

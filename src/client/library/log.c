@@ -103,9 +103,7 @@ note_cause(ZkError error, const char *text)
 	cause_noted = true;
 }
 
-/*
- * Log and note such a cause, a sentence.  On the thread that will complain.
- */
+/* Log and note such a cause, a sentence.  On the thread that will complain. */
 void
 zk_log_cause(ZkError error, const char *fmt,...)
 {

@@ -49,7 +49,7 @@
 #define ZK_LIBRARY_STACK	(128 * 1024)
 #endif
 
-/* Create a thread with a stack of that size in bytes.  Returns 0 or an errno. */
+/* Create a thread with a stack of so many bytes.  Returns 0 or an errno. */
 static int
 create_thread(pthread_t *thread, size_t stack, void *(*start) (void *), void *arg)
 {
