@@ -66,7 +66,7 @@ sub chosen_measures
 	return @found;
 }
 
-# Is somebody there who can be measured in this set-up?
+# Is there a client to measure in this set-up?
 sub takes_part
 {
 	my ($world, $who) = @_;
@@ -77,7 +77,7 @@ sub takes_part
 }
 
 # Measure one of them once.  Returns a hash, or nothing if that fails: then the
-# client is started anew.
+# client is restarted.
 sub try_one
 {
 	my ($world, $measure, $who) = @_;

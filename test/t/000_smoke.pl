@@ -136,7 +136,7 @@ $proxy->pass;
 wait_for(sub { $frozen[0]->answered }, 'the other one to be answered');
 $_->end foreach @frozen;
 
-# Nobody listens; then somebody does again.
+# No server listens; then one does again.
 
 $client = ZkProbe->new($proxy->address, 10000);
 $proxy->refuse;

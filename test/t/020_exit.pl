@@ -320,7 +320,7 @@ cmp_ok($free, '<', 6 + $late, 'S49: but after the session timeout');
 end_client($cut_off);
 $proxy->pass;
 
-# ---- An end that nobody sees coming: one backend is killed, so the others go
+# ---- An unexpected end: one backend is killed, so the others go
 # without a word (S48).
 
 @backends = three_backends('zklock.session_timeout' => '3s');

@@ -238,7 +238,7 @@ $control->ask('ALTER ROLE plain RESET ALL; ALTER ROLE dba RESET ALL');
 wait_for_sessions(0, 'S150: all of them are closed');
 
 # ---- Nobody waits for it.  What servers that hang were asked for, they do when they
-# go on: sessions that nobody knows of any more, which have to expire.
+# go on: forgotten sessions, which have to expire.
 
 my %short = (
 	'zklock.preconnect' => 'on',

@@ -111,7 +111,7 @@ $holder->ask("SELECT zk_lock_acquire('/stopped/verify')");
 overtake('/stopped/verify', "SELECT zk_lock_verify('/stopped/verify')");
 clean_slate();
 
-# S94: whoever looks before anybody was asked is not told that it is held.
+# S94: before any request, nothing reports that it is held.
 $holder->ask("SELECT zk_lock_acquire('/stopped/look')");
 $holder->ask('BEGIN');
 $holder->stop;

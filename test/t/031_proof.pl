@@ -202,7 +202,7 @@ is($holder->sqlstate, 'ZKL01',
 is($holder->ask("SELECT count(*) FROM zk_locks"),
 	0, 'with the transaction the loss is over');
 
-# ---- The session is ended from outside, time and again (S1, S76).
+# ---- The session is ended from outside, repeatedly (S1, S76).
 
 foreach my $round (1 .. 5)
 {

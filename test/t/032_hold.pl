@@ -59,7 +59,7 @@ foreach my $name (sort keys %meanwhile)
 
 # ---- Nobody is let in before the commit is visible (S27).
 
-# Each step reads what is the last step and adds the next: whoever does not see
+# Each step reads what is the last step and adds the next: a session that does not see
 # a commit makes a number twice.
 $node->safe_psql('postgres', 'CREATE TABLE step (counter text, n integer)');
 

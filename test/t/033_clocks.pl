@@ -58,7 +58,7 @@ sub committed
 		"SELECT count(*) FROM work WHERE step = '$path'");
 }
 
-# ---- The wall clock is set forward and back while somebody waits (S88).
+# ---- The wall clock is set forward and back while a session waits (S88).
 
 foreach my $step (3600, -7200)
 {
@@ -81,7 +81,7 @@ foreach my $step (3600, -7200)
 	$holder->ask("SELECT zk_lock_release('$path')");
 }
 
-# ---- ... and while somebody holds, for longer than a lease.
+# ---- ... and while a session holds, for longer than a lease.
 
 work_under('/wall/hold');
 my $token = $holder->ask("SELECT zk_lock_token('/wall/hold')");
@@ -156,7 +156,7 @@ cmp_ok($took, '<', $session_timeout / 3 + 5,
 	'which is waited for until the session may have expired, no longer');
 is(committed('/suspended/short/frozen'), 0, 'nothing was committed');
 
-# ---- Likewise, but the lock is given up before anybody has answered: as nobody knows whether
+# ---- The same, but the lock is released before any answer: as it is unknown whether
 # it was held until then, the transaction is doomed.
 
 sub give_up_unproved

@@ -170,7 +170,7 @@ $proxy->pass;
 $slow->quit;
 
 # ---- A transaction that has fenced a lock which it then finds lost does not get
-# to acquire it anew: the next holder would be waiting for it.
+# to acquire it again: the next holder would be waiting for it.
 
 $rival->ask("SELECT zk_lock_acquire('/again')");
 $rival->ask('BEGIN');
@@ -293,7 +293,7 @@ is($subscriber->safe_psql('postgres', 'SELECT count(*) FROM zk_lock_fences'),
 	0, 'nothing was fenced there');
 $subscriber->safe_psql('postgres', 'DROP SUBSCRIPTION sub');
 
-# ---- The ensemble is rebuilt, and tokens begin anew.
+# ---- The ensemble is rebuilt, and tokens restart.
 
 my $survivor = short_lived();
 $survivor->ask("SELECT zk_lock_acquire('/rebuilt')");

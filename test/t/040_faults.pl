@@ -322,7 +322,7 @@ isnt($far->zk_session->{session_id}, $id, 'S3: in another session');
 $far->ask("SELECT zk_lock_release('/waiter/expired')");
 
 # Both sessions go, of the waiter and of the holder, while the waiter is away;
-# then somebody else comes first.
+# then another client comes first.
 $holder->ask("SELECT zk_lock_acquire('/waiter/overtaken')");
 wait_behind($far, '/waiter/overtaken');
 ($id) = keys %{ $proxy->sessions };

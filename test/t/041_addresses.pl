@@ -203,7 +203,7 @@ $_->pass foreach @proxies;
 
 # ---- The resolver hangs when it is asked for the first time (S63).
 
-# An entry by a name, which somebody has to resolve.
+# An entry by a name, which the resolver has to look up.
 sub by_name
 {
 	my ($proxy) = @_;
@@ -292,7 +292,7 @@ is($session->ask("SELECT zk_lock_acquire('/stall', '15 s')"),
 $session->ask('SELECT zk_lock_release_all()');
 $session->ask("SET zklock.servers = '$name'");
 
-# Whoever waits long enough gets there.
+# A session that waits long enough connects.
 $session->send("SELECT zk_lock_acquire('/stall')");
 wait_for(sub { waits($session) }, 'the backend to wait');
 $resolver->go_on;
@@ -301,7 +301,7 @@ $session->quit;
 $ensemble->wait_for_queue('/stall', 0);
 pass('S42: of the waits that were given up no contender is left');
 
-# ---- It hangs when everybody is connected: nobody needs it (ZOOKEEPER-1998).
+# ---- It hangs when all are connected: no session needs it (ZOOKEEPER-1998).
 
 my %session;
 my %proxy;

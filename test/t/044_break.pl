@@ -58,7 +58,7 @@ sub held
 	return ($path, $contender);
 }
 
-# Have somebody wait behind that; returns its contender.
+# Let a session wait behind that; returns its contender.
 sub wait_behind
 {
 	my ($path) = @_;
@@ -241,7 +241,7 @@ foreach my $function (qw(zk_lock_break zk_lock_revoke))
 	$waiter->ask('RESET ROLE');
 }
 
-# An ACL that lets nobody delete, nor change.
+# An ACL that allows no client to delete or change.
 {
 	my $path = '/break/forbidden';
 	my $name = '_c_0f8c5ab2-lock-0000000000';
@@ -317,7 +317,7 @@ foreach my $fault ('cut_before_request', 'cut_after_request')
 	$holder->ask('ROLLBACK');
 }
 
-# A waiter queues anew, at once, as nobody has said that it should not.
+# A waiter requeues immediately, as no one told it not to.
 {
 	my ($path) = held($holder, '');
 	my $contender = wait_behind($path);

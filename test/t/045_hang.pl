@@ -74,7 +74,7 @@ foreach my $round (1 .. 3)
 }
 
 # The server that it is connected to hangs, when the lock has been held for longer than its
-# first lease: it has been renewed twice since somebody asked for a proof.  (How long it
+# first lease: it has been renewed twice since the last request for a proof.  (How long it
 # was held does not matter: unit/client_lease_test.)
 foreach my $round (1 .. 2)
 {

@@ -21,7 +21,7 @@ my $node = zk_cluster('far', $proxy,
 my $near_node = zk_cluster('near', $ensemble);
 my $holder = ZkPsql->new($near_node);
 
-# Who watches which znode of somebody else's, by the server's own account: a hash of
+# The watches on other clients' znodes, by the server's own account: a hash of
 # lists of ZooKeeper sessions, by path.
 sub watches
 {
@@ -107,7 +107,7 @@ is_deeply(watches(), {}, 'S109: no watch is left');
 is($waiter->ask("SELECT zk_lock_release('/flapping')"), 't', 'released');
 
 # ---- The connection goes between the create and the list (S37): the place that
-# was taken is used, or given up, and nobody is let in beside it.
+# was taken is used, or given up, and no client is admitted beside it.
 
 foreach my $what ('granted', 'waiting', 'cancelled')
 {

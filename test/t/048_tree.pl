@@ -47,7 +47,7 @@ $session[1]->ask('BEGIN');
 $session[1]->ask("SELECT zk_lock_acquire_xact('/other')");
 $session[1]->ask("SELECT zk_lock_acquire_xact('/other', shared => true)");
 
-# Holding shared, and asking for exclusive with nobody about.
+# Holding shared, and requesting exclusive mode without other clients.
 $session[2]->ask("SELECT zk_lock_acquire('/upgraded', shared => true)");
 $session[2]->ask("SELECT zk_lock_acquire('/upgraded')");
 
@@ -215,7 +215,7 @@ foreach my $what (sort keys %data)
 	$zk->delete($theirs);
 }
 
-# Contenders in everybody's spelling, one that nobody owns, and children that are
+# Contenders in every client's spelling, one without an owner, and children that are
 # none, which may have locks below.
 $zk->make_path('/zklock/mixed');
 my @mixed = (
@@ -235,7 +235,7 @@ is(tree('/mixed', 'path, mode, holders, waiters, owner, session_id IS NULL') =~ 
 	'/mixed|exclusive|1|1|nobody|t', 'S104: one that nobody owns');
 
 # Contenders have no children; znodes that look like one are one all the same,
-# and nobody looks below.
+# and no walk goes below.
 $zk->create("$mixed[2]/below");
 $zk->create("$mixed[2]/below/lock-", '', 'sequential');
 $proxy->count;
@@ -321,7 +321,7 @@ is(tree('/wide', $sums), $expected, 'few locks among many znodes');
 is($proxy->count->{getChildren}, 1 + $wide + $wide * $each,
 	'each of which was looked into once');
 
-# In a transaction that holds a lock, with others to be had meanwhile.
+# In a transaction that holds a lock, with others available in the meantime.
 $admin->ask('BEGIN');
 $admin->ask("SELECT zk_lock_acquire_xact('/mine')");
 is(tree('/', 'path') =~ tr/\n//, $wide / 10, 'while holding one');
@@ -373,7 +373,7 @@ foreach my $n (1 .. 12)
 is($admin->answer, $expected, 'S51: many cuts: all is found');
 $proxy->pass;
 
-# Unless nothing is ever answered.  The delay leaves time to arm the proxy anew;
+# Unless nothing is ever answered.  The delay leaves time to arm the proxy again;
 # if it was too short once, it takes some more cuts.
 $proxy->delay(300);
 $proxy->cut_before_request('getChildren', 1);
@@ -427,7 +427,7 @@ is($admin->sqlstate, '57014', 'S64: cancelled in the middle');
 $proxy->pass;
 is(tree('/wide', $sums), $expected, 'S64: and the next one finds all again');
 
-# Nothing is answered, and the connection is lost time and again.
+# Nothing is answered, and the connection is lost repeatedly.
 $admin->ask('SELECT zk_session_close()');
 $admin->ask("SET zklock.session_timeout = '4s'; SET zklock.connect_timeout = '4s'");
 $admin->ask("SELECT * FROM zk_lock_queue('/none')");

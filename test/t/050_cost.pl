@@ -46,7 +46,7 @@ my $holder = ZkPsql->new($node, 'zklock.servers' => $elsewhere);
 $session->ask("SELECT zk_lock_acquire('$path')");
 $session->ask("SELECT zk_lock_release('$path')");
 
-# ---- A lock that nobody else wants.
+# ---- A lock that no other session wants.
 
 is(cost_of($session, "SELECT zk_lock_acquire('$path')", 't'),
 	'create2=1 getChildren=1', 'S90: an acquire sends two requests');
@@ -130,7 +130,7 @@ is(cost(), 'create2=1 getChildren=1 getData=1',
 is(cost_of($session, "SELECT zk_lock_release('$path')", 't'),
 	'delete=1 event=1', 'S10: and one event');
 
-# ---- A lock that somebody else holds.
+# ---- A lock that another session holds.
 
 $holder->ask("SELECT zk_lock_acquire('$path')");
 

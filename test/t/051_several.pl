@@ -216,7 +216,7 @@ foreach my $end ('pass', 'cut')
 	$proxy->pass;
 }
 
-# ---- A place is lost: all of them queue anew, in one transaction.
+# ---- A place is lost: all of them requeue, in one transaction.
 
 foreach my $loss ('expired', 'granted deleted', 'waiting deleted', 'emptied')
 {
@@ -287,7 +287,7 @@ is(scalar @now, 1, 'S1: by one transaction');
 isnt($now[0], $lost, 'S1: another one');
 release_all($far, @three);
 
-# Somebody deletes a contender time and again: that is an error at last.
+# A client deletes a contender repeatedly: in the end that is an error.
 $holder->ask("SELECT zk_lock_acquire('/three/b')");
 $far->send(acquire(\@three));
 my $deleted = 0;

@@ -12,7 +12,7 @@ use ZkPsql;
 use ZkTest qw(stop_process);
 
 my $ensemble = ZkEnsemble->new('main');
-# Nobody flushes what nobody asked for: neither who cleans up, nor who writes pages out.
+# Nothing is flushed without a request: neither by cleanup, nor by writing pages out.
 my $primary = zk_cluster(
 	'primary',
 	$ensemble,
@@ -72,7 +72,7 @@ sub resume_replay
 	return;
 }
 
-# Ask for a lock on a standby, and see it wait, though nobody else is in the queue.
+# Ask for a lock on a standby, and see it wait, although no other session is in the queue.
 sub wait_for_replay
 {
 	my ($name, $path, $statement) = @_;

@@ -303,7 +303,7 @@ resolve(
 	],
 	since => $since);
 
-# ---- Through PostgreSQL's own locks, whoever comes last.
+# ---- Through PostgreSQL's own locks, in any order.
 
 foreach my $what ('row 1', 'table')
 {
@@ -485,8 +485,8 @@ my $far = zk_cluster(
 $session{d1} = ZkPsql->new($far);
 $cluster{d} = $far;
 
-# A cycle with somebody whose connection hangs is found by the other one; then he
-# publishes what he waits for anew.
+# A cycle with a session whose connection hangs is found by the other one; then it
+# publishes its wait again.
 hold('d1', '/A');
 hold('b1', '/B');
 begin_wait('d1', '/B');
@@ -581,7 +581,7 @@ $session{$garbled}->ask('ROLLBACK');
 others_go_on(grep { $_ ne $garbled } 'a1', 'b1');
 $zk->delete("$waits/garbage$_") foreach 0 .. $#garbage;
 
-# ---- A short wait costs nothing; nor does one of somebody who holds nothing.
+# ---- A short wait costs nothing; nor does one of a session without locks.
 
 $session{d1}->ask("SET deadlock_timeout = '10ms'");
 my $waiter = ZkPsql->new($far);

@@ -33,7 +33,7 @@ my @clusters = map {
 # as a deadlock.
 #
 # In order: one to three of six, in their order, shared or exclusive; after that
-# sometimes some of three others at once, which nobody takes in another way.
+# sometimes some of three others at once, which no other session takes otherwise.
 #
 # Else: of the same six in any order, one by one or two at once, and a reader may
 # want to be a writer.

@@ -60,7 +60,7 @@ sub queue_up
 	return;
 }
 
-# The watches of waiters are so many, and everybody has one on its own contender.
+# The watches of waiters are so many, and each has one on its own contender.
 sub wait_for_watches
 {
 	my ($count, $contenders) = @_;
@@ -201,7 +201,7 @@ $zk->delete($foreign);
 is_gone('/kind');
 
 # ---- Who is woken.  Twenty wait, those in the cluster that is watched are the
-# third and fourth of them, and nobody else.
+# third and fourth of them, and no others.
 
 my @crowd = map { ZkPsql->new($node) } 1 .. 18;
 my ($third, $fourth) = map { ZkPsql->new($far_node) } 1 .. 2;
@@ -352,7 +352,7 @@ is_gone('/break');
 # ---- Under load, with holders being killed: never more than there are permits.
 #
 # Who has a permit takes one of as many slots, which are advisory locks.  If none is
-# free, somebody is inside who should not be.  A session that is terminated gives its
+# free, a session is inside that should not be.  A session that is terminated gives its
 # slot back as it ends, which is before its ZooKeeper session is closed.
 
 $node->safe_psql('postgres',

@@ -52,7 +52,7 @@ sub wait_for_row
 	return;
 }
 
-# Does a session wait for these, after a moment, and for nobody else?
+# Does a session wait for these, after a moment, and for no others?
 sub blocked_by
 {
 	my ($session, $others, $what) = @_;

@@ -89,7 +89,7 @@ foreach my $id (@voters)
 	check_in_place("server $id restarted");
 }
 
-# All at once: the leader starts the sessions' timers anew.
+# All at once: the leader restarts the sessions' timers.
 $ensemble->stop;
 $ensemble->start;
 check_in_place('all servers restarted');

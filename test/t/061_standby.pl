@@ -142,7 +142,7 @@ $_->quit foreach ($holder, $waiter, $reader, $session{primary});
 # ---- Counts in zk_session().
 
 # While a server starts it may forget about who connects (ZooKeeperServer.zkDb is
-# null): the proxy lets nobody through until it serves.
+# null): the proxy lets no client through until it serves.
 my $proxy = $ensemble->proxy;
 my $counted = ZkPsql->new($other, 'zklock.servers' => $proxy->address);
 $counted->ask("SELECT zk_lock_acquire('/counted')");

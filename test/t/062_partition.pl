@@ -101,7 +101,7 @@ ok(!$rival->answered, 'S7: and nobody else holds the lock');
 is($rival->answer, 't', 'S7: then the next one is granted');
 is($second->answer, 't', 'S7: also what the transaction held');
 
-# From here on somebody else holds both.
+# From here on another session holds both.
 $worker->ask('COMMIT');
 is($worker->sqlstate, 'ZKL01',
 	'S7: a transaction that was begun before cannot commit any more');

@@ -92,7 +92,7 @@ $older->save_state;
 $keeper->ask("SELECT zk_lock_acquire('/set-back/late')");
 
 # While a server starts it may forget about who connects, and then it refuses who
-# has seen more than it has itself: nobody is let through before that is over.
+# has seen more than it has itself: no client is let through before that is over.
 $proxy->refuse;
 $proxy->cut;
 $older->restore_state;

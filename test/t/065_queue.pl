@@ -45,7 +45,7 @@ foreach (@all)
 	($_->{id}) = keys %{ $_->{proxy}->sessions };
 }
 
-# What somebody has sent, and been told by watches, since the last time this was
+# What a client has sent, and been told by watches, since the last time this was
 # asked; added to the sum of its requests.
 sub sent
 {
@@ -84,7 +84,7 @@ sub queue_up
 	return @queue;
 }
 
-# Has the server answered that somebody's last request, which was to read the queue?
+# Has the server answered that client's last request, which was to read the queue?
 # What it says after that, it says after the answer.
 sub has_read_the_queue
 {

@@ -40,7 +40,7 @@ sub shows_event
 	return;
 }
 
-# A wait for somebody else.
+# A wait for another session.
 is($holder->ask("SELECT zk_lock_acquire('/events/held')"), 't', 'a lock is held');
 my $waiter = ZkPsql->new($node);
 shows_event($waiter, "SELECT zk_lock_acquire('/events/held')",

@@ -177,7 +177,7 @@ check_servers('session id 0',
 	new_peer(sub { handshake($_[0], 3000, 0) }),
 	'08001', qr/$not_zookeeper|$no_answer/);
 
-# Whoever passes for a server until then.
+# A stand-in for a server until then.
 
 foreach my $case (
 	[ 'a negative length', pack('N!', -5), qr/invalid packet length -5$/m ],

@@ -252,7 +252,7 @@ $zk->set_acl('/zklock/acl/list', 'world:anyone:crwda');
 $ensemble->wait_for_queue('/acl/list', 0);
 pass('S60: which leaves no contender');
 
-# A contender that cannot be read, so that nobody can wait for it.
+# A contender that cannot be read, so that no client can wait for it.
 $other->ask("SELECT zk_lock_acquire('/acl/watch')");
 my ($contender) = $ensemble->queue('/acl/watch');
 $zk->set_acl("/zklock/acl/watch/$contender", 'world:anyone:a');

@@ -54,7 +54,7 @@ write_auth('app.auth', "app:$secret\n");
 write_auth('bob.auth', "bob:$password{bob}");
 write_auth('wrong.auth', "app:not-$secret\n");
 
-# Somebody who looks at znodes as this user, or as nobody.
+# A client that reads znodes as this user, or without an identity.
 sub probe
 {
 	my ($user) = @_;
@@ -238,7 +238,7 @@ foreach my $case (
 }
 $wrong->quit;
 
-# ---- Forbidden to everybody: once, and not again and again.
+# ---- Forbidden to all: logged once, not repeatedly.
 
 $world->create('/closed');
 $world->set_acl('/closed', 'world:anyone:r');
@@ -473,7 +473,7 @@ foreach my $sql (
 }
 $spy->quit;
 
-# Whoever sets it before the library is loaded; and the options of a connection.
+# Setting it before the library is loaded; and the options of a connection.
 my $log_start = -s $node->logfile;
 my ($rc, $stdout, $stderr) = $node->psql('postgres',
 	"SELECT zk_lock_acquire('/jobs/daily')",

@@ -49,7 +49,7 @@ sub restore
 	return;
 }
 
-# ---- All of a cluster, while somebody holds a lock and has passed the fence.
+# ---- All of a cluster, while a session holds a lock and has passed the fence.
 
 my $holder = ZkPsql->new($node);
 $holder->ask('\c jobs');

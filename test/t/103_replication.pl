@@ -91,7 +91,7 @@ same($_, "S163: $_: nor does what comes after it") foreach sort keys %writer;
 is(fences($east), '/eastern', 'S163: each side has the fences of its own writers');
 is(fences($west), '/western', 'and the other has its');
 
-# ---- A fence that somebody keeps on the subscriber.
+# ---- A fence of another session on the subscriber.
 
 write_step('eastern', 'three');
 my $keeper = $there{eastern};

@@ -153,7 +153,7 @@ foreach my $case ([ 'CREATE_REPLICATION_SLOT sender LOGICAL test_decoding', 1 ],
 is($sender->lock_state('/sender'), 'lost', 'S211: the lock is lost still');
 $sender->quit;
 
-# ---- S212: what is applied under a lock that is lost, time and again.  The publisher is
+# ---- S212: what is applied under a lock that is lost repeatedly.  The publisher is
 # another database.
 
 $node->safe_psql('postgres', 'CREATE DATABASE remote');

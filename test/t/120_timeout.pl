@@ -26,7 +26,7 @@ is($holder->ask("SELECT zk_lock_acquire('/shorter')"), 't', 'a lock is held');
 $rival->send("SELECT zk_lock_acquire('/shorter')");
 $ensemble->wait_for_queue('/shorter', 2);
 
-# The servers are started anew, and nothing is heard of them as soon as the client has a
+# The servers are restarted, and nothing is heard of them as soon as the client has a
 # connection and wants to prove its lock.
 $ensemble->stop_server(1);
 my $text = slurp_file($config);

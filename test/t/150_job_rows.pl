@@ -133,7 +133,7 @@ $one->ask("SELECT zk_job_reset('/reset', $due)");
 is($one->sqlstate, '55006', 'S261: a job that is running is not reset');
 $two->ask("SELECT zk_job_end('/reset')");
 
-# ---- Whoever has been waiting goes on with what is committed by then.
+# ---- A session that waited continues with the rows committed by then.
 
 foreach my $level ('repeatable read', 'serializable')
 {
@@ -202,7 +202,7 @@ foreach my $rows (0, 5000)
 	is(outcomes('one', $path), 'failed reset done', 'S296: as the rows say');
 	$_->quit foreach $long, $short;
 }
-# ---- A reset that is not committed holds nobody up.
+# ---- A reset that is not committed delays no session.
 
 $one->ask("SELECT zk_job_begin_xact('/open', $due)");
 my $admin = ZkPsql->new($node{one});
@@ -215,7 +215,7 @@ $one->ask("RESET statement_timeout; SELECT zk_job_end('/open')");
 is(outcomes('one', '/open'), 'reset done', 'S279: the reset counts even so');
 $admin->quit;
 
-# ---- The lock is lost, and nobody notices: the row decides.
+# ---- The lock is lost unnoticed: the row decides.
 
 my $stubborn = ZkPsql->new($node{one},
 	'zklock.commit_guard' => 'off', 'zklock.on_lock_loss' => 'report');

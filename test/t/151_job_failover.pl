@@ -27,7 +27,7 @@ my $sockets = PostgreSQL::Test::Utils::tempdir_short();
 my $base = "$folder/base";
 # How many servers there are behind the primary.
 my $ahead = 3;
-# How many runs are asked for anew after a failover; one loses no more.
+# How many runs are requested again after a failover; one loses no more.
 my $asked = 8;
 
 my $ensemble =

@@ -27,7 +27,7 @@ my $other = zk_cluster('other', $ensemble);
 my $due = "'2026-01-01 03:00+00'";
 my $next = "'2026-01-02 03:00+00'";
 
-# ---- A run that takes too long.  Whoever looks on while locks are lost is not cancelled
+# ---- A run that takes too long.  A session that only observes lost locks is not cancelled
 # for it, but who runs a job for too long is.
 
 foreach my $action (qw(cancel report))
@@ -211,7 +211,7 @@ is($session->errors, '', 'or a word');
 is($session->ask("SELECT zk_job_begin('/standby', $next, '60 s')"), 't', 'the next one is due');
 is($session->ask("SELECT zk_job_end('/standby')"), 't', 'and ends there');
 
-# ---- The work is lost, by a failover or however: here somebody deletes the row.
+# ---- The work is lost, by a failover or otherwise: here a session deletes the row.
 
 $primary->safe_psql('postgres', "DELETE FROM zk_job_runs WHERE path = '/standby'");
 is($session->ask("SELECT zk_job_begin('/standby', $due, '60 s')"),
@@ -224,7 +224,7 @@ like(
 	'S271: a warning says so');
 $session->ask("SELECT zk_lock_release('/standby')");
 
-# ---- Whoever stands by on a standby begins a run that was lost in a failover.
+# ---- A session that waits on a standby begins a run that was lost in a failover.
 
 $standby->safe_psql('postgres', "ALTER SYSTEM SET primary_conninfo = ''");
 $standby->reload;

@@ -111,7 +111,7 @@ is( $primary->safe_psql('postgres',
 		"SELECT count(*) FROM pg_index WHERE indrelid = 't'::regclass AND indisvalid"),
 	'10', 'S284: all indexes are valid');
 
-# ---- A standby that replays, during the wait, what nobody could read after it.
+# ---- A standby that replays, during the wait, what no session could read after it.
 
 my $reader = ZkPsql->new($standby, 'zklock.handover' => 'on');
 $holder->ask("SET zklock.handover = on");

@@ -36,7 +36,7 @@ sub refused_alone
 	return $session->errors || scalar @refused;
 }
 
-# ---- Permits: their places in the queue count, whoever has them.
+# ---- Permits: their places in the queue count, in any session.
 
 is(refused(500, "zk_semaphore_acquire_xact('/one', 1, '0')", 'COMMIT'),
 	'0', 'S288: a permit after COMMIT');
@@ -61,7 +61,7 @@ foreach (1 .. 20)
 }
 $session->ask('COMMIT');
 
-# One of two is somebody else's.
+# One of two is another session's.
 $other->ask("SELECT zk_semaphore_acquire('/two', 2)");
 is(refused(300, "zk_semaphore_acquire_xact('/two', 2, '0')", 'COMMIT'),
 	'0', 'S288: the second of two permits');
@@ -70,7 +70,7 @@ $third->ask("SELECT zk_semaphore_acquire('/two', 2)");
 is(refused(20, "zk_semaphore_acquire_xact('/two', 2, '0')", 'COMMIT'),
 	'20', 'S288: none, when others hold both');
 
-# One that waits is let in first, so the answer has to do with somebody else.
+# One that waits is let in first, so the answer depends on another session.
 $session->ask('BEGIN');
 $third->ask("SELECT zk_semaphore_release('/two')");
 is($session->ask("SELECT zk_semaphore_acquire_xact('/two', 2, '0')"),

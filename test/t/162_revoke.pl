@@ -63,7 +63,7 @@ revoke('/shown', $contender);
 is($admin->ask("SELECT pid FROM zk_lock_queue('/shown') WHERE granted"),
 	$holder->pid, 'S289: after another revocation, too');
 
-# W4: changes of data let nobody in.
+# W4: changes of data grant nothing.
 is(scalar($ensemble->queue('/shown')), 2, 'both are there');
 ok(!$waiter->answered, 'S289: the waiter was not granted the lock by any of that');
 

@@ -57,7 +57,7 @@ sub logged
 
 # ---- lock_timeout.
 
-# The error of a call that has come to wait for somebody; on a slow machine the timeout
+# The error of a call that waits for another session; on a slow machine the timeout
 # may be over before that.
 sub time_out
 {

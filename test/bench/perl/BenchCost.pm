@@ -222,7 +222,7 @@ sub settle
 
 # What is asked of the servers from a release until the next one has the lock,
 # besides the release: in a queue of some, each of which holds it for longer than a
-# round trip.  That of the last one, behind whom nobody gets ready at the same time.
+# round trip.  That of the last one, without one that gets ready behind it at the same time.
 sub proof_cost
 {
 	my ($world) = @_;

@@ -63,7 +63,7 @@ foreach my $number (sort { $a <=> $b } keys %tests)
 	}
 }
 
-# ---- Whoever names a number.
+# ---- The texts that name numbers.
 
 # Every row that is named by one of these files is there.
 sub known

@@ -136,7 +136,7 @@ foreach my $client ($mutex, $lock)
 	$client->ask(release => '/listed');
 }
 
-# ---- Several of ours at once, one of which somebody else holds.
+# ---- Several of ours at once, one of them held by another client.
 
 sub several
 {

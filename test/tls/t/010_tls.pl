@@ -304,7 +304,7 @@ is($many->ask("SELECT zk_lock_acquire('/files', '60 s')"),
 	't', 'S174: when there are fewer, there are locks');
 $many->quit;
 
-# ---- Nothing is left, nobody has crashed.
+# ---- Nothing is left, nothing has crashed.
 
 $_->quit foreach $one, $last;
 wait_for(sub { $ensemble->ephemeral_count == 0 }, 'nothing to be left');

@@ -17,7 +17,7 @@ plan skip_all => 'Cyrus SASL has no DIGEST-MD5 here' unless has_sasl_plugin('dig
 
 my $tmp = $PostgreSQL::Test::Utils::tmp_check;
 
-# A file with a password, which is nobody else's; returns its name.
+# A file with a password that only its owner can read; returns its name.
 sub secret
 {
 	my ($name, $password) = @_;

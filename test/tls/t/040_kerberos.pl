@@ -65,7 +65,7 @@ my $log = slurp_file($ensemble->logfile(1));
 like($log, qr/app\@ZKLOCK\.TEST/, 'S181: the server knows who that is');
 $second->quit;
 
-# ---- Somebody else is somebody else (S181).
+# ---- Another user has another identity (S181).
 
 $kdc->sign_in('other');
 my $other = ZkPsql->new($node);
