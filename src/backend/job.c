@@ -202,9 +202,7 @@ check_fire_time(TimestampTz fire_time)
 			 errhint("Pass the time at which the run is due; once it is done, all earlier runs count as done.")));
 }
 
-/*
- * Returns a record's mark of this database, whose run has a row here, or NULL
- */
+/* Returns a record's mark of this database, whose runs have rows; or NULL. */
 static const ZkRun *
 own_mark(const ZkRecord *record)
 {

@@ -142,7 +142,7 @@ warn_of_losses(void)
 	RESUME_INTERRUPTS();
 }
 
-/* The veto, before the commit record is written.  Throws as judge(). */
+/* The veto, before the commit record is written. */
 static void
 guard_commit(void)
 {

@@ -328,7 +328,7 @@ define_settings(void)
 	MarkGUCPrefixReserved("zklock");
 }
 
-/* Module load, also in the postmaster, so nothing is opened or started here. */
+/* Module load. The postmaster comes here, too, so nothing is opened. */
 void
 _PG_init(void)
 {
