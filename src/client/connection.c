@@ -4,9 +4,9 @@
  *	  The library's handle, and the events of its session.
  *
  * The helper is the only thread that opens and closes library handles, as both
- * wait: for the resolver, for threads, for the network.  Of a handle's states
- * (ConnectionState), the I/O thread enters UP and leaves it, the helper enters
- * and leaves NONE, and either finds a handle to be DEAD:
+ * wait: for the resolver, for threads, for the network.  So only it enters and
+ * leaves NONE, of a handle's states (ConnectionState); session events, on the
+ * completion thread, do most of the rest:
  *
  *               open_handle()            a server accepts us
  *       NONE -----------------> TRYING ----------------------> UP
