@@ -197,12 +197,11 @@ zk_send_stat(ZkClient *client, int slot)
 	Contender  *c = &client->contenders[slot];
 	void	   *context;
 	char		path[ZK_CONTENDER_PATH_SIZE];
-	int			rc;
 
 	zk_contender_path(c, c->znode.name, path);
 	context = zk_contender_ask(client, slot, on_stat);
-	rc = zoo_aexists(client->connection.zh, path, 0, zk_on_stat, context);
-	zk_contender_sent(client, slot, context, rc);
+	zk_contender_sent(client, slot, context,
+					  zoo_aexists(client->connection.zh, path, 0, zk_on_stat, context));
 }
 
 /*

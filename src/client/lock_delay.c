@@ -88,57 +88,29 @@
 #include "zk_check.h"
 
 /*
- * Returns an empty list with room for so many bytes of names, each with its
- * NUL.  Malloc'd; NULL if out of memory.
- */
-static char *
-make_names(size_t bytes)
-{
-	return calloc(1, bytes + 1);
-}
-
-/* Returns how many bytes these names have, each with a NUL. */
-static size_t
-bytes_of(const struct String_vector *list)
-{
-	size_t		bytes = 0;
-
-	for (int i = 0; i < list->count; i++)
-		bytes += strlen(list->data[i]) + 1;
-	return bytes;
-}
-
-/* Add a name to a list that has room for it, of which *end is the end. */
-static void
-add_name(char **end, const char *name)
-{
-	strcpy(*end, name);
-	*end += strlen(name) + 1;
-}
-
-/*
  * The queue was listed: keeps its names until the markers are known, if there
  * is a delay.  Returns false if out of memory.
  */
 bool
 zk_markers_queue_listed(Contender *c, const struct String_vector *list)
 {
-	char	   *end;
+	Markers    *m = &c->markers;
 
 	if (c->request.lock_delay == 0)
 		return true;
-	free(c->markers.queue);
-	end = c->markers.queue = make_names(bytes_of(list));
-	for (int i = 0; end != NULL && i < list->count; i++)
-		add_name(&end, list->data[i]);
-	return end != NULL;
+	zk_nameset_free(&m->queue);
+	m->known = MARKERS_LISTED;
+	for (int i = 0; i < list->count; i++)
+		if (!zk_nameset_add(&m->queue, list->data[i], strlen(list->data[i])))
+			return false;
+	return true;
 }
 
 /* What was read of the markers is older than the list that is to be read. */
 void
 zk_markers_outdated(Contender *c)
 {
-	c->markers.looked = false;
+	c->markers.known = MARKERS_UNKNOWN;
 }
 
 /* Forget what was read, the delay included, but not the own marker. */
@@ -147,11 +119,10 @@ zk_markers_forget(Contender *c)
 {
 	Markers    *m = &c->markers;
 
-	free(m->queue);
-	free(m->seen);
-	free(m->unclean);
-	m->queue = m->seen = m->unclean = NULL;
-	m->looked = m->doubtful = false;
+	zk_nameset_free(&m->queue);
+	zk_nameset_free(&m->seen);
+	zk_nameset_free(&m->unclean);
+	m->known = MARKERS_UNKNOWN;
 	m->parent_len = 0;
 	m->until = m->shown = 0;
 }
@@ -166,45 +137,18 @@ is_marker(const char *name)
 	return strlen(name) < ZK_NAME_SIZE && zk_contender_check(name);
 }
 
-/* What a contender knows of others, as sets: there may be thousands. */
-typedef struct Known
-{
-	NameSet		queue;
-	NameSet		seen;
-	NameSet		unclean;
-} Known;
-
-/* Make a set of a list of names, NULL for none.  False if out of memory. */
-static bool
-make_set(NameSet *set, const char *names)
-{
-	for (; names != NULL && *names != '\0'; names += strlen(names) + 1)
-		if (!zk_nameset_add(set, names, strlen(names)))
-			return false;
-	return true;
-}
-
-static void
-forget_known(Known *known)
-{
-	zk_nameset_free(&known->queue);
-	zk_nameset_free(&known->seen);
-	zk_nameset_free(&known->unclean);
-}
-
 /*
  * Sorts the markers that were read behind a list of the queue: all of others
- * into seen, those without a contender in the list into unclean; both have
- * room.  Returns true if one was not unclean before.
+ * into seen, those without a contender in the list into unclean.  *another says that
+ * one was not unclean before, and *doubtful that one may not be now.  Returns
+ * false if out of memory.
  */
 static bool
-sort_out(Contender *c, const Known *known, const struct String_vector *list,
-		 char *seen, char *unclean)
+sort_out(Contender *c, const struct String_vector *list, NameSet *seen,
+		 NameSet *unclean, bool *another, bool *doubtful)
 {
-	Markers    *m = &c->markers;
-	bool		another = false;
+	const Markers *m = &c->markers;
 
-	m->doubtful = false;
 	for (int i = 0; i < list->count; i++)
 	{
 		const char *name = list->data[i];
@@ -214,14 +158,25 @@ sort_out(Contender *c, const Known *known, const struct String_vector *list,
 			zk_marker_set(c, MARKER_THERE);
 		if (strcmp(name, c->znode.name) == 0 || !is_marker(name))
 			continue;
-		add_name(&seen, name);
-		if (zk_nameset_has(&known->queue, name, len))
+		if (!zk_nameset_add(seen, name, len))
+			return false;
+		if (zk_nameset_has(&m->queue, name, len))
 			continue;
-		add_name(&unclean, name);
-		m->doubtful |= !zk_nameset_has(&known->seen, name, len);
-		another |= !zk_nameset_has(&known->unclean, name, len);
+		if (!zk_nameset_add(unclean, name, len))
+			return false;
+		*doubtful |= !zk_nameset_has(&m->seen, name, len);
+		*another |= !zk_nameset_has(&m->unclean, name, len);
 	}
-	return another;
+	return true;
+}
+
+/* Puts a set, which is then empty, into the place of another one. */
+static void
+replace(NameSet *old, NameSet *new)
+{
+	zk_nameset_free(old);
+	*old = *new;
+	new->root = NULL;
 }
 
 /*
@@ -232,33 +187,25 @@ static bool
 judge(Contender *c, const struct String_vector *list)
 {
 	Markers    *m = &c->markers;
-	char	   *seen = make_names(bytes_of(list));
-	char	   *unclean = make_names(bytes_of(list));
-	Known		known = {0};
-	bool		another;
+	NameSet		seen = {0};
+	NameSet		unclean = {0};
+	bool		another = false;
+	bool		doubtful = false;
+	bool		sorted = sort_out(c, list, &seen, &unclean, &another, &doubtful);
 
-	if (seen == NULL || unclean == NULL || !make_set(&known.queue, m->queue) ||
-		!make_set(&known.seen, m->seen) || !make_set(&known.unclean, m->unclean))
+	if (sorted)
+		replace(&m->seen, &seen);
+	if (sorted && !doubtful)
 	{
-		forget_known(&known);
-		free(seen);
-		free(unclean);
-		return false;
+		replace(&m->unclean, &unclean);
+		if (another)
+			m->until = zk_now() + c->request.lock_delay;
 	}
-	another = sort_out(c, &known, list, seen, unclean);
-	forget_known(&known);
-	free(m->seen);
-	m->seen = seen;
-	if (m->doubtful)
-	{
-		free(unclean);
-		return true;
-	}
-	free(m->unclean);
-	m->unclean = unclean;
-	if (another)
-		m->until = zk_now() + c->request.lock_delay;
-	return true;
+	m->known = doubtful ? MARKERS_DOUBTFUL : MARKERS_READ;
+	zk_nameset_free(&m->queue);
+	zk_nameset_free(&seen);
+	zk_nameset_free(&unclean);
+	return sorted;
 }
 
 static void
@@ -267,16 +214,13 @@ markers_read(ZkClient *client, int slot, const struct String_vector *list)
 	Contender  *c = &client->contenders[slot];
 	Markers    *m = &c->markers;
 
-	if (m->queue == NULL)
+	if (m->known != MARKERS_LISTED)
 		return;					/* it will be listed once more */
 	if (!judge(c, list))
 	{
 		zk_contender_fail(client, slot, ZK_ERR_NO_MEMORY, "Out of memory.");
 		return;
 	}
-	free(m->queue);
-	m->queue = NULL;
-	m->looked = true;
 	m->looked_at = zk_now();
 	if (c->claim == CLAIM_WANTED && c->grant == GRANT_MARKERS &&
 		c->marker.state == MARKER_THERE)
@@ -312,11 +256,10 @@ zk_send_markers(ZkClient *client, int slot)
 	Contender  *c = &client->contenders[slot];
 	void	   *context = zk_contender_ask(client, slot, on_markers);
 	char		path[ZK_RECORD_PATH_SIZE];
-	int			rc;
 
 	zk_record_path(c->node, c->request.root_len, path);
-	rc = zoo_aget_children(client->connection.zh, path, 0, zk_on_children, context);
-	zk_contender_sent(client, slot, context, rc);
+	zk_contender_sent(client, slot, context,
+					  zoo_aget_children(client->connection.zh, path, 0, zk_on_children, context));
 }
 
 /*
@@ -381,7 +324,7 @@ not_made(ZkClient *client, int slot, int culprit, int rc)
 	const char *doing = culprit == 0 ? "read" : "delete children of";
 	char		path[ZK_MARKER_PATH_SIZE];
 
-	m->looked = false;
+	m->known = MARKERS_UNKNOWN;
 	zk_record_path(c->node, c->request.root_len, path);
 	if (culprit == 0)
 		zk_contender_path(c, c->znode.name, path);
@@ -411,7 +354,7 @@ on_marker(ZkClient *client, int slot, const Answer *answer)
 	m = &c->markers;
 	if (rc == ZOK)
 	{
-		m->looked = false;
+		m->known = MARKERS_UNKNOWN;
 		if (m->create_at > 0)
 			zk_marker_set(c, MARKER_THERE);
 		zk_leader_answered(client, answer->request->sent_at);
@@ -421,7 +364,7 @@ on_marker(ZkClient *client, int slot, const Answer *answer)
 	}
 	else if (zk_is_transient(rc))
 	{
-		m->looked = false;
+		m->known = MARKERS_UNKNOWN;
 		zk_contender_retry(client, c);
 	}
 	else if (c->claim == CLAIM_WANTED)
@@ -441,18 +384,17 @@ fill_in(ZkClient *client, Contender *c, zoo_op_t *ops,
 		char paths[][ZK_MARKER_PATH_SIZE])
 {
 	Markers    *m = &c->markers;
-	const char *name = m->unclean;
+	const char *names[ZK_MARKER_BATCH + 1];
+	int			count = zk_nameset_some(&m->unclean, names, ZK_MARKER_BATCH + 1);
 
 	m->ops = 1;
 	m->create_at = 0;
-	for (; name != NULL && *name != '\0' && m->ops <= ZK_MARKER_BATCH;
-		 name += strlen(name) + 1)
+	for (; m->ops <= count && m->ops <= ZK_MARKER_BATCH; m->ops++)
 	{
-		zk_marker_path(c, name, paths[m->ops]);
+		zk_marker_path(c, names[m->ops - 1], paths[m->ops]);
 		zoo_delete_op_init(&ops[m->ops], paths[m->ops], -1);
-		m->ops++;
 	}
-	if (name != NULL && *name != '\0')
+	if (count > ZK_MARKER_BATCH)
 		return;
 	zk_marker_set(c, MARKER_UNKNOWN);
 	m->create_at = m->ops++;
@@ -498,8 +440,8 @@ show_delay(ZkClient *client, int slot)
 static bool
 must_wait(const Markers *m)
 {
-	return m->looked && !m->doubtful && m->unclean != NULL &&
-		*m->unclean != '\0' && m->looked_at < m->until;
+	return m->known == MARKERS_READ && m->unclean.root != NULL &&
+		m->looked_at < m->until;
 }
 
 /*
@@ -513,9 +455,9 @@ zk_markers_advance(ZkClient *client, int slot)
 
 	if (m->parent_len > 0)
 		send_parent(client, slot);
-	else if (!m->looked && m->queue != NULL)
+	else if (m->known == MARKERS_LISTED)
 		zk_send_markers(client, slot);
-	else if (!m->looked || m->doubtful)
+	else if (m->known != MARKERS_READ)
 		return false;
 	else if (!must_wait(m))
 	{

@@ -14,6 +14,7 @@
 #define ZKLOCK_LOCK_DELAY_H
 
 #include "client.h"
+#include "nameset.h"
 #include "record.h"
 
 /*
@@ -24,9 +25,20 @@
 #define ZK_OWN_OPS		(ZK_MARKER_BATCH + 2)
 
 /*
- * What a contender with a lock delay knows of the markers of others.  Lists of
- * names are malloc'd, each name with a NUL and an empty one at the end.
- * Written by lock_delay.c.  engine_lock.
+ * How far the markers of others are known: UNKNOWN -> LISTED -> DOUBTFUL or
+ * READ, and from there back to UNKNOWN.
+ */
+typedef enum MarkersKnown
+{
+	MARKERS_UNKNOWN,			/* the queue is to be listed first */
+	MARKERS_LISTED,				/* it was, and they are to be read behind that */
+	MARKERS_DOUBTFUL,			/* of one it is not known what it means (K2) */
+	MARKERS_READ
+} MarkersKnown;
+
+/*
+ * What a contender with a lock delay knows of the markers of others, of which
+ * there may be thousands.  Written by lock_delay.c.  engine_lock.
  */
 typedef struct Markers
 {
@@ -34,11 +46,10 @@ typedef struct Markers
 								 * or 0 */
 	int			ops;			/* of the multi-op on its way */
 	int			create_at;		/* the one that makes it; or 0 */
-	bool		looked;			/* they were read since the queue was listed */
-	bool		doubtful;		/* of one it is not known what it means */
-	char	   *queue;			/* who was in the queue when that was listed */
-	char	   *seen;			/* the markers of others when last read */
-	char	   *unclean;		/* those left behind without a release */
+	MarkersKnown known;
+	NameSet		queue;			/* contenders in it when it was listed */
+	NameSet		seen;			/* the markers of others when last read */
+	NameSet		unclean;		/* those of contenders gone without a release */
 	ZkTime		looked_at;		/* when they were read */
 	ZkTime		until;			/* not granted before then if there are such */
 	ZkTime		shown;			/* until, as the backend was told; or 0 */

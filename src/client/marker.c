@@ -123,9 +123,9 @@ zk_send_marker_delete(ZkClient *client, int slot)
 	Contender  *c = &client->contenders[slot];
 	void	   *context = zk_contender_ask(client, slot, on_marker_deleted);
 	char		path[ZK_MARKER_PATH_SIZE];
-	int			rc;
 
 	zk_marker_path(c, c->znode.name, path);
-	rc = zoo_adelete(client->connection.zh, path, -1, zk_on_void, context);
-	zk_contender_sent(client, slot, context, rc);
+	zk_contender_sent(client, slot, context,
+					  zoo_adelete(client->connection.zh, path, -1, zk_on_void,
+								  context));
 }

@@ -62,16 +62,48 @@ zk_nameset_add(NameSet *set, const char *name, size_t len)
 
 	if (zk_nameset_has(set, name, len))
 		return true;
-	copy = malloc(sizeof(Name) + len);
+	copy = malloc(sizeof(Name) + len + 1);
 	if (copy == NULL)
 		return false;
 	copy->text = (char *) (copy + 1);
 	copy->len = len;
 	memcpy(copy + 1, name, len);
+	((char *) (copy + 1))[len] = '\0';
 	if (tsearch(copy, &set->root, compare) != NULL)
 		return true;
 	free(copy);
 	return false;
+}
+
+/* Names that are being taken out of a set. */
+typedef struct Taken
+{
+	const char **names;
+	int			count;
+	int			max;
+} Taken;
+
+/* For twalk_r(). */
+static void
+take(const void *node, VISIT visit, void *closure)
+{
+	Taken	   *taken = closure;
+
+	if ((visit == postorder || visit == leaf) && taken->count < taken->max)
+		taken->names[taken->count++] = (*(const Name *const *) node)->text;
+}
+
+/*
+ * Writes some names of the set, max at the most, into names.  They live as long
+ * as the set has them.  Returns how many they are.
+ */
+int
+zk_nameset_some(const NameSet *set, const char **names, int max)
+{
+	Taken		taken = {.names = names,.max = max};
+
+	twalk_r(set->root, take, &taken);
+	return taken.count;
 }
 
 /* Make the set empty. */

@@ -24,6 +24,7 @@ typedef struct NameSet
 
 extern bool zk_nameset_has(const NameSet *set, const char *name, size_t len);
 extern bool zk_nameset_add(NameSet *set, const char *name, size_t len);
+extern int	zk_nameset_some(const NameSet *set, const char **names, int max);
 extern void zk_nameset_free(NameSet *set);
 
 #endif							/* ZKLOCK_NAMESET_H */

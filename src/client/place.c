@@ -158,11 +158,10 @@ void
 zk_send_children(ZkClient *client, int slot, AnswerHandler handler)
 {
 	void	   *context = zk_contender_ask(client, slot, handler);
-	int			rc;
 
-	rc = zoo_aget_children(client->connection.zh, client->contenders[slot].node, 0,
-						   zk_on_children, context);
-	zk_contender_sent(client, slot, context, rc);
+	zk_contender_sent(client, slot, context,
+					  zoo_aget_children(client->connection.zh, client->contenders[slot].node, 0,
+										zk_on_children, context));
 }
 
 static void

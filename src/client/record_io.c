@@ -287,11 +287,10 @@ zk_send_record(ZkClient *client, int slot)
 	Contender  *c = &client->contenders[slot];
 	void	   *context = zk_contender_ask(client, slot, on_record);
 	char		path[ZK_RECORD_PATH_SIZE];
-	int			rc;
 
 	record_path(c, path);
-	rc = zoo_aget(client->connection.zh, path, 0, zk_on_data, context);
-	zk_contender_sent(client, slot, context, rc);
+	zk_contender_sent(client, slot, context,
+					  zoo_aget(client->connection.zh, path, 0, zk_on_data, context));
 }
 
 /*
@@ -328,12 +327,11 @@ zk_record_send_above(ZkClient *client, int slot, char *path, size_t len,
 					 AnswerHandler handler)
 {
 	void	   *context = zk_contender_ask(client, slot, handler);
-	int			rc;
 
 	path[len] = '\0';
-	rc = zoo_acreate(client->connection.zh, path, "", 0, &client->identity.acl,
-					 ZOO_PERSISTENT, zk_on_string, context);
-	zk_contender_sent(client, slot, context, rc);
+	zk_contender_sent(client, slot, context,
+					  zoo_acreate(client->connection.zh, path, "", 0, &client->identity.acl,
+								  ZOO_PERSISTENT, zk_on_string, context));
 }
 
 static void

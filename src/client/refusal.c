@@ -250,9 +250,8 @@ zk_send_inquiry(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
 	void	   *context = zk_contender_ask(client, slot, on_acl);
-	int			rc;
 
-	rc = zoo_aget_acl(client->connection.zh, zk_refusal_next(client, &c->refusal),
-					  zk_on_acl, context);
-	zk_contender_sent(client, slot, context, rc);
+	zk_contender_sent(client, slot, context,
+					  zoo_aget_acl(client->connection.zh, zk_refusal_next(client, &c->refusal),
+								   zk_on_acl, context));
 }

@@ -145,7 +145,6 @@ zk_send_delete(ZkClient *client, int slot)
 	Contender  *c = &client->contenders[slot];
 	void	   *context;
 	char		path[ZK_CONTENDER_PATH_SIZE];
-	int			rc;
 
 	if (c->marker.state == MARKER_ORPHANED && zk_marker_to_go(c))
 	{
@@ -161,8 +160,8 @@ zk_send_delete(ZkClient *client, int slot)
 	}
 	zk_contender_path(c, c->znode.name, path);
 	context = zk_contender_ask(client, slot, on_delete);
-	rc = zoo_adelete(client->connection.zh, path, -1, zk_on_void, context);
-	zk_contender_sent(client, slot, context, rc);
+	zk_contender_sent(client, slot, context,
+					  zoo_adelete(client->connection.zh, path, -1, zk_on_void, context));
 }
 
 /* The downgrade was not carried out. */

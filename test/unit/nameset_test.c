@@ -8,6 +8,7 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <string.h>
 #include <time.h>
 
 #include "nameset.h"
@@ -44,14 +45,19 @@ static void
 test_set(void)
 {
 	NameSet		set = {0};
+	const char *names[3] = {NULL};
 
-	ok(!zk_nameset_has(&set, "a", 1), "an empty set has nothing");
+	ok(!zk_nameset_has(&set, "a", 1) && zk_nameset_some(&set, names, 3) == 0,
+	   "an empty set has nothing");
 	ok(zk_nameset_add(&set, "ab", 2) && zk_nameset_add(&set, "ab", 2) &&
 	   zk_nameset_add(&set, "b", 1), "names are added, one of them twice");
 	ok(zk_nameset_has(&set, "abc", 2) && zk_nameset_has(&set, "b", 1),
 	   "they are there, as far as their length goes");
 	ok(!zk_nameset_has(&set, "a", 1) && !zk_nameset_has(&set, "ba", 2) &&
 	   !zk_nameset_has(&set, "", 0), "others are not");
+	ok(zk_nameset_some(&set, names, 3) == 2 && strlen(names[0]) + strlen(names[1]) == 3,
+	   "all can be had");
+	ok(zk_nameset_some(&set, names, 1) == 1, "or some");
 	zk_nameset_free(&set);
 	ok(!zk_nameset_has(&set, "ab", 2), "none is after it was made empty");
 	ok(zk_nameset_add(&set, "", 0) && zk_nameset_has(&set, "x", 0),
