@@ -56,9 +56,9 @@ typedef enum GrantStep
 /* How long a contender may be believed in.  Written by contender.c. */
 typedef struct Proof
 {
-	ZkTime		proved_at;
-	ZkTime		lease_end;
-	ZkTime		presumed_lost;
+	ZkTime		proved_at;		/* when the last proof was sent */
+	ZkTime		lease_end;		/* it is held until then without another */
+	ZkTime		presumed_lost;	/* and lost from then on without asking */
 	ZkTime		granted_at;
 } Proof;
 

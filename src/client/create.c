@@ -56,7 +56,6 @@
 #include "own_watch.h"
 #include "parents.h"
 #include "place.h"
-#include "refusal.h"
 #include "request.h"
 #include "server_timeout.h"
 #include "znode.h"

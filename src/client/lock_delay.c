@@ -72,7 +72,6 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "client.h"
@@ -139,9 +138,9 @@ is_marker(const char *name)
 
 /*
  * Sorts the markers that were read behind a list of the queue: all of others
- * into seen, those without a contender in the list into unclean.  *another says that
- * one was not unclean before, and *doubtful that one may not be now.  Returns
- * false if out of memory.
+ * into seen, those without a contender in the list into unclean.  *another
+ * says that one was not unclean before, and *doubtful that one may not be now.
+ * Returns false if out of memory.
  */
 static bool
 sort_out(Contender *c, const struct String_vector *list, NameSet *seen,

@@ -46,9 +46,6 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "client.h"
 #include "contender.h"
 #include "create.h"
@@ -58,12 +55,10 @@
 #include "parents.h"
 #include "place.h"
 #include "protocol.h"
-#include "publish_wait.h"
 #include "record_io.h"
 #include "refusal.h"
 #include "remove.h"
 #include "request.h"
-#include "server_timeout.h"
 #include "watch.h"
 #include "znode.h"
 
@@ -111,47 +106,12 @@ send_queued(ZkClient *client, int slot)
 	}
 }
 
-/* Sends what comes next for a contender, if that can be done now. */
-void
-zk_contender_advance(ZkClient *client, int slot)
+/* Sends what comes next for a contender that is wanted. */
+static void
+send_next(ZkClient *client, int slot)
 {
-	Contender  *c = &client->contenders[slot];
+	const Contender *c = &client->contenders[slot];
 
-	zk_own_watch(client, slot);
-	zk_own_rewrite(client, slot);
-	if (c->claim == CLAIM_NONE || c->turn.pending > 0)
-		return;
-	if (c->turn.retry_at <= zk_now())
-		zk_contender_retry_at(c, 0);	/* or its timer would fire for ever */
-	if (c->claim != CLAIM_WANTED)
-		zk_contender_give_up_partner(client, c);	/* if it was not sent, or
-													 * failed */
-	if (c->claim != CLAIM_WANTED && c->znode.existence == ZNODE_ABSENT)
-	{
-		if (c->partner == ZK_NO_SLOT)
-			gone(client, slot);
-		return;
-	}
-	if (!zk_is_connected(client) || atomic_load(&zk_poisoned) ||
-		c->turn.retry_at != 0 || !zk_requests_available(client, 3))
-		return;
-	if (client->stage != CLIENT_RUNNING &&
-		(c->claim == CLAIM_WANTED || !zk_record_flush(client, c)))
-		return;					/* it goes with the session */
-
-	if (c->claim != CLAIM_WANTED)
-	{
-		if (c->znode.existence == ZNODE_NAMED)
-			zk_send_delete(client, slot);
-		else
-			zk_send_find(client, slot);
-		return;
-	}
-	if (c->refusal.znode != NULL)
-	{
-		zk_send_inquiry(client, slot);
-		return;
-	}
 	switch (c->state)
 	{
 		case ZK_WANTED:
@@ -184,6 +144,50 @@ zk_contender_advance(ZkClient *client, int slot)
 		default:
 			break;
 	}
+}
+
+/* Returns true if something can be sent for a contender now. */
+static bool
+can_send(ZkClient *client, const Contender *c)
+{
+	if (!zk_is_connected(client) || atomic_load(&zk_poisoned) ||
+		c->turn.retry_at != 0 || !zk_requests_available(client, 3))
+		return false;
+	return client->stage == CLIENT_RUNNING ||	/* else it goes with the
+												 * session */
+		(c->claim != CLAIM_WANTED && zk_record_flush(client, c));
+}
+
+/* Sends what comes next for a contender, if that can be done now. */
+void
+zk_contender_advance(ZkClient *client, int slot)
+{
+	Contender  *c = &client->contenders[slot];
+
+	zk_own_watch(client, slot);
+	zk_own_rewrite(client, slot);
+	if (c->claim == CLAIM_NONE || c->turn.pending > 0)
+		return;
+	if (c->turn.retry_at <= zk_now())
+		zk_contender_retry_at(c, 0);	/* or its timer would fire for ever */
+	if (c->claim != CLAIM_WANTED)
+		zk_contender_give_up_partner(client, c);	/* if it was not sent, or
+													 * failed */
+	if (c->claim != CLAIM_WANTED && c->znode.existence == ZNODE_ABSENT)
+	{
+		if (c->partner == ZK_NO_SLOT)
+			gone(client, slot);
+	}
+	else if (!can_send(client, c))
+		;
+	else if (c->claim == CLAIM_WANTED && c->refusal.znode != NULL)
+		zk_send_inquiry(client, slot);
+	else if (c->claim == CLAIM_WANTED)
+		send_next(client, slot);
+	else if (c->znode.existence == ZNODE_NAMED)
+		zk_send_delete(client, slot);
+	else
+		zk_send_find(client, slot);
 }
 
 /*
@@ -241,6 +245,29 @@ zk_contenders_handle_closed(ZkClient *client)
 	}
 }
 
+/* A waiter's ZooKeeper session is over: it queues again, or its group does. */
+static void
+requeue(ZkClient *client, int slot, bool expired)
+{
+	Contender  *c = &client->contenders[slot];
+
+	if (c->member.state != MEMBER_NONE && c->state != ZK_WANTED)
+	{
+		if (expired)
+			zk_contender_forget(c);
+		zk_contender_fail(client, slot, ZK_ERR_UNQUEUED,
+						  "The ZooKeeper session has ended.");
+		return;
+	}
+	if (!expired && c->znode.existence != ZNODE_ABSENT)
+		zk_contender_reap_elsewhere(client, c);
+	zk_contender_forget(c);
+	zk_unwatch(c);
+	zk_contender_move(c, ZK_WANTED);
+	zk_contender_retry_at(c, 0);
+	zk_contender_publish(client, slot, true);
+}
+
 /*
  * The ZooKeeper session has expired or was given up.  Held locks are lost;
  * waiters queue again.
@@ -259,36 +286,16 @@ zk_contenders_session_over(ZkClient *client, bool expired)
 			continue;
 		if (c->znode.doubted_since != 0)
 			zk_contender_forget(c);
-		if (c->claim == CLAIM_WANTED && c->member.state != MEMBER_NONE &&
-			c->state != ZK_HELD && c->state != ZK_WANTED)
-		{
-			/* the backend has its whole group queue again */
-			if (expired)
-				zk_contender_forget(c);
-			zk_contender_fail(client, i, ZK_ERR_UNQUEUED,
-							  "The ZooKeeper session has ended.");
-			continue;
-		}
 		if (c->claim == CLAIM_WANTED && c->state != ZK_HELD)
 		{
-			if (!expired && c->znode.existence != ZNODE_ABSENT)
-				zk_contender_reap_elsewhere(client, c);
-			zk_contender_forget(c);
-			zk_unwatch(c);
-			zk_contender_move(c, ZK_WANTED);
-			zk_contender_retry_at(c, 0);
-			zk_contender_publish(client, i, true);
+			requeue(client, i, expired);
 			continue;
 		}
 		if (expired)
-		{
 			zk_contender_forget(c);
-			zk_contender_lose(client, i, ZK_LOST_EXPIRED,
-							  "The ZooKeeper session has expired.");
-		}
-		else
-			zk_contender_lose(client, i, ZK_LOST_LEASE,
-							  "The ZooKeeper ensemble could not be reached.");
+		zk_contender_lose(client, i, expired ? ZK_LOST_EXPIRED : ZK_LOST_LEASE,
+						  expired ? "The ZooKeeper session has expired." :
+						  "The ZooKeeper ensemble could not be reached.");
 		zk_contender_touch(client, i);
 	}
 }

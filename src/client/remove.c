@@ -29,8 +29,6 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <string.h>
-
 #include "client.h"
 #include "answer.h"
 #include "contender.h"
