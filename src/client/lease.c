@@ -299,8 +299,7 @@ renew_batch(ZkClient *client)
 	ZkTime		now = zk_now();
 	void	   *context;
 
-	if (renewal == NULL || !zk_is_connected(client) || atomic_load(&zk_poisoned) ||
-		!zk_requests_available(client, 1))
+	if (renewal == NULL || !zk_requests_available(client, 1))
 		return false;
 	renewal->count = 0;
 	choose(client, renewal, now);
@@ -375,8 +374,7 @@ zk_lease_heartbeat(ZkClient *client)
 	ZkTime		now = zk_now();
 	void	   *context;
 
-	if (atomic_load(&zk_poisoned) || now < zk_lease_heartbeat_due(client) ||
-		!zk_requests_available(client, 1))
+	if (now < zk_lease_heartbeat_due(client) || !zk_requests_available(client, 1))
 		return;
 	heartbeat->sent_at = now;
 	context = zk_request_begin(client, REQ_CLIENT, 0, on_heartbeat);

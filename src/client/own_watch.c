@@ -315,8 +315,7 @@ zk_own_watch(ZkClient *client, int slot)
 	const Contender *c = &client->contenders[slot];
 
 	if (needs_watch(c) && c->znode.existence == ZNODE_NAMED &&
-		zk_is_connected(client) && !atomic_load(&zk_poisoned) && zk_now() >= watch_due(c) &&
-		zk_requests_available(client, WATCH_RESERVE))
+		zk_now() >= watch_due(c) && zk_requests_available(client, WATCH_RESERVE))
 		send_own_watch(client, slot);
 }
 
@@ -400,7 +399,6 @@ zk_own_rewrite(ZkClient *client, int slot)
 	if (!c->own.rewrite || c->claim != CLAIM_WANTED ||
 		c->znode.existence != ZNODE_NAMED ||
 		c->own.rewrite_serial != 0 || c->own.watch_serial != 0 ||
-		!zk_is_connected(client) || atomic_load(&zk_poisoned) ||
 		c->turn.retry_at > zk_now() || !zk_requests_available(client, 1))
 		return;
 	len = own_data(c, own);

@@ -150,8 +150,7 @@ send_next(ZkClient *client, int slot)
 static bool
 can_send(ZkClient *client, const Contender *c)
 {
-	if (!zk_is_connected(client) || atomic_load(&zk_poisoned) ||
-		c->turn.retry_at != 0 || !zk_requests_available(client, 3))
+	if (c->turn.retry_at != 0 || !zk_requests_available(client, 3))
 		return false;
 	return client->stage == CLIENT_RUNNING ||	/* else it goes with the
 												 * session */

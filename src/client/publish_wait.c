@@ -238,8 +238,7 @@ zk_publish_advance(ZkClient *client)
 	char		path[sizeof(publication->path)] = "";
 	PublishStep step = PUBLISH_CREATE;
 
-	if (publication->pending || !zk_is_connected(client) ||
-		atomic_load(&zk_poisoned) || zk_now() < publication->retry_at)
+	if (publication->pending || zk_now() < publication->retry_at)
 		return;
 	if (wanted->text != NULL)
 		snprintf(path, sizeof(path), "%s/%016llx", wanted->parent,

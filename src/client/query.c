@@ -244,7 +244,7 @@ break_advance(ZkClient *client)
 	char		path[ZK_NODE_PATH_SIZE * 2];
 	void	   *context;
 
-	if (breaking->pending || !zk_query_runs(client) ||
+	if (breaking->pending || client->query.node == NULL ||
 		!zk_requests_available(client, ZK_READ_RESERVE))
 		return;
 	if (breaking->step == BREAK_AWAIT)

@@ -646,14 +646,6 @@ on_sync(ZkClient *client, int which, const Answer *answer)
  *-------------------------------------------------------------------------
  */
 
-/* Returns true if there is a query, and a connection to ask over. */
-bool
-zk_query_runs(const ZkClient *client)
-{
-	return client->query.node != NULL && zk_is_connected(client) &&
-		!atomic_load(&zk_poisoned);
-}
-
 /* Send the request for an item; returns the library's answer. */
 static int
 send_request(ZkClient *client, const Item *item, const char *path, void *context)
@@ -792,7 +784,8 @@ begin(ZkClient *client)
 void
 zk_reader_advance(ZkClient *client)
 {
-	if (!zk_query_runs(client) ||
+	if (client->query.node == NULL || !zk_is_connected(client) ||
+		atomic_load(&zk_poisoned) ||
 		(client->query.kind == QUERY_WAITS && !zk_publish_settled(client)) ||
 		!begin(client))
 		return;

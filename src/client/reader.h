@@ -20,7 +20,6 @@ extern Reader *zk_reader_create(void);
 extern void zk_reader_clear(Reader *reader);
 extern void zk_reader_advance(ZkClient *client);
 extern void zk_reader_restart(ZkClient *client);
-extern bool zk_query_runs(const ZkClient *client);
 extern void zk_query_done(ZkClient *client, ZkQueueListing *listing);
 extern void zk_query_failed(ZkClient *client, ZkError error,
 							const char *format,...)

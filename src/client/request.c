@@ -97,10 +97,15 @@ zk_requests_free(const ZkClient *client)
 	return client->engine->free_requests;
 }
 
-/* Returns true if so many are free; else notes the shortage.  engine_lock. */
+/*
+ * Returns true if so many requests can be sent now.  If only room is missing,
+ * "resume" is called when there is some.  engine_lock.
+ */
 bool
 zk_requests_available(ZkClient *client, int count)
 {
+	if (!zk_is_connected(client) || atomic_load(&zk_poisoned))
+		return false;
 	if (client->engine->free_requests >= count)
 		return true;
 	client->engine->starved = true;
