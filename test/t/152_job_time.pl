@@ -176,9 +176,9 @@ $reader->ask("RESET lock_timeout; SET statement_timeout = '1 s'; SELECT zk_job_b
 is($reader->sqlstate, '57014', 'S295: or until it is cancelled');
 $reader->ask('RESET statement_timeout');
 $reader->send("SELECT zk_job_begin('/behind', $due)");
-my $at_it = "SELECT count(*) FROM pg_stat_activity WHERE pid = ${\$reader->pid}"
-  . " AND state = 'active' AND wait_event_type = 'Extension'";
-$standby->poll_query_until('postgres', $at_it, 1);
+my $waiting = "SELECT count(*) FROM pg_stat_activity"
+  . " WHERE state = 'active' AND wait_event_type = 'Extension' AND pid =";
+$standby->poll_query_until('postgres', "$waiting ${\$reader->pid}", 1);
 $ensemble->wait_for_queue('/behind', 0);
 is($session->ask("SELECT zk_job_begin('/behind', $next, '20 s')"),
 	't', 'S270: so it holds up nobody');
@@ -238,7 +238,7 @@ foreach my $path (qw(/lost /lost/xact))
 my $by = ZkPsql->new($standby);
 $reader->send("SELECT zk_job_begin('/lost', $due, '10 min')");
 $by->send("SELECT zk_job_begin_xact('/lost/xact', $due, '10 min')");
-$standby->poll_query_until('postgres', $at_it, 1);
+$standby->poll_query_until('postgres', "$waiting ${\$_->pid}", 1) foreach $reader, $by;
 ok(!$reader->answered, 'S295: whoever stands by on the standby waits for replay');
 $standby->promote;
 is($reader->answer, 't', 'S295: until that has taken over without the work: then it begins the run');
