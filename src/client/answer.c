@@ -5,9 +5,6 @@
  *
  * All functions are pure.  Any thread.
  *
- * IDENTIFICATION
- *	  src/client/answer.c
- *
  *-------------------------------------------------------------------------
  */
 #include "client.h"

@@ -5,9 +5,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/answer.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_ANSWER_H

@@ -13,9 +13,6 @@
  * Nothing here locks: a caller that changes an array has a lock for it, and one
  * that reads an item either has that, or learned of the item later.
  *
- * IDENTIFICATION
- *	  src/client/array.c
- *
  *-------------------------------------------------------------------------
  */
 #include <string.h>

@@ -5,9 +5,6 @@
  *
  * For mailbox.c and slot.c.
  *
- * IDENTIFICATION
- *	  src/client/array.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_ARRAY_H

@@ -38,9 +38,6 @@
  * There is no falling back to an open ACL: without a credential creator mode is
  * an error, and if the server accepts no ACL of ours, too.
  *
- * IDENTIFICATION
- *	  src/client/auth.c
- *
  *-------------------------------------------------------------------------
  */
 #include <ctype.h>

@@ -6,9 +6,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/auth.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_AUTH_H

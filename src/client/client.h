@@ -21,9 +21,6 @@
  * Contexts given to the library are numbers (see request.c), never pointers:
  * a callback that comes late, or never, neither owns nor frees anything.
  *
- * IDENTIFICATION
- *	  src/client/client.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_CLIENT_H

@@ -56,9 +56,6 @@
  * engine_lock in between (give_up_handle()): from then on it grants nothing
  * (S4, S7, S234).
  *
- * IDENTIFICATION
- *	  src/client/connection.c
- *
  *-------------------------------------------------------------------------
  */
 #include "client.h"

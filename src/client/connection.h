@@ -5,9 +5,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/connection.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_CONNECTION_H

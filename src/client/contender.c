@@ -20,9 +20,6 @@
  *
  * All functions run on client threads under engine_lock.
  *
- * IDENTIFICATION
- *	  src/client/contender.c
- *
  *-------------------------------------------------------------------------
  */
 #include <stdarg.h>

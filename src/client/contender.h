@@ -5,9 +5,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/contender.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_CONTENDER_H

@@ -41,9 +41,6 @@
  *
  * All functions run on client threads under engine_lock.
  *
- * IDENTIFICATION
- *	  src/client/create.c
- *
  *-------------------------------------------------------------------------
  */
 #include <string.h>

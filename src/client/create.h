@@ -5,9 +5,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/create.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_CREATE_H

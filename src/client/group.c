@@ -27,9 +27,6 @@
  *
  * All functions run on client threads under engine_lock.
  *
- * IDENTIFICATION
- *	  src/client/group.c
- *
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>

@@ -5,9 +5,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/group.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_GROUP_H

@@ -27,9 +27,6 @@
  * zk_session_close(): that is done in the background, and an exit waits for it.
  * An exit that runs out of time says so in the server log.
  *
- * IDENTIFICATION
- *	  src/client/helper.c
- *
  *-------------------------------------------------------------------------
  */
 #ifndef _GNU_SOURCE

@@ -7,9 +7,6 @@
  * in step for ever: renew at the same time, give up a server that hangs at the
  * same time, and all come to the next one at once.
  *
- * IDENTIFICATION
- *	  src/client/jitter.c
- *
  *-------------------------------------------------------------------------
  */
 #include <sys/random.h>

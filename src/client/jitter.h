@@ -5,9 +5,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/jitter.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_JITTER_H

@@ -49,9 +49,6 @@
  *
  * All functions are pure: they know of times, and of nothing else.  Any thread.
  *
- * IDENTIFICATION
- *	  src/client/leader_contact.c
- *
  *-------------------------------------------------------------------------
  */
 #include <string.h>

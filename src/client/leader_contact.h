@@ -6,9 +6,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/leader_contact.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_LEADER_CONTACT_H

@@ -71,9 +71,6 @@
  *
  * All functions run on client threads under engine_lock.
  *
- * IDENTIFICATION
- *	  src/client/lease.c
- *
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>

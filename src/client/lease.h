@@ -5,9 +5,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/lease.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_LEASE_H

@@ -5,9 +5,6 @@
  *
  * Pure functions.
  *
- * IDENTIFICATION
- *	  src/client/listing.c
- *
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>

@@ -5,9 +5,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/listing.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_LISTING_H

@@ -67,9 +67,6 @@
  *
  * All functions run on client threads under engine_lock.
  *
- * IDENTIFICATION
- *	  src/client/lock_delay.c
- *
  *-------------------------------------------------------------------------
  */
 #include <string.h>

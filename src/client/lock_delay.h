@@ -5,9 +5,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/lock_delay.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_LOCK_DELAY_H

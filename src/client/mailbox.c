@@ -12,9 +12,6 @@
  * A slot is allocated by the backend and freed by the helper, when the
  * contender is abandoned and certain to be gone.
  *
- * IDENTIFICATION
- *	  src/client/mailbox.c
- *
  *-------------------------------------------------------------------------
  */
 #ifndef _GNU_SOURCE

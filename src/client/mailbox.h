@@ -18,9 +18,6 @@
  * D3. An id names a slot and a generation and is never used again, so a late
  * answer or a late order can do no harm.
  *
- * IDENTIFICATION
- *	  src/client/mailbox.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_MAILBOX_H

@@ -14,9 +14,6 @@
  *
  * All functions run on client threads under engine_lock.
  *
- * IDENTIFICATION
- *	  src/client/marker.c
- *
  *-------------------------------------------------------------------------
  */
 #include <string.h>

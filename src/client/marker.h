@@ -5,9 +5,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/marker.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_MARKER_H

@@ -9,9 +9,6 @@
  *
  * Pure functions; libc only.
  *
- * IDENTIFICATION
- *	  src/client/nameset.c
- *
  *-------------------------------------------------------------------------
  */
 #ifndef _GNU_SOURCE

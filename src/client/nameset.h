@@ -5,9 +5,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/nameset.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_NAMESET_H

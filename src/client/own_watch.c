@@ -34,9 +34,6 @@
  * All functions run on client threads under engine_lock, which the watcher
  * takes itself.
  *
- * IDENTIFICATION
- *	  src/client/own_watch.c
- *
  *-------------------------------------------------------------------------
  */
 #include <string.h>

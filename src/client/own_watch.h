@@ -5,9 +5,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/own_watch.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_OWN_WATCH_H

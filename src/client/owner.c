@@ -8,9 +8,6 @@
  * be several clients: those that were stopped and did not end in time, as
  * their threads sit in the resolver or wait for the library, and the next.)
  *
- * IDENTIFICATION
- *	  src/client/owner.c
- *
  *-------------------------------------------------------------------------
  */
 #include <poll.h>

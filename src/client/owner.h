@@ -5,9 +5,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/owner.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_OWNER_H

@@ -5,9 +5,6 @@
  *
  * All functions run on client threads under engine_lock.
  *
- * IDENTIFICATION
- *	  src/client/parents.c
- *
  *-------------------------------------------------------------------------
  */
 #include <string.h>

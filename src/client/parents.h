@@ -5,9 +5,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/parents.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_PARENTS_H

@@ -14,9 +14,6 @@
  *
  * All functions run on client threads under engine_lock.
  *
- * IDENTIFICATION
- *	  src/client/place.c
- *
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>

@@ -5,9 +5,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/place.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_PLACE_H

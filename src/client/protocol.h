@@ -5,9 +5,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/protocol.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_PROTOCOL_H

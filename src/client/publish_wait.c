@@ -17,9 +17,6 @@
  *
  * All functions up to the client API run on client threads under engine_lock.
  *
- * IDENTIFICATION
- *	  src/client/publish_wait.c
- *
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>

@@ -5,9 +5,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/publish_wait.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_PUBLISH_WAIT_H

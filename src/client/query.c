@@ -26,9 +26,6 @@
  * All functions run on client threads under engine_lock, which the watcher
  * takes itself.
  *
- * IDENTIFICATION
- *	  src/client/query.c
- *
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>

@@ -6,9 +6,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/query.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_QUERY_H

@@ -48,9 +48,6 @@
  *
  * All functions run on client threads under engine_lock.
  *
- * IDENTIFICATION
- *	  src/client/reader.c
- *
  *-------------------------------------------------------------------------
  */
 #ifndef _GNU_SOURCE

@@ -6,9 +6,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/reader.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_READER_H

@@ -42,9 +42,6 @@
  *
  * All functions but the last ones run on client threads under engine_lock.
  *
- * IDENTIFICATION
- *	  src/client/record_io.c
- *
  *-------------------------------------------------------------------------
  */
 #include <string.h>

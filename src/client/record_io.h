@@ -5,9 +5,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/record_io.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_RECORD_IO_H

@@ -25,9 +25,6 @@
  *
  * All functions run on client threads under engine_lock.
  *
- * IDENTIFICATION
- *	  src/client/refusal.c
- *
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>

@@ -5,9 +5,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/refusal.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_REFUSAL_H

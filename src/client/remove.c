@@ -24,9 +24,6 @@
  *
  * All functions run on client threads under engine_lock.
  *
- * IDENTIFICATION
- *	  src/client/remove.c
- *
  *-------------------------------------------------------------------------
  */
 #include "client.h"

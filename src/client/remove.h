@@ -5,9 +5,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/remove.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_REMOVE_H

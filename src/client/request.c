@@ -22,9 +22,6 @@
  * which the library wakes its I/O thread, and it closes the connection when
  * that is full.
  *
- * IDENTIFICATION
- *	  src/client/request.c
- *
  *-------------------------------------------------------------------------
  */
 #include <stdint.h>

@@ -5,9 +5,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/request.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_REQUEST_H

@@ -30,9 +30,6 @@
  *
  * All functions run on client threads under engine_lock.
  *
- * IDENTIFICATION
- *	  src/client/server_timeout.c
- *
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>

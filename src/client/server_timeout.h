@@ -5,9 +5,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/server_timeout.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_SERVER_TIMEOUT_H

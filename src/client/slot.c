@@ -10,9 +10,6 @@
  *
  * All functions may be called by any thread that holds the mailbox's lock.
  *
- * IDENTIFICATION
- *	  src/client/slot.c
- *
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>

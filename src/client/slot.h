@@ -5,9 +5,6 @@
  *
  * For the files of client/ that read a slot; its functions for mailbox.c.
  *
- * IDENTIFICATION
- *	  src/client/slot.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_SLOT_H

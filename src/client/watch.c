@@ -82,9 +82,6 @@
  * All functions run on client threads under engine_lock, which the watcher
  * takes itself.
  *
- * IDENTIFICATION
- *	  src/client/watch.c
- *
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>

@@ -5,9 +5,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/watch.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_WATCH_H

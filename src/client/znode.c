@@ -21,9 +21,6 @@
  *
  * All functions run on client threads under engine_lock.
  *
- * IDENTIFICATION
- *	  src/client/znode.c
- *
  *-------------------------------------------------------------------------
  */
 #include <sys/random.h>

@@ -5,9 +5,6 @@
  *
  * For the files of client/.
  *
- * IDENTIFICATION
- *	  src/client/znode.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_ZNODE_H

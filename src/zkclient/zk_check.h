@@ -7,9 +7,6 @@
  *
  * Part of the interface between the worlds: see zk_session.h.
  *
- * IDENTIFICATION
- *	  src/zkclient/zk_check.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZK_CHECK_H

@@ -5,9 +5,6 @@
  *
  * Part of the interface between the worlds: see zk_session.h.
  *
- * IDENTIFICATION
- *	  src/zkclient/zk_inspect.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZK_INSPECT_H

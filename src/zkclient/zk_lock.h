@@ -5,9 +5,6 @@
  *
  * Part of the interface between the worlds: see zk_session.h.
  *
- * IDENTIFICATION
- *	  src/zkclient/zk_lock.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZK_LOCK_H

@@ -14,9 +14,6 @@
  * src/README defines the terms.  Only the client handles znodes: the backend
  * names a lock node and gets back a state.
  *
- * IDENTIFICATION
- *	  src/zkclient/zk_session.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZK_SESSION_H

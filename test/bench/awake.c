@@ -13,9 +13,6 @@
  * Each processor gets a thread here that makes way for every other at once
  * (SCHED_IDLE) and is busy with nothing otherwise.
  *
- * IDENTIFICATION
- *	  test/bench/awake.c
- *
  *-------------------------------------------------------------------------
  */
 #include <pthread.h>

@@ -11,9 +11,6 @@
  * It lets one choose neither the data of a contender, which is empty, nor wait
  * for the lock: it calls back when it has it, in the library's thread.
  *
- * IDENTIFICATION
- *	  test/bench/crecipe.c
- *
  *-------------------------------------------------------------------------
  */
 #include <errno.h>

@@ -7,9 +7,6 @@
  * A thread notes times and nothing else; they are put together when all threads
  * have ended.
  *
- * IDENTIFICATION
- *	  test/bench/peer.c
- *
  *-------------------------------------------------------------------------
  */
 #include <errno.h>

@@ -7,9 +7,6 @@
  * measures one lock client.  Here are the commands; a peer only says how its
  * client connects, acquires and releases.
  *
- * IDENTIFICATION
- *	  test/bench/peer.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_BENCH_PEER_H

@@ -15,9 +15,6 @@
  * that are made in the database first, so what a client and its statements cost
  * is not part of them.
  *
- * IDENTIFICATION
- *	  test/bench/pgpeer.c
- *
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>

@@ -14,9 +14,6 @@
  *	raw SERVERS		numeric addresses, an odd number of them: with an even one
  *					the library leaves every other one out (ZOOKEEPER-2466)
  *
- * IDENTIFICATION
- *	  test/bench/raw.c
- *
  *-------------------------------------------------------------------------
  */
 #include <pthread.h>

@@ -12,9 +12,6 @@
  * node-redlock (others have the same 200 ms).  There is no queue: who tries first
  * gets it.
  *
- * IDENTIFICATION
- *	  test/bench/redispeer.c
- *
  *-------------------------------------------------------------------------
  */
 #include <stdatomic.h>

@@ -9,9 +9,6 @@
  * zklock gives those of the library and no others.  The library checks with an
  * assertion that it has got one.
  *
- * IDENTIFICATION
- *	  test/tools/failthread.c
- *
  *-------------------------------------------------------------------------
  */
 #include <dlfcn.h>

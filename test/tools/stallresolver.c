@@ -10,9 +10,6 @@
  * test knows who does.  Numeric addresses never wait, because they need no server to
  * resolve them.
  *
- * IDENTIFICATION
- *	  test/tools/stallresolver.c
- *
  *-------------------------------------------------------------------------
  */
 #include <arpa/inet.h>

@@ -13,9 +13,6 @@
  * The file is mapped when the program starts, so a test steps the clocks of all
  * its processes at once by writing to it.
  *
- * IDENTIFICATION
- *	  test/tools/stepclock.c
- *
  *-------------------------------------------------------------------------
  */
 #include <fcntl.h>

@@ -33,9 +33,6 @@
  * A test has one probe running for all it wants to know: starting a client
  * for each question would cost more than the question.
  *
- * IDENTIFICATION
- *	  test/tools/zkprobe.c
- *
  *-------------------------------------------------------------------------
  */
 #include <inttypes.h>

@@ -52,9 +52,6 @@
  * a freeze does not let connections through to the server that are made while
  * it lasts: to who makes them they look established, and nothing ever comes.
  *
- * IDENTIFICATION
- *	  test/tools/zkproxy.c
- *
  *-------------------------------------------------------------------------
  */
 #include <arpa/inet.h>

@@ -5,9 +5,6 @@
  *
  * One thread, one loop: nothing of it needs a lock.
  *
- * IDENTIFICATION
- *	  test/tools/zkproxy.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKPROXY_H

@@ -3,9 +3,6 @@
  * zkproxycmd.c
  *	  The commands of zkproxy, as zkproxy.c lists them.
  *
- * IDENTIFICATION
- *	  test/tools/zkproxycmd.c
- *
  *-------------------------------------------------------------------------
  */
 #include <errno.h>

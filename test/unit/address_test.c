@@ -10,9 +10,6 @@
  * asked for numbers, for localhost, and for a name that is too long for any
  * server.
  *
- * IDENTIFICATION
- *	  test/unit/address_test.c
- *
  *-------------------------------------------------------------------------
  */
 #include <arpa/inet.h>

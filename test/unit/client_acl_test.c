@@ -7,9 +7,6 @@
  * one that it may not prove is lost; other contenders are not affected.  Also
  * the client with an identity, which creates ACLs.
  *
- * IDENTIFICATION
- *	  test/unit/client_acl_test.c
- *
  *-------------------------------------------------------------------------
  */
 #define THREADED				/* the library's synchronous functions, too */

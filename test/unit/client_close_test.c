@@ -13,9 +13,6 @@
  * releases engine_lock it can be delayed until the network, which was cut, is back,
  * and all effects of that have happened.
  *
- * IDENTIFICATION
- *	  test/unit/client_close_test.c
- *
  *-------------------------------------------------------------------------
  */
 #define THREADED				/* for client_common.h */

@@ -7,9 +7,6 @@
  * other clients do ("the stranger").  A program that includes this defines
  * THREADED first, for the library's synchronous functions.
  *
- * IDENTIFICATION
- *	  test/unit/client_common.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_CLIENT_COMMON_H

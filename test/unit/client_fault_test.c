@@ -7,9 +7,6 @@
  * loses replies, cuts, freezes and refuses (proxy.h).  The stranger has a
  * connection of its own that nothing happens to, and sees what is really there.
  *
- * IDENTIFICATION
- *	  test/unit/client_fault_test.c
- *
  *-------------------------------------------------------------------------
  */
 #define THREADED				/* the library's synchronous functions, too */

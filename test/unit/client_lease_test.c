@@ -9,9 +9,6 @@
  *
  * Runs alone: it has hundreds of clients, whose leases are measured.
  *
- * IDENTIFICATION
- *	  test/unit/client_lease_test.c
- *
  *-------------------------------------------------------------------------
  */
 #define THREADED				/* for client_common.h */

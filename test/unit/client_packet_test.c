@@ -15,9 +15,6 @@
  *
  * Takes long: some seconds in each variant.
  *
- * IDENTIFICATION
- *	  test/unit/client_packet_test.c
- *
  *-------------------------------------------------------------------------
  */
 #define THREADED				/* the library's synchronous functions, too */

@@ -7,9 +7,6 @@
  * which is at times an HTTP server, falls silent, or sends what no server sends.
  * The client must neither believe it, nor wait for it, nor crash.
  *
- * IDENTIFICATION
- *	  test/unit/client_peer_test.c
- *
  *-------------------------------------------------------------------------
  */
 #define THREADED				/* the library's synchronous functions, too */

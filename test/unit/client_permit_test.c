@@ -7,9 +7,6 @@
  * contenders are made, changed and deleted one by one, so that it is known which
  * event wakes which waiter.
  *
- * IDENTIFICATION
- *	  test/unit/client_permit_test.c
- *
  *-------------------------------------------------------------------------
  */
 #define THREADED				/* the library's synchronous functions, too */

@@ -7,9 +7,6 @@
  * The stranger has a connection of its own that nothing happens to, and sees
  * what is really there.
  *
- * IDENTIFICATION
- *	  test/unit/client_proxied.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_CLIENT_PROXIED_H

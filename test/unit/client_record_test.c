@@ -8,9 +8,6 @@
  * (proxy.h).  The stranger has a connection of its own that nothing happens to,
  * and sees what is really there.
  *
- * IDENTIFICATION
- *	  test/unit/client_record_test.c
- *
  *-------------------------------------------------------------------------
  */
 #define THREADED				/* the library's synchronous functions, too */

@@ -6,9 +6,6 @@
  * ZK_SERVERS names the ensemble.  Other clients' contenders are made through a
  * handle of the library of our own ("the stranger").
  *
- * IDENTIFICATION
- *	  test/unit/client_test.c
- *
  *-------------------------------------------------------------------------
  */
 #define THREADED				/* the library's synchronous functions, too */

@@ -6,9 +6,6 @@
  * With a library without TLS there is nothing to test.  Certificates and their servers
  * are openssl's.  The suite tls tests connections that succeed.
  *
- * IDENTIFICATION
- *	  test/unit/client_tls_test.c
- *
  *-------------------------------------------------------------------------
  */
 #include <arpa/inet.h>

@@ -4,9 +4,6 @@
  *	  Published waits: our own, over network failures, and reading those of all
  *	  clients (S72).
  *
- * IDENTIFICATION
- *	  test/unit/client_waits_test.c
- *
  *-------------------------------------------------------------------------
  */
 #define THREADED				/* the library's synchronous functions, too */

@@ -3,9 +3,6 @@
  * context_test.c
  *	  Tests of context.h: serials that wrap, on pointers of any size.
  *
- * IDENTIFICATION
- *	  test/unit/context_test.c
- *
  *-------------------------------------------------------------------------
  */
 #include "context.h"

@@ -6,9 +6,6 @@
  * zk_queue_all_granted() computes them for a whole queue; the tests compare it
  * with this simple version.
  *
- * IDENTIFICATION
- *	  test/unit/granted.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_GRANTED_H

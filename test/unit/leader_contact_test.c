@@ -3,9 +3,6 @@
  * leader_contact_test.c
  *	  The leader's proved view of a session, and the lease that it allows (S236).
  *
- * IDENTIFICATION
- *	  test/unit/leader_contact_test.c
- *
  *-------------------------------------------------------------------------
  */
 #include "leader_contact.h"

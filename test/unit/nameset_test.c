@@ -3,9 +3,6 @@
  * nameset_test.c
  *	  Tests of nameset.c, and of the cost of a large queue: in proportion to its length.
  *
- * IDENTIFICATION
- *	  test/unit/nameset_test.c
- *
  *-------------------------------------------------------------------------
  */
 #include <string.h>

@@ -7,9 +7,6 @@
  * with all possible mistakes.  Each packet has memory of exactly its size, so that a
  * sanitizer sees a step beyond it.
  *
- * IDENTIFICATION
- *	  test/unit/packet_test.c
- *
  *-------------------------------------------------------------------------
  */
 #include <ctype.h>

@@ -16,9 +16,6 @@
  * The ensemble is simulated, and so is watch.c's handling of a verdict.
  * ZKLOCK_TEST_SEEDS sets how many queues there are.
  *
- * IDENTIFICATION
- *	  test/unit/permit_test.c
- *
  *-------------------------------------------------------------------------
  */
 #include <limits.h>

@@ -10,9 +10,6 @@
  * One thread does everything, under one lock except while it waits, so a
  * function of proxy.h has taken effect when it returns.
  *
- * IDENTIFICATION
- *	  test/unit/proxy.c
- *
  *-------------------------------------------------------------------------
  */
 #include <arpa/inet.h>

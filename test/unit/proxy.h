@@ -9,9 +9,6 @@
  *
  * All functions are for the test's main thread.
  *
- * IDENTIFICATION
- *	  test/unit/proxy.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_PROXY_H

@@ -19,9 +19,6 @@
  * The ensemble and the clients' habits are simulated, not the code under
  * test.  ZKLOCK_TEST_SEEDS sets how many queues there are.
  *
- * IDENTIFICATION
- *	  test/unit/queue_random_test.c
- *
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>

@@ -8,9 +8,6 @@
  * S24 downgrade, S25 upgrade, S53 and S54 readers and writers, S82 foreign
  * children, S102 paths.
  *
- * IDENTIFICATION
- *	  test/unit/queue_test.c
- *
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>

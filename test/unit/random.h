@@ -5,9 +5,6 @@
  *
  * For one thread.
  *
- * IDENTIFICATION
- *	  test/unit/random.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_RANDOM_H

@@ -3,9 +3,6 @@
  * record_test.c
  *	  The record of a lock as text, and the merge of two.
  *
- * IDENTIFICATION
- *	  test/unit/record_test.c
- *
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>

@@ -4,9 +4,6 @@
  *	  Many ports before one ZooKeeper server, each of which stands for a server that
  *	  can hang, die, be cut off or be slow.
  *
- * IDENTIFICATION
- *	  test/unit/switchboard.c
- *
  *-------------------------------------------------------------------------
  */
 #include <arpa/inet.h>

@@ -7,9 +7,6 @@
  * It is a process of its own, and shares memory with the test and all that the test
  * forks after it.
  *
- * IDENTIFICATION
- *	  test/unit/switchboard.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_SWITCHBOARD_H

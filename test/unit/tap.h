@@ -6,9 +6,6 @@
  * Every check prints one line; done_testing() prints the plan and returns the
  * exit status of the program, which fails if a check did.  For one thread.
  *
- * IDENTIFICATION
- *	  test/unit/tap.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_TAP_H

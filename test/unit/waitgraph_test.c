@@ -4,9 +4,6 @@
  *	  Tests of waitgraph.c: published waits taken apart, and cycles with their
  *	  victims (S72, S73).
  *
- * IDENTIFICATION
- *	  test/unit/waitgraph_test.c
- *
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>

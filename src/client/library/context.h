@@ -12,9 +12,6 @@
  * For request.c.  Pure functions; the size of a pointer is an argument, so that
  * others can be tested.
  *
- * IDENTIFICATION
- *	  src/client/library/context.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_CONTEXT_H

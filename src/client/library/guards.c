@@ -15,9 +15,6 @@
  *
  * and others to threads.c, socket.c and tls.c.
  *
- * IDENTIFICATION
- *	  src/client/library/guards.c
- *
  *-------------------------------------------------------------------------
  */
 #ifndef _GNU_SOURCE

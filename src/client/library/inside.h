@@ -5,9 +5,6 @@
  *
  * For the files beside this one.
  *
- * IDENTIFICATION
- *	  src/client/library/inside.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_INSIDE_H

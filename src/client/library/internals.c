@@ -9,9 +9,6 @@
  * writes) and tls.c (its calls of OpenSSL).  No file assumes the layout of a
  * struct of its.
  *
- * IDENTIFICATION
- *	  src/client/library/internals.c
- *
  *-------------------------------------------------------------------------
  */
 #include "inside.h"

@@ -31,9 +31,6 @@
  * each answer takes one more change of threads, and what TLS needs (tls.c).
  * "test/run shared" runs a build of that kind.
  *
- * IDENTIFICATION
- *	  src/client/library/library.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_LIBRARY_H

@@ -8,9 +8,6 @@
  * which the backend takes them (zk_client_log_line()).  The library's last
  * complaint is kept, as nothing else says why there is no connection.
  *
- * IDENTIFICATION
- *	  src/client/library/log.c
- *
  *-------------------------------------------------------------------------
  */
 #include <errno.h>

@@ -16,9 +16,6 @@
  * A request is noted before it is sent, as the answer may come before the
  * sending thread continues.
  *
- * IDENTIFICATION
- *	  src/client/library/packets.c
- *
  *-------------------------------------------------------------------------
  */
 #include <arpa/inet.h>

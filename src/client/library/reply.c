@@ -34,9 +34,6 @@
  * before the module is loaded.  A server, or an impostor, can crash a backend
  * then.
  *
- * IDENTIFICATION
- *	  src/client/library/reply.c
- *
  *-------------------------------------------------------------------------
  */
 #include <stdarg.h>

@@ -5,9 +5,6 @@
  *
  * For the files beside this one.  Pure functions, without locks.
  *
- * IDENTIFICATION
- *	  src/client/library/reply.h
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_REPLY_H

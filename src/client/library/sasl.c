@@ -16,9 +16,6 @@
  * connected then, so nobody relies on it; but the thread that closes the
  * handle waits for it, for no longer than for anything else.
  *
- * IDENTIFICATION
- *	  src/client/library/sasl.c
- *
  *-------------------------------------------------------------------------
  */
 #include <stdlib.h>

@@ -31,9 +31,6 @@
  * socket.c never takes such a connection for established.  Nor with SASL, whose
  * packets come before the credential.
  *
- * IDENTIFICATION
- *	  src/client/library/socket.c
- *
  *-------------------------------------------------------------------------
  */
 #ifndef _GNU_SOURCE

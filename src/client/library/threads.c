@@ -25,9 +25,6 @@
  * With the shared library the completion thread does its work, and stacks are
  * set through the process-wide default.
  *
- * IDENTIFICATION
- *	  src/client/library/threads.c
- *
  *-------------------------------------------------------------------------
  */
 #ifndef _GNU_SOURCE

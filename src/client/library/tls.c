@@ -51,9 +51,6 @@
  * and the system's CAs count.  In any case the files are tried on the helper
  * thread before the library uses them.
  *
- * IDENTIFICATION
- *	  src/client/library/tls.c
- *
  *-------------------------------------------------------------------------
  */
 #include "inside.h"

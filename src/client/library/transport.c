@@ -49,9 +49,6 @@
  * seconds at most.  It cuts its text up with strtok(), which would be the
  * backend's, too: with the archive it gets another one.
  *
- * IDENTIFICATION
- *	  src/client/library/transport.c
- *
  *-------------------------------------------------------------------------
  */
 #ifndef _GNU_SOURCE
