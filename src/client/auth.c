@@ -47,7 +47,7 @@
 
 #include "client.h"
 #include "auth.h"
-#include "owner.h"
+#include "handle_owner.h"
 #include "request.h"
 #include "zk_check.h"
 

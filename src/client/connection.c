@@ -64,7 +64,7 @@
 #include "contender.h"
 #include "jitter.h"
 #include "lease.h"
-#include "owner.h"
+#include "handle_owner.h"
 #include "protocol.h"
 #include "publish_wait.h"
 #include "query.h"

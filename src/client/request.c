@@ -32,7 +32,7 @@
 #include "contender.h"
 #include "context.h"
 #include "jitter.h"
-#include "owner.h"
+#include "handle_owner.h"
 #include "request.h"
 
 _Static_assert(ZK_MAX_IN_FLIGHT <= ZK_CONTEXT_INDEXES,

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * owner.c
+ * handle_owner.c
  *	  The client that has a handle: there is one at a time.
  *
  * Completions come without a handle, so which client they belong to is one
@@ -13,7 +13,7 @@
 #include <poll.h>
 
 #include "client.h"
-#include "owner.h"
+#include "handle_owner.h"
 
 /*
  * The client that has a handle.  Written under owner_lock by its helper, while

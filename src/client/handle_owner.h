@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
- * owner.h
+ * handle_owner.h
  *	  The client that has a handle: there is one at a time.
  *
  * For the files of client/.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef ZKLOCK_OWNER_H
-#define ZKLOCK_OWNER_H
+#ifndef ZKLOCK_HANDLE_OWNER_H
+#define ZKLOCK_HANDLE_OWNER_H
 
 #include "client.h"
 
@@ -18,4 +18,4 @@ extern void zk_client_disclaim(void);
 extern ZkClient *zk_client_owner(void);
 extern ZkClient *zk_client_enter(void);
 
-#endif							/* ZKLOCK_OWNER_H */
+#endif							/* ZKLOCK_HANDLE_OWNER_H */
