@@ -1,42 +1,42 @@
 /*-------------------------------------------------------------------------
  *
  * auth.c
- *	  Who the client is to the ensemble: its credential, and the ACLs of what
- *	  it creates.
+ *	  The client's identity to the ensemble: its credential, and the ACLs of
+ *	  the znodes that it creates.
  *
  * The credential is "user:password" of ZooKeeper's scheme "digest".  The
- * library is given it once for each handle, before anything else is sent
- * through that, and sends it again by itself on every new connection.  The
- * client keeps it for the next handle and wipes it at its end.  It never gets
- * into a message or a log line, the user's name included.
+ * library gets it once for each handle, before anything else is sent, and sends
+ * it again on every new connection.  The client keeps it for the next handle
+ * and wipes it at its end.  No part of it, nor the user's name, appears in a
+ * message or a log line.
  *
- * ZooKeeper believes everybody: it makes a hash of what it is shown, and
- * compares that with ACLs later.  So a wrong password is not refused; whoever
- * shows it is somebody else, who is refused later.  Hence the user node (A3,
+ * ZooKeeper accepts any credential: it hashes it, and compares the hash with
+ * ACLs later.  So a client with a wrong password is not refused at first; it
+ * counts as another user, which ACLs refuse.  Hence the user node (A3,
  * refusal.c).
  *
- * A1. The credential is shown to each handle when it is opened, and nothing is
- * sent through that before it was answered for the first time: nothing goes out
- * under no name, and if the answer is no the library reads it.  (A server
- * closes the connection after it.  Were there requests on their way, the
- * library would see the connection break, and try again and again.)  It costs a
- * round trip for each handle of a client that is somebody.  The callback for
- * the answer comes on any thread, under locks of the library's: it sets a flag
- * and wakes the helper, which goes on.  The library shows the credential again
- * on each new connection.
+ * A1. Each handle gets the credential when it is opened, and nothing is sent
+ * before that was answered for the first time.  So no request is sent without
+ * an identity, and the library reads a refusal.  (The server closes the
+ * connection after a refusal.  With requests on their way, the library would
+ * only see the connection break, and would retry for ever.)  This costs one
+ * round trip for each handle with a credential.  The callback for the answer
+ * comes on any thread, under locks of the library, so it only sets a flag and
+ * wakes the helper.
  *
- * A server that does not know the scheme says so, which ends the handle and is
- * a definite error: 28000, for each call that asks.  A server that insists on
- * authentication says so to the first request, whichever that is, and closes
- * the connection, while the ZooKeeper session lives on: likewise.
+ * A server that does not support the scheme says so.  That ends the handle and
+ * is a definite error: 28000, for each call.  So does a server that requires
+ * authentication, in answer to the first request; it closes the connection, and
+ * the ZooKeeper session survives.
  *
- * A2. In creator mode (zklock.acl) every znode made has the ACL "auth", which
- * the server replaces by who made it, with all permissions, and administrators
- * likewise.  That is contenders, and all containers down from the root: who may
- * write above a lock node may remove what is below.  All permissions, because
- * the same user in another backend reads, breaks, and writes to our contenders.
- * There is no falling back to an open ACL: without a credential creator mode is
- * an error, and if the server accepts no ACL of ours, too.
+ * A2. In creator mode (zklock.acl) every znode that we create has the ACL
+ * "auth", which the server replaces by its creator with all permissions, and an
+ * entry with all permissions for each administrator.  This includes all
+ * containers from the root down, because a user that may write above a lock
+ * node may remove the znodes below.  All permissions are needed: the same user
+ * reads, breaks, and writes to our contenders from other backends.  There is no
+ * fallback to an open ACL: creator mode without a credential is an error, and
+ * so is an ACL that the server rejects.
  *
  *-------------------------------------------------------------------------
  */
@@ -103,7 +103,7 @@ trim(char *text)
 	return text;
 }
 
-/* Is this "user:hash", as in ZooKeeper's ACLs? */
+/* Returns true if the text is "user:hash", as in ZooKeeper's ACLs. */
 static bool
 is_digest(const char *id)
 {
@@ -117,8 +117,8 @@ is_digest(const char *id)
 }
 
 /*
- * Take an administrator's identity, "scheme:id", into an ACL entry that points
- * into the text, which is cut up.  Returns NULL, or what is wrong with it.
+ * Parses an administrator's identity, "scheme:id", into an ACL entry that
+ * points into the text, which is cut up.  Returns NULL, or the error.
  */
 static const char *
 parse_admin(char *text, struct ACL *entry)
@@ -147,9 +147,9 @@ parse_admin(char *text, struct ACL *entry)
 }
 
 /*
- * Take the text of zklock.acl, which is cut up, into the identity, whose ACL
- * points into it.  False with the reason in detail (ZK_DETAIL_SIZE bytes),
- * which quotes nothing of it.
+ * Parses the text of zklock.acl, which is cut up, into the identity, whose ACL
+ * points into it.  Returns false with the reason in detail (ZK_DETAIL_SIZE
+ * bytes), which quotes nothing of the text.
  */
 static bool
 parse_acl(char *text, ZkIdentity *identity, char *detail)
@@ -221,9 +221,8 @@ zk_acl_wants_creator(const char *acl)
 }
 
 /*
- * The path of the user node, malloc'd; NULL if there is no memory.  What a
- * name of a znode cannot contain, or what would be read as something else, is
- * written in hexadecimal.
+ * Returns the path of the user node, malloc'd; NULL if out of memory.  Bytes
+ * other than letters, digits, "-" and "_" are written in hexadecimal.
  */
 static char *
 make_user_node(const char *root, const char *user, int len)
@@ -249,9 +248,8 @@ make_user_node(const char *root, const char *user, int len)
 }
 
 /*
- * Take the credential and the ACL of a config that was checked, into zeroed
- * memory.  False if there is no memory; zk_identity_free() is due either way.
- * Backend thread.
+ * Fills a zeroed identity from a config that was checked.  Returns false if out
+ * of memory; zk_identity_free() is due either way.  Backend thread.
  */
 bool
 zk_identity_init(ZkIdentity *identity, const ZkConfig *config)
@@ -275,8 +273,8 @@ zk_identity_init(ZkIdentity *identity, const ZkConfig *config)
 }
 
 /*
- * Free what the identity owns, and wipe the credential.  No other thread has
- * to do with it any more.
+ * Frees the identity's memory, and wipes the credential.  No other thread may
+ * use it any more.
  */
 void
 zk_identity_free(ZkIdentity *identity)
@@ -290,9 +288,9 @@ zk_identity_free(ZkIdentity *identity)
 }
 
 /*
- * The ensemble has answered to the credential, or the connection is lost.  This
- * comes on any thread and under locks of the library's, so it tells the helper
- * and no more.  If the answer was no the library says so by a session event.
+ * The ensemble has answered the credential, or the connection is lost.  Any
+ * thread, under locks of the library, so it only wakes the helper.  The library
+ * reports a refusal by a session event.
  */
 static void
 on_auth(int rc, const void *context)
@@ -315,10 +313,9 @@ on_nothing(int rc, const struct Stat *stat, const void *context)
 }
 
 /*
- * Show the credential to a new handle, if it has not seen it.  The library
- * sends it when it has a connection.  If it has one already it has to be woken
- * for that, which only a request does.  False if there is no memory.
- * engine_lock.
+ * Gives the credential to a new handle, unless it has it.  The library sends it
+ * when it has a connection.  If it has one already, only a request wakes it for
+ * that.  Returns false if out of memory.  engine_lock.
  */
 bool
 zk_identity_present(ZkClient *client, zhandle_t *zh)
@@ -337,10 +334,8 @@ zk_identity_present(ZkClient *client, zhandle_t *zh)
 }
 
 /*
- * May requests be sent through the handle?  Not before the credential is
- * answered for the first time: a server that does not like it closes the
- * connection, and were there requests on their way by then, the library would
- * learn of the end before it has read the reason, and try again.  engine_lock.
+ * Returns true if requests may be sent through the handle: there is no
+ * credential, or it was answered (A1).  engine_lock.
  */
 bool
 zk_identity_settled(const ZkIdentity *identity)
@@ -349,8 +344,7 @@ zk_identity_settled(const ZkIdentity *identity)
 }
 
 /*
- * Nobody waits for the user node, and what follows it depends on nothing: it
- * may be there already, or not be allowed.
+ * Nothing depends on the user node: it may exist already, or not be permitted.
  */
 static void
 on_user_node(int rc, const char *path, const void *context)
@@ -361,10 +355,9 @@ on_user_node(int rc, const char *path, const void *context)
 }
 
 /*
- * In creator mode, a lock node was made: have the user node made, too, if this
- * client has not seen to it yet.  Those above it are like all containers.
- * These three requests, once in a client's life, are not counted among those on
- * their way.  engine_lock.
+ * In creator mode, after a lock node was created: creates the user node and its
+ * parents, once for each client.  These three requests do not count as requests
+ * on their way.  engine_lock.
  */
 void
 zk_identity_leave_user(ZkClient *client)
@@ -386,11 +379,11 @@ zk_identity_leave_user(ZkClient *client)
 }
 
 /*
- * Is an answer's code the one that the ensemble gives to whoever has not
- * authenticated, before it closes the connection?  Only the first request of a
- * connection gets it, if at all, and the ZooKeeper session lives on: so it is
- * noted for the moment at which the connection is seen to be lost
- * (connection.c). engine_lock.
+ * Returns true if an answer's code is the one for a client that must
+ * authenticate and has not.  Only the first request of a connection gets it,
+ * before the server closes the connection, and the ZooKeeper session survives:
+ * so it is noted for the moment when the connection is lost (connection.c).
+ * engine_lock.
  */
 bool
 zk_identity_wanted(ZkIdentity *identity, int rc)

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * auth.h
- *	  Who the client is to the ensemble: its credential, and the ACLs of what
- *	  it creates.
+ *	  The client's identity to the ensemble: its credential, and the ACLs of
+ *	  what it creates.
  *
  * For the files of client/.
  *
@@ -21,15 +21,15 @@
 #define ZK_MAX_ADMINS		8
 
 /*
- * Who the client is to the ensemble, and the ACLs of what it creates (auth.c).
- * Constant but for the flags, which are under engine_lock.
+ * The client's identity, and the ACLs of what it creates (auth.c).  Constant
+ * except for the flags, which are under engine_lock.
  */
 typedef struct ZkIdentity
 {
 	char	   *credential;		/* malloc'd; NULL for anybody */
 	int			user_len;		/* bytes of it before the colon */
 	char	   *root;			/* malloc'd; NULL without a credential */
-	char	   *user_node;		/* path, likewise */
+	char	   *user_node;		/* path, malloc'd; NULL without one */
 	bool		creator;		/* what we create is not for everybody */
 	char	   *acl_text;		/* malloc'd; entries point into it */
 	struct ACL	entries[ZK_MAX_ADMINS + 2];

@@ -393,8 +393,8 @@ contender_needs_ensemble(const Contender *c)
 
 /*
  * Returns true if there is anything that a connection is needed for; *wanted
- * says whether somebody is waiting for it, or holds something.  A session that
- * nobody asks anything of is not tried for any more when there is a definite
+ * says whether a call waits for it, or a lock is held.  A session that was
+ * requested ahead of its use is not tried for any more when there is a definite
  * reason against it.  engine_lock.
  */
 static bool
@@ -649,9 +649,9 @@ must_close(ZkClient *client)
 	}
 
 	/*
-	 * Take another handle for the session.  Not while somebody relies on a
-	 * lease (L4).  The resolver may also take long, and a session that loses
-	 * a lock has to know in time.
+	 * Take another handle for the session.  Not while a lease is relied on
+	 * (L4).  The resolver may also take long, and a session that loses a lock
+	 * has to know in time.
 	 */
 	if (zk_leases_run(client))
 		return false;

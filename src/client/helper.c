@@ -436,9 +436,9 @@ zk_client_start(const ZkConfig *config, ZkError *error, char *detail)
 }
 
 /*
- * Wait until the helper has finished, or give up: then it frees the client.  As
- * long as the end of a run is to be written, but not beyond runs_by, the time
- * begins anew.
+ * Waits until the helper has finished, or gives up: then the helper frees the
+ * client.  While the end of a run is to be written the time starts again, but
+ * not beyond runs_by.
  */
 static bool
 wait_finished(ZkClient *client, int timeout_ms, ZkTime runs_by)

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * jitter.c
- *	  Random delays, so that many clients do not do the same at the same moment.
+ *	  Random delays, so that many clients do not act at the same moment.
  *
- * Clients that began together, or that one server has left alone, would go on
- * in step for ever: renew at the same time, give up a server that hangs at the
- * same time, and all come to the next one at once.
+ * Clients that began together, or that lost the same server, would stay in step
+ * for ever: renew at the same time, give up a server that hangs at the same
+ * time, and all connect to the next one at the same time.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,8 +15,8 @@
 #include "jitter.h"
 
 /*
- * Begin a sequence of random numbers that is like no other process's.  Any
- * thread.
+ * Begins a sequence of random numbers that differs from that of any other
+ * process.  Any thread.
  */
 void
 zk_jitter_seed(uint64_t *state)

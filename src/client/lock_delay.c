@@ -240,8 +240,7 @@ on_markers(ZkClient *client, int slot, const Answer *answer)
 	else
 	{
 		zk_record_path(c->node, c->request.root_len, path);
-		zk_contender_impossible(client, slot, rc, ZOO_PERM_READ,
-								"list the children of", path);
+		zk_contender_impossible(client, slot, rc, ZOO_PERM_READ, path);
 	}
 }
 
@@ -291,8 +290,7 @@ on_parent(ZkClient *client, int slot, const Answer *answer)
 	else
 	{
 		path[zk_record_above(path, c->markers.parent_len)] = '\0';
-		zk_contender_impossible(client, slot, rc, ZOO_PERM_CREATE,
-								"create children of", path);
+		zk_contender_impossible(client, slot, rc, ZOO_PERM_CREATE, path);
 	}
 }
 
@@ -317,7 +315,6 @@ not_made(ZkClient *client, int slot, int culprit, int rc)
 	Contender  *c = &client->contenders[slot];
 	Markers    *m = &c->markers;
 	int			permission = culprit == 0 ? ZOO_PERM_READ : ZOO_PERM_DELETE;
-	const char *doing = culprit == 0 ? "read" : "delete children of";
 	char		path[ZK_MARKER_PATH_SIZE];
 
 	m->known = MARKERS_UNKNOWN;
@@ -325,10 +322,7 @@ not_made(ZkClient *client, int slot, int culprit, int rc)
 	if (culprit == 0)
 		zk_contender_path(c, c->znode.name, path);
 	else if (culprit == m->create_at)
-	{
 		permission = ZOO_PERM_CREATE;
-		doing = "create children of";
-	}
 	if (rc == ZNONODE && culprit == 0)
 		zk_contender_missing(client, slot);
 	else if (rc == ZNONODE && permission == ZOO_PERM_CREATE)
@@ -336,7 +330,7 @@ not_made(ZkClient *client, int slot, int culprit, int rc)
 	else if (rc == ZNODEEXISTS)
 		zk_marker_set(c, MARKER_THERE); /* by a multi-op that was not answered */
 	else if (rc != ZNONODE)
-		zk_contender_impossible(client, slot, rc, permission, doing, path);
+		zk_contender_impossible(client, slot, rc, permission, path);
 }
 
 static void

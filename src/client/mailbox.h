@@ -51,8 +51,8 @@ typedef enum ZkOrder
 	ZK_ORDER_NONE,
 	ZK_ORDER_REQUEST,			/* queue it */
 	ZK_ORDER_DOWNGRADE,			/* put it in the place of partner */
-	ZK_ORDER_RELEASE,			/* delete it, somebody watches */
-	ZK_ORDER_ABANDON			/* delete it, nobody watches */
+	ZK_ORDER_RELEASE,			/* delete it, the backend waits for that */
+	ZK_ORDER_ABANDON			/* delete it, the backend does not wait */
 } ZkOrder;
 
 /* What comes next for a record that is to be written (record_io.c). */
@@ -113,7 +113,7 @@ typedef struct Query
 	char	   *name;			/* of the contender; NULL for READ and HEAD;
 								 * for TREE the child of node to leave out, or
 								 * NULL */
-	char	   *note;			/* what to write into it; likewise */
+	char	   *note;			/* what to write into it; or NULL */
 } Query;
 
 /*
@@ -138,7 +138,7 @@ typedef struct MailboxNews
 	ZkTime		connect_by;		/* try for a connection until then, needed or
 								 * not */
 	Query		query;			/* its strings are NULL once taken */
-	WaitText	wait;			/* likewise */
+	WaitText	wait;			/* the same */
 } MailboxNews;
 
 typedef struct MailboxSlot MailboxSlot; /* slot.h */

@@ -36,7 +36,7 @@
 /* How long to wait after a request that the server had no time for. */
 #define THROTTLE_DELAY	ZK_MS(100)
 
-/* Does the znode exist? */
+/* Whether the znode exists. */
 typedef enum WaitZnode
 {
 	WAIT_ABSENT,

@@ -133,8 +133,10 @@ looked(ZkClient *client, const Answer *answer)
 static void
 refused(ZkClient *client, int rc)
 {
-	static const char *const verbs[] = {
-		[BREAK_LOOK] = "read",[BREAK_MARK] = "change",[BREAK_DELETE] = "delete"
+	static const char *const texts[] = {
+		[BREAK_LOOK] = "Could not read contender \"%.80s\": %s.",
+		[BREAK_MARK] = "Could not change contender \"%.80s\": %s.",
+		[BREAK_DELETE] = "Could not delete contender \"%.80s\": %s."
 	};
 	Breaking   *breaking = client->breaking;
 
@@ -144,8 +146,7 @@ refused(ZkClient *client, int rc)
 		breaking->step = BREAK_DELETE;
 	else
 		zk_query_failed(client, zk_refused_error(client, rc),
-						"Could not %s contender \"%.80s\": %s.",
-						verbs[breaking->step], client->query.name,
+						texts[breaking->step], client->query.name,
 						rc == ZNOAUTH ? "permission denied" : zk_answer_text(rc));
 }
 

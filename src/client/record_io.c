@@ -232,7 +232,7 @@ not_read(ZkClient *client, int slot, int rc)
 	else if (c->state == ZK_HELD)
 		give_up(c, rc);
 	else if (c->claim == CLAIM_WANTED)
-		zk_contender_impossible(client, slot, rc, ZOO_PERM_READ, "read", path);
+		zk_contender_impossible(client, slot, rc, ZOO_PERM_READ, path);
 }
 
 static void

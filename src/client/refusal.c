@@ -209,19 +209,21 @@ zk_contender_refused(ZkClient *client, int slot, int permission,
 }
 
 /*
- * Something that a contender needs could not be done with that znode, for the
- * reason rc: it fails.
+ * The contender fails: a request that it needs, and that takes this permission
+ * on the znode, failed for the reason rc.
  */
 void
 zk_contender_impossible(ZkClient *client, int slot, int rc, int permission,
-						const char *doing, const char *path)
+						const char *path)
 {
+	const char *text = permission == ZOO_PERM_READ ? "Could not read znode \"%.150s\": %s." :
+	permission == ZOO_PERM_CREATE ? "Could not create children of znode \"%.150s\": %s." :
+	"Could not delete children of znode \"%.150s\": %s.";
+
 	if (rc == ZNOAUTH)
 		zk_contender_refused(client, slot, permission, path, strlen(path));
 	else
-		zk_contender_fail(client, slot, zk_answer_error(rc),
-						  "Could not %s znode \"%.150s\": %s.", doing, path,
-						  zk_answer_text(rc));
+		zk_contender_fail(client, slot, zk_answer_error(rc), text, path, zk_answer_text(rc));
 }
 
 static void

@@ -36,8 +36,7 @@ extern void zk_refusal_describe(const Refusal *refusal, ZkError error,
 extern void zk_contender_refused(ZkClient *client, int slot, int permission,
 								 const char *znode, size_t len);
 extern void zk_contender_impossible(ZkClient *client, int slot, int rc,
-									int permission, const char *doing,
-									const char *path);
+									int permission, const char *path);
 extern void zk_send_inquiry(ZkClient *client, int slot);
 
 #endif							/* ZKLOCK_REFUSAL_H */

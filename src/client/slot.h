@@ -29,10 +29,10 @@ struct MailboxSlot
 	ZkLockRequest request;		/* its owner is the next but one */
 	char	   *node;			/* malloc'd by the backend, freed by the
 								 * helper when the slot is */
-	char	   *owner;			/* likewise; NULL once taken.  With room for
+	char	   *owner;			/* malloc'd; NULL once taken.  With room for
 								 * ZK_TOKEN_MEMBER */
 	int			owner_len;
-	RecordBuffer *record;		/* likewise malloc'd and freed; NULL without a
+	RecordBuffer *record;		/* malloc'd and freed as node; NULL without a
 								 * record */
 	ZkContenderStatus status;	/* client writes, backend reads */
 };

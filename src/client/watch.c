@@ -402,8 +402,8 @@ names_ahead(const ZkQueueEntry *entries, int nearest)
 }
 
 /*
- * Remembers the contender's place in the queue that was read.  Who is behind
- * the one ahead is known only if that is being watched already.
+ * Remembers the contender's place in the queue that was read.  The owner of the
+ * one ahead is known only if that is being watched already.
  */
 static void
 placed(Contender *c, const ZkQueueEntry *entries, const ZkVerdict *verdict)
