@@ -1,36 +1,35 @@
 /*-------------------------------------------------------------------------
  *
  * leader_contact.c
- *	  Since when the leader has certainly heard of the ZooKeeper session, and
- *	  how long a lease that allows.
+ *	  The time since which the leader has certainly heard of the ZooKeeper
+ *	  session, and the lease that this allows.
  *
  * The leader expires a session that it has not heard of for the session's
- * timeout.  It hears of a session whose client is connected to a follower in
- * three ways (ZooKeeper 3.8 and 3.9; names are those of its classes):
+ * timeout.  If the session's client is connected to a follower, the leader
+ * hears of it (ZooKeeper 3.8 and 3.9; names are those of its classes):
  *
  * - when the session is made, or a connection for it: the follower asks the
- *	 leader whether there is such a session (Leader.revalidateSession touches
- *	 it);
+ *	 leader whether the session exists (Leader.revalidateSession touches it);
  * - when the follower answers the leader's ping, which it does with the
  *	 sessions that it has heard of since the ping before (Learner.ping,
  *	 LearnerHandler.run).  The leader sends one to each follower every half tick
  *	 (Leader.lead);
- * - and not when the follower forwards something.  LearnerHandler gives that to
+ * - but not when the follower forwards a request.  LearnerHandler gives that to
  *	 LeaderZooKeeperServer.submitLearnerRequest, which goes round the place
  *	 where a server's own clients touch their sessions
  *	 (ZooKeeperServer.submitRequestNow).  The session is checked
  *	 (SessionTrackerImpl.checkSession) and not touched.
  *
- * So an operation that was committed proves that the session was alive, and not
- * for how much longer it will be: should the follower hang right after it, the
- * leader counts from what it was told before.  tap/037_follower shows it
+ * So a committed operation proves that the session was alive, but not for how
+ * much longer it will be: if the follower hangs right after it, the leader
+ * counts from the last report before it.  tap/037_follower shows it
  * happen.  Nor does the answer to a read say anything, which the follower gives
  * by itself: a leader that is stopped hears nothing, and when it wakes it
  * commits what has queued up and then expires the session.
  * tap/121_leader_pause shows that.
  *
- * So we keep account, in a chain of three operations that all go by way of the
- * leader, be it as a sync or to be committed:
+ * So we use a chain of three operations that all pass through the leader, as a
+ * sync or a commit:
  *
  *	 x	was answered;
  *	 y	was sent half a tick or more after that answer, and was answered;
@@ -44,10 +43,10 @@
  * was heard after x was sent, no matter what was slow or stopped in between.
  * It takes a leader whose thread for pings is not later than y by itself.
  *
- * Half a tick is taken for a quarter of the timeout, which it is at most,
- * unless somebody has set minSessionTimeout below its default of two ticks.
+ * A quarter of the timeout is at least half a tick, unless minSessionTimeout is
+ * set below its default of two ticks.
  *
- * All functions are pure: they know of times, and of nothing else.  Any thread.
+ * All functions are pure, and deal with times only.  Any thread.
  *
  *-------------------------------------------------------------------------
  */
@@ -56,10 +55,9 @@
 #include "leader_contact.h"
 
 /*
- * Until when may a contender be believed in that is proved by an operation,
- * with that session timeout?  For two thirds of the timeout after that was
- * sent, as far as the leader cannot expire the session before; a twelfth is
- * left for clocks that differ.
+ * Returns the end of the lease that a proof gives with that session timeout:
+ * two thirds of the timeout after the proof was sent, but at the latest a
+ * twelfth, for clocks that differ, before the leader can expire the session.
  */
 ZkTime
 zk_lease_end(ZkProof proof, ZkTime timeout)
@@ -90,8 +88,8 @@ zk_leader_contact_connected(ZkLeaderContact *contact, ZkTime since)
 }
 
 /*
- * Remember a link, but for one that comes soon after another.  If there is no
- * room the oldest one goes, of which the leader has been told.
+ * Adds a link, unless it comes soon after another.  If there is no room, it
+ * drops the oldest one, which the leader has heard of.
  */
 static void
 add_link(ZkLeaderContact *contact, ZkLink link, ZkTime timeout)

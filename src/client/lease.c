@@ -452,7 +452,7 @@ connection_was_lost(const ZkClient *client, const Contender *c)
 		client->connection.disconnected_at < c->proof.lease_end;
 }
 
-/* Until when may a contender be held, if it is?  INT64_MAX for ever. */
+/* The end of the time that a contender may be held; INT64_MAX for ever. */
 static ZkTime
 hold_until(const Contender *c)
 {

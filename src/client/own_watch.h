@@ -50,7 +50,7 @@ extern void zk_own_rewrite(ZkClient *client, int slot);
 extern ZkTime zk_own_watch_due(const ZkClient *client);
 extern void zk_own_watches_gone(ZkClient *client);
 
-/* Do the data of a znode, len bytes, begin with that text?  Any thread. */
+/* Returns true if data, len bytes, begin with the text.  Any thread. */
 static inline bool
 zk_begins_with(const char *data, int len, const char *text)
 {
