@@ -461,6 +461,11 @@ it, to one of these servers or of all.
 
 The contenders of a lock, by number; none if there is no lock node.
 
+=item $ensemble->latest_queue($path)
+
+The same, read behind a sync: the probe's server may be behind that of a client which
+has just seen more.
+
 =item $ensemble->wait_for_queue($path, $count)
 
 Wait until there are so many.
@@ -484,6 +489,13 @@ sub queue
 	my @names = sort { substr($a, -10) cmp substr($b, -10) }
 	  $self->zk->ls("/zklock$path");
 	return @names;
+}
+
+sub latest_queue
+{
+	my ($self, $path) = @_;
+	$self->zk->sync("/zklock$path");
+	return $self->queue($path);
 }
 
 sub wait_for_queue

@@ -182,7 +182,7 @@ like($holder->errors, qr/WARNING: .*lock "\/held" was already lost/,
 	'S4: with a warning');
 cmp_ok($holder->ask("SELECT zk_lock_token('/held')"),
 	'>', $rival_token, 'S4: the token is greater again');
-is(scalar($ensemble->queue('/held')), 1, 'S4: there is one contender');
+is(scalar($ensemble->latest_queue('/held')), 1, 'S4: there is one contender');
 
 $second->ask("SELECT zk_lock_release('/batch')");
 $worker->ask('BEGIN');

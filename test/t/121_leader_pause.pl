@@ -67,9 +67,7 @@ foreach my $round (1 .. $rounds)
 		{
 			my $believed = $holders[$i]->lock_state($paths[$i], 'quiet') eq 'held';
 			next unless $believed;
-			# The server that is asked may be behind the holder's.
-			$ensemble->zk->sync("/zklock$paths[$i]");
-			my @queue = $ensemble->queue($paths[$i]);
+			my @queue = $ensemble->latest_queue($paths[$i]);
 			next if @queue;
 			$wrong++
 			  if $holders[$i]->lock_state($paths[$i], 'quiet') eq 'held';
