@@ -14,7 +14,7 @@
 # what it was configured with.
 #
 # In:  ZOOKEEPER_PREFIX, where the library is if not where the compiler looks;
-#      ZOOKEEPER_TRIED, those versions, as patterns of make; also in internals.c.
+#      ZOOKEEPER_TRIED, those versions, as patterns of make.
 # Out: ZOOKEEPER_LINK and ZOOKEEPER_CPPFLAGS, for the linker and the compiler.
 
 comma := ,

@@ -4,23 +4,16 @@
  *	  What zklock uses of libzookeeper that is not part of its interface.
  *
  * Every private symbol of the library is named here, and nowhere else
- * (test/check-symbols): rule N3 in library.h.  Some files assume what it does
- * inside, and say so: threads.c (its threads), packets.c (how it reads and
- * writes) and tls.c (its calls of OpenSSL).  No file assumes the layout of a
- * struct of its.
+ * (test/check-symbols): rule N3 in library.h.  src/library.mk lists the
+ * versions that have them.  Some files assume what the library does inside, and
+ * say so: threads.c (its threads), packets.c (how it reads and writes) and
+ * tls.c (its calls of OpenSSL).  No file assumes the layout of a struct of its.
  *
  *-------------------------------------------------------------------------
  */
 #include "inside.h"
 
 #ifdef ZKLOCK_STATIC_LIBRARY
-
-#include <zookeeper/zookeeper_version.h>
-
-/* The versions that this was written for and tested with; as in library.mk. */
-_Static_assert(__builtin_strncmp(ZOO_VERSION, "3.8.", 4) == 0 ||
-			   __builtin_strncmp(ZOO_VERSION, "3.9.", 4) == 0,
-			   "the private functions of this libzookeeper_mt are not known");
 
 /* The main function of the completion thread, and its first act. */
 extern void *do_completion(void *zh);
