@@ -88,7 +88,7 @@ zklock_read_queue(const LockName *name)
 	Link		link;
 
 	begin_query(&link);
-	zk_queue_request(zklock_client, name->node);
+	zk_query_request(zklock_client, ZK_QUERY_QUEUE, name->node, NULL);
 	return await_answer(&link, "while reading the queue of lock \"%s\"",
 						"could not read the queue of lock \"%s\"", name->path);
 }
@@ -118,7 +118,7 @@ zklock_read_tree(const char *path)
 	else
 		zklock_name_lock(path, &name);
 	begin_query(&link);
-	zk_tree_request(zklock_client, name.node, everything ? RESERVED_CHILD : NULL);
+	zk_query_request(zklock_client, ZK_QUERY_TREE, name.node, everything ? RESERVED_CHILD : NULL);
 	return await_answer(&link, "while reading the locks below \"%s\"",
 						"could not read the locks below \"%s\"", name.path);
 }

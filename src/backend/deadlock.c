@@ -342,7 +342,7 @@ walk(DeadlockCheck *check)
 	check->walking = true;
 	check->began = zk_now();
 	node = waits_node();
-	zk_waits_request(zklock_client, node);
+	zk_query_request(zklock_client, ZK_QUERY_WAITS, node, NULL);
 	pfree(node);
 }
 

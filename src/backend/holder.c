@@ -157,7 +157,7 @@ zklock_holder_learn(Holder *holder, const Lock *lock,
 	}
 	else if (now >= holder->ask_at)
 	{
-		zk_head_request(zklock_client, lock->node);
+		zk_query_request(zklock_client, ZK_QUERY_HEAD, lock->node, NULL);
 		holder->ask_at = now + ANSWER_TIMEOUT;
 		asking = holder;
 	}

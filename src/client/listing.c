@@ -108,30 +108,30 @@ find_holders(Item *items, Item *lock)
  * first, which stands for its lock.  False if out of memory.
  */
 static bool
-list_children(QueryKind kind, Item *items, Item *item, ZkQueueListing *listing)
+list_children(ZkQueryKind kind, Item *items, Item *item, ZkQueueListing *listing)
 {
 	ZkQueueMember *first = &listing->members[listing->count];
 
 	drop_gone(items, item);
 	if (item->count == 0)
 		return true;
-	if ((kind == QUERY_READ || kind == QUERY_TREE) && !find_holders(items, item))
+	if ((kind == ZK_QUERY_QUEUE || kind == ZK_QUERY_TREE) && !find_holders(items, item))
 		return false;
-	for (int i = 0; i < (kind == QUERY_TREE ? 1 : item->count); i++)
+	for (int i = 0; i < (kind == ZK_QUERY_TREE ? 1 : item->count); i++)
 	{
 		ZkQueueMember *member = &items[item->first + i].member;
 
 		listing->members[listing->count++] = *member;
 		memset(member, 0, sizeof(*member));
 	}
-	if (kind == QUERY_TREE || (kind == QUERY_WAITS && item != items))
+	if (kind == ZK_QUERY_TREE || (kind == ZK_QUERY_WAITS && item != items))
 	{
 		first->node = item->path;
 		first->holders = item->member.holders;
 		first->waiters = item->member.waiters;
 		item->path = NULL;
 	}
-	if (kind == QUERY_WAITS && item == items)
+	if (kind == ZK_QUERY_WAITS && item == items)
 		listing->waits = listing->count;
 	return true;
 }
@@ -149,7 +149,7 @@ compare_locks(const void *a, const void *b)
  * strings of what is listed pass from the items to the listing.
  */
 ZkQueueListing *
-zk_listing_make(QueryKind kind, Item *items, int count)
+zk_listing_make(ZkQueryKind kind, Item *items, int count)
 {
 	ZkQueueListing *listing = calloc(1, sizeof(ZkQueueListing));
 	bool		good = listing != NULL;
@@ -166,7 +166,7 @@ zk_listing_make(QueryKind kind, Item *items, int count)
 		zk_queue_free(listing);
 		return NULL;
 	}
-	if (kind == QUERY_TREE && listing->count > 1)
+	if (kind == ZK_QUERY_TREE && listing->count > 1)
 		qsort(listing->members, (size_t) listing->count, sizeof(ZkQueueMember),
 			  compare_locks);
 	return listing;

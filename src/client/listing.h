@@ -45,7 +45,7 @@ typedef struct Item
 
 extern void zk_member_fill(ZkQueueMember *member, const char *value,
 						   int value_len, const struct Stat *stat);
-extern ZkQueueListing *zk_listing_make(QueryKind kind, Item *items, int count);
+extern ZkQueueListing *zk_listing_make(ZkQueryKind kind, Item *items, int count);
 extern void zk_items_free(Item *items, int count);
 
 #endif							/* ZKLOCK_LISTING_H */

@@ -504,8 +504,8 @@ zk_wait_clear(WaitText *wait)
  * Give a query, which is taken over, in place of the last one; an empty one
  * only ends that.  Backend thread.
  */
-void
-zk_mailbox_give_query(Mailbox *mailbox, const Query *query)
+static void
+give_query(Mailbox *mailbox, const Query *query)
 {
 	Query		old;
 	ZkQueueListing *old_listing;
@@ -527,48 +527,25 @@ zk_mailbox_give_query(Mailbox *mailbox, const Query *query)
 }
 
 void
-zk_queue_request(ZkClient *client, const char *node)
+zk_query_request(ZkClient *client, ZkQueryKind kind, const char *node,
+				 const char *name)
 {
-	Query		query = {.kind = QUERY_READ,.node = strdup(node)};
+	Query		query = {.kind = kind,.node = strdup(node)};
 
-	zk_mailbox_give_query(&client->mailbox, &query);
-}
-
-void
-zk_head_request(ZkClient *client, const char *node)
-{
-	Query		query = {.kind = QUERY_HEAD,.node = strdup(node)};
-
-	zk_mailbox_give_query(&client->mailbox, &query);
-}
-
-void
-zk_tree_request(ZkClient *client, const char *node, const char *except)
-{
-	Query		query = {.kind = QUERY_TREE,.node = strdup(node)};
-
-	if (except != NULL && query.node != NULL)
+	if (name != NULL)
 	{
-		query.name = strdup(except);
+		query.name = strdup(name);
 		if (query.name == NULL)
 			zk_query_clear(&query);
 	}
-	zk_mailbox_give_query(&client->mailbox, &query);
-}
-
-void
-zk_waits_request(ZkClient *client, const char *parent)
-{
-	Query		query = {.kind = QUERY_WAITS,.node = strdup(parent)};
-
-	zk_mailbox_give_query(&client->mailbox, &query);
+	give_query(&client->mailbox, &query);
 }
 
 void
 zk_queue_break(ZkClient *client, const char *node, const char *name,
 			   const char *who, bool only_revoke)
 {
-	Query		query = {.kind = only_revoke ? QUERY_REVOKE : QUERY_BREAK};
+	Query		query = {.kind = only_revoke ? ZK_QUERY_REVOKE : ZK_QUERY_BREAK};
 	size_t		size = sizeof(ZK_BREAK_PREFIX) + strlen(who) + 1;
 
 	query.node = strdup(node);
@@ -578,7 +555,7 @@ zk_queue_break(ZkClient *client, const char *node, const char *name,
 		zk_query_clear(&query);
 	else
 		snprintf(query.note, size, ZK_BREAK_PREFIX "%s}", who);
-	zk_mailbox_give_query(&client->mailbox, &query);
+	give_query(&client->mailbox, &query);
 }
 
 ZkQueueListing *
@@ -599,7 +576,7 @@ zk_queue_cancel(ZkClient *client)
 {
 	Query		none = {0};
 
-	zk_mailbox_give_query(&client->mailbox, &none);
+	give_query(&client->mailbox, &none);
 }
 
 void

@@ -92,27 +92,14 @@ typedef struct RecordBuffer
 	size_t		parent_len;		/* bytes of the path of the znode to create */
 } RecordBuffer;
 
-/* What the backend wants to know of, or do to, the contenders of others. */
-typedef enum QueryKind
-{
-	QUERY_READ,					/* the queue of a lock node */
-	QUERY_HEAD,					/* the same, but only who is first */
-	QUERY_TREE,					/* the locks at and below a znode */
-	QUERY_RECORD,				/* the record of a lock; node is its path */
-	QUERY_WAITS,				/* published waits, and the queues they are in */
-	QUERY_REVOKE,				/* leave word for a contender's owner */
-	QUERY_BREAK					/* break a contender */
-} QueryKind;
-
 /* A query; the strings are malloc'd.  There is none if node is NULL. */
 typedef struct Query
 {
-	QueryKind	kind;
+	ZkQueryKind kind;
 	uint32_t	serial;
 	char	   *node;
-	char	   *name;			/* of the contender; NULL for READ and HEAD;
-								 * for TREE the child of node to leave out, or
-								 * NULL */
+	char	   *name;			/* of the contender, or of the child to leave
+								 * out; or NULL */
 	char	   *note;			/* what to write into it; or NULL */
 } Query;
 
@@ -266,6 +253,5 @@ extern void zk_wait_clear(WaitText *wait);
 
 /* seen from the backend thread */
 extern MailboxSlot *zk_mailbox_find(Mailbox *mailbox, ZkContenderId id);
-extern void zk_mailbox_give_query(Mailbox *mailbox, const Query *query);
 
 #endif							/* ZKLOCK_MAILBOX_H */

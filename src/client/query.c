@@ -122,7 +122,7 @@ looked(ZkClient *client, const Answer *answer)
 
 	if (!keep_found(client, answer, answer->rc == ZOK ? answer->stat : NULL))
 		zk_query_failed(client, ZK_ERR_NO_MEMORY, "Out of memory.");
-	else if (client->query.kind == QUERY_REVOKE ||
+	else if (client->query.kind == ZK_QUERY_REVOKE ||
 			 of_zklock(&breaking->found->members[0]))
 		breaking->step = BREAK_MARK;
 	else
@@ -141,7 +141,7 @@ refused(ZkClient *client, int rc)
 	Breaking   *breaking = client->breaking;
 
 	/* deleting takes another permission than changing */
-	if (client->query.kind == QUERY_BREAK &&
+	if (client->query.kind == ZK_QUERY_BREAK &&
 		(breaking->step == BREAK_MARK || breaking->step == BREAK_WATCH))
 		breaking->step = BREAK_DELETE;
 	else
@@ -160,7 +160,7 @@ carried_out(ZkClient *client)
 		breaking->step = BREAK_AWAIT;
 		zk_mailbox_wake_helper(&client->mailbox);
 	}
-	else if (breaking->step == BREAK_MARK && client->query.kind == QUERY_BREAK)
+	else if (breaking->step == BREAK_MARK && client->query.kind == ZK_QUERY_BREAK)
 	{
 		breaking->step = BREAK_WATCH;
 		breaking->delete_at = zk_now() + OWNER_TIMEOUT;
@@ -201,7 +201,7 @@ break_watcher(zhandle_t *zh, int type, int state, const char *path,
 	(void) context;
 	if (client == NULL)
 		return;
-	if (client->query.node != NULL && client->query.kind == QUERY_BREAK &&
+	if (client->query.node != NULL && client->query.kind == ZK_QUERY_BREAK &&
 		client->breaking->step == BREAK_AWAIT)
 	{
 		client->breaking->step = BREAK_WATCH;
@@ -215,7 +215,7 @@ static int
 send_step(ZkClient *client, const char *path, void *context)
 {
 	const Query *query = &client->query;
-	const char *note = query->kind == QUERY_REVOKE ? ZK_REVOCATION : query->note;
+	const char *note = query->kind == ZK_QUERY_REVOKE ? ZK_REVOCATION : query->note;
 
 	switch (client->breaking->step)
 	{
@@ -267,7 +267,7 @@ break_advance(ZkClient *client)
 static bool
 breaks(const Query *query)
 {
-	return query->kind == QUERY_BREAK || query->kind == QUERY_REVOKE;
+	return query->kind == ZK_QUERY_BREAK || query->kind == ZK_QUERY_REVOKE;
 }
 
 /* Do what comes next for the query, if there is one and it can be done now. */

@@ -110,20 +110,20 @@ typedef struct ReadKind
 } ReadKind;
 
 static const ReadKind kinds[] = {
-	[QUERY_READ] = {
+	[ZK_QUERY_QUEUE] = {
 		ASK_CHILDREN, ASK_DATA, true, false, INT_MAX, INT_MAX, SIZE_MAX
 	},
-	[QUERY_HEAD] = {
+	[ZK_QUERY_HEAD] = {
 		ASK_CHILDREN, ASK_DATA, false, false, INT_MAX, INT_MAX, SIZE_MAX
 	},
-	[QUERY_TREE] = {
+	[ZK_QUERY_TREE] = {
 		ASK_CHILDREN, ASK_STAT, true, true, ZK_TREE_MAX_DATA, ZK_TREE_MAX_ZNODES,
 		ZK_TREE_MAX_BYTES
 	},
-	[QUERY_RECORD] = {
+	[ZK_QUERY_RECORD] = {
 		ASK_DATA, ASK_NOTHING, true, false, INT_MAX, INT_MAX, SIZE_MAX
 	},
-	[QUERY_WAITS] = {
+	[ZK_QUERY_WAITS] = {
 		ASK_CHILDREN, ASK_DATA, false, false, ZK_TREE_MAX_DATA, ZK_WAITS_MAX_ZNODES,
 		ZK_WAITS_MAX_BYTES
 	}
@@ -307,15 +307,15 @@ static bool
 choose(ZkClient *client, const Item *lock, const ZkQueueEntry *entries)
 {
 	Item	   *contenders = client->reader->items + lock->first;
-	QueryKind	kind = client->query.kind;
+	ZkQueryKind kind = client->query.kind;
 	int			from = 0;
 	int			to = lock->count;
 
-	if (kind != QUERY_WAITS && kind != QUERY_TREE && !find_own(client, lock))
+	if (kind != ZK_QUERY_WAITS && kind != ZK_QUERY_TREE && !find_own(client, lock))
 		return false;
-	if (kind == QUERY_WAITS)
+	if (kind == ZK_QUERY_WAITS)
 		to = zk_queue_front(entries, to);
-	else if (kind == QUERY_HEAD)
+	else if (kind == ZK_QUERY_HEAD)
 	{
 		while (from < to && contenders[from].member.own)
 			from++;
@@ -506,7 +506,7 @@ forbidden(ZkClient *client, int which)
 		return;
 	}
 	zk_refusal_note(client, &reader->refusal, ZOO_PERM_READ, path, strlen(path));
-	explain(client, client->query.kind == QUERY_READ || client->query.kind == QUERY_HEAD ?
+	explain(client, client->query.kind == ZK_QUERY_QUEUE || client->query.kind == ZK_QUERY_HEAD ?
 			zk_refusal_plain(&reader->refusal) : zk_refused_error(client, ZNOAUTH));
 }
 
@@ -515,10 +515,10 @@ listed(ZkClient *client, int which, const struct String_vector *children)
 {
 	if (!make_room(client, children->count))
 		return;
-	if (client->query.kind == QUERY_WAITS && which == 0)
+	if (client->query.kind == ZK_QUERY_WAITS && which == 0)
 		(void) add_waits(client, children);
 	else if (add_contenders(client, which, children) &&
-			 client->query.kind == QUERY_TREE)
+			 client->query.kind == ZK_QUERY_TREE)
 		(void) add_znodes(client, which, children);
 }
 
@@ -543,8 +543,8 @@ data_read(ZkClient *client, int which, const Answer *answer)
 {
 	Reader	   *reader = client->reader;
 	Item	   *item = &reader->items[which];
-	QueryKind	kind = client->query.kind;
-	bool		wait = kind == QUERY_WAITS && item->above == 0;
+	ZkQueryKind kind = client->query.kind;
+	bool		wait = kind == ZK_QUERY_WAITS && item->above == 0;
 	int			len = answer->len;
 
 	if (answer->rc == ZOK)
@@ -557,7 +557,7 @@ data_read(ZkClient *client, int which, const Answer *answer)
 	}
 	else if (answer->rc == ZNONODE)
 		item->member.czxid = 0;
-	else if (kind == QUERY_READ || kind == QUERY_HEAD)
+	else if (kind == ZK_QUERY_QUEUE || kind == ZK_QUERY_HEAD)
 	{
 		item->ask = ASK_STAT;
 		ask_again(reader, which);
@@ -570,7 +570,7 @@ settled(ZkClient *client, int which, const Answer *answer)
 {
 	Reader	   *reader = client->reader;
 	Item	   *item = &reader->items[which];
-	bool		record = client->query.kind == QUERY_RECORD;
+	bool		record = client->query.kind == ZK_QUERY_RECORD;
 	int			rc = answer->rc;
 
 	reader->progress = true;
@@ -783,11 +783,11 @@ zk_reader_advance(ZkClient *client)
 {
 	if (client->query.node == NULL || !zk_is_connected(client) ||
 		atomic_load(&zk_poisoned) ||
-		(client->query.kind == QUERY_WAITS && !zk_publish_settled(client)) ||
+		(client->query.kind == ZK_QUERY_WAITS && !zk_publish_settled(client)) ||
 		!begin(client))
 		return;
 	while (all_answered(client))
-		if (client->query.kind != QUERY_TREE || !want_first_data(client->reader))
+		if (client->query.kind != ZK_QUERY_TREE || !want_first_data(client->reader))
 		{
 			complete(client);
 			return;

@@ -492,9 +492,7 @@ void
 zk_record_request(ZkClient *client, const char *node, const char *root)
 {
 	char		path[ZK_RECORD_PATH_SIZE];
-	Query		query = {.kind = QUERY_RECORD};
 
 	zk_record_path(node, strlen(root), path);
-	query.node = strdup(path);
-	zk_mailbox_give_query(&client->mailbox, &query);
+	zk_query_request(client, ZK_QUERY_RECORD, path, NULL);
 }

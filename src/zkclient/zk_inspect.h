@@ -72,20 +72,45 @@ typedef struct ZkQueueListing
 	ZkQueueMember *members;
 } ZkQueueListing;
 
-/*
- * Reads the queue below a lock node, no older than this call.  zk_queue_take()
- * returns NULL until the answer has arrived, then the listing, which the
- * caller frees with zk_queue_free(). There is one read at a time: a new
- * request, or zk_queue_cancel(), drops the previous one.
- */
-extern void zk_queue_request(ZkClient *client, const char *node);
+/* What the backend wants to know of, or do to, the contenders of others. */
+typedef enum ZkQueryKind
+{
+	ZK_QUERY_QUEUE,				/* the queue below a lock node, no older than
+								 * this call */
+	ZK_QUERY_HEAD,				/* the same, but only what the server knows
+								 * now, and of the first contender that is not
+								 * this client's; of the others only mode and
+								 * number.  Two requests, however long the
+								 * queue is */
+	ZK_QUERY_TREE,				/* the locks at and below a znode */
+	ZK_QUERY_RECORD,			/* zk_record_request() */
+	ZK_QUERY_WAITS,				/* waits published below a znode, and the
+								 * queues that they are in */
+	ZK_QUERY_REVOKE,			/* zk_queue_break() */
+	ZK_QUERY_BREAK
+} ZkQueryKind;
 
 /*
- * The same, but shows only what the server knows now, and of the first
- * contender that is not this client's; of the others only mode and number.  It
- * takes two requests, however long the queue is.
+ * Reads a queue, its head, a tree, or waits.  zk_queue_take() returns NULL
+ * until the answer has arrived, then the listing, which the caller frees with
+ * zk_queue_free().  There is one query at a time: a new request, or
+ * zk_queue_cancel(), drops the previous one.
+ *
+ * A tree is no older than this call: one member for each lock that has a
+ * contender, by path, which describes its first holder.  Leaves out a child of
+ * that name (NULL for none, as for the other kinds) of the znode itself, and
+ * data longer than ZK_TREE_MAX_DATA.  Resumes after the loss of a connection.
+ *
+ * Of waits, the first members are these, each with the ZooKeeper session and
+ * the mzxid of its znode; then follow the contenders of each lock, in queue
+ * order, the first one with the lock node.  Owner and data are known only of
+ * those that hold the lock (zk_queue_front).  Begins when this client's own
+ * wait is published.
+ *
+ * Both fail with ZK_ERR_TREE if there is too much to read.
  */
-extern void zk_head_request(ZkClient *client, const char *node);
+extern void zk_query_request(ZkClient *client, ZkQueryKind kind,
+							 const char *node, const char *name);
 extern ZkQueueListing *zk_queue_take(ZkClient *client);
 extern void zk_queue_cancel(ZkClient *client);
 extern void zk_queue_free(ZkQueueListing *listing);
@@ -95,17 +120,6 @@ extern void zk_queue_free(ZkQueueListing *listing);
  * that an ACL hides was not.  For any thread; reads only the member.
  */
 extern bool zk_member_gone(const ZkQueueMember *member);
-
-/*
- * Reads the locks at and below a znode, no older than this call: one member
- * for each that has a contender, by path, which describes its first holder.
- * Leaves out a child of that name (except, or NULL) of the znode itself, and
- * data longer than ZK_TREE_MAX_DATA. Counts as a read of a queue; resumes
- * after the loss of a connection.  Fails with ZK_ERR_TREE if there is too much
- * to read.
- */
-extern void zk_tree_request(ZkClient *client, const char *node,
-							const char *except);
 
 /*
  * Reads the record of a lock node, an empty one if there is none; root is
@@ -134,17 +148,6 @@ extern void zk_wait_withdraw(ZkClient *client);
  * that is repeated, for example after the loss of a connection.
  */
 extern int64_t zk_wait_zxid(ZkClient *client);
-
-/*
- * Reads the waits published below a znode, and their queues.  The first
- * members are the waits, each with the ZooKeeper session and the mzxid of its
- * znode; then follow the contenders of each lock, in queue order, the first
- * one with the lock node.  Owner and data are known only of those that hold
- * the lock (zk_queue_front). Counts as a read of a queue; begins when this
- * client's own wait is published.  Fails with ZK_ERR_TREE if there is too much
- * to read.
- */
-extern void zk_waits_request(ZkClient *client, const char *parent);
 
 /*
  * Breaks another client's contender (name, which passed zk_contender_check())

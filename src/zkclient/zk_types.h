@@ -86,9 +86,9 @@ typedef enum ZkError
 	ZK_ERR_TIED,				/* another client has the same number */
 	ZK_ERR_VANISHING,			/* the lock node or contender keeps vanishing */
 	ZK_ERR_BROKEN,				/* the contender was broken (zk_queue_break) */
-	ZK_ERR_TREE,				/* the tree is too large (zk_tree_request) */
+	ZK_ERR_TREE,				/* the tree is too large (ZK_QUERY_TREE) */
 	ZK_ERR_UNSTEADY,			/* each connection is lost before an answer
-								 * (zk_tree_request) */
+								 * (ZK_QUERY_TREE) */
 	ZK_ERR_UNQUEUED,			/* of a group: not created, or not in this
 								 * ZooKeeper session; may be requested again */
 	ZK_ERR_VANISHED,			/* of a group: deleted by another client; may

@@ -232,11 +232,11 @@ test_look_behind(void)
 	proxy_alter(be_behind);
 	syncs_throttled = true;
 	lists_behind = 1;
-	zk_queue_request(client, node);
+	zk_query_request(client, ZK_QUERY_QUEUE, node, NULL);
 	is_int(count_listing(), 1, "S340: a queue is read until the server has caught up");
 	is_int(lists_behind, 0, "which it had not at first");
 	lists_behind = 6;
-	zk_tree_request(client, node, NULL);
+	zk_query_request(client, ZK_QUERY_TREE, node, NULL);
 	is_int(count_listing(), 1, "S340: and so is a tree");
 	is_int(lists_behind, 0, "however often");
 	proxy_alter(NULL);

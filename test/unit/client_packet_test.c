@@ -757,13 +757,13 @@ work(int round)
 	switch (round % 4)
 	{
 		case 0:
-			zk_queue_request(client, node);
+			zk_query_request(client, ZK_QUERY_QUEUE, node, NULL);
 			break;
 		case 1:
-			zk_tree_request(client, root, NULL);
+			zk_query_request(client, ZK_QUERY_TREE, root, NULL);
 			break;
 		case 2:
-			zk_waits_request(client, root);
+			zk_query_request(client, ZK_QUERY_WAITS, root, NULL);
 			break;
 		case 3:
 			zk_record_request(client, node, root);

@@ -288,7 +288,7 @@ test_listing(void)
 	stranger_queues(node, "_c_aaa-lock-", first, sizeof(first));
 	snprintf(junk, sizeof(junk), "%s/junk", node);
 	zoo_create(stranger, junk, "", 0, &ZOO_OPEN_ACL_UNSAFE, 0, NULL, 0);
-	zk_queue_request(client, node);
+	zk_query_request(client, ZK_QUERY_QUEUE, node, NULL);
 	listing = await_listing();
 	ok(listing != NULL, "a queue can be read");
 	if (listing == NULL)
@@ -320,7 +320,7 @@ test_head(void)
 	ZkQueueListing *listing;
 
 	node_path(node, "head");
-	zk_head_request(client, node);
+	zk_query_request(client, ZK_QUERY_HEAD, node, NULL);
 	listing = await_listing();
 	ok(listing != NULL && listing->error == ZK_OK && listing->count == 0,
 	   "a queue that is not there has no head");
@@ -329,7 +329,7 @@ test_head(void)
 	held = acquire(node, ZK_SHARED);
 	stranger_queues(node, "_c_aaa-lock-", first, sizeof(first));
 	stranger_queues(node, "_c_bbb-lock-", second, sizeof(second));
-	zk_head_request(client, node);
+	zk_query_request(client, ZK_QUERY_HEAD, node, NULL);
 	listing = await_listing();
 	ok(listing != NULL && listing->error == ZK_OK && listing->count == 3,
 	   "the head of a queue is listed with all that follow");
@@ -353,7 +353,7 @@ give_up_trees(const char *node)
 {
 	for (int i = 0; i < 200; i++)
 	{
-		zk_tree_request(client, node, NULL);
+		zk_query_request(client, ZK_QUERY_TREE, node, NULL);
 		usleep((useconds_t) (i * 20));
 		zk_queue_cancel(client);
 	}
@@ -383,7 +383,7 @@ test_tree(void)
 	}
 	give_up_trees(node);
 
-	zk_tree_request(client, node, NULL);
+	zk_query_request(client, ZK_QUERY_TREE, node, NULL);
 	listing = await_listing();
 	ok(listing != NULL && listing->error == ZK_OK && listing->count == 2,
 	   "a tree can be read: two locks");
@@ -400,7 +400,7 @@ test_tree(void)
 	   "with the data of its owner");
 	zk_queue_free(listing);
 
-	zk_tree_request(client, node, "below");
+	zk_query_request(client, ZK_QUERY_TREE, node, "below");
 	listing = await_listing();
 	ok(listing != NULL && listing->count == 1, "a child can be left out");
 	zk_queue_free(listing);

@@ -203,14 +203,14 @@ test_reading(void)
 	stranger_queues(node, "_c_bbb-lock-", second, sizeof(second));
 	snprintf(text, sizeof(text), "{}\n%s %s\n%s %s\n",
 			 strrchr(second, '/') + 1, node, strrchr(second, '/') + 1, waits);
-	zk_waits_request(client, waits);
+	zk_query_request(client, ZK_QUERY_WAITS, waits, NULL);
 	listing = await_listing();
 	ok(listing != NULL && listing->error == ZK_OK && listing->count == 0,
 	   "nothing is published, nothing is read");
 	zk_queue_free(listing);
 
 	publish(text);
-	zk_waits_request(client, waits);
+	zk_query_request(client, ZK_QUERY_WAITS, waits, NULL);
 	zxid = published();
 	listing = await_listing();
 	ok(listing != NULL && listing->error == ZK_OK && listing->waits == 1 &&
@@ -232,7 +232,7 @@ test_reading(void)
 
 	for (int i = 0; i < 200; i++)
 	{
-		zk_waits_request(client, waits);
+		zk_query_request(client, ZK_QUERY_WAITS, waits, NULL);
 		usleep((useconds_t) (i * 20));
 		if (i % 20 == 0)
 			proxy_cut();
@@ -270,7 +270,7 @@ test_too_many(void)
 			wait_children(waits, i + 1);
 	}
 	wait_children(waits, ZK_WAITS_MAX + 1);
-	zk_waits_request(client, waits);
+	zk_query_request(client, ZK_QUERY_WAITS, waits, NULL);
 	listing = await_listing();
 	is_int(listing != NULL ? listing->error : ZK_OK, ZK_ERR_TREE,
 		   "too many waits are not read");
