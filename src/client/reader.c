@@ -781,8 +781,7 @@ begin(ZkClient *client)
 void
 zk_reader_advance(ZkClient *client)
 {
-	if (client->query.node == NULL || !zk_is_connected(client) ||
-		atomic_load(&zk_poisoned) ||
+	if (client->query.node == NULL || !zk_requests_available(client, 0) ||
 		(client->query.kind == ZK_QUERY_WAITS && !zk_publish_settled(client)) ||
 		!begin(client))
 		return;
