@@ -48,7 +48,7 @@ Returns false if another session holds one of them. The timeout limits
 the whole call. Such calls cannot deadlock with each other.';
 
 CREATE PROCEDURE zk_lock_wait(path text, timeout interval DEFAULT NULL,
-	shared boolean DEFAULT false, INOUT acquired boolean DEFAULT NULL)
+	shared boolean DEFAULT false, INOUT acquired boolean DEFAULT false)
 AS 'MODULE_PATHNAME'
 LANGUAGE C;
 
@@ -58,7 +58,7 @@ Sets acquired to false if another session holds the lock. Must be called
 outside transaction blocks and functions.';
 
 CREATE PROCEDURE zk_lock_wait(paths text[], timeout interval DEFAULT NULL,
-	shared boolean DEFAULT false, INOUT acquired boolean DEFAULT NULL)
+	shared boolean DEFAULT false, INOUT acquired boolean DEFAULT false)
 AS 'MODULE_PATHNAME', 'zk_lock_wait_several'
 LANGUAGE C;
 
@@ -192,23 +192,58 @@ COMMENT ON FUNCTION zk_lock_fence_trigger() IS
 The argument of the trigger is the lock path. Create it BEFORE INSERT OR
 UPDATE OR DELETE OR TRUNCATE, FOR EACH STATEMENT.';
 
-CREATE FUNCTION zk_lock_queue(path text,
-	OUT "position" integer, OUT contender text, OUT mode text,
-	OUT granted boolean, OUT own boolean, OUT session_id text,
-	OUT token bigint, OUT since timestamptz, OUT age interval,
-	OUT owner text,
-	OUT cluster_name text, OUT host text, OUT port integer,
-	OUT database text, OUT pid integer, OUT user_name text,
-	OUT application_name text, OUT wait_start timestamptz)
-RETURNS SETOF record
+CREATE TYPE zk_contender AS (
+	"position" integer,
+	contender text,
+	mode text,
+	granted boolean,
+	own boolean,
+	session_id text,
+	token bigint,
+	since timestamptz,
+	age interval,
+	owner text,
+	cluster_name text,
+	host text,
+	port integer,
+	database text,
+	pid integer,
+	user_name text,
+	application_name text,
+	wait_start timestamptz
+);
+
+COMMENT ON TYPE zk_contender IS
+'contender in the queue of a lock: a row of zk_lock_queue()';
+COMMENT ON COLUMN zk_contender."position" IS 'place in the queue, from 1 on';
+COMMENT ON COLUMN zk_contender.contender IS 'name of the contender';
+COMMENT ON COLUMN zk_contender.mode IS 'exclusive, shared, or permit for a semaphore';
+COMMENT ON COLUMN zk_contender.granted IS 'true if it holds the lock';
+COMMENT ON COLUMN zk_contender.own IS 'true if it belongs to this session';
+COMMENT ON COLUMN zk_contender.session_id IS 'its ZooKeeper session';
+COMMENT ON COLUMN zk_contender.token IS 'its token, valid once granted';
+COMMENT ON COLUMN zk_contender.since IS
+'time at which it was created, by ZooKeeper''s clock';
+COMMENT ON COLUMN zk_contender.age IS 'how long ago, by this server''s clock';
+COMMENT ON COLUMN zk_contender.owner IS 'its owner, as it describes itself';
+COMMENT ON COLUMN zk_contender.cluster_name IS
+'cluster_name of the owner; null if it is not a PostgreSQL session';
+COMMENT ON COLUMN zk_contender.host IS 'host name of the owner';
+COMMENT ON COLUMN zk_contender.port IS 'port of the owner';
+COMMENT ON COLUMN zk_contender.database IS 'database of the owner';
+COMMENT ON COLUMN zk_contender.pid IS 'process ID of the owner';
+COMMENT ON COLUMN zk_contender.user_name IS 'user of the owner';
+COMMENT ON COLUMN zk_contender.application_name IS 'application_name of the owner';
+COMMENT ON COLUMN zk_contender.wait_start IS
+'time at which the owner requested the lock, by its own clock';
+
+CREATE FUNCTION zk_lock_queue(path text)
+RETURNS SETOF zk_contender
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_lock_queue(text) IS
-'lists the holders and waiters of a lock, in queue order
-The column since is by ZooKeeper''s clock, age by this server''s clock,
-wait_start by the owner''s clock. The columns from cluster_name on are
-null if the owner is not a PostgreSQL session.';
+'lists the holders and waiters of a lock, in queue order';
 
 -- It shows the activity of other sessions.
 REVOKE ALL ON FUNCTION zk_lock_queue(text) FROM PUBLIC;
@@ -223,7 +258,7 @@ CREATE TABLE zk_job_runs (
 	begun_at timestamptz NOT NULL,
 	ended_at timestamptz,
 	outcome text COLLATE "C" NOT NULL
-		CHECK (outcome IN ('running', 'done', 'failed', 'reset')),
+		CHECK (outcome ~ '^(running|done|failed|reset)$'),
 	role_name text NOT NULL,
 	cluster_name text,
 	host text NOT NULL,
@@ -302,15 +337,11 @@ REVOKE ALL ON FUNCTION zk_job_begin_xact(text, timestamptz, interval, interval) 
 REVOKE ALL ON FUNCTION zk_job_end(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION zk_job_reset(text, timestamptz) FROM PUBLIC;
 
-CREATE FUNCTION zk_job_history(path text, "limit" integer DEFAULT 100,
-	OUT fire_time timestamptz, OUT outcome text, OUT begun_at timestamptz,
-	OUT ended_at timestamptz, OUT token bigint, OUT role_name text,
-	OUT cluster_name text, OUT host text)
-RETURNS SETOF record
+CREATE FUNCTION zk_job_history(path text, "limit" integer DEFAULT 100)
+RETURNS SETOF zk_job_runs
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-	SELECT r.fire_time, r.outcome, r.begun_at, r.ended_at, r.token,
-		r.role_name, r.cluster_name, r.host
+	SELECT r.*
 	FROM zk_job_runs r
 	WHERE r.path = zk_job_history.path
 	ORDER BY r.fire_time DESC, r.token DESC
@@ -321,7 +352,7 @@ COMMENT ON FUNCTION zk_job_history(text, integer) IS
 'lists the runs of a job in this database, latest fire time first';
 
 CREATE FUNCTION zk_job_missed(path text, since timestamptz, step interval,
-	"limit" integer DEFAULT 100, OUT fire_time timestamptz)
+	"limit" integer DEFAULT 100)
 RETURNS SETOF timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -338,41 +369,108 @@ COMMENT ON FUNCTION zk_job_missed(text, timestamptz, interval, integer) IS
 'lists the fire times of a job that no run in this database has ended
 Fire times are since, since + step, and so on until now.';
 
-CREATE FUNCTION zk_job_status(path text,
-	OUT last_fire_time timestamptz, OUT ended_at timestamptz,
-	OUT ended_by text, OUT running_fire_time timestamptz,
-	OUT cluster_name text, OUT host text, OUT port integer,
-	OUT database text, OUT pid integer, OUT user_name text,
-	OUT application_name text, OUT wait_start timestamptz)
-RETURNS record
+CREATE TYPE zk_job_state AS (
+	last_fire_time timestamptz,
+	ended_at timestamptz,
+	ended_by text,
+	running_fire_time timestamptz,
+	cluster_name text,
+	host text,
+	port integer,
+	database text,
+	pid integer,
+	user_name text,
+	application_name text,
+	wait_start timestamptz
+);
+
+COMMENT ON TYPE zk_job_state IS 'state of a job, as zk_job_status() returns it';
+COMMENT ON COLUMN zk_job_state.last_fire_time IS
+'latest fire time of the runs that are done';
+COMMENT ON COLUMN zk_job_state.ended_at IS
+'time at which that run ended, by the clock of the server that ended it';
+COMMENT ON COLUMN zk_job_state.ended_by IS 'user, cluster and host that ended it';
+COMMENT ON COLUMN zk_job_state.running_fire_time IS
+'fire time of the run in progress; null if there is none';
+COMMENT ON COLUMN zk_job_state.cluster_name IS
+'cluster_name of the owner; null if it is not a PostgreSQL session';
+COMMENT ON COLUMN zk_job_state.host IS 'host name of the owner';
+COMMENT ON COLUMN zk_job_state.port IS 'port of the owner';
+COMMENT ON COLUMN zk_job_state.database IS 'database of the owner';
+COMMENT ON COLUMN zk_job_state.pid IS 'process ID of the owner';
+COMMENT ON COLUMN zk_job_state.user_name IS 'user of the owner';
+COMMENT ON COLUMN zk_job_state.application_name IS 'application_name of the owner';
+COMMENT ON COLUMN zk_job_state.wait_start IS
+'time at which the owner requested the lock, by its own clock';
+
+CREATE FUNCTION zk_job_status(path text)
+RETURNS zk_job_state
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_job_status(text) IS
 'returns the last run of a job that was done, and the run in progress
-The columns from cluster_name on are those of zk_lock_queue(), for the
-session that runs the job.';
+The columns from cluster_name on are about the session that runs the job.';
 
 -- It shows the activity of other sessions.
 REVOKE ALL ON FUNCTION zk_job_status(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION zk_job_status(text) TO pg_monitor;
 
-CREATE FUNCTION zk_lock_tree(INOUT path text DEFAULT NULL,
-	OUT mode text, OUT holders integer, OUT waiters integer,
-	OUT contender text, OUT session_id text,
-	OUT token bigint, OUT since timestamptz, OUT age interval,
-	OUT owner text,
-	OUT cluster_name text, OUT host text, OUT port integer,
-	OUT database text, OUT pid integer, OUT user_name text,
-	OUT application_name text, OUT wait_start timestamptz)
-RETURNS SETOF record
+CREATE TYPE zk_lock_summary AS (
+	path text,
+	mode text,
+	holders integer,
+	waiters integer,
+	contender text,
+	session_id text,
+	token bigint,
+	since timestamptz,
+	age interval,
+	owner text,
+	cluster_name text,
+	host text,
+	port integer,
+	database text,
+	pid integer,
+	user_name text,
+	application_name text,
+	wait_start timestamptz
+);
+
+COMMENT ON TYPE zk_lock_summary IS
+'lock with its first holder: a row of zk_lock_tree()';
+COMMENT ON COLUMN zk_lock_summary.path IS 'lock path';
+COMMENT ON COLUMN zk_lock_summary.mode IS
+'exclusive, shared, or permit for a semaphore';
+COMMENT ON COLUMN zk_lock_summary.holders IS 'number of holders';
+COMMENT ON COLUMN zk_lock_summary.waiters IS 'number of waiters';
+COMMENT ON COLUMN zk_lock_summary.contender IS 'name of the first holder''s contender';
+COMMENT ON COLUMN zk_lock_summary.session_id IS 'its ZooKeeper session';
+COMMENT ON COLUMN zk_lock_summary.token IS 'its token, valid once granted';
+COMMENT ON COLUMN zk_lock_summary.since IS
+'time at which it was created, by ZooKeeper''s clock';
+COMMENT ON COLUMN zk_lock_summary.age IS 'how long ago, by this server''s clock';
+COMMENT ON COLUMN zk_lock_summary.owner IS 'its owner, as it describes itself';
+COMMENT ON COLUMN zk_lock_summary.cluster_name IS
+'cluster_name of the owner; null if it is not a PostgreSQL session';
+COMMENT ON COLUMN zk_lock_summary.host IS 'host name of the owner';
+COMMENT ON COLUMN zk_lock_summary.port IS 'port of the owner';
+COMMENT ON COLUMN zk_lock_summary.database IS 'database of the owner';
+COMMENT ON COLUMN zk_lock_summary.pid IS 'process ID of the owner';
+COMMENT ON COLUMN zk_lock_summary.user_name IS 'user of the owner';
+COMMENT ON COLUMN zk_lock_summary.application_name IS 'application_name of the owner';
+COMMENT ON COLUMN zk_lock_summary.wait_start IS
+'time at which the owner requested the lock, by its own clock';
+
+CREATE FUNCTION zk_lock_tree(path text DEFAULT NULL)
+RETURNS SETOF zk_lock_summary
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_lock_tree(text) IS
 'lists the locks at and below a path that have a holder
-A null path means all locks. The columns from contender on are those of
-zk_lock_queue(), for the first holder.';
+A null path means all locks. The columns from contender on are about the
+first holder.';
 
 -- It shows the activity of other sessions.
 REVOKE ALL ON FUNCTION zk_lock_tree(text) FROM PUBLIC;
@@ -401,11 +499,35 @@ if there is no such contender.';
 REVOKE ALL ON FUNCTION zk_lock_revoke(text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION zk_lock_break(text, text) FROM PUBLIC;
 
-CREATE FUNCTION zk_locks(
-	OUT path text, OUT mode text, OUT session_count integer,
-	OUT transaction_count integer, OUT contender text, OUT token bigint,
-	OUT state text, OUT since timestamptz, OUT revoked boolean)
-RETURNS SETOF record
+CREATE TYPE zk_own_lock AS (
+	path text,
+	mode text,
+	session_count integer,
+	transaction_count integer,
+	contender text,
+	token bigint,
+	state text,
+	since timestamptz,
+	revoked boolean
+);
+
+COMMENT ON TYPE zk_own_lock IS 'row of the view zk_locks';
+COMMENT ON COLUMN zk_own_lock.path IS 'lock path';
+COMMENT ON COLUMN zk_own_lock.mode IS 'exclusive, shared, or permit for a semaphore';
+COMMENT ON COLUMN zk_own_lock.session_count IS 'number of session-level acquisitions';
+COMMENT ON COLUMN zk_own_lock.transaction_count IS
+'number of transaction-level acquisitions';
+COMMENT ON COLUMN zk_own_lock.contender IS
+'name of the contender of these acquisitions';
+COMMENT ON COLUMN zk_own_lock.token IS 'token of the contender';
+COMMENT ON COLUMN zk_own_lock.state IS
+'held, lost, or unproved (the last proof is too old)';
+COMMENT ON COLUMN zk_own_lock.since IS 'time at which the lock was granted or lost';
+COMMENT ON COLUMN zk_own_lock.revoked IS
+'true if zk_lock_revoke() asks for its release';
+
+CREATE FUNCTION zk_locks()
+RETURNS SETOF zk_own_lock
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
@@ -413,9 +535,7 @@ COMMENT ON FUNCTION zk_locks() IS
 'lists the locks of this session, for the view zk_locks';
 
 CREATE VIEW zk_locks AS
-SELECT path, mode, session_count, transaction_count, contender, token, state,
-	since, revoked
-FROM zk_locks();
+SELECT * FROM zk_locks();
 
 COMMENT ON VIEW zk_locks IS 'locks of this session, by mode';
 COMMENT ON COLUMN zk_locks.path IS 'lock path';
@@ -432,17 +552,55 @@ COMMENT ON COLUMN zk_locks.revoked IS 'true if zk_lock_revoke() asks for its rel
 
 GRANT SELECT ON zk_locks TO PUBLIC;
 
-CREATE FUNCTION zk_lock_waits(
-	OUT pid integer, OUT path text, OUT mode text,
-	OUT wait_start timestamptz, OUT "position" integer, OUT ahead integer,
-	OUT seen_at timestamptz,
-	OUT contender text, OUT blocker text, OUT blocker_owner text,
-	OUT holder text, OUT holder_owner text,
-	OUT holder_cluster_name text, OUT holder_host text,
-	OUT holder_port integer, OUT holder_database text,
-	OUT holder_pid integer, OUT holder_user_name text,
-	OUT holder_application_name text)
-RETURNS SETOF record
+CREATE TYPE zk_waiter AS (
+	pid integer,
+	path text,
+	mode text,
+	wait_start timestamptz,
+	"position" integer,
+	ahead integer,
+	seen_at timestamptz,
+	contender text,
+	blocker text,
+	blocker_owner text,
+	holder text,
+	holder_owner text,
+	holder_cluster_name text,
+	holder_host text,
+	holder_port integer,
+	holder_database text,
+	holder_pid integer,
+	holder_user_name text,
+	holder_application_name text
+);
+
+COMMENT ON TYPE zk_waiter IS 'row of the view zk_lock_waits';
+COMMENT ON COLUMN zk_waiter.pid IS 'process ID of the waiter';
+COMMENT ON COLUMN zk_waiter.path IS
+'lock path; of several locks, the one that blocks the call now';
+COMMENT ON COLUMN zk_waiter.mode IS 'exclusive, shared, or permit for a semaphore';
+COMMENT ON COLUMN zk_waiter.wait_start IS 'time at which the call began to wait';
+COMMENT ON COLUMN zk_waiter."position" IS 'place in the queue, from 1 on';
+COMMENT ON COLUMN zk_waiter.ahead IS 'number of contenders that block this one';
+COMMENT ON COLUMN zk_waiter.seen_at IS 'time at which the queue was last read';
+COMMENT ON COLUMN zk_waiter.contender IS 'name of the contender';
+COMMENT ON COLUMN zk_waiter.blocker IS 'nearest contender that must go first';
+COMMENT ON COLUMN zk_waiter.blocker_owner IS
+'owner of the blocker, as it describes itself';
+COMMENT ON COLUMN zk_waiter.holder IS 'first contender of the queue';
+COMMENT ON COLUMN zk_waiter.holder_owner IS
+'owner of the holder, as it describes itself';
+COMMENT ON COLUMN zk_waiter.holder_cluster_name IS
+'cluster_name of the holder; null if it is not a session';
+COMMENT ON COLUMN zk_waiter.holder_host IS 'host name of the holder';
+COMMENT ON COLUMN zk_waiter.holder_port IS 'port of the holder';
+COMMENT ON COLUMN zk_waiter.holder_database IS 'database of the holder';
+COMMENT ON COLUMN zk_waiter.holder_pid IS 'process ID of the holder';
+COMMENT ON COLUMN zk_waiter.holder_user_name IS 'user of the holder';
+COMMENT ON COLUMN zk_waiter.holder_application_name IS 'application_name of the holder';
+
+CREATE FUNCTION zk_lock_waits()
+RETURNS SETOF zk_waiter
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
@@ -499,14 +657,58 @@ COMMENT ON FUNCTION zk_blocking_pids(integer) IS
 'returns the processes of this cluster that block a process on a lock
 These are the holders and the waiters ahead of it in the queue.';
 
-CREATE FUNCTION pg_stat_zklock(
-	OUT scope text, OUT attempts bigint, OUT granted_at_once bigint,
-	OUT granted_after_wait bigint, OUT timeouts bigint, OUT cancels bigint,
-	OUT deadlocks bigint, OUT errors bigint, OUT lost bigint,
-	OUT sessions bigint, OUT reconnects bigint, OUT expiries bigint,
-	OUT wait_time double precision, OUT wait_bounds double precision[],
-	OUT wait_counts bigint[], OUT stats_reset timestamptz)
-RETURNS record
+CREATE TYPE zk_lock_stats AS (
+	scope text,
+	attempts bigint,
+	granted_at_once bigint,
+	granted_after_wait bigint,
+	timeouts bigint,
+	cancels bigint,
+	deadlocks bigint,
+	errors bigint,
+	lost bigint,
+	sessions bigint,
+	reconnects bigint,
+	expiries bigint,
+	wait_time double precision,
+	wait_bounds double precision[],
+	wait_counts bigint[],
+	stats_reset timestamptz
+);
+
+COMMENT ON TYPE zk_lock_stats IS 'row of the view pg_stat_zklock';
+COMMENT ON COLUMN zk_lock_stats.scope IS
+'cluster if zklock is preloaded, otherwise backend';
+COMMENT ON COLUMN zk_lock_stats.attempts IS
+'acquire calls; a call for several locks counts once';
+COMMENT ON COLUMN zk_lock_stats.granted_at_once IS
+'acquire calls that succeeded without waiting';
+COMMENT ON COLUMN zk_lock_stats.granted_after_wait IS
+'acquire calls that succeeded after waiting';
+COMMENT ON COLUMN zk_lock_stats.timeouts IS
+'acquire calls that reached their timeout or lock_timeout';
+COMMENT ON COLUMN zk_lock_stats.cancels IS
+'acquire calls that were cancelled or terminated';
+COMMENT ON COLUMN zk_lock_stats.deadlocks IS
+'acquire calls that failed with a deadlock';
+COMMENT ON COLUMN zk_lock_stats.errors IS
+'acquire calls that failed with another error';
+COMMENT ON COLUMN zk_lock_stats.lost IS
+'locks that were lost, counted when their sessions notice';
+COMMENT ON COLUMN zk_lock_stats.sessions IS 'ZooKeeper sessions opened';
+COMMENT ON COLUMN zk_lock_stats.reconnects IS
+'connections to ZooKeeper regained after a loss';
+COMMENT ON COLUMN zk_lock_stats.expiries IS 'ZooKeeper sessions expired';
+COMMENT ON COLUMN zk_lock_stats.wait_time IS
+'total time waited for other sessions, in milliseconds';
+COMMENT ON COLUMN zk_lock_stats.wait_bounds IS
+'upper bounds of the histogram of waits, in milliseconds';
+COMMENT ON COLUMN zk_lock_stats.wait_counts IS
+'number of waits between each bound and the previous one';
+COMMENT ON COLUMN zk_lock_stats.stats_reset IS 'time of the last reset';
+
+CREATE FUNCTION pg_stat_zklock()
+RETURNS zk_lock_stats
 AS 'MODULE_PATHNAME', 'zk_stat'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
@@ -514,10 +716,7 @@ COMMENT ON FUNCTION pg_stat_zklock() IS
 'returns statistics of locks, for the view pg_stat_zklock';
 
 CREATE VIEW pg_stat_zklock AS
-SELECT scope, attempts, granted_at_once, granted_after_wait, timeouts, cancels,
-	deadlocks, errors, lost, sessions, reconnects, expiries, wait_time,
-	wait_bounds, wait_counts, stats_reset
-FROM pg_stat_zklock();
+SELECT * FROM pg_stat_zklock();
 
 COMMENT ON VIEW pg_stat_zklock IS 'statistics of locks, in one row';
 COMMENT ON COLUMN pg_stat_zklock.scope IS
@@ -562,18 +761,38 @@ COMMENT ON FUNCTION pg_stat_zklock_reset() IS 'resets the statistics in pg_stat_
 -- As for other cluster-wide statistics.
 REVOKE ALL ON FUNCTION pg_stat_zklock_reset() FROM PUBLIC;
 
-CREATE FUNCTION zk_session(
-	OUT state text, OUT session_id text, OUT server text,
-	OUT session_timeout interval, OUT state_since timestamptz,
-	OUT sessions bigint, OUT reconnects bigint, OUT detail text)
-RETURNS record
+CREATE TYPE zk_session_state AS (
+	state text,
+	session_id text,
+	server text,
+	session_timeout interval,
+	state_since timestamptz,
+	sessions bigint,
+	reconnects bigint,
+	detail text
+);
+
+COMMENT ON TYPE zk_session_state IS
+'state of a ZooKeeper session, as zk_session() returns it';
+COMMENT ON COLUMN zk_session_state.state IS
+'closed, connecting, connected or suspended';
+COMMENT ON COLUMN zk_session_state.session_id IS 'the ZooKeeper session';
+COMMENT ON COLUMN zk_session_state.server IS 'server to which it is connected';
+COMMENT ON COLUMN zk_session_state.session_timeout IS
+'timeout negotiated with the ensemble';
+COMMENT ON COLUMN zk_session_state.state_since IS 'time of the last change of state';
+COMMENT ON COLUMN zk_session_state.sessions IS 'ZooKeeper sessions opened';
+COMMENT ON COLUMN zk_session_state.reconnects IS
+'connections to ZooKeeper regained after a loss';
+COMMENT ON COLUMN zk_session_state.detail IS 'reason why there is no connection';
+
+CREATE FUNCTION zk_session()
+RETURNS zk_session_state
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_session() IS
-'returns the state of this session''s ZooKeeper session, without opening one
-States are closed, connecting, connected and suspended. The column
-detail has the reason why there is no connection.';
+'returns the state of this session''s ZooKeeper session, without opening one';
 
 CREATE FUNCTION zk_session_close()
 RETURNS void

@@ -183,7 +183,8 @@ sub extension_catalog
 					AND deptype = 'e' AND extname = 'zklock'),
 			relation AS (
 				SELECT name, c.* FROM member
-				JOIN pg_class c ON classid = 'pg_class'::regclass AND objid = c.oid),
+				JOIN pg_class c ON (classid, objid) IN (('pg_class'::regclass, c.oid),
+					('pg_type'::regclass, nullif(c.reltype, 0)))),
 			answer (line) AS ($_)
 			SELECT line FROM answer ORDER BY line COLLATE \"C\"")
 	} @catalog_queries;

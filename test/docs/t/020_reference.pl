@@ -73,13 +73,16 @@ my $members = q{
 my @functions = rows(
 	"SELECT proname, pg_get_function_arguments(oid), lower(pg_get_function_result(oid)),"
 	  . " coalesce((SELECT string_agg(name, ' ') FROM unnest(proargnames, proargmodes) a (name, mode)"
-	  . " WHERE mode IN ('o', 'b', 't')), '')"
+	  . " WHERE mode IN ('o', 'b', 't')), (SELECT string_agg(attname, ' ') FROM pg_attribute"
+	  . " JOIN pg_class c ON attrelid = c.oid WHERE reltype = prorettype AND relkind = 'c' AND attnum > 0), '')"
 	  . " FROM pg_proc WHERE oid IN (SELECT d.objid $members AND d.classid = 'pg_proc'::regclass)");
 my @relations = rows(
 	"SELECT relname, string_agg(attname, ' ') FROM pg_class c JOIN pg_attribute a ON attrelid = c.oid AND attnum > 0"
 	  . " WHERE c.oid IN (SELECT d.objid $members AND d.classid = 'pg_class'::regclass) AND relkind IN ('r', 'v')"
 	  . ' GROUP BY relname');
 my %is_relation = map { $_->[0] => 1 } @relations;
+my @types = rows(
+	"SELECT typname FROM pg_type WHERE oid IN (SELECT d.objid $members AND d.classid = 'pg_type'::regclass)");
 
 # How the reference writes a function: name and arguments, and what it returns.
 sub signature
@@ -236,7 +239,7 @@ same_messages(
 # ---- All pages: what is named there exists.
 
 my %exists = map { $_ => 1 } (
-	(map { $_->[0] } @functions, @relations),
+	(map { $_->[0] } @functions, @relations, @types),
 	(map { (split)[0] } @settings));
 foreach my $page (DocPage->all)
 {
