@@ -95,7 +95,7 @@ zk_contender_publish(ZkClient *client, int slot, bool wake)
 	status.presumed_lost = c->proof.presumed_lost;
 	status.granted_at = c->proof.granted_at;
 	status.revoked = c->own.revoked;
-	status.recorded = c->recording.written;
+	status.recorded = zk_record_is(c, RECORD_WRITTEN);
 	status.delayed = c->state == ZK_QUEUED && c->markers.shown != 0;
 	if (c->state == ZK_WATCHING && c->watching.path != NULL)
 		describe_wait(c, &status);
@@ -565,7 +565,7 @@ zk_contender_grant(ZkClient *client, int slot)
 	Contender  *c = &client->contenders[slot];
 	ZkTime		now = zk_now();
 
-	if (c->record != NULL && !c->recording.known)
+	if (zk_record_is(c, RECORD_UNREAD))
 	{
 		grant_behind(client, slot, GRANT_RECORD);
 		return;

@@ -101,7 +101,6 @@ struct Contender
 	Refusal		refusal;		/* to be explained; then it fails */
 	OwnMarker	marker;
 	Markers		markers;
-	Recording	recording;
 
 	/* of a multi-op of its own; written by the library */
 	zoo_op_result_t results[ZK_OWN_OPS];
@@ -112,6 +111,13 @@ static inline bool
 zk_contender_is_held(const Contender *c)
 {
 	return c->claim == CLAIM_WANTED && c->state == ZK_HELD;
+}
+
+/* Returns true if it has a record, which is in that state.  engine_lock. */
+static inline bool
+zk_record_is(const Contender *c, RecordState state)
+{
+	return c->record != NULL && c->record->state == state;
 }
 
 extern void zk_contender_move(Contender *c, ZkContenderState state);

@@ -55,15 +55,20 @@ typedef enum ZkOrder
 	ZK_ORDER_ABANDON			/* delete it, the backend does not wait */
 } ZkOrder;
 
-/* What comes next for a record that is to be written (record_io.c). */
-typedef enum RecordStep
+/* How far a contender is with its record; record_io.c draws the transitions. */
+typedef enum RecordState
 {
-	RECORD_WRITE,				/* with the multi-op that ends the contender */
-	RECORD_READ,				/* it was changed since */
+	RECORD_UNREAD,				/* to be read after the list of the queue */
+	RECORD_READ,				/* to be written when the contender ends */
+	RECORD_SENT,				/* the multi-op that does both is on its way,
+								 * or about to be sent again */
+	RECORD_CHANGED,				/* by another client: read it again */
 	RECORD_PARENT,				/* the znode above it is missing */
-	RECORD_VERIFY				/* the contender is gone: was it by our
+	RECORD_VERIFY,				/* the contender is gone: was it by our
 								 * multi-op? */
-} RecordStep;
+	RECORD_WRITTEN,				/* it has what was noted */
+	RECORD_GIVEN_UP				/* it cannot be written */
+} RecordState;
 
 /*
  * What a contender with a record needs for it; allocated when it is requested,
@@ -71,10 +76,6 @@ typedef enum RecordStep
  */
 typedef struct RecordBuffer
 {
-	/* constant */
-	size_t		root_len;		/* bytes of the lock node's path that are the
-								 * root */
-
 	/* mailbox.lock */
 	bool		known;			/* found is what the grant came with */
 	bool		noted;			/* the backend has noted something */
@@ -82,9 +83,8 @@ typedef struct RecordBuffer
 	ZkRecord	note;
 
 	/* engine_lock */
-	RecordStep	step;
-	bool		uncertain;		/* a multi-op was not answered */
-	bool		given_up;		/* it cannot be written */
+	RecordState state;
+	bool		uncertain;		/* a multi-op was not answered, then or before */
 	int			attempts;		/* in vain */
 	int			version;		/* of the znode as last read; -1 for none */
 	ZkRecord	base;			/* what was read then */

@@ -40,6 +40,16 @@
  * requested, so D2 holds.  In a downgrade it passes to the shared contender,
  * and back if the two are given up before that was carried out.
  *
+ *    UNREAD ---> READ ---> SENT ---> WRITTEN     read for the grant; sent with
+ *                                                the end, and carried out
+ *    READ ---> UNREAD                            the queue is listed again
+ *    SENT ---> CHANGED, PARENT ---> READ         refused for that, and settled
+ *    SENT ---> VERIFY ---> WRITTEN               the contender was gone before:
+ *                                                by our multi-op
+ *    SENT ---> READ                              not due any more
+ *    WRITTEN ---> SENT                           released after a downgrade
+ *    READ, CHANGED, PARENT, SENT ---> GIVEN_UP   refused for good
+ *
  * All functions but the last ones run on client threads under engine_lock.
  *
  *-------------------------------------------------------------------------
@@ -63,7 +73,7 @@
 static void
 record_path(const Contender *c, char *path)
 {
-	zk_record_path(c->node, c->record->root_len, path);
+	zk_record_path(c->node, c->request.root_len, path);
 }
 
 /* Hands the record that a grant comes with to the backend. */
@@ -105,7 +115,7 @@ take_note(ZkClient *client, const Contender *c, ZkRecord *note)
 static bool
 take_due_note(ZkClient *client, const Contender *c, ZkRecord *note)
 {
-	return c->record != NULL && !c->record->given_up && c->state == ZK_HELD &&
+	return c->record != NULL && c->record->state != RECORD_GIVEN_UP && c->state == ZK_HELD &&
 		c->end == ZK_NONE && take_note(client, c, note);
 }
 
@@ -177,7 +187,7 @@ give_up(Contender *c, int rc)
 	char		path[ZK_RECORD_PATH_SIZE];
 
 	record_path(c, path);
-	c->record->given_up = true;
+	c->record->state = RECORD_GIVEN_UP;
 	zk_contender_explain(c, rc == ZNOAUTH ? ZK_ERR_FORBIDDEN : zk_answer_error(rc),
 						 "Could not write to znode \"%.150s\": %s.", path,
 						 rc == ZNOAUTH ? "permission denied" : zk_answer_text(rc));
@@ -194,8 +204,8 @@ verified(ZkClient *client, Contender *c)
 {
 	ZkRecord	note;
 
-	c->recording.written = take_note(client, c, &note) &&
-		zk_record_shows(&c->record->base, &note);
+	if (take_note(client, c, &note) && zk_record_shows(&c->record->base, &note))
+		c->record->state = RECORD_WRITTEN;
 	zk_contender_forget(c);
 }
 
@@ -204,13 +214,13 @@ was_read(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
 
-	if (c->record->step == RECORD_VERIFY)
+	if (c->record->state == RECORD_VERIFY)
 		verified(client, c);
-	else if (c->record->step == RECORD_READ)
-		c->record->step = RECORD_WRITE;
+	else if (c->record->state == RECORD_CHANGED)
+		c->record->state = RECORD_READ;
 	if (c->grant != GRANT_RECORD || c->claim != CLAIM_WANTED)
 		return;
-	c->recording.known = true;
+	c->record->state = RECORD_READ;
 	publish_record(&client->mailbox, c->record);
 	zk_contender_grant(client, slot);
 }
@@ -227,7 +237,7 @@ not_read(ZkClient *client, int slot, int rc)
 	record_path(c, path);
 	if (zk_is_transient(rc))
 		zk_contender_retry(client, c);
-	else if (c->record->step == RECORD_VERIFY)
+	else if (c->record->state == RECORD_VERIFY)
 		zk_contender_forget(c);
 	else if (c->state == ZK_HELD)
 		give_up(c, rc);
@@ -255,7 +265,8 @@ on_record(ZkClient *client, int slot, const Answer *answer)
 void
 zk_record_outdated(Contender *c)
 {
-	c->recording.known = false;
+	if (c->record != NULL)
+		c->record->state = RECORD_UNREAD;
 }
 
 /* The record was made, empty, along with something below it. */
@@ -273,7 +284,7 @@ zk_record_created(Contender *c)
 void
 zk_record_unanswered(Contender *c, int rc)
 {
-	if (c->recording.under_way)
+	if (zk_record_is(c, RECORD_SENT))
 		c->record->uncertain |= rc != ZTHROTTLEDOP;
 }
 
@@ -299,8 +310,8 @@ go_on(Contender *c, bool there)
 	char		path[ZK_RECORD_PATH_SIZE];
 
 	record_path(c, path);
-	if (!zk_record_next_above(path, record->root_len, &record->parent_len, there))
-		record->step = RECORD_WRITE;
+	if (!zk_record_next_above(path, c->request.root_len, &record->parent_len, there))
+		record->state = RECORD_READ;
 }
 
 static void
@@ -349,17 +360,25 @@ bool
 zk_record_ready(ZkClient *client, int slot)
 {
 	Contender  *c = &client->contenders[slot];
-	RecordStep	step;
 
-	c->recording.under_way = record_due(client, c);
-	if (!c->recording.under_way)
-		return true;
-	step = c->record->step;
-	if (step == RECORD_PARENT)
+	if (!record_due(client, c))
+	{
+		if (zk_record_is(c, RECORD_SENT))
+			c->record->state = RECORD_READ;
+	}
+	else if (c->record->state == RECORD_PARENT)
+	{
 		send_parent(client, slot);
-	else if (step != RECORD_WRITE)
+		return false;
+	}
+	else if (c->record->state == RECORD_CHANGED || c->record->state == RECORD_VERIFY)
+	{
 		zk_send_record(client, slot);
-	return step == RECORD_WRITE;
+		return false;
+	}
+	else
+		c->record->state = RECORD_SENT;
+	return true;
 }
 
 /*
@@ -391,9 +410,9 @@ zk_record_op(ZkClient *client, Contender *c, zoo_op_t *op, char *path,
 void
 zk_record_written(Contender *c)
 {
-	if (!c->recording.under_way)
+	if (!zk_record_is(c, RECORD_SENT))
 		return;
-	c->recording.written = true;
+	c->record->state = RECORD_WRITTEN;
 	c->record->base = c->record->written;
 	c->record->version++;
 }
@@ -412,7 +431,7 @@ zk_record_conflict(ZkClient *client, int slot, int err)
 			 (err != ZBADVERSION && err != ZNODEEXISTS && err != ZNONODE))
 		give_up(c, err);
 	else if (err != ZNONODE)
-		record->step = RECORD_READ;
+		record->state = RECORD_CHANGED;
 	else if (record->version >= 0)
 	{
 		/* another client has deleted it: start with an empty one */
@@ -423,7 +442,7 @@ zk_record_conflict(ZkClient *client, int slot, int err)
 	{
 		record_path(c, path);
 		record->parent_len = zk_record_above(path, strlen(path));
-		record->step = RECORD_PARENT;
+		record->state = RECORD_PARENT;
 	}
 }
 
@@ -432,7 +451,7 @@ void
 zk_record_verify(Contender *c)
 {
 	if (c->record->uncertain)
-		c->record->step = RECORD_VERIFY;
+		c->record->state = RECORD_VERIFY;
 	else
 		zk_contender_forget(c);
 }

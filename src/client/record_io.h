@@ -13,14 +13,6 @@
 #include "client.h"
 #include "request.h"
 
-/* What is done about a contender's record.  Written by record_io.c. */
-typedef struct Recording
-{
-	bool		known;			/* it was read since the queue was listed */
-	bool		under_way;		/* the multi-op on its way writes it */
-	bool		written;		/* it has what was noted */
-} Recording;
-
 extern void zk_record_outdated(Contender *contender);
 extern void zk_record_created(Contender *contender);
 extern void zk_record_unanswered(Contender *contender, int rc);

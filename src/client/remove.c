@@ -59,7 +59,7 @@ already_gone(Contender *c)
 {
 	if (zk_marker_to_go(c))
 		zk_marker_set(c, MARKER_ORPHANED);
-	else if (c->recording.under_way)
+	else if (zk_record_is(c, RECORD_SENT))
 		zk_record_verify(c);
 	else
 		zk_contender_forget(c);
@@ -87,7 +87,7 @@ on_flush(ZkClient *client, int slot, const Answer *answer)
 		zk_contender_stuck(client, slot, true);
 	else if (zk_marker_to_blame(c, 1))
 		zk_marker_set(c, MARKER_ABSENT);
-	else if (c->recording.under_way)
+	else if (zk_record_is(c, RECORD_SENT))
 		zk_record_conflict(client, slot, rc);
 	else
 		zk_contender_retry(client, c);
@@ -107,7 +107,7 @@ send_with_rest(ZkClient *client, int slot, const Contender *from, zoo_op_t *ops,
 	char		record[ZK_RECORD_SIZE];
 
 	count += zk_marker_ops(client, c, from, &ops[count], marker_paths);
-	if (c->recording.under_way)
+	if (zk_record_is(c, RECORD_SENT))
 		zk_record_op(client, c, &ops[count++], record_path, record);
 	zk_contender_multi(client, slot, count, ops, handler);
 }
@@ -148,7 +148,7 @@ zk_send_delete(ZkClient *client, int slot)
 	}
 	if (!zk_record_ready(client, slot))
 		return;
-	if (c->recording.under_way || zk_marker_to_go(c))
+	if (zk_record_is(c, RECORD_SENT) || zk_marker_to_go(c))
 	{
 		send_flush(client, slot);
 		return;
@@ -200,7 +200,7 @@ downgrade_done(ZkClient *client, Contender *c)
 static bool
 record_to_blame(const Contender *c, int rc)
 {
-	return c->recording.under_way && !zk_is_transient(rc) &&
+	return zk_record_is(c, RECORD_SENT) && !zk_is_transient(rc) &&
 		c->results[0].err == ZOK && c->results[1].err == ZOK &&
 		c->results[2].err == ZOK;
 }

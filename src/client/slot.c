@@ -108,7 +108,6 @@ slot_fill(MailboxSlot *slot, const ZkLockRequest *request)
 	slot->record = calloc(1, sizeof(RecordBuffer));
 	if (slot->record == NULL)
 		return false;
-	slot->record->root_len = request->root_len;
 	slot->record->version = -1;
 	return true;
 }
