@@ -75,12 +75,8 @@ zk_contender_publish(ZkClient *client, int slot, bool wake)
 	if (c->claim == CLAIM_ABANDONED)
 		return;
 	memset(&status, 0, sizeof(status));
-	if (c->state == ZK_GONE && c->claim == CLAIM_RELEASED)
-		status.state = ZK_GONE;
-	else if (c->end != ZK_NONE)
-		status.state = c->end;
-	else
-		status.state = c->claim != CLAIM_WANTED ? ZK_RELEASING : c->state;
+	status.state = c->claim == CLAIM_WANTED || c->state == ZK_GONE ||
+		zk_contender_has_ended(c) ? c->state : ZK_RELEASING;
 	status.error = c->error;
 	status.loss = c->loss;
 	memcpy(status.detail, c->detail, sizeof(status.detail));
@@ -104,10 +100,12 @@ zk_contender_publish(ZkClient *client, int slot, bool wake)
 	zk_mailbox_publish(&client->mailbox, slot, &status, wake);
 }
 
-/* Moves the contender to another state, without a grant. */
+/* Moves a contender that has not ended to another state, without a grant. */
 void
 zk_contender_move(Contender *c, ZkContenderState state)
 {
+	if (zk_contender_has_ended(c))
+		return;
 	c->state = state;
 	c->grant = GRANT_NONE;
 }
@@ -238,7 +236,7 @@ begin_downgrade(ZkClient *client, const MailboxOrder *order)
 	zk_znode_set_token(c, from->znode.token);
 	zk_znode_new_base(client, c);
 	zk_contender_move(c, ZK_HELD);
-	if (from->end == ZK_LOST)
+	if (from->state == ZK_LOST)
 		zk_contender_lose(client, order->slot, from->loss, from->detail);
 	else
 		zk_contender_publish(client, order->slot, false);
@@ -332,9 +330,9 @@ zk_contender_give_up_partner(ZkClient *client, Contender *c)
 {
 	if (c->partner == ZK_NO_SLOT)
 		return;
-	if (c->record != NULL && c->end == ZK_NONE)
+	if (c->record != NULL && !zk_contender_has_ended(c))
 		pass_record(&client->contenders[c->partner], c);
-	if (c->end == ZK_LOST)		/* its marker stays */
+	if (c->state == ZK_LOST)	/* its marker stays */
 		zk_marker_set(&client->contenders[c->partner], MARKER_ABSENT);
 	zk_contender_end(client, c->partner, true);
 }
@@ -392,9 +390,9 @@ zk_contender_fail(ZkClient *client, int slot, ZkError error,
 	Contender  *c = &client->contenders[slot];
 	va_list		args;
 
-	if (c->end == ZK_NONE)
+	if (!zk_contender_has_ended(c))
 	{
-		c->end = ZK_FAILED;
+		zk_contender_move(c, ZK_FAILED);
 		c->error = error;
 		va_start(args, fmt);
 		vsnprintf(c->detail, sizeof(c->detail), fmt, args);
@@ -415,9 +413,9 @@ zk_contender_lose(ZkClient *client, int slot, ZkLoss loss, const char *detail)
 {
 	Contender  *c = &client->contenders[slot];
 
-	if (c->end != ZK_NONE || c->claim != CLAIM_WANTED)
+	if (zk_contender_has_ended(c) || c->claim != CLAIM_WANTED)
 		return;
-	c->end = ZK_LOST;
+	zk_contender_move(c, ZK_LOST);
 	c->loss = loss;
 	snprintf(c->detail, sizeof(c->detail), "%s", detail);
 	c->claim = CLAIM_ENDED;
@@ -603,13 +601,12 @@ zk_contender_gone(ZkClient *client, int slot)
 		zk_contender_touch(client, c->successor);
 		c->successor = ZK_NO_SLOT;
 	}
-	if (c->state != ZK_GONE || c->claim == CLAIM_RELEASED)
-	{
-		zk_contender_move(c, ZK_GONE);
-		zk_contender_publish(client, slot, true);
-	}
 	if (c->claim == CLAIM_RELEASED)
+	{
+		c->state = ZK_GONE;
+		zk_contender_publish(client, slot, true);
 		c->claim = CLAIM_ENDED;
+	}
 	if (c->claim != CLAIM_ABANDONED)
 		return;
 	free(c->owner);

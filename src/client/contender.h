@@ -63,16 +63,16 @@ typedef struct Proof
  * A contender as the engine knows it.  The slot number is its index in
  * ZkClient.contenders and in Mailbox.slots.  engine_lock.
  *
- * Once "end" is set (ZK_LOST or ZK_FAILED, both final) the backend sees that,
- * while behind it the znode is still being deleted.
+ * The state is where the protocol stands, until it is ZK_LOST or ZK_FAILED:
+ * then the backend sees that for good, while "znode" says what is still to be
+ * deleted behind it.
  */
 struct Contender
 {
 	/* written by contender.c, as is "proof" */
 	Claim		claim;
-	ZkContenderState state;		/* where the protocol stands */
+	ZkContenderState state;
 	GrantStep	grant;			/* in QUEUED; else NONE */
-	ZkContenderState end;		/* ZK_LOST, ZK_FAILED, or ZK_NONE */
 	ZkError		error;
 	ZkLoss		loss;
 	uint8_t		attempts;		/* creates in vain, in a row */
@@ -111,6 +111,13 @@ static inline bool
 zk_contender_is_held(const Contender *c)
 {
 	return c->claim == CLAIM_WANTED && c->state == ZK_HELD;
+}
+
+/* Returns true if it can never be held again.  engine_lock. */
+static inline bool
+zk_contender_has_ended(const Contender *c)
+{
+	return c->state == ZK_LOST || c->state == ZK_FAILED;
 }
 
 /* Returns true if it has a record, which is in that state.  engine_lock. */

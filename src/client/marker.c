@@ -39,7 +39,7 @@ zk_marker_set(Contender *c, MarkerState state)
 bool
 zk_marker_to_go(const Contender *c)
 {
-	return c->marker.state != MARKER_ABSENT && c->end != ZK_LOST;
+	return c->marker.state != MARKER_ABSENT && c->state != ZK_LOST;
 }
 
 /* Writes the path of the marker of that name into ZK_MARKER_PATH_SIZE bytes. */

@@ -116,7 +116,7 @@ static bool
 take_due_note(ZkClient *client, const Contender *c, ZkRecord *note)
 {
 	return c->record != NULL && c->record->state != RECORD_GIVEN_UP && c->state == ZK_HELD &&
-		c->end == ZK_NONE && take_note(client, c, note);
+		take_note(client, c, note);
 }
 
 /* Returns true if something has to be written when the contender ends. */
@@ -465,7 +465,7 @@ bool
 zk_record_flush(ZkClient *client, const Contender *c)
 {
 	return record_due(client, c) || zk_marker_to_go(c) ||
-		(c->partner != ZK_NO_SLOT && c->end == ZK_NONE &&
+		(c->partner != ZK_NO_SLOT && !zk_contender_has_ended(c) &&
 		 zk_marker_to_go(&client->contenders[c->partner]));
 }
 
