@@ -95,7 +95,7 @@ zk_create_failed(ZkClient *client, int slot, int rc)
 	switch (rc)
 	{
 		case ZNONODE:
-			zk_parents_missing(c);
+			zk_parents_missing(c, PARENTS_OF_CONTENDER);
 			if (!zk_contender_attempt(c))
 				zk_contender_fail(client, slot, ZK_ERR_VANISHING,
 								  "Lock node \"%.150s\" was deleted %d times while being created.",

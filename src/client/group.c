@@ -186,7 +186,7 @@ gather(ZkClient *client, int first)
 		const Contender *c = &client->contenders[slot];
 
 		if (c->claim != CLAIM_WANTED || c->state != ZK_WANTED || c->turn.pending > 0 ||
-			c->parents.needed || c->turn.retry_at != 0 || c->refusal.znode != NULL)
+			c->parents.of == PARENTS_OF_CONTENDER || c->turn.retry_at != 0 || c->refusal.znode != NULL)
 			return false;
 		group->slots[group->count++] = (uint16_t) slot;
 		slot = c->member.next;

@@ -77,6 +77,7 @@
 #include "lock_delay.h"
 #include "marker.h"
 #include "nameset.h"
+#include "parents.h"
 #include "record_io.h"
 #include "refusal.h"
 #include "request.h"
@@ -119,7 +120,6 @@ zk_markers_forget(Contender *c)
 	zk_nameset_free(&m->seen);
 	zk_nameset_free(&m->unclean);
 	m->known = MARKERS_UNKNOWN;
-	m->parent_len = 0;
 	m->until = m->shown = 0;
 }
 
@@ -258,50 +258,26 @@ zk_send_markers(ZkClient *client, int slot)
 }
 
 /*
- * The znode on the way to the marker exists, or the one above it is missing.  A
- * missing record that was made by that is an empty one.
+ * A znode above the marker was created, or not.  A missing record that was made
+ * by that is an empty one.
  */
-static void
-go_on(Contender *c, const char *path, int rc)
-{
-	Markers    *m = &c->markers;
-
-	if (rc == ZOK && m->parent_len == zk_record_above(path, strlen(path)))
-		zk_record_created(c);
-	if (!zk_record_next_above(path, c->request.root_len, &m->parent_len,
-							  rc != ZNONODE))
-		m->parent_len = 0;
-}
-
 static void
 on_parent(ZkClient *client, int slot, const Answer *answer)
 {
-	int			rc = answer->rc;
 	Contender  *c = &client->contenders[slot];
-	char		path[ZK_MARKER_PATH_SIZE];
+	char		path[ZK_RECORD_PATH_SIZE];
 
-	zk_marker_path(c, c->znode.name, path);
-	if (zk_is_transient(rc))
-		zk_contender_retry(client, c);
-	else if (c->claim != CLAIM_WANTED || c->markers.parent_len == 0)
-		;
-	else if (rc == ZOK || rc == ZNODEEXISTS || rc == ZNONODE)
-		go_on(c, path, rc);
-	else
+	if (zk_parent_answered(client, slot, answer))
 	{
-		path[zk_record_above(path, c->markers.parent_len)] = '\0';
-		zk_contender_impossible(client, slot, rc, ZOO_PERM_CREATE, path);
+		if (answer->rc == ZOK && c->parents.of == PARENTS_OF_NONE)
+			zk_record_created(c);
 	}
-}
-
-static void
-send_parent(ZkClient *client, int slot)
-{
-	const Contender *c = &client->contenders[slot];
-	char		path[ZK_MARKER_PATH_SIZE];
-
-	zk_marker_path(c, c->znode.name, path);
-	zk_record_send_above(client, slot, path, c->markers.parent_len, on_parent);
+	else if (c->claim == CLAIM_WANTED)
+	{
+		zk_record_path(c->node, c->request.root_len, path);
+		path[zk_path_above(path, c->parents.len)] = '\0';
+		zk_contender_impossible(client, slot, answer->rc, ZOO_PERM_CREATE, path);
+	}
 }
 
 /*
@@ -326,7 +302,7 @@ not_made(ZkClient *client, int slot, int culprit, int rc)
 	if (rc == ZNONODE && culprit == 0)
 		zk_contender_missing(client, slot);
 	else if (rc == ZNONODE && permission == ZOO_PERM_CREATE)
-		m->parent_len = strlen(path);
+		zk_parents_missing(c, PARENTS_OF_MARKER);
 	else if (rc == ZNODEEXISTS)
 		zk_marker_set(c, MARKER_THERE); /* by a multi-op that was not answered */
 	else if (rc != ZNONODE)
@@ -441,10 +417,11 @@ must_wait(const Markers *m)
 bool
 zk_markers_advance(ZkClient *client, int slot)
 {
+	const Contender *c = &client->contenders[slot];
 	Markers    *m = &client->contenders[slot].markers;
 
-	if (m->parent_len > 0)
-		send_parent(client, slot);
+	if (c->parents.of == PARENTS_OF_MARKER)
+		zk_send_parent(client, slot, on_parent);
 	else if (m->known == MARKERS_LISTED)
 		zk_send_markers(client, slot);
 	else if (m->known != MARKERS_READ)

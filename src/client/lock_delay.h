@@ -39,8 +39,6 @@ typedef enum MarkersKnown
  */
 typedef struct Markers
 {
-	size_t		parent_len;		/* bytes of the path of the znode to create;
-								 * or 0 */
 	int			ops;			/* of the multi-op on its way */
 	int			create_at;		/* the one that makes it; or 0 */
 	MarkersKnown known;

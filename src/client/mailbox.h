@@ -63,7 +63,6 @@ typedef enum RecordState
 	RECORD_SENT,				/* the multi-op that does both is on its way,
 								 * or about to be sent again */
 	RECORD_CHANGED,				/* by another client: read it again */
-	RECORD_PARENT,				/* the znode above it is missing */
 	RECORD_VERIFY,				/* the contender is gone: was it by our
 								 * multi-op? */
 	RECORD_WRITTEN,				/* it has what was noted */
@@ -89,7 +88,6 @@ typedef struct RecordBuffer
 	int			version;		/* of the znode as last read; -1 for none */
 	ZkRecord	base;			/* what was read then */
 	ZkRecord	written;		/* what the multi-op on its way writes */
-	size_t		parent_len;		/* bytes of the path of the znode to create */
 } RecordBuffer;
 
 /* A query; the strings are malloc'd.  There is none if node is NULL. */

@@ -1,7 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * parents.c
- *	  Creating the lock node of a contender, and the containers above it.
+ *	  Creating the znodes above a contender, its marker or its record.
+ *
+ * The deepest one is tried first, then the one above it, until one exists; then
+ * the way leads down again.  So nothing is asked of znodes without permissions
+ * for us.  A lock node and those above it are containers, which the server
+ * removes some time after they have become empty; the others are persistent.
  *
  * All functions run on client threads under engine_lock.
  *
@@ -12,18 +17,34 @@
 #include "client.h"
 #include "answer.h"
 #include "contender.h"
+#include "marker.h"
 #include "parents.h"
 #include "refusal.h"
 #include "request.h"
 #include "server_timeout.h"
 
-/* The lock node is not there: it is to be created first. */
-void
-zk_parents_missing(Contender *c)
+/* Writes the path of what cannot be created yet (ZK_MARKER_PATH_SIZE bytes). */
+static void
+path_below(const Contender *c, char *path)
 {
-	c->parents.needed = true;
+	if (c->parents.of == PARENTS_OF_RECORD)
+		zk_record_path(c->node, c->request.root_len, path);
+	else if (c->parents.of == PARENTS_OF_MARKER)
+		zk_marker_path(c, c->znode.name, path);
+	else
+		zk_contender_path(c, c->znode.base, path);
+}
+
+/* The znode above that is not there: it is to be created first. */
+void
+zk_parents_missing(Contender *c, ParentsOf of)
+{
+	char		path[ZK_MARKER_PATH_SIZE];
+
+	c->parents.of = of;
 	c->parents.seen = false;
-	c->parents.len = (uint16_t) strlen(c->node);
+	path_below(c, path);
+	c->parents.len = zk_path_above(path, strlen(path));
 }
 
 /*
@@ -56,88 +77,51 @@ zk_creation_denied(ZkClient *client, int slot, int rc, size_t len)
 	}
 }
 
-/* Returns the length of the path above the container to be created. */
-static uint16_t
-parent_length(const Contender *c)
-{
-	uint16_t	len = c->parents.len;
-
-	while (len > 0 && c->node[--len] != '/')
-		;
-	return len;
-}
-
 /*
- * The container above is missing: that is to be created first.  If it existed
- * just before, one more attempt was in vain.
+ * A znode was created, or not: goes one down, until all exist, or up, unless
+ * the root is missing, which is above lock nodes only.  Then none is to be
+ * created.  Returns false, and does nothing, if there is another reason that
+ * will not pass by itself.
  */
-static void
-go_up(ZkClient *client, int slot)
+bool
+zk_parent_answered(ZkClient *client, int slot, const Answer *answer)
 {
 	Contender  *c = &client->contenders[slot];
+	Parents    *parents = &c->parents;
+	bool		there = answer->rc == ZOK || answer->rc == ZNODEEXISTS;
+	char		path[ZK_MARKER_PATH_SIZE];
 
-	c->parents.len = parent_length(c);
-	if (c->parents.seen && c->claim == CLAIM_WANTED && !zk_contender_attempt(c))
-		zk_contender_fail(client, slot, ZK_ERR_VANISHING,
-						  "Znode \"%.*s\" was deleted %d times while being created.",
-						  c->parents.len > 150 ? 150 : c->parents.len, c->node,
-						  ZK_MAX_ATTEMPTS);
-	c->parents.seen = false;
-}
-
-static void
-on_parent(ZkClient *client, int slot, const Answer *answer)
-{
-	int			rc = answer->rc;
-	Contender  *c = &client->contenders[slot];
-	const char *end;
-
-	if (rc == ZOK || rc == ZNODEEXISTS || rc == ZNONODE)
-		zk_leader_answered(client, answer->request->sent_at);
-	if (rc == ZOK || rc == ZNODEEXISTS)
-	{
-		/* one level down, or done */
-		end = c->node + c->parents.len;
-		if (*end == '\0')
-		{
-			c->parents.needed = false;
-			zk_identity_leave_user(client);
-		}
-		else
-			c->parents.len += (uint16_t) (1 + strcspn(end + 1, "/"));
-		c->parents.seen = true;
-	}
-	else if (rc == ZNONODE && parent_length(c) > 0)
-		go_up(client, slot);
-	else if ((zk_is_connection_error(rc) &&
-			  rc != ZSESSIONCLOSEDREQUIRESASLAUTH) || rc == ZTHROTTLEDOP)
+	if (zk_is_transient(answer->rc))
 		zk_contender_retry(client, c);
-	else if (c->claim == CLAIM_WANTED &&
-			 !zk_creation_denied(client, slot, rc, parent_length(c)))
-		zk_contender_fail(client, slot, zk_answer_error(rc),
-						  "Could not create znode \"%.*s\": %s.",
-						  c->parents.len > 150 ? 150 : c->parents.len, c->node,
-						  zk_answer_text(rc));
+	else if (!there && answer->rc != ZNONODE)
+		return false;
+	else
+	{
+		zk_leader_answered(client, answer->request->sent_at);
+		path_below(c, path);
+		if (!zk_path_next_above(path, parents->of == PARENTS_OF_CONTENDER ?
+								0 : c->request.root_len, &parents->len, there))
+			parents->of = PARENTS_OF_NONE;
+		parents->seen = there;
+	}
+	return true;
 }
 
-/*
- * Creates the deepest missing znode on the way to the lock node as a
- * container, which the server removes some time after it has become empty.
- * Bottom-up, so that nothing is asked of znodes without permissions for us.
- */
+/* Creates the znode that comes next, with the contender waiting. */
 void
-zk_send_parent(ZkClient *client, int slot)
+zk_send_parent(ZkClient *client, int slot, AnswerHandler handler)
 {
 	Contender  *c = &client->contenders[slot];
-	void	   *context;
-	char		path[ZK_NODE_PATH_SIZE];
+	bool		container = c->parents.of == PARENTS_OF_CONTENDER;
+	void	   *context = zk_contender_ask(client, slot, handler);
+	char		path[ZK_MARKER_PATH_SIZE];
 	int			rc;
 
-	snprintf(path, sizeof(path), "%.*s", c->parents.len, c->node);
-	context = zk_contender_ask(client, slot, on_parent);
+	path_below(c, path);
+	path[c->parents.len] = '\0';
 	rc = zoo_acreate(client->connection.zh, path, "", 0, &client->identity.acl,
-					 ZOO_CONTAINER, zk_on_string, context);
-	if (rc == ZOK || zk_is_connection_error(rc))
+					 container ? ZOO_CONTAINER : ZOO_PERSISTENT, zk_on_string, context);
+	if (rc == ZOK || zk_is_connection_error(rc) || !container)
 	{
 		zk_contender_sent(client, slot, context, rc);
 		return;
@@ -145,4 +129,44 @@ zk_send_parent(ZkClient *client, int slot)
 	zk_request_undo(client, context);
 	zk_contender_fail(client, slot, ZK_ERR_OTHER,
 					  "Could not create znode \"%.150s\": %s.", path, zerror(rc));
+}
+
+/*
+ * The lock node, or a container above it, was created, or not.  If the one
+ * above was missing although it existed just before, one more attempt was in
+ * vain.
+ */
+static void
+on_lock_node(ZkClient *client, int slot, const Answer *answer)
+{
+	int			rc = answer->rc;
+	Contender  *c = &client->contenders[slot];
+	size_t		len = c->parents.len;
+	bool		vanished = rc == ZNONODE && c->parents.seen;
+	bool		settled;
+
+	if (c->claim == CLAIM_WANTED &&
+		zk_creation_denied(client, slot, rc, zk_path_above(c->node, len)))
+		return;
+	settled = zk_parent_answered(client, slot, answer);
+	if (c->parents.of == PARENTS_OF_NONE && rc != ZNONODE)
+		zk_identity_leave_user(client);
+	else if (c->claim != CLAIM_WANTED)
+		;
+	else if (!settled || c->parents.of == PARENTS_OF_NONE)
+		zk_contender_fail(client, slot, zk_answer_error(rc),
+						  "Could not create znode \"%.*s\": %s.",
+						  len > 150 ? 150 : (int) len, c->node, zk_answer_text(rc));
+	else if (vanished && !zk_contender_attempt(c))
+		zk_contender_fail(client, slot, ZK_ERR_VANISHING,
+						  "Znode \"%.*s\" was deleted %d times while being created.",
+						  c->parents.len > 150 ? 150 : (int) c->parents.len, c->node,
+						  ZK_MAX_ATTEMPTS);
+}
+
+/* Creates the lock node, or the container above it that comes next. */
+void
+zk_send_lock_node(ZkClient *client, int slot)
+{
+	zk_send_parent(client, slot, on_lock_node);
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * parents.h
- *	  Creating the lock node of a contender, and the containers above it.
+ *	  Creating the znodes above a contender, its marker or its record.
  *
  * For the files of client/.
  *
@@ -11,17 +11,29 @@
 #define ZKLOCK_PARENTS_H
 
 #include "client.h"
+#include "request.h"
 
-/* What of a lock node is missing.  Written by parents.c.  engine_lock. */
+/* What could not be created, for want of the znodes above it. */
+typedef enum ParentsOf
+{
+	PARENTS_OF_NONE,			/* nothing is missing, as far as is known */
+	PARENTS_OF_CONTENDER,		/* the lock node, and containers above it */
+	PARENTS_OF_MARKER,			/* the record, empty, and what is above it */
+	PARENTS_OF_RECORD
+} ParentsOf;
+
+/* What is missing for a contender.  Written by parents.c.  engine_lock. */
 typedef struct Parents
 {
-	bool		needed;			/* the lock node was not there */
-	bool		seen;			/* the znode above the one to create was there */
-	uint16_t	len;			/* bytes of the path of that one */
+	ParentsOf	of;
+	size_t		len;			/* bytes of the path of the one to create */
+	bool		seen;			/* the znode above that one was there */
 } Parents;
 
-extern void zk_parents_missing(Contender *c);
-extern void zk_send_parent(ZkClient *client, int slot);
+extern void zk_parents_missing(Contender *c, ParentsOf of);
+extern bool zk_parent_answered(ZkClient *client, int slot, const Answer *answer);
+extern void zk_send_parent(ZkClient *client, int slot, AnswerHandler handler);
+extern void zk_send_lock_node(ZkClient *client, int slot);
 extern bool zk_creation_denied(ZkClient *client, int slot, int rc, size_t len);
 
 #endif							/* ZKLOCK_PARENTS_H */

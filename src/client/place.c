@@ -169,7 +169,10 @@ on_list(ZkClient *client, int slot, const Answer *answer)
 
 	if (c->claim == CLAIM_WANTED && c->state == ZK_WANTED &&
 		c->member.state != MEMBER_NONE && rc == ZNONODE)
-		zk_parents_missing(c);	/* the group could not be created */
+	{
+		/* the group could not be created */
+		zk_parents_missing(c, PARENTS_OF_CONTENDER);
+	}
 	else if (c->claim != CLAIM_WANTED ||
 			 (c->state != ZK_QUEUED && c->state != ZK_WATCHING))
 		;						/* the create that went with it failed */

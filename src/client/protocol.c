@@ -112,8 +112,8 @@ send_next(ZkClient *client, int slot)
 	switch (c->state)
 	{
 		case ZK_WANTED:
-			if (c->parents.needed)
-				zk_send_parent(client, slot);
+			if (c->parents.of == PARENTS_OF_CONTENDER)
+				zk_send_lock_node(client, slot);
 			else if (c->member.state != MEMBER_NONE)
 				zk_send_group(client, slot);
 			else if (!zk_record_end_pending(client, c))

@@ -43,12 +43,12 @@
  *    UNREAD ---> READ ---> SENT ---> WRITTEN     read for the grant; sent with
  *                                                the end, and carried out
  *    READ ---> UNREAD                            the queue is listed again
- *    SENT ---> CHANGED, PARENT ---> READ         refused for that, and settled
+ *    SENT ---> CHANGED ---> READ                 refused for that, read again
  *    SENT ---> VERIFY ---> WRITTEN               the contender was gone before:
  *                                                by our multi-op
  *    SENT ---> READ                              not due any more
  *    WRITTEN ---> SENT                           released after a downgrade
- *    READ, CHANGED, PARENT, SENT ---> GIVEN_UP   refused for good
+ *    READ, CHANGED, SENT ---> GIVEN_UP           refused for good
  *
  * All functions but the last ones run on client threads under engine_lock.
  *
@@ -59,6 +59,7 @@
 #include "client.h"
 #include "answer.h"
 #include "contender.h"
+#include "parents.h"
 #include "record_io.h"
 #include "refusal.h"
 #include "request.h"
@@ -300,55 +301,12 @@ zk_send_record(ZkClient *client, int slot)
 					  zoo_aget(client->connection.zh, path, 0, zk_on_data, context));
 }
 
-/*
- * The znode on the way to the record exists, or the one above it is missing.
- */
-static void
-go_on(Contender *c, bool there)
-{
-	RecordBuffer *record = c->record;
-	char		path[ZK_RECORD_PATH_SIZE];
-
-	record_path(c, path);
-	if (!zk_record_next_above(path, c->request.root_len, &record->parent_len, there))
-		record->state = RECORD_READ;
-}
-
+/* A znode above the record was created, or not. */
 static void
 on_parent(ZkClient *client, int slot, const Answer *answer)
 {
-	int			rc = answer->rc;
-	Contender  *c = &client->contenders[slot];
-
-	if (zk_is_transient(rc))
-		zk_contender_retry(client, c);
-	else if (rc == ZOK || rc == ZNODEEXISTS || rc == ZNONODE)
-		go_on(c, rc != ZNONODE);
-	else
-		give_up(c, rc);
-}
-
-/* Creates a znode on the way to a path, which is cut off there. */
-void
-zk_record_send_above(ZkClient *client, int slot, char *path, size_t len,
-					 AnswerHandler handler)
-{
-	void	   *context = zk_contender_ask(client, slot, handler);
-
-	path[len] = '\0';
-	zk_contender_sent(client, slot, context,
-					  zoo_acreate(client->connection.zh, path, "", 0, &client->identity.acl,
-								  ZOO_PERSISTENT, zk_on_string, context));
-}
-
-static void
-send_parent(ZkClient *client, int slot)
-{
-	const Contender *c = &client->contenders[slot];
-	char		path[ZK_RECORD_PATH_SIZE];
-
-	record_path(c, path);
-	zk_record_send_above(client, slot, path, c->record->parent_len, on_parent);
+	if (!zk_parent_answered(client, slot, answer))
+		give_up(&client->contenders[slot], answer->rc);
 }
 
 /*
@@ -366,9 +324,9 @@ zk_record_ready(ZkClient *client, int slot)
 		if (zk_record_is(c, RECORD_SENT))
 			c->record->state = RECORD_READ;
 	}
-	else if (c->record->state == RECORD_PARENT)
+	else if (c->parents.of == PARENTS_OF_RECORD)
 	{
-		send_parent(client, slot);
+		zk_send_parent(client, slot, on_parent);
 		return false;
 	}
 	else if (c->record->state == RECORD_CHANGED || c->record->state == RECORD_VERIFY)
@@ -423,7 +381,6 @@ zk_record_conflict(ZkClient *client, int slot, int err)
 {
 	Contender  *c = &client->contenders[slot];
 	RecordBuffer *record = c->record;
-	char		path[ZK_RECORD_PATH_SIZE];
 
 	if (err == ZTHROTTLEDOP)
 		zk_contender_retry(client, c);
@@ -439,11 +396,7 @@ zk_record_conflict(ZkClient *client, int slot, int err)
 		memset(&record->base, 0, sizeof(record->base));
 	}
 	else
-	{
-		record_path(c, path);
-		record->parent_len = zk_record_above(path, strlen(path));
-		record->state = RECORD_PARENT;
-	}
+		zk_parents_missing(c, PARENTS_OF_RECORD);
 }
 
 /* The contender is gone, while the record was to be written. */

@@ -27,7 +27,5 @@ extern void zk_record_verify(Contender *contender);
 extern void zk_send_record(ZkClient *client, int slot);
 extern bool zk_record_flush(ZkClient *client, const Contender *contender);
 extern bool zk_record_run_due(ZkClient *client, const Contender *contender);
-extern void zk_record_send_above(ZkClient *client, int slot, char *path,
-								 size_t len, AnswerHandler handler);
 
 #endif							/* ZKLOCK_RECORD_IO_H */

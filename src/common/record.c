@@ -47,7 +47,7 @@ zk_record_path(const char *node, size_t root_len, char *path)
 
 /* Returns the length of the parent of a path of len bytes. */
 size_t
-zk_record_above(const char *path, size_t len)
+zk_path_above(const char *path, size_t len)
 {
 	while (len > 0 && path[--len] != '/')
 		;
@@ -61,11 +61,11 @@ zk_record_above(const char *path, size_t len)
  * so the lock node, too, which is not created here.
  */
 bool
-zk_record_next_above(const char *path, size_t root_len, size_t *len, bool there)
+zk_path_next_above(const char *path, size_t root_len, size_t *len, bool there)
 {
 	if (!there)
-		*len = zk_record_above(path, *len);
-	else if (*len == zk_record_above(path, strlen(path)))
+		*len = zk_path_above(path, *len);
+	else if (*len == zk_path_above(path, strlen(path)))
 		return false;
 	else
 		*len += 1 + strcspn(path + *len + 1, "/");

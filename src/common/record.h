@@ -29,9 +29,9 @@
 #define ZK_RECORD_MAX_DATA		4096
 
 extern void zk_record_path(const char *node, size_t root_len, char *path);
-extern size_t zk_record_above(const char *path, size_t len);
-extern bool zk_record_next_above(const char *path, size_t root_len, size_t *len,
-								 bool there);
+extern size_t zk_path_above(const char *path, size_t len);
+extern bool zk_path_next_above(const char *path, size_t root_len, size_t *len,
+							   bool there);
 extern void zk_record_parse(const char *data, int len, ZkRecord *record);
 extern int	zk_record_format(const ZkRecord *record, char *text);
 extern void zk_record_merge(ZkRecord *record, const ZkRecord *later);
