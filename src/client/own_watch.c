@@ -73,7 +73,7 @@ zk_own_watch_in(Contender *c, ZkTime delay)
 {
 	ZkTime		now = zk_now();
 
-	if (c->own.watch || c->own.watch_serial != 0 || c->own.watch_at <= now ||
+	if (c->own.state != OWN_UNWATCHED || c->own.watch_at <= now ||
 		c->own.watch_at >= now + delay)
 		return;
 	c->own.watch_at = now + delay;
@@ -196,19 +196,6 @@ has_own_data(const Contender *c, const char *data, int len)
 	return len == own_data(c, own) && memcmp(data, own, (size_t) len) == 0;
 }
 
-/*
- * Returns true if the contender still waits for that answer, whose request had
- * *serial, and ends the wait.
- */
-static bool
-own_answered(const Contender *c, const Answer *answer, uint32_t *serial)
-{
-	if (c->claim == CLAIM_NONE || *serial != answer->request->serial)
-		return false;
-	*serial = 0;
-	return true;
-}
-
 /* The answer to the get that set the watch. */
 static void
 on_own(ZkClient *client, int slot, const Answer *answer)
@@ -216,9 +203,10 @@ on_own(ZkClient *client, int slot, const Answer *answer)
 	int			rc = answer->rc;
 	Contender  *c = &client->contenders[slot];
 
-	if (!own_answered(c, answer, &c->own.watch_serial))
+	if (c->claim == CLAIM_NONE || c->own.state != OWN_ASKED ||
+		c->own.watch_serial != answer->request->serial)
 		return;
-	c->own.watch = rc == ZOK;
+	c->own.state = rc == ZOK ? OWN_WATCHED : OWN_UNWATCHED;
 	if (rc == ZOK)
 	{
 		c->own.version = answer->stat->version;
@@ -230,7 +218,7 @@ on_own(ZkClient *client, int slot, const Answer *answer)
 		not_there(client, slot);
 	else if (rc == ZNOAUTH)
 	{
-		c->own.watch_at = INT64_MAX;	/* the next renewal sees to that */
+		c->own.state = OWN_HIDDEN;
 		c->own.version = -1;
 	}
 	else if (rc != ZOK)
@@ -243,8 +231,7 @@ on_own(ZkClient *client, int slot, const Answer *answer)
 static bool
 needs_watch(const Contender *c)
 {
-	return c->claim == CLAIM_WANTED && !c->own.watch &&
-		c->own.watch_serial == 0 && c->partner == ZK_NO_SLOT &&
+	return c->claim == CLAIM_WANTED && c->own.state == OWN_UNWATCHED && c->partner == ZK_NO_SLOT &&
 		c->successor == ZK_NO_SLOT;
 }
 
@@ -262,6 +249,7 @@ send_own_watch(ZkClient *client, int slot)
 	if (zoo_awget(client->connection.zh, path, own_watcher, (void *) (intptr_t) slot,
 				  zk_on_data, context) == ZOK)
 	{
+		c->own.state = OWN_ASKED;
 		c->own.watch_serial = zk_request_serial(context);
 		zk_watch_asked(client, path);
 	}
@@ -295,9 +283,9 @@ own_watcher(zhandle_t *zh, int type, int state, const char *path,
 	if (client == NULL)
 		return;
 	c = &client->contenders[slot];
-	if (c->claim != CLAIM_NONE && c->own.watch && is_at(c, path))
+	if (c->claim != CLAIM_NONE && c->own.state == OWN_WATCHED && is_at(c, path))
 	{
-		c->own.watch = false;
+		c->own.state = OWN_UNWATCHED;
 		c->own.changed |= type == ZOO_CHANGED_EVENT;
 		c->own.watch_at = 0;
 		zk_contender_touch(client, slot);
@@ -345,11 +333,13 @@ zk_own_watches_gone(ZkClient *client)
 {
 	for (int i = 0; i < client->used; i++)
 	{
-		client->contenders[i].own.watch = false;
-		client->contenders[i].own.watch_serial = 0;
-		client->contenders[i].own.rewrite_serial = 0;
-		if (client->contenders[i].own.watch_at < INT64_MAX)
-			client->contenders[i].own.watch_at = 0;
+		OwnWatch   *own = &client->contenders[i].own;
+
+		own->rewrite_serial = 0;
+		if (own->state == OWN_HIDDEN)
+			continue;
+		own->state = OWN_UNWATCHED;
+		own->watch_at = 0;
 	}
 }
 
@@ -363,14 +353,16 @@ on_rewrite(ZkClient *client, int slot, const Answer *answer)
 	int			rc = answer->rc;
 	Contender  *c = &client->contenders[slot];
 
-	if (!own_answered(c, answer, &c->own.rewrite_serial))
+	if (c->claim == CLAIM_NONE || c->own.rewrite_serial != answer->request->serial)
 		return;
+	c->own.rewrite_serial = 0;
 	c->own.rewrite = rc != ZOK && rc != ZNONODE && rc != ZNOAUTH;
 	if (rc == ZOK)
 		c->own.version = answer->stat->version;
 	else if (rc == ZBADVERSION)
 	{
-		c->own.watch = false;
+		if (c->own.state == OWN_WATCHED)
+			c->own.state = OWN_UNWATCHED;
 		c->own.watch_at = 0;
 	}
 	else if (c->own.rewrite)
@@ -395,7 +387,7 @@ zk_own_rewrite(ZkClient *client, int slot)
 
 	if (!c->own.rewrite || c->claim != CLAIM_WANTED ||
 		c->znode.existence != ZNODE_NAMED ||
-		c->own.rewrite_serial != 0 || c->own.watch_serial != 0 ||
+		c->own.rewrite_serial != 0 || c->own.state == OWN_ASKED ||
 		c->turn.retry_at > zk_now() || !zk_requests_available(client, 1))
 		return;
 	len = own_data(c, own);

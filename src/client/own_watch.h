@@ -24,21 +24,39 @@
 #define ZK_FAR_WATCH_DELAY	ZK_MS(1000)
 
 /*
- * The watch on a contender's own znode, and its data.  Written by own_watch.c.
- * engine_lock.
+ * The watch on a contender's own znode:
+ *
+ *    UNWATCHED ---get---> ASKED ---answered---> WATCHED
+ *        ^                 | |                     |
+ *        |                 | +--not permitted--> HIDDEN
+ *        +---not answered--+                       |
+ *        +----event, or the handle is closed-------+ (not from HIDDEN)
+ */
+typedef enum OwnWatchState
+{
+	OWN_UNWATCHED,
+	OWN_ASKED,
+	OWN_WATCHED,
+	OWN_HIDDEN					/* the next renewal sees to that */
+} OwnWatchState;
+
+/*
+ * The watch on a contender's own znode, and its data.  The flags are
+ * independent: others may change the data in any way at any time, a revocation
+ * remains when it was read and replaced, and one that is granted may have to
+ * write its data though nobody else has.  Written by own_watch.c.  engine_lock.
  */
 typedef struct OwnWatch
 {
-	bool		watch;			/* it is being watched */
+	OwnWatchState state;
 	bool		changed;		/* another client has changed its data */
 	bool		revoked;		/* another client asks for the lock back */
 	bool		rewrite;		/* its data is to be written once more: one
 								 * behind may take it for a waiter, or a
 								 * revocation has wiped it out */
-	uint32_t	watch_serial;	/* of the get on its way; 0 for none */
+	uint32_t	watch_serial;	/* of the get, in ASKED */
 	uint32_t	rewrite_serial; /* of the set on its way; or 0 */
-	int32_t		version;		/* of its data, as last seen; -1 if that may
-								 * not be read */
+	int32_t		version;		/* of its data, as last seen; -1 in HIDDEN */
 	ZkTime		watch_at;		/* not before then is it watched */
 } OwnWatch;
 
