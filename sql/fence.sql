@@ -169,7 +169,7 @@ SELECT zk_lock_fence('/1') > :token AS token;
 SELECT token > :token AS next FROM fence;
 COMMIT;
 
--- also when it was held shared meanwhile
+-- also when it was held in shared mode in between
 SELECT zk_lock_acquire('/1', shared => true);
 BEGIN;
 SELECT zk_lock_acquire('/1');

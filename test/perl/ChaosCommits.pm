@@ -31,7 +31,7 @@ my $spreading = 1;
 sub check_commits
 {
 	my ($self) = @_;
-	my $claim = claim('what COMMIT says is true');
+	my $claim = claim('the result of COMMIT is true');
 	my $facts = $self->{facts};
 	foreach my $section (values %{ $facts->{sections} })
 	{
@@ -233,7 +233,7 @@ sub compare_runs
 sub check_failovers
 {
 	my ($self) = @_;
-	my $claim = claim('S303: a failover loses what was committed last, and no more');
+	my $claim = claim('S303: a failover loses only the last commits');
 	$claim->{optional} = 1;
 	foreach my $failover (map { @$_ } values %{ $self->{failovers} // {} })
 	{

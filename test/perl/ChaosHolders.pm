@@ -192,7 +192,7 @@ sub writers_during
 sub check_order
 {
 	my ($self) = @_;
-	my $claim = claim('who waits is granted in the order of the queue');
+	my $claim = claim('waiters are granted in the order of the queue');
 	my $paths = grouped($self->{committed}, 'path');
 	foreach my $path (sort keys %$paths)
 	{
@@ -235,7 +235,7 @@ sub check_arrival
 {
 	my ($self) = @_;
 	my $claim =
-	  claim('who was not disturbed is granted in the order of arrival');
+	  claim('undisturbed waiters are granted in the order of arrival');
 	$claim->{optional} = 1;
 	my $paths = grouped(
 		[

@@ -100,7 +100,7 @@ $proxy->hold_reply('delete');
 my $other = fork // die "fork: $!";
 if ($other == 0)
 {
-	# Asks, and is answered, while the test looks at what happens meanwhile.
+	# Asks, and is answered, while the test looks at the server.
 	my ($result) = $client->call('delete', '/first');
 	POSIX::_exit($result == 0 ? 0 : 1);
 }
@@ -182,7 +182,7 @@ is($three->mntr(4)->{server_state}, 'observer', 'the fourth observes');
 $three->zk->create('/shared', 'x');
 my $far = ZkProbe->new($three->address(4));
 $far->sync('/');
-is($far->get('/shared'), 'x', 'what one server knows they all know');
+is($far->get('/shared'), 'x', 'all servers know a new znode');
 
 $three->kill_server($leader);
 wait_for(sub { ($three->leader // $leader) != $leader },

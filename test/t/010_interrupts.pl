@@ -59,7 +59,7 @@ sub check_tries
 	is_deeply($states, [ ($sqlstate) x $tries ], "$what: SQLSTATE $sqlstate");
 	note sprintf "$what: after %.1f to %.1f ms", 1000 * min(@$times),
 	  1000 * max(@$times);
-	cmp_ok(min(@$times), '<', $limit // $promised, "$what: at once");
+	cmp_ok(min(@$times), '<', $limit // $promised, "$what: immediately");
 	cmp_ok(max(@$times), '<', $late, "$what: every time");
 	return;
 }
@@ -225,7 +225,7 @@ foreach (1 .. $tries)
 }
 note sprintf 'client gone: after %.1f to %.1f ms', 1000 * min(@times),
   1000 * max(@times);
-cmp_ok(min(@times), '<', $promised + 0.02, 'S84: client gone: at once');
+cmp_ok(min(@times), '<', $promised + 0.02, 'S84: client gone: immediately');
 cmp_ok(max(@times), '<', $late, 'S84: client gone: every time');
 
 # ---- Held, and not waited for: the timeouts of idle sessions.
@@ -298,7 +298,7 @@ foreach my $timeout ('NULL', "'178000000 years'", 'make_interval(secs => 9223372
 }
 $ensemble->wait_for_queue($path, 1);
 
-# ---- Nobody sleeps where it can wait (S90).
+# ---- No call sleeps where it can wait for an event (S90).
 
 @times = ();
 foreach (1 .. 20)
@@ -311,7 +311,7 @@ foreach (1 .. 20)
 }
 @times = sort { $a <=> $b } @times;
 note sprintf 'a free lock: %.1f ms', 1000 * $times[10];
-cmp_ok($times[10], '<', 0.05, 'S90: a free lock is acquired and released at once');
+cmp_ok($times[10], '<', 0.05, 'S90: a free lock is acquired and released immediately');
 cmp_ok($times[-2], '<', 1, 'S90: every time but one');
 cmp_ok($times[-1], '<', $late, 'S90: and nearly so that time');
 
@@ -328,12 +328,12 @@ foreach (1 .. 10)
 }
 @times = sort { $a <=> $b } @times;
 note sprintf 'a hand-over: %.1f ms', 1000 * $times[5];
-cmp_ok($times[5], '<', 0.1, 'S90: a lock is handed over at once');
+cmp_ok($times[5], '<', 0.1, 'S90: a lock is handed over immediately');
 cmp_ok($times[-2], '<', 1, 'S90: every time but one');
 cmp_ok($times[-1], '<', $late, 'S90: and nearly so that time');
 
 # ---- Waiting for the ensemble (S62): first with a connection that is there but
-# not answered, then without one.  Nobody can hold a lock for so long.  (The
+# not answered, then without one.  No session can hold a lock for so long.  (The
 # client's patience with a silent connection is a quarter of the session timeout.)
 
 $waiter->ask("SET zklock.session_timeout = '60s'");
@@ -361,14 +361,14 @@ check_timeout('S62: frozen: acquire',
 # silent for some time was given up by now.
 $ensemble->resume;
 like($waiter->ask("SELECT zk_lock_verify('/frozen/held')"),
-	qr/^\d+$/, 'S62: what was held before the ensemble stopped still is');
+	qr/^\d+$/, 'S62: a lock held before the ensemble stopped is still held');
 $ensemble->pause;
 send_timed($waiter, $ask{release});
 wait_for(\&waits, 'the release to wait');
 my ($start) = split /\|/,
   $control->ask("$clock, pg_cancel_backend(${\$waiter->pid})");
 cmp_ok(time_of_answer($waiter) - $start,
-	'<', $late, 'S62: frozen: release: cancelled at once');
+	'<', $late, 'S62: frozen: release: cancelled immediately');
 is($waiter->sqlstate, '57014', 'S62: frozen: release: SQLSTATE 57014');
 is($waiter->ask('SELECT count(*) FROM zk_locks'),
 	0, 'S62: frozen: release: it is released none the less');
@@ -377,10 +377,10 @@ wait_for(
 	sub {
 		!grep { m{/_c_} } $ensemble->zk->tree('/zklock/frozen');
 	},
-	'the contenders to go');
-pass('S41: what was cancelled is deleted when the ensemble answers again');
+	'the contenders to be deleted');
+pass('S41: cancelled contenders are deleted when the ensemble answers again');
 is($waiter->ask("SELECT zk_lock_acquire('/frozen/held', '20 s')"),
-	't', 'and the backend goes on working');
+	't', 'and the backend continues to work');
 $waiter->ask('SELECT zk_session_close()');
 $waiter->ask('RESET zklock.session_timeout');
 
@@ -398,7 +398,7 @@ foreach my $servers ($ensemble->connect_string, '127.0.0.1:1')
 		'lock_timeout', '55P03');
 
 	# The call's own timeout: the whole call is bounded, and false means that
-	# somebody else holds the lock, which is not known (S87).
+	# another session holds the lock, which is not known (S87).
 	my @took;
 	foreach (1 .. 3)
 	{
@@ -414,7 +414,7 @@ foreach my $servers ($ensemble->connect_string, '127.0.0.1:1')
 }
 $waiter->ask('RESET zklock.servers');
 is($waiter->ask("SELECT zk_lock_acquire('/frozen/held', '20 s')"),
-	't', 'S62: and the backend goes on working');
+	't', 'S62: and the backend continues to work');
 is($waiter->ask('SELECT zk_lock_release_all()'), 1, 'with one lock');
 $ensemble->wait_for_queue("/frozen/$_", 0)
   foreach qw(acquire try queue timeout time held);
@@ -452,7 +452,7 @@ for (my $round = 1; $round <= 5 && !defined $went_on; $round++)
 	};
 	eval { $conflicting->quit };
 }
-is($went_on, 't', 'S64: and the backend goes on working');
+is($went_on, 't', 'S64: and the backend continues to work');
 $standby->stop;
 
 # ---- The postmaster dies (S64).
@@ -473,7 +473,7 @@ foreach (1 .. $tries)
 }
 note sprintf 'postmaster gone: after %.1f to %.1f ms', 1000 * min(@times),
   1000 * max(@times);
-cmp_ok(min(@times), '<', $promised, 'S64: the postmaster dies: at once');
+cmp_ok(min(@times), '<', $promised, 'S64: the postmaster dies: immediately');
 cmp_ok(max(@times), '<', $late, 'S64: the postmaster dies: every time');
 
 # ---- The only backends that ended were ended by us.

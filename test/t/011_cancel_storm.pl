@@ -259,7 +259,7 @@ $victim->ask("SELECT zk_lock_release('$path')");
 # ---- Nothing is left of all this.
 
 is($victim->ask("SELECT zk_lock_acquire('$path', '0')"),
-	't', 'the backend goes on working');
+	't', 'the backend continues to work');
 is($victim->ask("SELECT zk_lock_release('$path')"), 't', 'as ever');
 $ensemble->wait_for_queue($_, 0) foreach $path, '/far';
 cmp_ok($ensemble->watch_count, '<', 5, 'S92: watches do not pile up');

@@ -139,7 +139,7 @@ at_once(
 		return $took;
 	});
 
-# Nobody is let in before the transaction has aborted.
+# No waiter gets the lock before the transaction has aborted.
 $control->ask('CREATE TABLE work (n integer)');
 my $successor = ZkPsql->new($main);
 my $clean = 0;
@@ -244,7 +244,7 @@ foreach my $round (1 .. 3)
 }
 cmp_ok(min(@ends), '<', 0.65, 'S47: a frozen ensemble holds up an end for 500 ms');
 cmp_ok(max(@ends), '<', $late, 'S47: every time');
-cmp_ok(min(@thaws), '<', 0.3, 'S47: what the backend said at its end is heard');
+cmp_ok(min(@thaws), '<', 0.3, 'S47: the ensemble hears the last requests of a backend');
 cmp_ok(max(@thaws), '<', $late, 'S47: every time');
 
 @ends = map {
@@ -315,7 +315,7 @@ my $free = handover(
 		return;
 	});
 cmp_ok($took, '<', 4, 'S49: a backend ends without a connection');
-cmp_ok($free, '>', 1, 'S49: its lock is not free at once');
+cmp_ok($free, '>', 1, 'S49: its lock is not free immediately');
 cmp_ok($free, '<', 6 + $late, 'S49: but after the session timeout');
 end_client($cut_off);
 $proxy->pass;
@@ -336,7 +336,7 @@ $free = handover(
 		$new->quit;
 		return;
 	});
-cmp_ok($free, '>', 1, 'S48: the lock of a killed backend is not free at once');
+cmp_ok($free, '>', 1, 'S48: the lock of a killed backend is not free immediately');
 cmp_ok($free, '<', 3 + $late, 'S48: but after the session timeout');
 nothing_is_left('S48: a backend is killed');
 my $new = new_holder();
@@ -345,7 +345,7 @@ $new->quit;
 
 @backends = three_backends('zklock.session_timeout' => '3s');
 $free = handover(sub { $main->stop('immediate'); return; });
-cmp_ok($free, '>', 1, 'pg_ctl stop -m immediate: not at once');
+cmp_ok($free, '>', 1, 'pg_ctl stop -m immediate: not immediately');
 cmp_ok($free, '<', 3 + $late, 'but after the session timeout');
 nothing_is_left('pg_ctl stop -m immediate');
 $main->start;

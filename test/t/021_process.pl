@@ -140,7 +140,7 @@ like($waiter->answer, qr/^t$/m, 'S65: and gets the lock when it is its turn');
 is($waiter->sqlstate, '', 'without an error');
 is(process_status($waiter->pid, 'Threads'), 3, 'with all threads there');
 
-# Each SIGINT cancels one wait, wherever the client's threads are meanwhile.
+# Each SIGINT cancels one wait, whatever the client's threads are doing.
 my $cancelled = 0;
 $session->ask("SET deadlock_timeout = '1ms'");
 foreach my $round (1 .. 50)
@@ -179,7 +179,7 @@ $ensemble->wait_for_queue('/client', 3);
 @queue = $ensemble->queue('/client');
 kill_client($_) foreach $unaware, $aware;
 $ensemble->wait_for_queue('/client', 2);
-pass('S84: a backend that checks its connection gives up waiting');
+pass('S84: a backend that checks its connection stops waiting');
 is_deeply([ $ensemble->queue('/client') ],
 	[ @queue[ 0, 1 ] ], 'S84: one that does not check waits on');
 $session->ask("SELECT zk_lock_release('/client')");

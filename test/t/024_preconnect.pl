@@ -101,7 +101,7 @@ my ($silent, $pid) = silent_client($node);
 cmp_ok(threads($pid), '>', 1, 'S150: it is begun before the first statement');
 wait_for_sessions(1, 'S150: it is there before the first statement');
 is($control->ask('SELECT count(*) FROM zk_locks') . threads($control->pid),
-	'01', 'S150: who was there before has none');
+	'01', 'S150: earlier sessions have none');
 kill 'TERM', $pid;
 time_to_end($pid);
 wait_for_sessions(0, 'S150: an end closes it');
@@ -237,8 +237,8 @@ role_has('not where the extension is not installed', 'dba', 0, 'template1');
 $control->ask('ALTER ROLE plain RESET ALL; ALTER ROLE dba RESET ALL');
 wait_for_sessions(0, 'S150: all of them are closed');
 
-# ---- Nobody waits for it.  What servers that hang were asked for, they do when they
-# go on: forgotten sessions, which have to expire.
+# ---- No statement waits for it.  Servers that hang open the requested sessions when they
+# continue.  No client knows these sessions, so they must expire.
 
 my %short = (
 	'zklock.preconnect' => 'on',
@@ -257,16 +257,16 @@ $leaver->quit;
 cmp_ok(time_to_end($leaver_pid), '<', 10, 'S150: and a backend ends');
 wait_for(sub { $patient->zk_session->{state} eq 'closed' },
 	'the attempts to end');
-pass('S150: after zklock.connect_timeout nobody goes on trying');
+pass('S150: after zklock.connect_timeout the attempts end');
 $ensemble->resume;
 is($patient->ask("SELECT zk_lock_acquire('/hang', '20 s')"),
-	't', 'S150: when they go on, so do locks');
+	't', 'S150: when they continue, locks can be acquired');
 $patient->quit;
-wait_for_sessions(0, 'S150: what was left expires');
+wait_for_sessions(0, 'S150: sessions that were left expire');
 
 # An attempt that nothing uses ends by itself.
 my $refused = connect_with($node, %short, 'zklock.servers' => '127.0.0.1:1');
-begins('where nobody listens it is tried', $refused, 1);
+begins('it tries where no server listens', $refused, 1);
 wait_for(sub { $refused->zk_session->{state} eq 'closed' },
 	'the attempts to end');
 pass('S150: for zklock.connect_timeout');
@@ -288,7 +288,7 @@ like($log,
 unlike($log, qr/STATEMENT: .*Sesame-93b1/, 'S150: without the statement');
 $blind->ask("SELECT zk_lock_acquire('/blind')");
 is($blind->sqlstate, '58P01', 'S150: the first lock says so');
-is($blind->ask('SELECT 1'), 1, 'S150: and the session goes on');
+is($blind->ask('SELECT 1'), 1, 'S150: and the session continues');
 $blind->quit;
 
 # ---- Clients that come and go leave nothing.
@@ -308,7 +308,7 @@ wait_for(
 			WHERE backend_type = 'client backend'), 'quiet') == 1;
 	},
 	'the backends to end');
-wait_for_sessions(0, 'S150: clients that leave at once leave no session behind');
+wait_for_sessions(0, 'S150: clients that leave immediately leave no session behind');
 
 # ---- A hot standby.
 

@@ -155,7 +155,7 @@ like($holder->errors, qr/^WARNING: +ZKL01: +lock .* was already lost/m,
 cmp_ok($holder->ask("SELECT zk_lock_token('/stopped/again')"),
 	'>', $old_token, 'and a new token');
 is($holder->ask("SELECT session_count FROM zk_locks"),
-	1, 'it is held once: what was lost does not count');
+	1, 'it is held once: lost acquisitions do not count');
 clean_slate();
 
 # The guard can be turned off.
@@ -199,7 +199,7 @@ foreach my $scope (sort keys %paused)
 {
 	my $session = $paused{$scope};
 	is($session->errors, '',
-		"$scope scope: after a pause longer than the lease the lock is proved anew"
+		"$scope scope: after a pause longer than the lease the lock is proved again"
 	);
 	is(committed("paused, $scope"), 1, 'and the transaction is committed');
 	is($session->zk_session->{sessions},

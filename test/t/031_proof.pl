@@ -74,17 +74,17 @@ $proxy->pass;
 $ensemble->wait_for_queue('/sticky', 0);
 my $after = $patient->zk_session;
 is($after->{session_id}, $before->{session_id},
-	'it is deleted in the session that goes on');
+	'it is deleted, and the session continues');
 # One at least: on a busy machine that may take a second try.
 cmp_ok($after->{reconnects}, '>', $before->{reconnects}, 'after a reconnect');
 is($patient->lock_state('/sticky'), 'lost', 'lost is sticky');
 $patient->ask("INSERT INTO work VALUES ('sticky')");
 is($patient->sqlstate, 'ZKL01', 'the commit fails with a connection, too');
 is($patient->ask("SELECT zk_lock_acquire('/sticky')"),
-	't', 'the lock can be acquired anew');
+	't', 'the lock can be acquired again');
 isnt(($ensemble->queue('/sticky'))[0],
 	$contender, 'which is another contender');
-is($patient->ask("INSERT INTO work VALUES ('anew') RETURNING 1"),
+is($patient->ask("INSERT INTO work VALUES ('again') RETURNING 1"),
 	1, 'and then commits succeed');
 $patient->quit;
 
@@ -122,7 +122,7 @@ $ensemble->wait_for_queue('/deleted', 2);
 ($contender) = $holder->ask('SELECT contender FROM zk_locks');
 ok($zk->delete("/zklock/deleted/$contender"),
 	'S10: an administrator deletes the contender');
-is($rival->answer, 't', 'the next in the queue acquires at once');
+is($rival->answer, 't', 'the next in the queue acquires immediately');
 $holder->ask("SELECT zk_lock_verify('/deleted')");
 is($holder->sqlstate, 'ZKL01', 'zk_lock_verify says that the lock was lost');
 like($holder->errors, qr/Another client deleted its contender/, 'and why');
@@ -145,7 +145,7 @@ $holder->ask("SELECT zk_lock_acquire('/tree/lock')");
 my ($first) = $ensemble->queue('/tree/lock');
 $zk->deleteall('/zklock/tree');
 is($rival->ask("SELECT zk_lock_acquire('/tree/lock')"),
-	't', 'S11: a rival acquires in the lock node made anew');
+	't', 'S11: a rival acquires in the new lock node');
 my ($second) = $ensemble->queue('/tree/lock');
 is(substr($second, -10), substr($first, -10), 'with the same number');
 $holder->ask("SELECT zk_lock_verify('/tree/lock')");
@@ -219,10 +219,10 @@ foreach my $round (1 .. 5)
 	like(
 		$holder->errors,
 		qr/session has expired|lease expired before ZooKeeper confirmed it|ZooKeeper (?:did|had) not confirm/,
-		"round $round: and knows why");
+		"round $round: and the error has the reason");
 	$rival->ask("SELECT zk_lock_release('/expired')");
 	is($holder->ask("SELECT zk_lock_acquire('/expired')"),
-		't', "round $round: it can acquire anew");
+		't', "round $round: it can acquire the lock again");
 	is($holder->zk_session->{sessions},
 		$session->{sessions} + 1, "round $round: in one new session");
 	is(scalar(my @left = $ensemble->queue('/expired')),

@@ -25,8 +25,8 @@ my $session_row =
 
 # ---- Held for several session timeouts (S110), while other things go on.
 
-# What each backend does meanwhile.
-my %meanwhile = (
+# The work of each backend.
+my %work = (
 	'idle' => 'SELECT 1',
 	'computing' => q(
 		DO $$ BEGIN
@@ -37,16 +37,16 @@ my %meanwhile = (
 my %session;
 my %before;
 
-foreach my $name (keys %meanwhile)
+foreach my $name (keys %work)
 {
 	$session{$name} = ZkPsql->new($node);
 	$session{$name}->ask('BEGIN');
 	$session{$name}->ask("SELECT zk_lock_acquire_xact('/long/$name')");
 	$before{$name} = $session{$name}->ask($session_row);
 }
-$session{$_}->send($meanwhile{$_}) foreach keys %meanwhile;
-$session{$_}->answer foreach keys %meanwhile;
-foreach my $name (sort keys %meanwhile)
+$session{$_}->send($work{$_}) foreach keys %work;
+$session{$_}->answer foreach keys %work;
+foreach my $name (sort keys %work)
 {
 	is($session{$name}->ask('SELECT state FROM zk_locks'),
 		'held', "S110: $name: the lease runs after three session timeouts");
@@ -57,7 +57,7 @@ foreach my $name (sort keys %meanwhile)
 	$session{$name}->quit;
 }
 
-# ---- Nobody is let in before the commit is visible (S27).
+# ---- No waiter gets the lock before the commit is visible (S27).
 
 # Each step reads what is the last step and adds the next: a session that does not see
 # a commit makes a number twice.
@@ -90,7 +90,7 @@ foreach my $level (sort keys %script)
 		0,
 		[qr/processed: ${\($clients * $rounds)}\/${\($clients * $rounds)}/],
 		[qr/^$/],
-		"S27: $level: all of $clients clients come to their end",
+		"S27: $level: all of $clients clients finish",
 		{ "032_hold_$level" =~ tr/ /_/r => $script{$level} });
 	is( $node->safe_psql('postgres',
 			"SELECT count(*), count(DISTINCT n), max(n) FROM step WHERE counter = '$level'"),

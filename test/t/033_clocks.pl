@@ -77,7 +77,7 @@ foreach my $step (3600, -7200)
 	cmp_ok(abs(wall_clock() - $before - $step),
 		'<', 60, "$step s: the wall clock was set");
 	$rival->ask("SELECT zk_lock_release('$path')");
-	is($holder->answer, 't', "S88: $step s: who waits on is granted");
+	is($holder->answer, 't', "S88: $step s: the waiter is granted");
 	$holder->ask("SELECT zk_lock_release('$path')");
 }
 
@@ -115,7 +115,7 @@ $holder->ask('COMMIT');
 is($holder->sqlstate, 'ZKL01',
 	'S6: no commit after a suspension beyond the session timeout');
 is(committed('/suspended/long'), 0, 'S6: nothing was committed');
-is($rival->answer, 't', 'S6: who waited has the lock');
+is($rival->answer, 't', 'S6: the waiter has the lock');
 cmp_ok($rival->ask("SELECT zk_lock_token('/suspended/long')"),
 	'>', $token, 'S6: with a greater token');
 $rival->ask("SELECT zk_lock_release('/suspended/long')");
@@ -123,7 +123,7 @@ work_under('/suspended/long');
 $holder->ask('COMMIT');
 is(committed('/suspended/long'), 1, 'S6: the next transaction commits');
 
-# Nobody has to ask: a backend that is idle finds out by itself.
+# An idle backend detects the loss without a statement.
 $holder->ask("SELECT zk_lock_acquire('/suspended/idle')");
 $clock->suspend($session_timeout + 1);
 $ensemble->wait_for_queue('/suspended/idle', 0);
@@ -169,7 +169,7 @@ sub give_up_unproved
 	is($holder->ask("SELECT state FROM zk_locks WHERE path = '/unproved'"),
 		'unproved', "$what: it is not known whether the lock is held");
 	$holder->ask($give_up);
-	is($holder->sqlstate, '', "$what: it is given up");
+	is($holder->sqlstate, '', "$what: it is released");
 	$ensemble->resume;
 	return;
 }
@@ -196,7 +196,7 @@ foreach my $case (
 give_up_unproved('before', "SELECT zk_lock_acquire('/unproved')",
 	"BEGIN; SELECT zk_lock_release('/unproved')");
 $holder->ask("INSERT INTO work VALUES ('before'); COMMIT");
-is(committed('before'), 1, 'S215: a lock that was given up first is no concern');
+is(committed('before'), 1, 'S215: a lock that was released first does not matter');
 
 # ---- A wait goes on through a suspension.
 
@@ -205,7 +205,7 @@ $waiter->send("SELECT zk_lock_acquire('/suspended/wait')");
 $ensemble->wait_for_queue('/suspended/wait', 2);
 $clock->suspend(2 * $session_timeout);
 $rival->ask("SELECT zk_lock_release('/suspended/wait')");
-is($waiter->answer, 't', 'S6: who waited through it is granted');
+is($waiter->answer, 't', 'S6: a waiter that waited through it is granted');
 like($waiter->ask("SELECT zk_lock_verify('/suspended/wait')"),
 	qr/^\d+$/, 'S6: and holds the lock');
 

@@ -96,7 +96,7 @@ foreach my $path (sort keys %write)
 	$holder->ask('COMMIT');
 	is($holder->errors, '', "$path: the stale holder commits");
 	$rival->answer;
-	is($rival->errors, '', "S26: $path: and then the rival goes on");
+	is($rival->errors, '', "S26: $path: and then the rival continues");
 	is($rival->ask("SELECT count(*) FROM $table WHERE step = 'a'"),
 		1, "S26: $path: sees what the stale one did");
 	$rival->ask('COMMIT');
@@ -161,7 +161,7 @@ $node->append_conf('postgresql.conf', "synchronous_standby_names = ''");
 $node->reload;
 $slow->answer;
 is($slow->errors, '', 'the commit succeeds');
-is($rival->answer, 't', 'S26: and then the rival goes on');
+is($rival->answer, 't', 'S26: and then the rival continues');
 is($rival->ask("SELECT count(*) FROM work WHERE step = 'e'"),
 	1, 'S26: and sees what was committed');
 $rival->ask('COMMIT');
@@ -182,12 +182,12 @@ is($rival->sqlstate, 'ZKL01', 'a fenced lock is lost');
 like($rival->errors, qr/^HINT: +Roll back the transaction/m, 'with a hint');
 $rival->ask('ROLLBACK TO a');
 is($other->ask("SELECT zk_lock_acquire('/again')"),
-	't', 'somebody else acquires');
+	't', 'another session acquires the lock');
 $rival->ask("SELECT zk_lock_acquire('/again', '0')");
-is($rival->sqlstate, 'ZKL01', 'the transaction cannot acquire it anew');
+is($rival->sqlstate, 'ZKL01', 'the transaction cannot acquire it again');
 $rival->ask('ROLLBACK TO a');
 $rival->ask("SELECT zk_lock_fence('/again')");
-is($rival->sqlstate, 'ZKL01', 'nor go on as if it were fenced');
+is($rival->sqlstate, 'ZKL01', 'nor continue as if it were fenced');
 $rival->ask('ROLLBACK');
 is($rival->ask("SELECT zk_lock_release('/again')"),
 	'f', 'after it, the session can see to its loss');
@@ -222,7 +222,7 @@ ok(!$other->answered, 'so does the next holder');
 $rival->ask("COMMIT PREPARED 'fenced'");
 is($rival->errors, '', 'until it is committed');
 $other->answer;
-is($other->errors, '', 'then the next holder goes on');
+is($other->errors, '', 'then the next holder continues');
 is(committed('guarded', 'prepared', 'after'), 'after prepared', 'both commit');
 $rival->ask('RESET ROLE');
 $other->ask('SELECT zk_lock_release_all()');
@@ -235,7 +235,7 @@ $node->safe_psql('postgres', 'CREATE ROLE owner LOGIN');
 $node->safe_psql('postgres', 'CREATE DATABASE owned OWNER owner');
 $node->safe_psql('owned', 'CREATE EXTENSION zklock');
 $node->command_ok([ 'pg_dump', '-U', 'owner', '-f', $dump, 'owned' ],
-	'who owns the database, but not the extension, can dump it');
+	'the owner of the database, but not of the extension, can dump it');
 $node->command_ok([ 'pg_dump', '-f', $dump, 'postgres' ], 'a dump is made');
 $node->safe_psql('postgres', 'CREATE DATABASE restored');
 $node->command_ok(
@@ -243,10 +243,10 @@ $node->command_ok(
 	'and restored without the lock');
 is($node->safe_psql('restored', $fences),
 	$node->safe_psql('postgres', $fences), 'with all fences');
-isnt($node->safe_psql('restored', $fences), '', 'of which there are some');
+isnt($node->safe_psql('restored', $fences), '', 'and there are some');
 is($node->safe_psql('restored', 'TABLE guarded ORDER BY step'),
 	$node->safe_psql('postgres', 'TABLE guarded ORDER BY step'),
-	'and what is behind them');
+	'and the tables behind them');
 my ($status, $output, $error) =
   $node->psql('restored', "INSERT INTO guarded VALUES ('z')");
 like($error, qr/without holding lock "\/guarded"/, 'the trigger is there');
@@ -300,9 +300,9 @@ $survivor->ask("SELECT zk_lock_acquire('/rebuilt')");
 $ensemble->rebuild;
 $survivor->wait_until_lost('/rebuilt');
 $survivor->ask("SELECT zk_lock_fence('/rebuilt')");
-is($survivor->sqlstate, 'ZKL01', 'S12: what was held is lost');
+is($survivor->sqlstate, 'ZKL01', 'S12: a lock that was held is lost');
 is($survivor->ask("SELECT zk_lock_acquire('/rebuilt', '30 s')"),
-	't', 'S12: and can be acquired anew');
+	't', 'S12: and can be acquired again');
 my $log_start = -s $node->logfile;
 my $new = ZkPsql->new($node);
 $new->ask("SELECT zk_lock_acquire('/guarded', '30 s')");

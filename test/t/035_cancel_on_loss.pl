@@ -70,7 +70,7 @@ sub is_cancelled
 	is($holder->sqlstate, 'ZKL01', "S330: $what: cancelled");
 	like($holder->errors, qr/lock "\Q$path\E" was lost\n.*DETAIL: .* It had token \d+ and was lost at \d/s,
 		"$what: the error names the lock and its token");
-	unlike($holder->errors, qr/user request/, "$what: nobody requested it");
+	unlike($holder->errors, qr/user request/, "$what: no user requested it");
 	return;
 }
 
@@ -146,7 +146,7 @@ is( $observer->ask('SELECT state, wait_event FROM pg_stat_activity'
 		  . " WHERE pid = $client->{pg_pid}"),
 	'active|ClientRead', 'S330: a COPY waits on when the lock is lost');
 $client->pg_putcopydata("0\t0\n");
-ok(!eval { $client->pg_putcopyend }, 'S330: and fails when the client goes on');
+ok(!eval { $client->pg_putcopyend }, 'S330: and fails when the client continues');
 is($client->state, 'ZKL01', 'S330: for the loss');
 $client->disconnect;
 
@@ -172,7 +172,7 @@ begin_work('/report', "SET zklock.on_lock_loss = 'report'");
 $holder->send('SELECT count(*) FROM generate_series(1, 3), pg_sleep(4)');
 $holder->wait_until_busy($observer, "wait_event = 'PgSleep'");
 expire();
-is($holder->answer, 3, 'S330: report: the statement goes on');
+is($holder->answer, 3, 'S330: report: the statement continues');
 wait_for(
 	sub {
 		$holder->ask("SELECT state FROM zk_locks WHERE path = '/report'", 1) eq
@@ -253,8 +253,8 @@ foreach (1 .. 30)
 	$holder->ask('SELECT zk_lock_release_all()');
 }
 note explain \%outcome;
-is($outcome{cancelled} // 0, 0, 'S330: what came after the release went on');
-cmp_ok($outcome{ZKL01} // 0, '>', 3, 'what came before it was cancelled');
+is($outcome{cancelled} // 0, 0, 'S330: statements after the release continued');
+cmp_ok($outcome{ZKL01} // 0, '>', 3, 'statements before it were cancelled');
 is_deeply([ grep { !/^(went on|met the release|ZKL01)$/ } keys %outcome ],
 	[], 'and no other error came of it');
 

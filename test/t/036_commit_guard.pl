@@ -208,7 +208,7 @@ is($rival->ask("SELECT zk_lock_acquire('/standby', '0')"),
 	'f', 'S27: the lock is held while the commit waits for a standby');
 $proxy->expire($ensemble->zk, $zk_session);
 is($rival->ask("SELECT zk_lock_acquire('/standby')"),
-	't', 'the lock is lost and taken by another one meanwhile');
+	't', 'the lock is lost, and another session has acquired it');
 ok(!$short->answered, 'that does not end the wait for the standby');
 is($rival->ask("SELECT count(*) FROM work WHERE step = '/standby'"),
 	0, 'nor is the commit visible yet');
@@ -247,7 +247,7 @@ $sync_wait->end;
 $short->answer;
 is($short->errors, '', 'S26: off: it goes through without a word');
 is(committed('/procedure') . committed('/procedure/next'),
-	11, 'S26: off: and the procedure goes on');
+	11, 'S26: off: and the procedure continues');
 $proxy->pass;
 
 done_testing();

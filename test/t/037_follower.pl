@@ -51,8 +51,8 @@ sub hang_after
 	my $start = time;
 	$holder->wait_until_lost($path);
 	my $lost = time - $start;
-	ok(!$rival->answered, "S7: $what: the holder knows before the next one holds");
-	is($rival->answer, 't', "$what: who gets the lock then");
+	ok(!$rival->answered, "S7: $what: the holder detects the loss before the next one holds");
+	is($rival->answer, 't', "$what: the next one gets the lock then");
 	note sprintf '%s: lost after %.2f s, acquired after %.2f s', $what, $lost,
 	  time - $start;
 	$ensemble->resume_server($follower);

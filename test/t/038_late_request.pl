@@ -77,8 +77,8 @@ wait_for(sub { $holder->ask('SELECT state FROM zk_locks', 'quiet') eq 'lost' },
 	'the lock to be lost');
 my $lost = time;
 ok(!$rival->answered,
-	'S7: the holder knows of the loss before the next one holds');
-is($rival->answer, 't', 'who gets the lock then');
+	'S7: the holder detects the loss before the next one holds');
+is($rival->answer, 't', 'the next one gets the lock then');
 note sprintf 'of the silence: acquired after %.2f s, lost after %.2f s,'
   . ' the next one after %.2f s', $granted - $frozen, $lost - $frozen,
   time - $frozen;

@@ -54,7 +54,7 @@ sub crash_after
 }
 
 is(crash_after('/off', ''), 0,
-	'S29: off: what was done under a lock that others have is lost');
+	'S29: off: work done under a lock that others have by now is lost');
 is(crash_after('/on', 'SET LOCAL synchronous_commit = local'),
 	1, 'S29: local, for this transaction: it is there');
 

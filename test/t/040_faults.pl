@@ -60,8 +60,8 @@ is($session->{state}, 'connected', 'a backend is connected through the proxy');
 
 # ---- The answer to the create is lost.
 
-# The lock nodes are there beforehand, or else the first create would only find
-# that they are not.
+# Create the lock nodes first.  Otherwise the first create would only find that they are
+# missing.
 $zk->make_path("/zklock/create/$_")
   foreach qw(lost unsent cancelled-pass cancelled-cut timeout);
 $zk->make_path("/zklock/expired/$_") foreach qw(create2 getChildren);
@@ -101,7 +101,7 @@ foreach my $end ('pass', 'cut')
 	$proxy->trap('hold_reply', 'create2',
 		sub { $far->send("SELECT zk_lock_acquire('$path')") });
 	$ensemble->wait_for_queue($path, 1);
-	ok(!$far->answered, "$end: the contender exists, which nobody knows yet");
+	ok(!$far->answered, "$end: the contender exists, and the client does not know it yet");
 	$node->safe_psql('postgres', "SELECT pg_cancel_backend(${\$far->pid})");
 	$far->answer;
 	is($far->sqlstate, '57014', "$end: the acquire is cancelled");
@@ -146,7 +146,7 @@ foreach my $type ('create2', 'getChildren')
 	my $new = $far->zk_session;
 	isnt($new->{session_id}, $old->{session_id}, "$type: in another session");
 	is($zk->stat("/zklock$path/$now[0]")->{ephemeralOwner},
-		$new->{session_id}, "$type: whose contender it is");
+		$new->{session_id}, "$type: which owns the contender");
 	$far->ask("SELECT zk_lock_release('$path')");
 }
 
@@ -219,7 +219,7 @@ $proxy->cut;
 $holder->ask("SELECT zk_lock_release('/wait/away')");
 $ensemble->wait_for_queue('/wait/away', 1);
 $proxy->pass;
-is($far->answer, 't', 'S50: what happened while it was away it learns');
+is($far->answer, 't', 'S50: the waiter learns what happened while it was away');
 $far->ask("SELECT zk_lock_release('/wait/away')");
 
 # The request that sets the watch is lost, or its answer is.
@@ -266,7 +266,7 @@ my ($first) = $ensemble->queue('/event/changed');
 $proxy->count;
 $zk->set("/zklock/event/changed/$first", '__REVOKE__');
 wait_for_count(getChildren => 1);
-wait_for(sub { $ensemble->waiter_watch_count == 1 }, 'the watch to be set anew');
+wait_for(sub { $ensemble->waiter_watch_count == 1 }, 'the watch to be set again');
 ok(!$far->answered, 'S13: a change of data is no grant');
 $holder->ask("SELECT zk_lock_release('/event/changed')");
 is($far->answer, 't', 'S13: the deletion is');
@@ -358,7 +358,7 @@ cmp_ok(min(@slow), '>=', 0.2, 'slowly');
 cmp_ok(min(@slow), '<', 0.4 + 0.5, 'in one round trip, give or take');
 $far->ask("SELECT zk_lock_acquire('/slow/free', '50 ms')");
 is($far->sqlstate, '08006',
-	'a timeout before the answer is an error: who knows whether it is free');
+	'a timeout before the answer is an error, because the lock may be free');
 $ensemble->wait_for_queue('/slow/free', 0);
 $proxy->pass;
 

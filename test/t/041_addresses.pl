@@ -269,7 +269,7 @@ foreach (1 .. $tries)
 }
 is_deeply(\@states, [ ('57014') x $tries ],
 	'S62: the resolver hangs: a wait is cancelled: SQLSTATE 57014');
-cmp_ok(min(@times), '<', 0.2, 'S62: at once');
+cmp_ok(min(@times), '<', 0.2, 'S62: immediately');
 cmp_ok(max(@times), '<', $late, 'S62: every time');
 
 @times = map {
@@ -299,7 +299,7 @@ $resolver->go_on;
 is($session->answer, 't', 'S63: when it answers the lock is acquired');
 $session->quit;
 $ensemble->wait_for_queue('/stall', 0);
-pass('S42: of the waits that were given up no contender is left');
+pass('S42: abandoned waits leave no contender');
 
 # ---- It hangs when all are connected: no session needs it (ZOOKEEPER-1998).
 
@@ -364,7 +364,7 @@ $ensemble->wait_for_queue('/stall/holder', 0);
 cmp_ok(time - $start, '<', $late, 'S47: and its lock is free');
 $waiter->{psql}{run}->finish;
 $holder->quit;
-is_deeply([ $resolver->asked ], [], 'nobody has asked the resolver');
+is_deeply([ $resolver->asked ], [], 'no client has asked the resolver');
 
 # ---- It hangs while there is no connection either: who has been without for half
 # a session timeout asks for names, as servers may have moved.
@@ -382,7 +382,7 @@ cmp_ok(time_to_end($loser->pid),
 $loser->{psql}{run}->finish;
 
 cmp_ok(time_to_cancel($latecomer), '<', $late,
-	'S62: the resolver hangs: without a connection: cancelled at once');
+	'S62: the resolver hangs: without a connection: cancelled immediately');
 is($latecomer->sqlstate, '57014', 'S62: SQLSTATE 57014');
 $latecomer->send("SELECT zk_lock_acquire('/stall/rival')");
 wait_for(sub { waits($latecomer) }, 'the backend to wait');
@@ -391,7 +391,7 @@ ok(!$latecomer->answered, 'a call waits for names');
 $resolver->go_on;
 $ensemble->wait_for_queue('/stall/rival', 2);
 $rival->ask("SELECT zk_lock_release('/stall/rival')");
-is($latecomer->answer, 't', 'S51: and goes on when there are some');
+is($latecomer->answer, 't', 'S51: and continues when there are addresses');
 $_->quit foreach $latecomer, $rival;
 $ensemble->wait_for_queue("/stall/$_", 0) foreach 'rival', keys %proxy;
 pass('no contender is left');

@@ -59,7 +59,7 @@ sub goes_on
 	$ensemble->wait_for_queue($path, 1);
 	$rival->ask("SELECT zk_lock_release('$path')");
 	is($session->ask("SELECT zk_lock_acquire('$path', '20 s')"),
-		't', "$what: what was left is cleaned up, the backend works");
+		't', "$what: the rest is cleaned up, the backend works");
 	is($session->ask("SELECT zk_lock_release('$path')"), 't', "$what: and works");
 	is($session->errors, '', "$what: without a word");
 	$ensemble->wait_for_queue($path, 0);
@@ -178,7 +178,7 @@ wait_for(
 	},
 	'the server log to say what could not be cleaned up');
 is(scalar($ensemble->queue('/forbidden/other')),
-	2, 'S98: the contender stays meanwhile');
+	2, 'S98: the contender remains until then');
 is($session->ask("SELECT zk_lock_release('/other')"),
 	't', 'S98: the other lock is released');
 $ensemble->wait_for_queue($_->[0], $_->[1])

@@ -88,7 +88,7 @@ sub cannot_commit
 	my ($what, $why) = @_;
 	$holder->ask('COMMIT');
 	is($holder->sqlstate, 'ZKL01', "$what: cannot commit");
-	like($holder->errors, $why, "$what: and is told why");
+	like($holder->errors, $why, "$what: and the error has the reason");
 	return;
 }
 
@@ -114,9 +114,9 @@ foreach (1 .. 3)
 	like(
 		slurp_file($node->logfile, $log),
 		qr/LOG: .*contender "$contender" of lock "$path" was broken by user .*\n.*DETAIL: .*It belonged to process ${\$holder->pid} of /,
-		'S75: the server log says who has broken whose');
+		'S75: the server log names both sides');
 }
-cmp_ok(min(@took), '<', 0.9, 'S75: its owner has given it up by itself');
+cmp_ok(min(@took), '<', 0.9, 'S75: its owner deletes it');
 
 # One that is busy is cancelled, with the reason.
 {
@@ -127,7 +127,7 @@ cmp_ok(min(@took), '<', 0.9, 'S75: its owner has given it up by itself');
 	is(break_it($path, $contender), 't', 'S75: the contender of a busy one is broken');
 	$holder->answer;
 	is($holder->sqlstate, 'ZKL01', 'S75: it is cancelled');
-	like($holder->errors, $by_admin, 'S75: and is told why');
+	like($holder->errors, $by_admin, 'S75: and the error has the reason');
 	$holder->ask('ROLLBACK');
 }
 
@@ -162,7 +162,7 @@ for my $round (1 .. 5)
 	is(break_it($path, $shared), 't', 'S75: a downgraded contender is broken');
 	wait_for(sub { $holder->lock_state($path) eq 'lost' }, 'it to be lost', $at_once);
 	is($holder->ask("SELECT zk_lock_release('$path')"), 'f', 'S75: it was lost');
-	like($holder->errors, $by_admin, 'S75: and the reason is told');
+	like($holder->errors, $by_admin, 'S75: and the warning has the reason');
 }
 
 # ---- A waiter.
@@ -173,7 +173,7 @@ for my $round (1 .. 5)
 	is(break_it($path, $contender), 't', 'S75: the contender of a waiter is broken');
 	$waiter->answer;
 	is($waiter->sqlstate, '57000', 'S75: the waiter ends');
-	like($waiter->errors, $by_admin, 'S75: and is told why');
+	like($waiter->errors, $by_admin, 'S75: and the error has the reason');
 	is($holder->ask("SELECT zk_lock_release('$path')"), 't', 'the holder keeps it');
 	is(scalar($ensemble->queue($path)), 0, 'S75: no contender is left');
 }
@@ -232,7 +232,7 @@ foreach my $function (qw(zk_lock_break zk_lock_revoke))
 {
 	$waiter->ask('SET ROLE nobody_special');
 	$waiter->ask("SELECT $function('/break/1', '_c_1-lock-0000000007')");
-	is($waiter->sqlstate, '42501', "$function is not for everybody");
+	is($waiter->sqlstate, '42501', "$function is not for every role");
 	$waiter->ask('RESET ROLE');
 	$waiter->ask("GRANT EXECUTE ON FUNCTION $function TO nobody_special");
 	$waiter->ask('SET ROLE nobody_special');
@@ -312,7 +312,7 @@ foreach my $fault ('cut_before_request', 'cut_after_request')
 	my $begin = time;
 	$zk->delete("/zklock$path/$contender");
 	$holder->answer;
-	cmp_ok(time - $begin, '<', $at_once, 'S10: a busy holder is cancelled at once');
+	cmp_ok(time - $begin, '<', $at_once, 'S10: a busy holder is cancelled immediately');
 	is($holder->sqlstate, 'ZKL01', 'S10: because of the loss');
 	$holder->ask('ROLLBACK');
 }
@@ -328,7 +328,7 @@ foreach my $fault ('cut_before_request', 'cut_after_request')
 			my @queue = $ensemble->queue($path);
 			return @queue == 2 && $queue[1] ne $contender;
 		},
-		'the waiter to queue anew',
+		'the waiter to requeue',
 		$at_once);
 	is($holder->ask("SELECT zk_lock_release('$path')"), 't', 'S10: released');
 	passes_on($path, 'S10: the waiter deleted');
@@ -360,14 +360,14 @@ foreach my $by ('zk_lock_revoke()', 'another program')
 	$holder->ask("INSERT INTO work VALUES ('revoked')");
 	$notices .= $holder->errors;
 	my @told = $notices =~ /(NOTICE: .*release of lock "$path" was requested)/g;
-	is(scalar(@told), 1, "S105: the holder is told by a NOTICE, once ($by)");
+	is(scalar(@told), 1, "S105: the holder gets a NOTICE, once ($by)");
 	$holder->ask('COMMIT');
-	is($holder->errors, '', 'S105: and may go on and commit');
+	is($holder->errors, '', 'S105: and may continue and commit');
 	$ensemble->wait_for_queue($path, 0);
 	pass('S105: the lock is released then');
 }
 is($admin->ask("SELECT zk_lock_revoke('/break/none', '_c_1-lock-0000000007')"),
-	'f', 'S105: there is nobody to be asked');
+	'f', 'S105: there is no such contender');
 
 # One that was asked while it waited is told when it has the lock.
 {

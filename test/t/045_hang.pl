@@ -48,7 +48,7 @@ sub goes_on
 	my ($what) = @_;
 	wait_for(
 		sub { $session->ask('SELECT state FROM zk_session()', 'quiet') eq 'connected' },
-		'the client to go on to the other one');
+		'the client to move to the other one');
 	is($session->lock_state('/hangs'), 'held', "S334: $what: the lock is held");
 	cmp_ok($session->ask("SELECT zk_lock_verify('/hangs')"),
 		'>', 0, "$what: the ensemble says so, too");
@@ -95,6 +95,6 @@ wait_for(sub { $session->lock_state('/hangs') eq 'lost' }, 'the lock to be lost'
 pass('the lock is lost when no server answers');
 recover($_) foreach values %proxy;
 is($session->ask("SELECT zk_lock_release('/hangs')"), 'f', 'released');
-is($session->ask("SELECT zk_lock_acquire('/hangs')"), 't', 'acquired anew');
+is($session->ask("SELECT zk_lock_acquire('/hangs')"), 't', 'acquired again');
 
 done_testing();

@@ -84,7 +84,7 @@ my @faults = (
 	sub {
 		$proxy->hang_up;
 		$proxy->cut;
-		wait_for(sub { $proxy->accepted > 0 }, 'a connection in vain');
+		wait_for(sub { $proxy->accepted > 0 }, 'a connection that fails');
 		$proxy->pass;
 	});
 my $second = 0;
@@ -132,7 +132,7 @@ foreach my $what ('granted', 'waiting', 'cancelled')
 	if ($what eq 'waiting')
 	{
 		wait_for(sub { $ensemble->waiter_watch_count == 1 }, 'the watch');
-		ok(!$waiter->answered, "S37: $what: nobody comes in beside the holder");
+		ok(!$waiter->answered, "S37: $what: no client gets the lock beside the holder");
 		$holder->ask("SELECT zk_lock_release('$path')");
 	}
 	if ($what eq 'cancelled')
@@ -176,7 +176,7 @@ foreach my $round (1 .. 4)
 	my $seen = count_until(create2 => 1, event => 1, getData => 2);
 	is($seen->{create2}, 1, "S77: round $round: one queues up again, once");
 	is(join(' ', map { "$_=$seen->{$_}" } grep { $seen->{$_} > 20 } sort keys %$seen),
-		'', "S77: round $round: and there is no more than a few requests of each type");
+		'', "S77: round $round: and there are only a few requests of each type");
 	$ensemble->wait_for_queue('/each-other', 3);
 }
 note explain watches();

@@ -71,16 +71,16 @@ foreach my $style ('curator', 'curator_rw')
 	wait_for_looks(1);
 	wait_for(sub { $ensemble->waiter_watch_count == 2 }, 'the watches');
 	ok(!$writer->answered && !$late->answered,
-		"S23: $style: the writer waits for Curator's reader, and who came later for the writer"
+		"S23: $style: the writer waits for Curator's reader, and the later client for the writer"
 	);
 	$zk->delete($read);
-	is($writer->answer, 't', "S23: $style: then the writer is let in");
+	is($writer->answer, 't', "S23: $style: then the writer is granted");
 	ok(!$late->answered, "S23: $style: alone");
 	$writer->ask("SELECT zk_lock_release('$path')");
-	is($late->answer, 't', "S23: $style: then who came later");
+	is($late->answer, 't', "S23: $style: then the later client");
 	$late->ask("SELECT zk_lock_release('$path')");
 
-	# With nobody else there, the event alone would do in other cases.
+	# Without other contenders, the event alone would do in other cases.
 	$write = $zk->create("/zklock$path/_c_4712-__WRIT__", '',
 		'ephemeral,sequential');
 	wait_behind($writer, $path, 'false');
@@ -91,7 +91,7 @@ foreach my $style ('curator', 'curator_rw')
 	wait_for(sub { $ensemble->waiter_watch_count == 1 }, 'the watch');
 	ok(!$writer->answered, "S23: $style: a writer that was next waits on");
 	is($late->ask("SELECT zk_lock_acquire('$path', '0')"),
-		'f', "S23: $style: as anybody else");
+		'f', "S23: $style: like any other client");
 	$zk->delete($read);
 	is($writer->answer, 't', "S23: $style: until the reader is gone");
 	$writer->ask("SELECT zk_lock_release('$path')");
@@ -158,9 +158,9 @@ cmp_ok($length, '<', 1024, 'S104: less than a kilobyte');
 
 $late->ask("SET lock_timeout = '2s'");
 $late->ask("SELECT zk_lock_acquire('/names')");
-is($late->sqlstate, '55P03', 'S104: who waits for it in vain');
+is($late->sqlstate, '55P03', 'S104: a wait for it that times out');
 like($late->errors, qr/The lock is held by process \d+ of cluster "main" \(.*, database "/,
-	'S104: is told by whom it is held');
+	'S104: names the holder');
 $late->ask("SELECT owner FROM zk_lock_queue('/names')");
 is($late->sqlstate, '', 'S104: and can see all of it');
 

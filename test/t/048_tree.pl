@@ -96,18 +96,18 @@ is( $admin->ask(
 		JOIN pg_stat_activity a USING (pid) WHERE $who"),
 	"/jobs|worker 1\n/jobs/nightly|worker 1\n/jobs/nightly/deep/down|worker 2\n"
 	  . "/other|worker 2\n/upgraded|worker 3",
-	'the columns of the tree say who holds');
+	'the columns of the tree show the holders');
 is( $admin->ask(
 		"SELECT position, granted, a.application_name
 		FROM zk_lock_queue('/jobs/nightly/deep/down') t
 		JOIN pg_stat_activity a USING (pid) WHERE $who ORDER BY 1"),
 	"1|t|worker 2\n2|t|worker 3\n3|f|worker 4",
-	'and those of the queue who waits');
+	'and those of the queue the waiters');
 
 $session[1]->ask('COMMIT');
 $session[1]->ask("SELECT zk_lock_release_all()");
 $session[2]->ask("SELECT zk_lock_release_all()");
-is($session[3]->answer, 't', 'who waited is let in');
+is($session[3]->answer, 't', 'the waiter is granted');
 is(tree('/jobs/nightly/deep'), '/jobs/nightly/deep/down|exclusive|1|0',
 	'and shown as the holder');
 is(tree('/other'), '', 'a lock node without contenders is not shown');
@@ -119,7 +119,7 @@ $zk->make_path('/zklock/.zklock/users');
 $zk->create('/zklock/.zklock/users/lock-', '', 'sequential');
 $zk->make_path('/zklock/below/.zklock');
 $zk->create('/zklock/below/.zklock/lock-', '', 'sequential');
-is(tree(), '/below/.zklock|exclusive|1|0', 'what is reserved is left out');
+is(tree(), '/below/.zklock|exclusive|1|0', 'reserved znodes are omitted');
 is(tree('/below'), '/below/.zklock|exclusive|1|0', 'but only there');
 $zk->deleteall("/zklock/$_") foreach '.zklock', 'below';
 
@@ -187,7 +187,7 @@ my %data = (
 	'a long one' => [ "{\"cluster\":\"c\",\"host\":\"" . 'h' x 4000 . '"}', 'c|' . 'h' x 4000 . '||||||' ],
 	'too long a one' => [ "{\"cluster\":\"c\",\"host\":\"" . 'h' x 5000 . '"}', '|||||||' ],
 	'half a megabyte' => [ 'x' x (512 * 1024), '|||||||' ],
-	'who breaks it' => [ "{\"broken\":{\"cluster\":\"c\",$ours}}", '|||||||' ]);
+	'a session that breaks it' => [ "{\"broken\":{\"cluster\":\"c\",$ours}}", '|||||||' ]);
 my $owner_columns = 'cluster_name, host, port, database, pid, user_name,
 	application_name, wait_start';
 $admin->ask("SET timezone = 'UTC'");
@@ -232,7 +232,7 @@ is( tree(undef, 'path, mode, holders, waiters, contender, owner, session_id IS N
 	'S104: contenders of strangers, and odd names');
 $zk->delete($_) foreach @mixed[ 0, 1 ];
 is(tree('/mixed', 'path, mode, holders, waiters, owner, session_id IS NULL') =~ s/\n.*//r,
-	'/mixed|exclusive|1|1|nobody|t', 'S104: one that nobody owns');
+	'/mixed|exclusive|1|1|nobody|t', 'S104: one without an owner');
 
 # Contenders have no children; znodes that look like one are one all the same,
 # and no walk goes below.
@@ -263,7 +263,7 @@ is( $node->safe_psql(
 		"SELECT path, encode(convert_to(cluster_name, 'UTF8'), 'escape')
 		FROM zk_lock_tree('/latin')"),
 	"/latin/a|\n/latin/b|\\\\u20acA\n/latin/c|\\303\\244\n\\x2f6c6174696e2fe282ac|d",
-	'S104: what the encoding of a database does not have is no error');
+	'S104: characters that the database encoding lacks are no error');
 
 # ---- What may not be looked into (S60).
 
@@ -285,7 +285,7 @@ like($admin->errors,
 	'S60: with a warning');
 unlike($admin->errors, qr/WARNING.*WARNING/s, 'S60: one');
 tree('/acl/dark');
-is($admin->sqlstate, '42501', 'S60: what was asked for itself');
+is($admin->sqlstate, '42501', 'S60: the path that was asked for');
 like($admin->errors,
 	qr/could not read the locks below "\/acl\/dark": permission denied by a ZooKeeper ACL\nDETAIL: .*"\/zklock\/acl\/dark"/,
 	'S60: is an error');
@@ -298,7 +298,7 @@ $zk->deleteall('/zklock/acl');
 $node->safe_psql('postgres', 'CREATE ROLE nobody; CREATE ROLE watcher IN ROLE pg_monitor');
 $admin->ask('SET ROLE nobody');
 tree();
-is($admin->sqlstate, '42501', 'S118: not everybody may look');
+is($admin->sqlstate, '42501', 'S118: an ordinary role may not look');
 $admin->ask('SET ROLE watcher');
 is(tree(), '', 'S118: a monitor may');
 is($admin->sqlstate, '', 'S118: without an error');
@@ -358,7 +358,7 @@ foreach my $case (
 	is($admin->zk_session->{reconnects}, $reconnects + 1,
 		"S51: $cut $n: once");
 	cmp_ok($proxy->count->{getChildren}, '<', 1 + $wide + $wide * $each + 100,
-		"S51: $cut $n: what was known is not asked for again");
+		"S51: $cut $n: known znodes are not read again");
 }
 
 # Again and again, and the walk comes to its end.
@@ -405,13 +405,13 @@ my $start = time;
 $session[1]->ask("SELECT pg_cancel_backend(${\$admin->pid})");
 is($admin->answer, '', 'S64: cancelled');
 is($admin->sqlstate, '57014', 'S64: SQLSTATE');
-cmp_ok(time - $start, '<', 5, 'S64: at once');
+cmp_ok(time - $start, '<', 5, 'S64: immediately');
 like($admin->errors, qr/CONTEXT: .*while reading the locks below "\/wide"/,
-	'S64: and says what was going on');
+	'S64: and the context says what was in progress');
 $admin->ask("SET statement_timeout = '500ms'");
 $admin->send("SELECT $sums FROM zk_lock_tree('/wide')");
-is($admin->answer, '', 'S64: statement_timeout');
-is($admin->sqlstate, '57014', 'S64: likewise');
+is($admin->answer, '', 'S64: statement_timeout ends the walk');
+is($admin->sqlstate, '57014', 'S64: with its SQLSTATE');
 $admin->ask('RESET statement_timeout');
 $proxy->pass;
 is(tree('/wide', $sums), $expected, 'S64: the next walk finds all');

@@ -163,7 +163,7 @@ cmp_ok(time - $start, '<', $delay + $late, 'and soon after that');
 $rival->ask("SELECT zk_lock_release('$path')");
 $start = time;
 is($rival->ask("SELECT zk_lock_acquire('$path', '0')"),
-	't', 'S141: who has released it does not wait');
+	't', 'S141: a session that released it does not wait');
 $rival->ask("SELECT zk_lock_release('$path')");
 
 next_lock();
@@ -237,7 +237,7 @@ foreach my $session (@holders)
 }
 is(markers($path), 2, 'S143: shared holders have a marker each');
 $holders[0]->ask("SELECT zk_lock_release('$path')");
-is(markers($path), 1, 'which go one by one');
+is(markers($path), 1, 'which is deleted with its lock');
 is($holders[0]->ask("SELECT zk_lock_acquire('$path', '0', true)"),
 	't', 'S143: one does not wait for another');
 $holders[0]->ask("SELECT zk_lock_release('$path')");
@@ -328,14 +328,14 @@ foreach (1 .. 3)
 is((sort @costs)[0], 'create2=1 getChildren=1; delete=1',
 	'S145: without a delay nothing more is sent');
 
-# Nobody waits after a holder without a delay, nor does one without.
+# No session waits after a holder without a delay, and a session without one never waits.
 $session->ask("SELECT zk_lock_acquire('$path')");
 is(markers($path), 0, 'S145: nor is a marker made');
 kill_backend($session);
 $main->poll_query_until('postgres', 'SELECT true');
 $ensemble->wait_for_queue($path, 0);
 is($rival->ask("SELECT zk_lock_acquire('$path', '0')"),
-	't', 'S145: nobody waits after a holder that had none');
+	't', 'S145: no session waits after a holder without a delay');
 $rival->ask("SELECT zk_lock_release('$path')");
 
 done_testing();

@@ -139,7 +139,7 @@ $holder->ask("SELECT zk_lock_acquire('$path')");
 my @tries =
   map { cost_of($session, "SELECT zk_lock_acquire('$path', '0')", 'f') } 1 .. 5;
 is((sort { length $a <=> length $b } @tries)[0], 'create2=1 delete=1 getChildren=1 getData=1',
-	'S43: a try in vain sends four requests');
+	'S43: a try without success sends four requests');
 
 $session->send("SELECT zk_lock_acquire('$path')");
 $ensemble->wait_for_queue($path, 2);

@@ -245,8 +245,8 @@ foreach my $loss ('expired', 'granted deleted', 'waiting deleted', 'emptied')
 			my ($new, @more) = transactions(@three);
 			return defined $new && !@more && $new != $old;
 		},
-		'all to queue anew');
-	pass("S3, S10, S55: $loss: all queue anew, by one transaction");
+		'all to requeue');
+	pass("S3, S10, S55: $loss: all requeue, by one transaction");
 	ok(!$far->answered, "$loss: and wait");
 	wait_for_queues(1, '/three/a', '/three/c');
 	wait_for_queues(2, '/three/b');
@@ -267,8 +267,8 @@ wait_for(
 		my ($new, @more) = transactions(@three);
 		return defined $new && !@more && $new > $waiting;
 	},
-	'all to queue anew');
-pass('S3: a session ends in which all are waited for: all queue anew, by one transaction');
+	'all to requeue');
+pass('S3: the session of a waiter for all ends: it requeues for all, by one transaction');
 release_all($holder);
 is($far->answer, 't', 'S3: and are granted in the end');
 release_all($far, @three);
@@ -298,9 +298,9 @@ wait_for(
 		  && ($zk->call('delete', "/zklock/three/b/$name"))[0] == 0;
 		return $far->answered;
 	},
-	'the acquire to give up');
+	'the acquire to fail');
 $far->answer;
-is($far->sqlstate, '55000', 'S10: deleted time and again, it is an error');
+is($far->sqlstate, '55000', 'S10: repeated deletion is an error');
 cmp_ok($deleted, '>=', 5, 'S10: not the first time');
 like($far->errors, qr/"\/three\/b"/, 'S10: which names the lock');
 wait_for_queues(0, '/three/a', '/three/c');
@@ -317,7 +317,7 @@ is($second->sqlstate, '40P01', 'S25: two upgrades at once are a deadlock');
 like($second->errors, qr/both hold lock "\/three\/a" in shared mode/, 'S25: of that lock');
 wait_for_queues(0, '/three/c');
 $second->ask("SELECT zk_lock_release('/three/a')");
-is($far->answer, 't', 'S25: the other one goes on');
+is($far->answer, 't', 'S25: the other one continues');
 is($far->ask('SELECT count(*) FROM zk_locks'), 3, 'and holds all');
 release_all($far, @three);
 
@@ -333,7 +333,7 @@ $holder->ask("SELECT zk_lock_release('/three/b')");
 is($far->answer, 't', 'S53: the reader is next');
 ok(!$second->answered, 'S53: and not the second writer');
 $far->ask('SELECT zk_lock_release_all()');
-is($second->answer, 't', 'S53: whose turn it is then');
+is($second->answer, 't', 'S53: which is granted then');
 release_all($second, @three);
 
 # A writer gives up between a holder and a reader.
@@ -378,23 +378,23 @@ is($far->ask('SELECT zk_lock_release_all()', 1),
 	3, 'S81: all are released, though one of them cannot be deleted');
 like( $far->errors,
 	qr/WARNING: .*could not delete the contender of lock "\/rights\/b"/,
-	'S81: which is told');
+	'S81: with a warning');
 unlike($far->errors, qr/\/rights\/[ac]/, 'S81: of that one only');
 wait_for_queues(0, @rights);
 pass('S81: it goes with the ZooKeeper session, which is not needed any more');
 $zk->set_acl('/zklock/rights/b', 'world:anyone:crwda');
 
 # What is created belongs to who has authenticated.
-my $somebody = ZkPsql->new(
+my $alice = ZkPsql->new(
 	$node,
 	'zklock.root' => '/private',
 	'zklock.auth' => 'alice:secret',
 	'zklock.acl' => 'creator');
-is($somebody->ask(acquire(\@three)), 't', 'S115: with ACLs of their own, too');
-is($somebody->ask('SELECT count(DISTINCT token) FROM zk_locks'),
+is($alice->ask(acquire(\@three)), 't', 'S115: with ACLs of their own, too');
+is($alice->ask('SELECT count(DISTINCT token) FROM zk_locks'),
 	1, 'S115: by one transaction');
-is($somebody->ask('SELECT zk_lock_release_all()'), 3, 'S115: and are released');
-$somebody->quit;
+is($alice->ask('SELECT zk_lock_release_all()'), 3, 'S115: and are released');
+$alice->quit;
 
 # ---- Many that want several locks, in any order: none waits for ever.
 

@@ -155,7 +155,7 @@ is(cost(), 'create2=1 getChildren=1 getData=3',
 	'a waiter sends one request more than without a record');
 $holder->ask("SELECT zk_lock_release('/a/b')");
 is($session->answer, 't', 'it gets the lock');
-is(cost(), 'getData=1', 'and reads the record anew for that');
+is(cost(), 'getData=1', 'and reads the record again for that');
 $session->ask("SELECT zk_lock_release('/a/b')");
 
 # ---- Several locks, a downgrade, a loss.
@@ -210,9 +210,9 @@ is($session->ask("SELECT zk_lock_acquire('/a/b')"), 't',
 is($session->errors, '', 'without a word');
 $zk->set_acl('/zklock/.zklock/records/a/b', 'world:anyone:r');
 is($session->ask("SELECT zk_lock_release('/a/b')"), 't',
-	'a record that may not be written keeps nobody from releasing');
+	'a record that may not be written does not prevent a release');
 like($session->errors, qr/WARNING: .*could not write to the record of lock "\/a\/b"/,
-	'which is told');
+	'with a warning');
 is($ensemble->queue('/a/b') + 0, 0, 'the contender is gone');
 
 done_testing();

@@ -88,7 +88,7 @@ sub wait_for_replay
 work('primary', '/caught-up');
 $primary->wait_for_catchup($node{near});
 is($session{near}->ask("SELECT zk_lock_acquire('/caught-up', '0')"),
-	't', 'S28: what has been replayed is not waited for');
+	't', 'S28: no wait for commits that are replayed');
 $session{near}->ask("SELECT zk_lock_release('/caught-up')");
 
 pause_replay('near');
@@ -102,7 +102,7 @@ is($session{near}->ask("SELECT zk_lock_acquire('/a', '2 s')"),
 	'f', 'S28: so does a timeout');
 is(scalar(@queue = $ensemble->queue('/a')), 0, 'which leaves none, either');
 is($session{primary}->ask("SELECT zk_lock_acquire('/a', '0')"),
-	't', 'the primary has the lock at once');
+	't', 'the primary has the lock immediately');
 $session{primary}->ask("SELECT zk_lock_release('/a')");
 is($session{other}->ask("SELECT zk_lock_acquire('/a', '0')"),
 	't', 'S28: so has another cluster');
@@ -164,8 +164,8 @@ foreach my $name ('other', 'far')
 }
 wait_for_replay('near', '/xact');
 resume_replay('near');
-is($session{near}->answer, 't', 'transaction scope: the lock is had');
-is(seen('near', '/xact'), 1, 'S28: what the first of three holders did is there');
+is($session{near}->answer, 't', 'transaction scope: the lock is granted');
+is(seen('near', '/xact'), 1, 'S28: the work of the first of three holders is visible');
 $session{near}->ask("SELECT zk_lock_release('/xact')");
 
 # ---- A job is one's own when the run before can be seen.
@@ -197,7 +197,7 @@ work('primary', '/long');
 wait_for_replay('near', '/long');
 my ($contender) = $ensemble->queue('/long');
 is($session{primary}->ask("SELECT zk_lock_acquire('/long', '4 s')"),
-	'f', 'nobody else has it for longer than a session timeout');
+	'f', 'no other session has it for longer than a session timeout');
 is(($ensemble->queue('/long'))[0], $contender, 'the contender is the same');
 $ensemble->zk->deleteall("/zklock/long/$contender");
 wait_for(
@@ -205,8 +205,8 @@ wait_for(
 		my ($now) = $ensemble->queue('/long');
 		return defined $now && $now ne $contender;
 	},
-	'it to queue anew');
-ok(!$session{near}->answered, 'one that was broken meanwhile queues anew');
+	'it to requeue');
+ok(!$session{near}->answered, 'a waiter whose contender was deleted requeues');
 resume_replay('near');
 is($session{near}->answer, 't', 'and gets the lock in the end');
 is(seen('near', '/long'), 1, 'with the work');
@@ -262,7 +262,7 @@ is($session{far}->ask("SELECT zk_lock_acquire('/timeline', '30 s')"),
 is($session{far}->errors, '', 'without a word');
 is(seen('far', '/timeline'), 1, 'with the work');
 is($session{far}->ask("SELECT zk_lock_acquire('/promoted', '30 s')"),
-	't', 'what was committed on the old timeline is on the new one');
+	't', 'commits on the old timeline are on the new one');
 is($session{far}->errors, '', 'which is known');
 $session{far}->ask('SELECT zk_lock_release_all()');
 
@@ -272,18 +272,18 @@ foreach my $name ('near', 'far')
 {
 	work('primary', "/branch/$name") for 1 .. 3;
 	is($session{$name}->ask("SELECT zk_lock_acquire('/branch/$name', '20 s')"),
-		't', "$name: what was committed on a branch that was left is not waited for");
+		't', "$name: no wait for commits on an abandoned timeline");
 	like(
 		$session{$name}->errors,
 		qr/WARNING: .*last commit under lock "\/branch\/$name" is missing from this cluster\n.*DETAIL:  The last holder committed up to \w+\/\w+ on timeline 1, which timeline 2 of this server does not include\./s,
-		"$name: but that is told");
-	is(seen($name, "/branch/$name"), 0, "$name: for it is not there");
+		"$name: but a warning");
+	is(seen($name, "/branch/$name"), 0, "$name: because the commits are missing");
 	$session{$name}->ask("SELECT zk_lock_release('/branch/$name')");
 }
 is($session{primary}->ask("SELECT zk_lock_acquire('/timeline', '20 s')"),
 	't', 'nor is it where the others have left');
 like($session{primary}->errors, qr/which timeline 1 of this server does not include/,
-	'which is told, too');
+	'with the same warning');
 $session{primary}->ask("SELECT zk_lock_release('/timeline')");
 work('near', '/branch/near');
 is($session{far}->ask("SELECT zk_lock_acquire('/branch/near', '30 s')"),

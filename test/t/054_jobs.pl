@@ -30,7 +30,7 @@ sub due
 
 foreach my $name (sort keys %node)
 {
-	# Run a job if nobody else does or has, and say so.
+	# Run a job unless another session does or did, and report that.
 	$node{$name}->safe_psql(
 		'postgres', q{
 		CREATE TABLE run (path text, fire_time timestamptz);
@@ -91,7 +91,7 @@ is($one->sqlstate, '55000', 'it cannot be begun again by the same backend');
 is($two->ask("SELECT zk_job_begin('/plain', " . due(5) . ", '0')"),
 	'f', 'nor by another one');
 is($two->ask("SELECT zk_job_begin('/plain', " . due(6) . ", '0')"),
-	'f', 'nor the next run, while it goes on');
+	'f', 'nor the next run, while it is in progress');
 is($one->ask("SELECT zk_job_end('/plain')"), 't', 'it is ended');
 is($one->errors, '', 'without a word');
 shows('/plain', '5|-1|', 'which is shown');
@@ -108,10 +108,10 @@ foreach my $session ($one, $two)
 		'f', 'S111: nor an earlier one');
 }
 is(scalar(my @queue = $ensemble->queue('/plain')), 0,
-	'who comes too late holds nothing');
+	'a session that is too late holds nothing');
 is($two->ask("SELECT zk_job_begin('/plain', " . due(6) . ", '0')"),
 	't', 'the next one is');
-is($two->ask("SELECT zk_lock_release('/plain')"), 't', 'and given up');
+is($two->ask("SELECT zk_lock_release('/plain')"), 't', 'and abandoned');
 is(status('/plain'), '5|-1|', 'so it is not done');
 is($one->ask("SELECT zk_job_begin('/plain', " . due(6) . ", '0')"),
 	't', 'and can be taken over');
@@ -120,7 +120,7 @@ $one->ask("SELECT zk_job_end('/plain')");
 # ---- Who has no business to.
 
 $one->ask("SELECT zk_job_end('/plain')");
-is($one->sqlstate, '55000', 'what was ended cannot be ended again');
+is($one->sqlstate, '55000', 'an ended run cannot be ended again');
 $one->ask("SELECT zk_lock_acquire('/plain')");
 $one->ask("SELECT zk_job_end('/plain')");
 is($one->sqlstate, '55000', 'nor what is only locked');
@@ -149,7 +149,7 @@ foreach my $round (1 .. $rounds)
 	is(runs('/race', $round), 1, "S111: round $round: it has run once");
 
 	# The clock of this one is late, and the job took milliseconds.
-	is($two->ask($run), 'f', "S111: round $round: who comes late does not");
+	is($two->ask($run), 'f', "S111: round $round: a late session does not run it");
 }
 is(runs('/race'), $rounds, 'S111: each run was run once in the end');
 shows('/race', "$rounds|-1|", 'the last one is shown');
@@ -163,7 +163,7 @@ is($one->ask("SELECT zk_job_end('/xact')"), 't', 'a run ends in a transaction');
 $one->ask("SELECT zk_job_end('/xact')");
 is($one->sqlstate, '55000', 'once');
 $one->ask('ROLLBACK');
-is(status('/xact'), "-1|1|$one->{pid}", 'which rolls back: it goes on');
+is(status('/xact'), "-1|1|$one->{pid}", 'which rolls back: the run continues');
 is($two->ask("SELECT zk_job_begin('/xact', " . due(1) . ", '0')"),
 	'f', 'against others');
 
@@ -181,14 +181,14 @@ $one->ask("INSERT INTO run VALUES ('/xact', " . due(1) . ')');
 $one->ask("SELECT zk_job_end('/xact')");
 $one->ask("PREPARE TRANSACTION 'job'");
 is($one->sqlstate, '0A000', 'a prepared transaction cannot end it');
-is(status('/xact'), "-1|1|$one->{pid}", 'it goes on');
+is(status('/xact'), "-1|1|$one->{pid}", 'the run continues');
 
 $one->ask('BEGIN');
 $one->ask("INSERT INTO run VALUES ('/xact', " . due(1) . ')');
 $one->ask('SAVEPOINT a');
 $one->ask("SELECT zk_job_end('/xact')");
 $one->ask('RELEASE a');
-is(status('/xact'), "-1|1|$one->{pid}", 'before the commit it goes on');
+is(status('/xact'), "-1|1|$one->{pid}", 'before the commit the run continues');
 $two->send("SELECT zk_job_begin('/xact', " . due(1) . ')');
 $ensemble->wait_for_queue('/xact', 2);
 ok(!$two->answered, 'and others wait');
@@ -204,7 +204,7 @@ foreach my $number (1 .. 5)
 	my $twice = "SELECT run_job('/twice', " . due($number) . ", '30 s');";
 	is( $node{one}->safe_psql('postgres', $twice x 2,
 			connstr => $node{one}->connstr('postgres') . " options='-c zklock.root=/again$number'"),
-		"t\nf", 'S111: who has ended a run with its commit cannot begin it again');
+		"t\nf", 'S111: a session that ended a run with its commit cannot begin it again');
 }
 
 # ---- The runner dies.
@@ -236,7 +236,7 @@ is($two->ask("SELECT run_job('/lost', " . due(1) . ", '60 s')"),
 	't', 'S112: a runner that is silent for too long loses the job');
 $one->continue;
 $one->ask("SELECT zk_job_end('/lost')");
-is($one->sqlstate, 'ZKL01', 'S112: and is told when it ends it');
+is($one->sqlstate, 'ZKL01', 'S112: and gets an error when it ends it');
 $one->ask('COMMIT');
 is(runs('/lost', 1), 1, 'S112: its work is not committed');
 
@@ -245,11 +245,11 @@ my ($contender) = $ensemble->queue('/deleted');
 $ensemble->zk->delete("/zklock/deleted/$contender");
 $one->wait_until_lost('/deleted');
 $one->ask("SELECT zk_job_end('/deleted')");
-is($one->sqlstate, 'ZKL01', 'S112: likewise if its contender is deleted');
+is($one->sqlstate, 'ZKL01', 'S112: a run whose contender is deleted cannot end');
 is(status('/deleted'), '-1|-1|', 'S112: the run is not recorded');
 is($one->ask('SELECT 1'), 1, 'the backend is free of it');
 is($one->ask("SELECT run_job('/deleted', " . due(1) . ", '0')"),
-	't', 'and can begin it anew');
+	't', 'and can begin it again');
 is(runs('/deleted'), 1, 'it has run once');
 
 # ---- What the record is, or its lock, is not ours to choose.

@@ -130,8 +130,8 @@ sub others_go_on
 				($next) = grep { $session{$_}->answered } @names;
 				return $next;
 			},
-			"one of @names to go on");
-		is($session{$next}->answer, 't', "$next goes on");
+			"one of @names to continue");
+		is($session{$next}->answer, 't', "$next continues");
 		is($session{$next}->sqlstate, '', '... without an error');
 		$session{$next}->ask('COMMIT');
 		@names = grep { $_ ne $next } @names;
@@ -200,7 +200,7 @@ $session{b1}->ask("SET LOCAL deadlock_timeout = '30s'; SET LOCAL lock_timeout = 
 $session{b1}->ask(lock_of('/A'));
 is($session{b1}->sqlstate, '55P03', 'S72: lock_timeout before deadlock_timeout');
 like($session{b1}->errors, qr/held by process ${\$session{a1}->pid} of cluster "a" /,
-	'... names who holds the lock');
+	'... names the holder');
 $session{b1}->ask('ROLLBACK');
 others_go_on('a1');
 
@@ -327,7 +327,7 @@ foreach my $what ('row 1', 'table')
 	hold('a2', '/A');
 	begin_wait('a1', '/A');
 	sleep 2 * $deadlock_timeout;
-	is(scalar published(), 0, 'nobody waits for who waits in ZooKeeper');
+	is(scalar published(), 0, 'no session waits for one that waits in ZooKeeper');
 	$since = time;
 	begin_wait('a2', $what);
 	resolve(
@@ -347,8 +347,8 @@ $ensemble->wait_for_queue('/A', 2);
 $since = time;
 $session{a1}->send('CREATE INDEX CONCURRENTLY ON t (n)');
 my ($stopped, $why) = victim_of($since, $deadlock_timeout, 'a1', 'a2');
-is($stopped, 'a2', 'S73: who has a snapshot, and waits for the lock, ends');
-like($why, qr/waits for ShareLock on virtual transaction/, '... and is told why');
+is($stopped, 'a2', 'S73: the session that has a snapshot, and waits for the lock, ends');
+like($why, qr/waits for ShareLock on virtual transaction/, '... and the error has the reason');
 is($session{a1}->answer, '', 'the index is built');
 is($session{a1}->sqlstate, '', '... without an error');
 is($session{a1}->ask("SELECT zk_lock_release('/A')"), 't', 'the lock is released');
@@ -441,7 +441,7 @@ sub wait_in_public
 	like(
 		$data,
 		qr/^\{"cluster":"a",.*"pid":$pid,.*\}\n_c_[-0-9a-f]+-lock-\d{10} \/zklock\/B\n$/,
-		'what is published');
+		'the published wait');
 	return;
 }
 
@@ -505,7 +505,7 @@ wait_for(
 		my $stat = $zk->stat("$waits/$before");
 		return !$stat || $stat->{mzxid} ne $written;
 	},
-	'it to be published anew');
+	'it to be published again');
 $session{b1}->ask('ROLLBACK');
 others_go_on('d1');
 wait_for_published(0);
@@ -521,7 +521,7 @@ $proxy->cut_after_request('create2');
 wait_for(sub { $proxy->fired > $struck }, 'the connection to be cut');
 wait_for_published(1);
 $session{d1}->answer;
-is($session{d1}->sqlstate, '55P03', 'the wait goes on over that');
+is($session{d1}->sqlstate, '55P03', 'the wait continues over that');
 wait_for_published(0);
 $session{$_}->ask('ROLLBACK') foreach 'd1', 'b1';
 
@@ -536,7 +536,7 @@ $session{b1}->ask('COMMIT');
 is($session{d1}->answer, 't', 'granted');
 wait_for(sub { $proxy->fired > $struck }, 'the connection to be cut');
 wait_for_published(0);
-pass('what is published is deleted by the next connection');
+pass('the published wait is deleted over the next connection');
 $session{d1}->ask('ROLLBACK');
 
 # The ZooKeeper session expires.
@@ -592,7 +592,7 @@ $waiter->ask("SET deadlock_timeout = '10ms'");
 $waiter->send("SELECT zk_lock_acquire('/E')");
 $ensemble->wait_for_queue('/E', 2);
 sleep 0.5;
-is(scalar published(), 0, 'S90: who holds nothing publishes nothing');
+is(scalar published(), 0, 'S90: a session that holds nothing publishes nothing');
 $session{b1}->ask('COMMIT');
 is($waiter->answer, 't', 'granted');
 

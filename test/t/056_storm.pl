@@ -97,7 +97,7 @@ sub storm
 		$had += $result[0] // 0;
 		$deadlocks += $result[1] // 0;
 	}
-	is("@errors", '', 'everybody has finished without another error');
+	is("@errors", '', 'all sessions have finished without another error');
 	note "$had transactions, $deadlocks deadlocks";
 	wait_for(
 		sub { !grep { $_ ne '' } $zk->ls('/zklock/.zklock/waits') },
@@ -114,7 +114,7 @@ cmp_ok($published, '>', 0, 'and waits were published in it');
 
 ($had, $deadlocks) = storm('false');
 cmp_ok($deadlocks, '>', 0, 'S72: deadlocks are found in disorder');
-cmp_ok($had, '>', 10, 'and nobody is stuck');
+cmp_ok($had, '>', 10, 'and no session is stuck');
 
 foreach my $cluster (@clusters)
 {

@@ -95,7 +95,7 @@ while (my $next = shift @waiters)
 {
 	release(shift @holders, '/fifo');
 	is($next->answer, 't', 'S131: the one that came first is next');
-	ok(!$_->answered, 'and nobody else') foreach @waiters;
+	ok(!$_->answered, 'and no other waiter') foreach @waiters;
 	push @holders, $next;
 	@holders = reverse @holders if @waiters % 2;
 }
@@ -108,7 +108,7 @@ my $idle = qr/^(ping|sync|multi|getData|event)$/;
 $proxy->cost($idle);
 is($first->ask(acquire('/fifo', 2)), 't', 'once more');
 is( $proxy->cost($idle), 'create2=1 getChildren=1',
-	'S90: a permit that is free takes two requests, sent at once');
+	'S90: a free permit takes two requests, sent together');
 is($first->ask(acquire('/fifo', 2)), 't', 'and again');
 is($proxy->cost($idle), '', 'S90: acquiring it again takes none');
 release($first, '/fifo');
@@ -119,7 +119,7 @@ is_gone('/fifo');
 # ---- Timeouts: zero, and what runs out; lock_timeout says who is in the way.
 
 $first->ask(acquire('/try', 1));
-is($second->ask(acquire('/try', 1, "'0'")), 'f', 'S131: a try in vain is false');
+is($second->ask(acquire('/try', 1, "'0'")), 'f', 'S131: a try without success is false');
 is($second->ask(acquire('/try', 1, "'2 s'")),
 	'f', 'S131: so is a timeout that runs out');
 $second->ask("SET lock_timeout = '2s'");
@@ -227,8 +227,8 @@ is($crowd[0]->answer, 't', 'S131: the first waiter is granted');
 # Three of the first waiter, one of each other; and two that were left by the one
 # that was granted, on the holders that are there yet.
 wait_for_watches(3 + 18 + 2, 22);
-is(traffic(), '', 'S131: of which the third and the fourth do not hear');
-is(scalar(grep { $_->answered } @order[ 1 .. 19 ]), 0, 'nobody else is granted');
+is(traffic(), '', 'S131: the third and the fourth waiter do not hear of it');
+is(scalar(grep { $_->answered } @order[ 1 .. 19 ]), 0, 'no other waiter is granted');
 
 release(shift @near, '/wake');
 is($crowd[1]->answer, 't', 'then the second waiter');
@@ -245,7 +245,7 @@ ok(!$fourth->answered, 'and not the fourth');
 wait_for_watches(3 + 16 + 2 + 1, 20);
 is( traffic(),
 	'event=3 getChildren=2 getData=4 setData=1',
-	'S131: one is told by a holder, the other by the one ahead');
+	'S131: one hears of it from a holder, the other from the one ahead');
 
 # One in the middle gives up.
 my $quitter = $crowd[8];
@@ -253,9 +253,9 @@ kill('INT', $quitter->pid);
 $quitter->answer;
 is($quitter->sqlstate, '57014', 'one in the middle gives up');
 wait_for_watches(3 + 15 + 2 + 1 + 1, 19);
-is(traffic(), '', 'S131: nobody is disturbed but the one behind it');
+is(traffic(), '', 'S131: only the waiter behind it hears of it');
 is(scalar(grep { $_->answered } @order[ 3 .. 9, 11 .. 19 ]),
-	0, 'and nobody is granted anything');
+	0, 'and no waiter is granted a permit');
 
 # ---- A holder is killed; the others go on.
 
@@ -280,7 +280,7 @@ wait_for(
 		my @now = $ensemble->queue('/expire');
 		return @now == 3 && $now[1] eq $names[2];
 	},
-	'it to queue anew, at the end');
+	'it to requeue, at the end');
 release($one, '/expire');
 is($three->answer, 't', 'S131: so it has lost its place, and the next one is next');
 $owner = $zk->stat('/zklock/expire/' . ($ensemble->queue('/expire'))[0])->{ephemeralOwner};

@@ -90,7 +90,7 @@ foreach my $n (0 .. $#session)
 }
 is_deeply(counted_since($start),
 	{ attempts => 8, granted_at_once => 8, sessions => 4 },
-	'S121: what all backends do is counted');
+	'S121: the calls of all backends are counted');
 
 my ($holder, $stranger) = map { ZkPsql->new($other_node) } 1 .. 2;
 is($holder->ask("SELECT zk_lock_acquire('/busy')"), 't', 'a lock is busy');
@@ -210,7 +210,7 @@ is($now->{attempts}, sum(@{$now}{@outcomes}),
 # ---- The time waited, and the histogram.
 
 is(waits($now) - waits($start), $waited,
-	'S121: each wait for somebody else is in the histogram');
+	'S121: each wait for another session is in the histogram');
 cmp_ok(waits($now, 64) - waits($start, 64), '>=', 5 * 3,
 	'among the longer ones those that had to last');
 cmp_ok($now->{time} - $start->{time}, '>=', 3 * 5 * 1000,
@@ -271,7 +271,7 @@ $far->ask("SELECT 1");
 $far->quit;
 wait_for(sub { counted_since($start)->{reconnects} == 4 },
 	'the exit of the backend');
-pass('what a backend has not looked at is counted at its exit');
+pass('events that a backend has not seen are counted at its exit');
 
 $now = counters();
 is($now->{attempts}, sum(@{$now}{@outcomes}), 'the sum is still right');

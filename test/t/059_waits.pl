@@ -77,13 +77,13 @@ my ($first, $second, $third) = map { ZkPsql->new($node) } 1 .. 3;
 my $stranger = ZkPsql->new($other_node, application_name => 'far away');
 my $path = '/waits/far';
 
-is($control->ask('SELECT count(*) FROM zk_lock_waits'), '0', 'nobody waits');
+is($control->ask('SELECT count(*) FROM zk_lock_waits'), '0', 'no session waits');
 $stranger->ask("SELECT zk_lock_acquire('$path')");
 my $held = contender_of($stranger, $path);
 my $mine = begin_wait($first, "SELECT zk_lock_acquire('$path')");
 is( row($first, 'datname, path, mode, position, ahead, blocker, holder'),
 	"postgres|$path|exclusive|2|1|$held|$held",
-	'what the first waits for');
+	'the wait of the first');
 wait_for_row($first,
 	'holder_cluster_name, holder_pid, holder_application_name',
 	"other|${\$stranger->pid}|far away");
@@ -99,7 +99,7 @@ blocked_by($first, [], 'no process of this cluster blocks it');
 # The next one waits for the first, and after a while knows who holds.
 my $next = begin_wait($second, "SELECT zk_lock_acquire('$path', shared => true)");
 is(row($second, 'mode, position, ahead, blocker, holder'),
-	"shared|3|2|$mine|$held", 'what the second waits for');
+	"shared|3|2|$mine|$held", 'the wait of the second');
 wait_for_row($second, 'holder_cluster_name, holder_pid',
 	"other|${\$stranger->pid}");
 blocked_by($second, [$first], 'the first blocks it');
@@ -111,7 +111,7 @@ ok($node->wait_for_log(
 	'log_lock_waits tells position and holder');
 ok($node->wait_for_log(
 		qr/process ${\$second->pid} still waiting for shared lock "$path" after .*\n.*DETAIL: .*The lock is held by process ${\$stranger->pid} of cluster "other" .*2 must go first\. Position in queue: 3\. Contender ".*" waits for contender "$mine"\./),
-	'also when that is somebody else than the one watched');
+	'also when the holder is not the contender that it watches');
 
 # ---- What follows a wait: another one, a grant.
 
@@ -123,8 +123,8 @@ wait_for_row($second, 'position, ahead, blocker, holder, holder_pid',
 blocked_by($second, [$first], 'the holder blocks it');
 begin_wait($third, "SELECT zk_lock_acquire('$path')");
 wait_for_row($third, 'position, holder_pid', "3|${\$first->pid}");
-blocked_by($third, [ $first, $second ], 'who holds and who is before it block the third');
-blocked_by($first, [], 'nobody blocks who does not wait');
+blocked_by($third, [ $first, $second ], 'the holder and the waiter ahead of it block the third');
+blocked_by($first, [], 'no session blocks one that does not wait');
 is($control->ask('SELECT zk_blocking_pids(0), zk_blocking_pids(NULL)'),
 	'{}|', 'no process: nothing');
 
@@ -148,7 +148,7 @@ pass('terminated: gone');
 $first->ask("SELECT zk_lock_release('$path')");
 is($second->answer, 't', 'the second is granted');
 $second->ask("SELECT zk_lock_release('$path')");
-is($control->ask('SELECT count(*) FROM zk_lock_waits'), '0', 'nobody waits');
+is($control->ask('SELECT count(*) FROM zk_lock_waits'), '0', 'no session waits');
 
 # ---- A stranger in between: the holder is known all the same.
 
@@ -212,7 +212,7 @@ foreach my $role (qw(alice bob watcher))
 }
 is($seen{alice}, $first->pid . "|$path|2|t|f|f|",
 	'a role sees its own waits, but not who others are');
-is($seen{bob}, $first->pid . '|||f|f|f|', 'others see that somebody waits');
+is($seen{bob}, $first->pid . '|||f|f|f|', 'other roles see that a session waits');
 is($seen{watcher}, $first->pid . "|$path|2|t|t|t|" . $stranger->pid,
 	'members of pg_read_all_stats see all');
 $control->ask("SELECT pg_cancel_backend(${\$first->pid})");
@@ -228,7 +228,7 @@ my $foreign = $zk->create("/zklock$odd/_c_1-lock-", 'x' x 1022 . "\xc3\xa4" x 10
 begin_wait($first, "SELECT zk_lock_acquire('$odd')");
 wait_for_row($first, 'length(blocker_owner), length(holder_owner), holder_pid',
 	'1022|1022|');
-blocked_by($first, [], 'somebody else is no process of ours');
+blocked_by($first, [], 'a holder of another program is no process of this cluster');
 $zk->delete($foreign);
 is($first->answer, 't', 'granted');
 $first->ask('SELECT zk_lock_release_all()');
@@ -268,7 +268,7 @@ sub cost_behind
 # next look would be at twice the time.
 $counting->ask("SET deadlock_timeout = '3s'");
 is(cost_behind(2), 'create2=1 getChildren=2 getData=4',
-	'who holds is asked for with a list and one read');
+	'the holder is looked up with a list and one read');
 is(cost_behind(50), 'create2=1 getChildren=2 getData=4',
 	'also behind fifty');
 is(cost_behind(1), 'create2=1 getChildren=1 getData=2',
@@ -290,7 +290,7 @@ wait_for(
 	'the server to be there again');
 is( $node->safe_psql('postgres',
 		'SELECT scope, attempts FROM pg_stat_zklock'),
-	'cluster|0', 'after a crash all begins anew');
+	'cluster|0', 'after a crash all counts restart');
 is($stranger->ask("SELECT zk_lock_release('/waits/secret')"), 't', 'released');
 
 done_testing();

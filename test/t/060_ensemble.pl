@@ -105,7 +105,7 @@ foreach my $i (1 .. 3)
 	is($queue[$i]->answer, 't', "waiter $i is granted in its turn");
 	is($queue[$i]->errors, '', 'without an error');
 	is(scalar(grep { $_->answered } @queue[ $i + 1 .. 3 ]),
-		0, 'and nobody else is');
+		0, 'and no other waiter is');
 }
 is(join(',', map { $_->zk_session->{sessions} } @waiters),
 	'1,1,1', 'no waiter has lost its session');
@@ -160,7 +160,7 @@ is($cut_off->ask("SELECT zk_lock_acquire('/cut-off', '0')"),
 is($cut_off->sqlstate, 'ZKL01', 'nor is what it lost forgotten');
 $rival->ask("SELECT zk_lock_release('/cut-off')");
 is($cut_off->ask("SELECT zk_lock_acquire('/cut-off', '20 s')"),
-	't', 'until it acquires the lock anew');
+	't', 'until it acquires the lock again');
 $_->quit foreach ($cut_off, $rival);
 wait_for(sub { $ensemble->followers == 2 }, 'all servers to be back', 60);
 
@@ -177,11 +177,11 @@ $ensemble->stop_server($_) foreach (2, 3);
 wait_for(sub { ($ensemble->mntr(1)->{server_state} // '') eq 'read-only' },
 	'the server that is left to become read-only', 60);
 $minority->wait_until_lost('/minority');
-pass('S38: what a read-only server says is no proof');
+pass('S38: the answer of a read-only server is no proof');
 $minority->ask('SELECT 1');
 is($minority->sqlstate, 'ZKL01', 'S332: without a majority a holder cannot commit');
 $waiter->answer;
-is($waiter->sqlstate, '08006', 'S332: and a waiter gives up in the end');
+is($waiter->sqlstate, '08006', 'S332: and a waiter ends with an error');
 $waiter->quit;
 $minority->ask("SELECT zk_lock_release('/minority')");
 $minority->ask("SELECT zk_lock_acquire('/other', '0')");

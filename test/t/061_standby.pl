@@ -46,7 +46,7 @@ foreach my $holder (sort keys %session)
 		ok(!$session{$waiter}->answered, "$holder: $waiter waits");
 		is($session{$holder}->ask("SELECT zk_lock_release('/three')"),
 			't', "$holder: releases");
-		is($session{$waiter}->answer, 't', "$holder: and lets $waiter go on");
+		is($session{$waiter}->answer, 't', "$holder: and $waiter has the lock");
 		$session{$waiter}->ask("SELECT zk_lock_release('/three')");
 		$session{$holder}->ask("SELECT zk_lock_acquire('/three', '0')");
 	}
@@ -128,12 +128,12 @@ is($holder->ask("SELECT zk_lock_fence('/promoted/held')"),
 	$token, 'and fence');
 is( $holder->ask(
 		"SELECT token FROM zk_lock_fences WHERE path = '/promoted/fenced'"),
-	$fenced, 'what was fenced on the primary is fenced here');
+	$fenced, 'a fence of the primary is a fence here');
 is($session{other}->ask("SELECT zk_lock_acquire('/promoted/xact', '0')"),
 	'f', 'S120: so is that of a transaction');
 $reader->ask('COMMIT');
 is($reader->errors, '', 'S120: which commits');
-ok(!$waiter->answered, 'S120: a wait goes on');
+ok(!$waiter->answered, 'S120: a wait continues');
 $session{other}->ask("SELECT zk_lock_release('/promoted/awaited')");
 is($waiter->answer, 't', 'S120: until the lock is granted');
 is($waiter->errors, '', 'S120: without an error');
@@ -164,7 +164,7 @@ is("$session->{state} $session->{session_id}", 'closed ',
 $counted->ask("SELECT zk_lock_acquire('/counted', '20 s')");
 $session = $counted->zk_session;
 is("$session->{state} $session->{sessions} $session->{reconnects}",
-	'connected 1 0', 'counts begin anew with the next');
+	'connected 1 0', 'counts restart with the next');
 like($session->{session_id}, qr/^0x[0-9a-f]+$/, 'which has an id');
 is($session->{server}, $proxy->address, 'and a server');
 

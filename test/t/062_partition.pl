@@ -90,16 +90,16 @@ wait_for(sub { @{ stale_queue('/held') } == 2 }, 'the follower to know so much')
 
 $ensemble->partition($cut_off);
 is($third->ask("SELECT zk_lock_release('/queue')"),
-	't', 'the other servers go on working');
+	't', 'the other servers continue to work');
 $holder->wait_until_lost('/held');
 is_deeply([ $ensemble->queue('/held') ],
 	\@held,
 	'S7: the holder reports the loss while its contender is the first for all others'
 );
-ok(!$rival->answered, 'S7: and nobody else holds the lock');
+ok(!$rival->answered, 'S7: and no other session holds the lock');
 
 is($rival->answer, 't', 'S7: then the next one is granted');
-is($second->answer, 't', 'S7: also what the transaction held');
+is($second->answer, 't', 'S7: also for the lock of the transaction');
 
 # From here on another session holds both.
 $worker->ask('COMMIT');
@@ -120,14 +120,14 @@ cmp_ok($rival_token, '>', $token, 'S7: the new token is greater');
 cmp_ok($second->ask("SELECT zk_lock_token('/batch')"),
 	'>', $token, 'S7: so is the other one');
 is($fourth->answer, 't',
-	'S3: who waited there has lost its place to the next one');
+	'S3: the waiter there has lost its place to the next one');
 ok(!$waiter->answered, 'S3: and is not granted');
 
 # ---- What the cut-off server shows is no grant.
 
 $rival->ask("SELECT zk_lock_acquire('/later')");
 is($stale_zk->stat('/zklock/later'),
-	undef, 'S1: of a lock that is taken now the server knows nothing');
+	undef, 'S1: the server does not know of a lock that is acquired now');
 my $newcomer = session_there('zklock.session_timeout' => '1min');
 foreach my $path ('/held', '/later')
 {
@@ -158,7 +158,7 @@ is_deeply([ $ensemble->queue('/held') ],
 	[$left], 'S7: the only contender is that of the new holder');
 wait_for(sub { "@{ stale_queue('/held') }" eq $left },
 	'the follower to show the same');
-is($holder->lock_state('/held'), 'lost', 'S7: what was lost is lost for good');
+is($holder->lock_state('/held'), 'lost', 'S7: a lost lock stays lost');
 $holder->ask('SELECT 1');
 is($holder->sqlstate, 'ZKL01', 'S7: and stands in the way of commits');
 
@@ -190,7 +190,7 @@ $worker->ask("SELECT zk_lock_acquire_xact('/batch')");
 $worker->ask("INSERT INTO work VALUES ('after all')");
 $worker->ask('COMMIT');
 is($worker->sqlstate, '', 'S4: the next transaction commits');
-is(committed(), 'after all', 'S4: what it did, and nothing else');
+is(committed(), 'after all', 'S4: its own work, and nothing else');
 $ensemble->wait_for_queue('/batch', 0);
 
 $_->quit

@@ -107,9 +107,9 @@ is($keeper->sqlstate, 'ZKL01', 'S12: and nothing can be committed');
 is($keeper->ask("SELECT zk_lock_release('/set-back/late')"),
 	'f', 'S12: until the loss is cleared');
 is($rival->ask("SELECT zk_lock_acquire('/set-back/late', '20 s')"),
-	't', 'S12: others get the lock, in a lock node made anew');
+	't', 'S12: others get the lock, in a new lock node');
 is($keeper->ask("SELECT zk_lock_acquire('/set-back/late', '0')"),
-	'f', 'S12: and exclude who had it before');
+	'f', 'S12: and exclude the previous holder');
 is($keeper->ask("SELECT zk_lock_verify('/set-back/early')"),
 	$token, 'S12: a lock that it still knows is held');
 is($rival->ask("SELECT zk_lock_acquire('/set-back/early', '0')"),

@@ -25,7 +25,7 @@ my $reader = ZkPsql->new($node,
 	'zklock.servers' => $ensemble->address($behind),
 	'zklock.connect_timeout' => '60s');
 
-# Everybody is connected, and the follower knows the paths.
+# Both sessions are connected, and the follower knows the paths.
 foreach my $session ($holder, $reader)
 {
 	$session->ask("SELECT zk_lock_acquire('/lag/first')");
@@ -49,7 +49,7 @@ foreach my $round (1 .. 3)
 	$lagged++ if late_shows($path) == 0;
 	is( $reader->ask("SELECT count(*), bool_and(granted) FROM zk_lock_queue('$path')"),
 		'1|t',
-		'S96: zk_lock_queue shows it at once');
+		'S96: zk_lock_queue shows it immediately');
 	is($holder->ask("SELECT zk_lock_release('$path')"), 't', 'released');
 	$lagged++ if late_shows($path) == 1;
 	is($reader->ask("SELECT count(*) FROM zk_lock_tree('$path')"),

@@ -92,9 +92,10 @@ sub has_read_the_queue
 	return $ensemble->connections->{ $contender->{id} }{lop} eq 'GETC';
 }
 
-# One after the other gets the lock, and holds it until the next one has been told
-# that it is the next.  The second one watches all that are ahead of it.  Returns whether anybody was held up, and what each has sent:
-# until the first release, after each release, and the number of its requests.
+# One session after the other gets the lock, and holds it until the next one has heard
+# that it is next.  The second one watches all that are ahead of it.  Returns whether a
+# session was held up, and what each has sent: until the first release, after each
+# release, and the number of its requests.
 sub go_round
 {
 	my $start = time;
@@ -125,7 +126,7 @@ wait_for(
 		($slow, $sent, $requests) = go_round();
 		return !$slow;
 	},
-	'a round in which nobody is held up',
+	'a round in which no session is held up',
 	120);
 note "round $rounds: until the first release: ", join('; ', @{ $sent->[0] });
 
@@ -133,7 +134,7 @@ note "round $rounds: until the first release: ", join('; ', @{ $sent->[0] });
 is_deeply(
 	$sent->[0],
 	[ map { "create2=1 getChildren=1 getData=$_" } 2, 3, (2) x ($#all - 1) ],
-	'S91: who queues up reads the queue, and sets two watches or three');
+	'S91: each waiter reads the queue, and sets two watches or three');
 
 # What is expected of each after a release: the one before it, which releases, gets an
 # event about that only if it has watched itself.
@@ -146,7 +147,7 @@ foreach my $turn (0 .. $#all)
 		"S91: $what: the one behind it hears of it, and reads the queue if it must")
 	  if $turn < $#all;
 	splice @others, 0, $turn + 2;
-	is("@others", ' ' x $#others, "S91: $what: nobody else hears of it")
+	is("@others", ' ' x $#others, "S91: $what: no other session hears of it")
 	  if @others;
 }
 is_deeply($requests, [ 5, (6) x $#all ],

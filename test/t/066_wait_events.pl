@@ -11,7 +11,7 @@ use ZkEnsemble;
 use ZkPsql;
 use ZkTest;
 
-# Nobody gives up a server that does not answer before the test has seen the wait.
+# The client does not give up a silent server before the test has seen the wait.
 my $ensemble = ZkEnsemble->new('main', maxSessionTimeout => 1_200_000);
 my $node = zk_cluster('main', $ensemble,
 	settings => {

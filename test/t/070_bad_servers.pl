@@ -65,7 +65,7 @@ sub check_backend
 	pass("$what: afterwards the backend does not burn a processor");
 	$session->ask("SET zklock.connect_timeout = '10s'");
 	ask_servers($session, $real);
-	is($session->sqlstate, '', "$what: the backend goes on working");
+	is($session->sqlstate, '', "$what: the backend continues to work");
 	$session->ask("SELECT zk_lock_release('/bad')");
 	$ensemble->wait_for_queue('/bad', 0);
 	return;
@@ -102,7 +102,7 @@ wait_for(
 pass('a busy backend is seen to be');
 $busy->quit;
 
-# ---- Nobody is there (S63).
+# ---- No server is there (S63).
 
 my $unused =
   IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 1)->sockport;
@@ -127,7 +127,7 @@ like(slurp_file($node->logfile),
 $session->ask('SELECT zk_lock_release_all()');
 $session->quit;
 
-# ---- Somebody else is there: real peers, each in a process of its own.
+# ---- Other programs answer: real peers, each in a process of its own.
 
 # The handshake of a server: a length, protocol version, session timeout, session
 # id, password, read-only.
@@ -146,7 +146,7 @@ my $no_answer = qr/could not connect to ZooKeeper/;
 
 check_servers('silent', new_peer(sub { }), '08001', $no_answer);
 check_servers(
-	'closes at once',
+	'closes immediately',
 	new_peer(sub { $_[0]->close }),
 	'08001', qr/could not connect to ZooKeeper.*maxClientCnxns/s);
 check_servers(
@@ -236,7 +236,7 @@ foreach my $try (1 .. 2)
 	like($poisoned->errors,
 		qr/ZooKeeper client library has failed in this session/,
 		'S331: message');
-	cmp_ok($took, '<', 1, 'S331: at once');
+	cmp_ok($took, '<', 1, 'S331: immediately');
 	unlink $no_threads;
 }
 like(slurp_file($node->logfile), qr/ZooKeeper client library failed a check: /,

@@ -107,7 +107,7 @@ cmp_ok($took, '<', 1.5, 'no quorum: in time');
 $broken->stop;
 $other->ask('RESET zklock.servers; RESET zklock.connect_timeout');
 is($other->ask("SELECT zk_lock_acquire('/quorum', '20 s')"),
-	't', 'no quorum: the backend goes on working');
+	't', 'no quorum: the backend continues to work');
 
 # ---- Nothing is asked of the network for what is wrong by itself (S102).
 
@@ -133,7 +133,7 @@ is($session->zk_session->{state}, 'closed', 'S102: nothing was opened');
 is($proxy->count->{connect}, undef, 'S102: and no connection was made');
 granted('the longest path',
 	substr(('/' . 'x' x 255) x 3 . '/y' x 500, 0, $longest));
-cmp_ok($proxy->count->{connect} // 0, '==', 1, 'what is right makes one');
+cmp_ok($proxy->count->{connect} // 0, '==', 1, 'a valid path makes one');
 $session->ask('RESET zklock.servers');
 
 # ---- Settings.
@@ -184,10 +184,10 @@ $node->safe_psql('postgres', 'CREATE ROLE nobody LOGIN; CREATE ROLE owner LOGIN'
 my $nobody = ZkPsql->new($node);
 $nobody->ask('SET ROLE nobody');
 
-# Before the module is loaded anybody can, but it comes to nothing.
+# Before the module is loaded any role can set it, without effect.
 $nobody->ask("SET zklock.servers = 'a:1'");
 is($nobody->ask("SELECT zk_lock_acquire('/a'), zk_lock_release('/a')"),
-	't|t', 'privileges: what concerns own locks everybody may do');
+	't|t', 'privileges: every role may use locks of its own');
 like($nobody->errors, qr/permission denied to set parameter "zklock\.servers"/,
 	'privileges: a setting made too early is not taken');
 is($nobody->ask('SHOW zklock.servers'), $real, 'privileges: it is not in force');
@@ -211,13 +211,13 @@ is( $server[1]->ask(
 		"SELECT owner::json ->> 'pid', owner::json ->> 'application_name'"
 		  . " FROM zk_lock_queue('/pooled') WHERE granted AND NOT own"),
 	$server[0]->pid . '|pooled 1',
-	'S79: the queue tells who has the lock');
+	'S79: the queue shows the holder');
 $server[1]->ask("SELECT pg_terminate_backend((owner::json ->> 'pid')::integer)"
 	  . " FROM zk_lock_queue('/pooled') WHERE granted");
 $ensemble->wait_for_queue('/pooled', 0);
-pass('S79: and how to be rid of it');
+pass('S79: and its backend can be terminated');
 
-# Who is not to have locks of session scope can be kept from them.
+# Session-level locks can be forbidden to a role.
 my $scope = 'FUNCTION zk_lock_acquire(text, interval, boolean)';
 $node->safe_psql('postgres',
 	"REVOKE EXECUTE ON $scope FROM PUBLIC; GRANT EXECUTE ON $scope TO owner");
@@ -228,7 +228,7 @@ is($server[1]->ask("SELECT zk_lock_acquire_xact('/pooled')"),
 	't', 'S79: transaction scope is not');
 $server[1]->ask('SET ROLE owner');
 is($server[1]->ask("SELECT zk_lock_acquire('/pooled'), zk_lock_release('/pooled')"),
-	't|t', 'S79: nor what is granted to somebody');
+	't|t', 'S79: nor is session scope for a role with the privilege');
 $node->safe_psql('postgres', "GRANT EXECUTE ON $scope TO PUBLIC");
 $server[1]->quit;
 
@@ -282,7 +282,7 @@ pass('S60: no DELETE permission: it goes with the ZooKeeper session');
 $zk->set_acl('/zklock/acl/up', 'world:anyone:ca');
 granted('S59: no READ permission above', '/acl/up/a/b');
 $zk->set_acl('/zklock/acl/up', 'world:anyone:crwda');
-granted('the backend goes on working', '/acl/list');
+granted('the backend continues to work', '/acl/list');
 
 # ---- A root that does not exist (S58).
 

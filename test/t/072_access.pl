@@ -216,7 +216,7 @@ refused(
 	qr/$no_read "\/locked\/jobs\/nightly"\./);
 my $anybody = ZkPsql->new($node);
 $anybody->ask("SET zklock.auth_file = ''; SET zklock.acl = 'open'");
-refused('nobody in particular', $anybody,
+refused('a client without credentials', $anybody,
 	"SELECT zk_lock_acquire('/jobs/nightly')",
 	'42501', $no_create);
 
@@ -225,7 +225,7 @@ foreach my $case (
 	[ 'may be read', digest('app') . ':rwcda,world:anyone:r', '28000' ],
 	[ 'may be read, no ADMIN', digest('app') . ':rwcd,world:anyone:r', '28000' ],
 	[ 'may not be read', digest('app') . ':rwcda', '42501' ],
-	[ 'is for somebody else', digest('bob') . ':rwcda,world:anyone:r', '42501' ])
+	[ 'is for another user', digest('bob') . ':rwcda,world:anyone:r', '42501' ])
 {
 	my ($what, $acl, $sqlstate) = @$case;
 	$world->create('/made');
@@ -257,7 +257,7 @@ my ($later) = $ensemble->packets($session_id);
 cmp_ok($later - $received, '<=', 3 + 3 * (time - $start),
 	'a forbidden root is not tried again');
 $holder->ask('RESET zklock.root');
-granted('the backend goes on working', $holder, '/jobs/daily');
+granted('the backend continues to work', $holder, '/jobs/daily');
 
 # An ACL that the ensemble does not accept is not replaced by another one.
 foreach my $admin ('ip:nonsense', 'sasl:admin')
@@ -299,7 +299,7 @@ wait_for(sub { $holder->zk_session->{state} eq 'closed' }, 'the end of it');
 cmp_ok($deaf_proxy->accepted, '<=', 6,
 	'refused scheme: hardly more connections than calls');
 sleep 2;
-is($deaf_proxy->accepted, 0, 'refused scheme: nor any when nobody asks');
+is($deaf_proxy->accepted, 0, 'refused scheme: no connection without a call');
 $deaf->stop;
 
 my $strict = ZkEnsemble->new(
@@ -512,7 +512,7 @@ $nobody = ZkPsql->new($node);
 $nobody->ask('SET SESSION AUTHORIZATION nobody');
 $nobody->ask("SET zklock.auth = 'app:$secret'; SET zklock.auth_file = ''", 'quiet');
 $nobody->ask("SET zklock.acl = 'open'");
-granted('S113: what an ordinary user sets does not count', $nobody, '/jobs/daily');
+granted('S113: SET of an ordinary user has no effect', $nobody, '/jobs/daily');
 like(
 	$node->safe_psql('postgres',
 		"LOAD 'zklock'; SET zklock.acl = 'open'; SHOW zklock.auth_file"),

@@ -54,7 +54,7 @@ fails('S106: beyond the quota, with a lock node to be made',
 	"SELECT zk_lock_acquire('/quota/new')",
 	'53400', qr/lock "\/quota\/new": ZooKeeper quota exceeded\n.*DETAIL: .*"\/zklock\/quota\/new": quota exceeded/s);
 is($session->ask("SELECT zk_lock_release('/quota/below')"),
-	't', 'S106: what is held can be released');
+	't', 'S106: a lock that is held can be released');
 is($session->ask("SELECT zk_lock_acquire('/quota')"),
 	't', 'S106: which makes room');
 $session->ask("SELECT zk_lock_release_all()");
@@ -103,9 +103,9 @@ $other->send("SELECT zk_lock_acquire('/crowd')");
 $gate->ask('SELECT pg_advisory_unlock(1)');
 $crowd->finish;
 like($output, qr{processed: 59/59$}m, 'S71: all others had a connection');
-is($other->answer, 't', 'S71: when they have gone, one who tries gets theirs');
+is($other->answer, 't', 'S71: when they have ended, the next client gets a connection');
 is($session->ask("SELECT zk_lock_acquire('/crowd/again')"),
-	't', 'S71: as does who was refused');
+	't', 'S71: and so does the one that was refused');
 $_->ask('SELECT zk_session_close()') foreach $session, $other;
 $ensemble->stop;
 

@@ -117,12 +117,12 @@ sub endure
 endure('cycles', 25_000, 'cycles');
 
 is($holder->ask("SELECT zk_lock_acquire('/endurance/held')"),
-	't', 'somebody holds a lock');
-my $end = endure('waits', 10_000, 'waits in vain');
+	't', 'a session holds a lock');
+my $end = endure('waits', 10_000, 'waits that time out');
 is($end->{contenders}, 1, 'S92: the only contender is the holder\'s');
 cmp_ok($end->{watches}, '<=', 2, 'S92: which one watch is for, and its own');
 cmp_ok($session->ask('SELECT last_value FROM unanswered'),
-	'<', 1_250, 'most waits in vain end because somebody else has the lock');
+	'<', 1_250, 'most waits end because another session has the lock');
 is($session->zk_session->{sessions},
 	1, 'all of this was in one ZooKeeper session');
 

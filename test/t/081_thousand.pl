@@ -22,9 +22,8 @@ my $many = 1000;
 my $path = '/thousand';
 
 # In seconds; every quarter of it a session may have to make itself heard.  It is the
-# longest one that the server agrees to: a thousand connections at a time keep a
-# machine busy for seconds that has other things to do, and the holder is not to lose
-# its lock meanwhile.
+# longest one that the server grants.  A thousand connections at a time keep a busy
+# machine occupied for seconds, and the holder must not lose its lock in that time.
 my $session_timeout = 40;
 
 my $ensemble = ZkEnsemble->new('main',
@@ -120,7 +119,7 @@ sub memory_used
 
 # ---- All queue up.
 
-is($holder->ask("SELECT zk_lock_acquire('$path')"), 't', 'somebody holds the lock');
+is($holder->ask("SELECT zk_lock_acquire('$path')"), 't', 'a session holds the lock');
 my @start = received();
 @waiters = start_waiters(4);
 my $queued;

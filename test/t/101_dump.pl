@@ -56,8 +56,8 @@ $holder->ask('\c jobs');
 $holder->ask('BEGIN');
 $holder->ask("SELECT locks.zk_lock_acquire_xact('/account')");
 $holder->ask('UPDATE account SET balance = 0');
-is($holder->errors, '', 'somebody writes under the lock');
-run_for($node, 'S161: who holds locks and fences does not keep pg_dumpall waiting',
+is($holder->errors, '', 'a session writes under the lock');
+run_for($node, 'S161: a holder of locks and fences does not keep pg_dumpall waiting',
 	'pg_dumpall', '-f', "$folder/all");
 my ($output, $errors) =
   run_command([ 'psql', '-X', '-q', '-f', "$folder/all", $other->connstr('postgres') ]);
@@ -83,12 +83,12 @@ is($other->safe_psql('postgres', $settings),
 my $user = ZkPsql->new($other);
 $user->ask('\c jobs');
 $user->ask('INSERT INTO account VALUES (3, 30)');
-is($user->sqlstate, '55000', 'S161: the restored trigger wants the lock');
+is($user->sqlstate, '55000', 'S161: the restored trigger requires the lock');
 is($user->ask("SELECT locks.zk_lock_acquire('/account', '0')"),
-	'f', 'S161: which somebody else holds, of the database that was dumped');
+	'f', 'S161: which a session of the dumped database holds');
 $holder->ask('ROLLBACK');
 is($user->ask("SELECT locks.zk_lock_acquire('/account')"),
-	't', 'until that one is done with it');
+	't', 'until that session has released it');
 my $token = $user->ask("SELECT token FROM locks.zk_lock_fences WHERE path = '/account'");
 $user->ask('INSERT INTO account VALUES (3, 30)');
 is($user->errors, '', 'S161: the restored fence lets the next holder pass');

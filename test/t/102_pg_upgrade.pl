@@ -63,7 +63,7 @@ if ($old_major != $new_major)
 	$definitions = jobs_definitions($elsewhere, 'jobs');
 }
 
-# Somebody of another cluster holds a lock meanwhile.
+# A session of another cluster holds a lock all the time.
 my $holder = ZkPsql->new($elsewhere, 'zklock.root' => '/jobs');
 $holder->ask("SELECT zk_lock_acquire('/account')");
 
@@ -90,7 +90,7 @@ is( $new->safe_psql(
 my $user = ZkPsql->new($new);
 $user->ask('\c jobs');
 is($user->ask("SELECT locks.zk_lock_acquire('/account', '0')"),
-	'f', 'S162: who held a lock elsewhere holds it still');
+	'f', 'S162: a holder in another cluster still holds its lock');
 $user->ask('INSERT INTO account VALUES (3, 30)');
 is($user->sqlstate, '55000', 'S162: the trigger wants the lock');
 $holder->ask('SELECT zk_lock_release_all()');
@@ -101,7 +101,7 @@ cmp_ok($user->ask($fence), '>', $old_token, 'with a newer token');
 is($user->ask("SELECT nightly('2026-01-01 03:00:00+00')"),
 	'f', 'S162: a job that was done is not run again');
 is($user->ask('SELECT count(*) FROM locks.zk_lock_waits'),
-	0, 'S162: what is in shared memory works');
+	0, 'S162: a view of shared memory works');
 $user->ask('ALTER EXTENSION zklock UPDATE');
 unlike($user->errors, qr/ERROR/, 'S162: and the extension can be updated');
 

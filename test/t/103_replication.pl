@@ -101,14 +101,14 @@ $west->poll_query_until('postgres',
   or die 'waited in vain for the worker to end';
 write_step('eastern', 'four');
 $keeper->ask("BEGIN; SELECT zk_lock_acquire_xact('/eastern'), zk_lock_fence('/eastern')");
-is($keeper->errors, '', 'somebody keeps the fence where the table is read');
+is($keeper->errors, '', 'a session holds the fence on the subscriber');
 $west->safe_psql('postgres', 'ALTER SUBSCRIPTION eastern ENABLE');
-same('eastern', 'S163: what is applied meanwhile does not wait for it');
+same('eastern', 'S163: applied changes do not wait for it');
 $keeper->ask("INSERT INTO eastern VALUES ('five')");
-is($keeper->errors, '', 'S163: who holds the lock there can write there, too');
+is($keeper->errors, '', 'S163: the holder of the lock there can write there, too');
 $keeper->ask('ROLLBACK');
 $keeper->ask("INSERT INTO eastern VALUES ('six')");
-is($keeper->sqlstate, '55000', 'S163: and who does not cannot');
+is($keeper->sqlstate, '55000', 'S163: and a session without it cannot');
 
 # ---- A trigger that is to fire always: what is applied row by row fires none for a
 # statement, but TRUNCATE and a first copy do, and the worker holds no lock.
@@ -131,7 +131,7 @@ write_step('western', 'eight');
 same('western', 'S163: and nothing else');
 $west->safe_psql('postgres', 'ALTER TABLE eastern ENABLE TRIGGER fence');
 write_step('eastern', 'nine');
-same('eastern', 'S163: as others are it is not fired, and the worker goes on');
+same('eastern', 'S163: enabled like others it does not fire, and the worker continues');
 
 # ---- All tables, and then the other server takes over: the fences have come along.
 

@@ -138,6 +138,6 @@ foreach my $try (1 .. 5)
 note sprintf 'subtransactions took %s ms without locks, %s ms with', join(' ', @without),
   join(' ', @with);
 cmp_ok(min(@with), '<', 4 * min(@without),
-	'S201: subtransactions cost no more while 960 locks are held');
+	'S201: subtransactions are as fast while 960 locks are held');
 
 done_testing();

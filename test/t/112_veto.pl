@@ -184,7 +184,7 @@ foreach my $row (@refused)
 }
 $holder->ask('RESET ALL');
 
-# Nobody is notified.
+# No session is notified.
 $eye->ask('LISTEN zklock');
 $holder->ask($_) foreach 'NOTIFY zklock', "SELECT pg_notify('zklock', 'x')";
 unlike($eye->ask('SELECT 1'), qr/notification/, 'S202: NOTIFY is not sent');
@@ -272,7 +272,7 @@ $holder->ask($with_origin =~ s/77/AA/r);
 is($eye->ask(sprintf $progress, 'origin'), '0/AA', 'and an origin makes progress');
 $holder->ask('SELECT pg_replication_origin_session_reset()');
 
-# A program has run when the lock is lost meanwhile, and the rest is refused.
+# A program has run by the time the lock is lost, and the rest is refused.
 foreach my $case ([ "COPY (SELECT lose('/copy')) TO PROGRAM 'cat >$files/to'", 'to' ],
 	[ "COPY losing FROM PROGRAM 'echo x | tee $files/from'", 'from' ])
 {
@@ -283,7 +283,7 @@ foreach my $case ([ "COPY (SELECT lose('/copy')) TO PROGRAM 'cat >$files/to'", '
 	ok(-e "$files/$file", "S205: the program has run");
 	$holder->ask('SELECT zk_lock_release_all()', 'quiet');
 }
-is($eye->ask('SELECT count(*) FROM losing'), 0, 'S205: what was copied is not there');
+is($eye->ask('SELECT count(*) FROM losing'), 0, 'S205: the copied rows are not there');
 
 # An exit commits nothing.
 foreach my $how ('quit', 'terminated')
@@ -303,11 +303,10 @@ $holder->ask("SELECT zk_lock_acquire('/proc')");
 $holder->ask('CALL loses_between()');
 is($holder->sqlstate, 'ZKL01', 'S202: a loss between two commits of a procedure');
 is(join('', map { count_of($_) } 'before', 'between', 'after'),
-	'100', 'S202: what was committed before stays, the rest is refused');
+	'100', 'S202: earlier commits remain, the rest is refused');
 $holder->ask('SELECT zk_lock_release_all()');
 
-# ---- Once a command has taken effect it is not refused.  It is held up, and the lock is lost
-# meanwhile.
+# ---- A command that has taken effect is not refused.  The lock is lost while it is held up.
 
 sub wait_until_waiting
 {
@@ -400,7 +399,7 @@ foreach my $case (
 	$eye->ask('DROP TABLE IF EXISTS files;'
 		  . ' CREATE TABLE files AS SELECT relname, relfilenode FROM pg_class', 'quiet');
 	held_up($name, $sql, 'report', @obstacle);
-	is($holder->sqlstate, '', "S203: $name: a loss meanwhile does not end it");
+	is($holder->sqlstate, '', "S203: $name: a loss while it runs does not end it");
 	like($holder->errors, qr/WARNING: +ZKL01: lock "\/held\/up" was lost while the command ran/,
 		"S203: $name: a warning tells of it");
 	is($eye->ask($state, 'quiet'), $expected, "S203: $name: it is complete");
@@ -412,7 +411,7 @@ foreach my $case (
 # To be cancelled is another matter: that is what the setting asks for.
 held_up('CREATE INDEX CONCURRENTLY', 'CREATE INDEX CONCURRENTLY half ON indexed (n)', 'cancel',
 	@in_the_way);
-is($holder->sqlstate, 'ZKL01', 'S203: with "cancel" an index that is built is given up');
+is($holder->sqlstate, 'ZKL01', 'S203: with "cancel" the build of an index is cancelled');
 $holder->ask("SELECT zk_lock_release('/held/up')");
 my $detach = 'ALTER TABLE parts DETACH PARTITION part3';
 held_up('DETACH CONCURRENTLY', "$detach CONCURRENTLY", 'cancel', @reader);
@@ -440,7 +439,7 @@ foreach my $loss ('report', 'cancel')
 {
 	my $gid = $loss eq 'report' ? 'p3' : 'p4';
 	held_up('COMMIT PREPARED', "COMMIT PREPARED '$gid'", $loss, @no_standby);
-	is($holder->sqlstate, '', "S203: COMMIT PREPARED, $loss: a loss meanwhile does not end it");
+	is($holder->sqlstate, '', "S203: COMMIT PREPARED, $loss: a loss while it runs does not end it");
 	like($holder->errors, qr/^WARNING: +ZKL01: lock "\/held\/up" was lost while the command ran/m,
 		"S203: COMMIT PREPARED, $loss: a warning tells of it");
 	unlike($holder->errors, qr/synchronous replication/, "S203: $loss: nor is the wait disturbed");

@@ -99,7 +99,7 @@ foreach my $name (sort keys %order)
 # Without a loss both are, in a backend that has used the lock first.
 my $session = ZkPsql->new($node);
 $session->ask($_) foreach $lock, 'BEGIN', map({ s/%s/kept/r } $far, $near), 'COMMIT';
-is($session->sqlstate, '', 'S206: a lock that is held is in nobody\'s way');
+is($session->sqlstate, '', 'S206: a lock that is held prevents nothing');
 is(rows('kept'), '101', 'S206: and both rows are there');
 $session->ask('SELECT zk_lock_release_all()');
 
@@ -107,7 +107,7 @@ $session->ask('SELECT zk_lock_release_all()');
 $session->quit;
 $session = ZkPsql->new($node);
 $session->ask($_) foreach 'BEGIN', $lock, "INSERT INTO deferred VALUES ('trigger')", 'COMMIT';
-is(rows('trigger'), '011', 'S206: likewise with a trigger that is deferred');
+is(rows('trigger'), '011', 'S206: and both of a deferred trigger');
 $session->ask('SELECT zk_lock_release_all()');
 
 # ---- S207.  The lock is lost in the transaction, and this does not help.
@@ -119,7 +119,7 @@ my %doomed = (
 	'closing' => [ $lock, $lose, 'SELECT zk_session_close()' ],
 	'closing with a lock of the transaction' =>
 	  [ "SELECT zk_lock_acquire_xact('/work')", 'SELECT zk_session_close()' ],
-	'acquiring anew' => [ $lock, $lose, 'SAVEPOINT a', $lock, 'ROLLBACK TO a' ],
+	'reacquiring' => [ $lock, $lose, 'SAVEPOINT a', $lock, 'ROLLBACK TO a' ],
 	'release and acquire' => [ $lock, $lose, "SELECT zk_lock_release('/work')",
 		'SAVEPOINT a', $lock, 'ROLLBACK TO a' ],
 	'release in a savepoint' => [ $lock, $lose, 'SAVEPOINT a',

@@ -74,7 +74,7 @@ wait_for(sub { $ensemble->zk->get("/zklock/tokens/$shared") =~ /"revoked":true/ 
 is(shown_token(), $token, 'S210: also when it was revoked');
 cmp_ok($ensemble->zk->stat("/zklock/tokens/$shared")->{czxid},
 	'>', $admin->ask("SELECT token FROM zk_lock_queue('/tokens') WHERE position = 2"),
-	'S210: by its czxid it would be later than who waits behind it');
+	'S210: its czxid would be later than that of the waiter behind it');
 $holder->ask("SELECT zk_lock_release('/tokens')");
 is($waiter->answer, 't', 'the next one is granted the lock');
 cmp_ok(token_of($waiter), '>', $token, 'S210: with a greater token');

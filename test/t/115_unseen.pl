@@ -52,7 +52,7 @@ sub lose_locks
 	return;
 }
 
-# Somebody else breaks a lock of the client, which only looks until it has lost it.
+# Another session breaks a lock of the client, which only looks until it has lost it.
 sub break_unseen
 {
 	my ($path) = @_;
@@ -138,7 +138,7 @@ my $sender = ZkPsql->new($node);
 $sender->ask("\\c '" . $node->connstr('postgres') =~ s/'//gr . " replication=database'");
 lost_lock($sender, '/sender');
 $sender->ask("INSERT INTO work VALUES ('sender')");
-is($sender->sqlstate, 'ZKL01', 'S211: what a walsender does in SQL is refused');
+is($sender->sqlstate, 'ZKL01', 'S211: SQL of a walsender is refused');
 my $slots = q(SELECT count(*) FROM pg_replication_slots);
 foreach my $case ([ 'CREATE_REPLICATION_SLOT sender LOGICAL test_decoding', 1 ],
 	[ 'DROP_REPLICATION_SLOT sender', 0 ],
@@ -221,8 +221,8 @@ $ensemble->wait_for_queue('/apply', 0);
 
 my $before = $eye->ask($progress);
 $end = publish('work');
-wait_for(sub { refusals($end) > 2 }, 'what is applied to be refused');
-is($eye->ask($applied), 'hold look', 'S212: what a worker applies under a lost lock is not there');
+wait_for(sub { refusals($end) > 2 }, 'the applied changes to be refused');
+is($eye->ask($applied), 'hold look', 'S212: changes that a worker applies under a lost lock are not there');
 is($eye->ask($progress), $before, 'S212: its origin has made no progress');
 $eye->ask('UPDATE unlucky SET yes = false');
 wait_for(sub { $eye->ask($applied, 'quiet') eq 'hold look work' }, 'the row to be applied at last');

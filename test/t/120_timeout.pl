@@ -46,7 +46,7 @@ $holder->wait_until_lost('/shorter');
 my $lost = time - $start;
 ok(!$rival->answered,
 	'S235: its lock is lost before the next one has it');
-is($rival->answer, 't', 'who gets it then');
+is($rival->answer, 't', 'which gets it then');
 note sprintf 'lost after %.2f s, acquired after %.2f s', $lost, time - $start;
 
 done_testing();

@@ -29,7 +29,7 @@ my @holders = map { ZkPsql->new($node) } 1 .. $clients;
 # Who holds the lock of that number, by the ensemble's word, and by its own at the moment.
 my @paths = map { "/pause/$_" } 1 .. $clients;
 
-# Everybody has a session that has been idle for a while.
+# All clients have sessions that have been idle for a while.
 $_->ask("SELECT zk_lock_acquire('/warm'), zk_lock_release('/warm')") foreach @holders;
 
 my $granted = 0;
@@ -74,7 +74,7 @@ foreach my $round (1 .. $rounds)
 		}
 	}
 	is($wrong, 0,
-		sprintf 'S236: the leader paused for %.2f T: who holds a lock has a contender',
+		sprintf 'S236: the leader paused for %.2f T: each holder has a contender',
 		$pause / $session_timeout);
 	foreach my $i (0 .. $#holders)
 	{

@@ -52,8 +52,8 @@ sub wait_until_asked
 	return;
 }
 
-# Have a create of a new client be stuck, which gives up meanwhile.  Returns how many
-# creates and deletes there were in the end.
+# Delay a create of a new client until the client has given up.  Returns how many creates
+# and deletes there were in the end.
 sub create_late
 {
 	my ($path) = @_;
@@ -94,7 +94,7 @@ sub create_late
 	$_->ask('SELECT zk_lock_release_all()') foreach @others;
 	$ensemble->wait_for_queue($path, 0);
 	is($client->zk_session->{session_id},
-		$session, 'S351: there is no contender, and the session goes on');
+		$session, 'S351: there is no contender, and the session continues');
 	$client->quit;
 	return $zk->stat("/zklock$path")->{cversion};
 }

@@ -64,7 +64,7 @@ foreach my $statements (
 	is($one->errors, '', "the run is ended: $statements->[0]");
 	$one->ask('ROLLBACK');
 	is($two->ask("SELECT zk_job_begin('/back', $due, '0')"),
-		'f', 'S262: after the rollback nobody else can begin it, as its lock is held');
+		'f', 'S262: after the rollback no other session can begin it, because its lock is held');
 	is(marks('/back'), 0, 'S262: and it has no mark');
 }
 $one->ask("SELECT zk_lock_release('/back')");
@@ -108,7 +108,7 @@ is($one->ask("SELECT zk_job_begin('/crash', $due, '60 s')"),
 	'f', 'S266: a run that was committed and not marked is done');
 is(marks('/crash'), 1, 'S266: the mark is written now');
 is($two->ask("SELECT zk_job_begin('/crash', $due, '60 s')"),
-	'f', 'S266: so the other cluster knows');
+	'f', 'S266: so the other cluster sees it');
 $proxy->pass;
 
 # ---- A reset concerns all clusters.
@@ -173,7 +173,7 @@ foreach my $rows (0, 5000)
 			? "SELECT zk_job_end('$jobs[0]')"
 			: "SELECT zk_job_begin_xact('$jobs[0]', $fire, '60 s')");
 		is( $short->ask("SELECT zk_job_begin('$jobs[1]', $fire, '60 s')"),
-			't', "S296: $rows rows: while a job goes on another one is begun");
+			't', "S296: $rows rows: while a job runs another one is begun");
 		$short->ask('BEGIN');
 		is($short->ask("SELECT zk_job_end('$jobs[1]')"), 't', 'S296: and is to end');
 		my $first = $turn < 5 ? $short : $long;
@@ -209,7 +209,7 @@ my $admin = ZkPsql->new($node{one});
 $admin->ask('BEGIN');
 is($admin->ask("SELECT zk_job_reset('/open', $due)"), 't', 'a run is reset');
 is( $one->ask("SET statement_timeout = '20 s'; SELECT zk_job_begin('/open', $due)"),
-	't', 'S279: and begun while the transaction of the reset goes on');
+	't', 'S279: and begun while the transaction of the reset is in progress');
 $admin->ask('ROLLBACK');
 $one->ask("RESET statement_timeout; SELECT zk_job_end('/open')");
 is(outcomes('one', '/open'), 'reset done', 'S279: the reset counts even so');
@@ -229,11 +229,11 @@ foreach my $end (qw(COMMIT ROLLBACK))
 	my ($contender) = $ensemble->queue($path);
 	$ensemble->zk->delete("/zklock$path/$contender");
 	is($one->ask("SELECT zk_job_begin('$path', $due)"),
-		't', 'its lock is gone, and somebody else begins it');
+		't', 'its lock is free, and another session begins it');
 	$one->send("SELECT zk_job_end('$path')");
 	$node{one}->poll_query_until('postgres',
 		"SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = $one->{pid}");
-	ok(!$one->answered, 'S267: who wants to end it waits for the first one');
+	ok(!$one->answered, 'S267: the second session that ends it waits for the first one');
 	$stubborn->ask($end);
 	$one->answer;
 	is($one->sqlstate, $end eq 'COMMIT' ? 'ZKL01' : '', "S267: and fails if that commits: $end");
@@ -262,7 +262,7 @@ $stubborn->wait_until_lost('/elsewhere');
 $stubborn->ask("SELECT zk_job_begin('/vain', $due)");
 is($stubborn->sqlstate, 'ZKL01', 'a run cannot begin, as another lock was lost');
 is($two->ask("SELECT zk_job_begin('/vain', $due, '60 s')"),
-	't', 'S262: so somebody else can');
+	't', 'S262: so another session can');
 $two->ask("SELECT zk_job_end('/vain')");
 $stubborn->ask('SELECT zk_lock_release_all()');
 

@@ -233,13 +233,13 @@ foreach my $primary (1 .. $failovers)
 	$lost += @lost;
 	$lost_rounds++ if @lost;
 
-	# everybody asks for everything that may have been missed
+	# every server asks for all runs that may have been missed
 	foreach my $run (($last > $asked ? $last - $asked : 1) .. $last)
 	{
 		my $begun = run_job($dbh, $run);
 		next if $begun == !$survived{$run};
 		$unlike++;
-		diag("failover $primary: run $run was " . ($begun ? '' : 'not ') . 'begun anew');
+		diag("failover $primary: run $run was " . ($begun ? '' : 'not ') . 'begun again');
 	}
 	my %work = work($dbh);
 	$repeated += grep { $_ > 1 } values %work;
@@ -250,7 +250,7 @@ note sprintf('%d failovers in %.1f s, %d runs; %d failovers have lost the work o
 	$failovers, time - $begin, $last, $lost_rounds, $lost);
 is($repeated, 0, 'S268: no run is repeated whose work has survived');
 is($left_out, 0, 'S268: none is left out whose work was lost');
-is($unlike, 0, 'S268: what is begun anew is what is not there');
+is($unlike, 0, 'S268: exactly the missing runs are begun again');
 cmp_ok($lost_rounds, '>', $failovers / 8, 'and failovers have lost work');
 is(value($dbh, "SELECT count(*) FROM zk_job_runs WHERE outcome = 'done'"),
 	$last, 'S268: each run has one row that says it is done');

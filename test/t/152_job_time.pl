@@ -40,7 +40,7 @@ foreach my $action (qw(cancel report))
 		't', "$action: a run is begun that may take a second");
 	$runner->send('SELECT pg_sleep(120)');
 	is($heir->ask("SELECT zk_job_begin('$path', $due, '60 s')"),
-		't', 'S269: when its time is up somebody else can begin it');
+		't', 'S269: when its time is up another session can begin it');
 	$runner->answer(60);
 	is($runner->sqlstate, '57014', 'S269: and its statement ends');
 	like(
@@ -49,7 +49,7 @@ foreach my $action (qw(cancel report))
 		'S269: with a message that names the job');
 	$runner->ask("SELECT zk_job_end('$path')");
 	is($runner->sqlstate, 'ZKL01', 'S269: it cannot end the run any more');
-	is($heir->ask("SELECT zk_job_end('$path')"), 't', 'S269: but who has taken it over can');
+	is($heir->ask("SELECT zk_job_end('$path')"), 't', 'S269: but the session that took it over can');
 
 	# in a transaction, with nothing to be cancelled
 	$path = "/idle/$action";
@@ -59,7 +59,7 @@ foreach my $action (qw(cancel report))
 	$runner->ask("INSERT INTO work VALUES ('$path')");
 	$runner->ask("SELECT zk_job_end('$path')");
 	is($heir->ask("SELECT zk_job_begin('$path', $due, '60 s')"),
-		't', 'S269: its backend is idle in a transaction: likewise');
+		't', 'S269: its backend is idle in a transaction: another session can begin it');
 	$runner->ask('COMMIT');
 	is($runner->sqlstate, 'ZKL01', 'S269: the transaction does not commit');
 	is( $primary->safe_psql('postgres', "SELECT count(*) FROM work WHERE path = '$path'"),
@@ -74,12 +74,12 @@ foreach my $action (qw(cancel report))
 		't', 'a run is begun that is a transaction');
 	$runner->send("INSERT INTO work SELECT '$path' FROM pg_sleep(120)");
 	is($heir->ask("SELECT zk_job_begin('$path', $due, '60 s')"),
-		't', 'S269: when its time is up somebody else can begin it');
+		't', 'S269: when its time is up another session can begin it');
 	$runner->answer(60);
 	is($runner->sqlstate, '57014', 'S269: and its statement ends');
 	$runner->ask('ROLLBACK');
 	is($heir->ask("SELECT zk_job_end('$path')"), 't', 'S269: its heir ends the run');
-	is($runner->ask('SELECT 1'), 1, 'the first one goes on');
+	is($runner->ask('SELECT 1'), 1, 'the first one continues');
 }
 
 # A handler of query_canceled sees that cancel, and may go on, but with nothing that lasts;
@@ -98,7 +98,7 @@ $handler->send(
 	EXCEPTION WHEN query_canceled THEN RAISE NOTICE 'caught: % %', SQLSTATE, SQLERRM;
 		INSERT INTO work VALUES ('/handler'); END $$});
 is($heir->ask("SELECT zk_job_begin('/handler', $due, '60 s')"),
-	't', 'S320: when its time is up somebody else can begin it');
+	't', 'S320: when its time is up another session can begin it');
 $handler->answer(60);
 like(
 	$handler->errors,
@@ -115,7 +115,7 @@ $_->quit foreach $handler, $heir;
 
 my $session = ZkPsql->new($primary);
 is($session->ask("SELECT zk_job_begin('/quick', $due, max_runtime => '100 years')"),
-	't', 'a run may take for ever');
+	't', 'a run may have a very long limit');
 is($session->ask("SELECT zk_job_end('/quick')"), 't', 'and end');
 foreach my $max ('0', '-1 s')
 {
@@ -142,7 +142,7 @@ $rival->send("SELECT zk_job_begin_xact('/commit', $due, '60 s')");
 $ensemble->wait_for_queue('/commit', 2);
 wait_for(sub { Time::HiRes::time() > $committing + 2 }, 'the time to be up');
 is(scalar($ensemble->queue('/commit')),
-	2, 'S277: the lock is kept, and waited for, while the commit goes on');
+	2, 'S277: the lock is kept, and waited for, during the commit');
 $sync_wait->end;
 $session->answer;
 is($session->errors, '', 'S277: the commit succeeds');
@@ -162,7 +162,7 @@ $session->ask("SELECT zk_job_begin('/behind', $due)");
 $session->ask("SELECT zk_job_end('/behind')");
 $ensemble->wait_for_queue('/behind', 0);
 is($reader->ask("SELECT zk_job_begin('/behind', $due, '0')"),
-	'f', 'S270: what a standby does not know to be undone it does not begin');
+	'f', 'S270: a standby does not begin a run that may be done');
 is($reader->errors, '', 'S270: without a word');
 my $since = Time::HiRes::time();
 is($reader->ask("SELECT zk_job_begin('/behind', $due, '1 s')"),
@@ -181,24 +181,24 @@ my $waiting = "SELECT count(*) FROM pg_stat_activity"
 $standby->poll_query_until('postgres', "$waiting ${\$reader->pid}", 1);
 $ensemble->wait_for_queue('/behind', 0);
 is($session->ask("SELECT zk_job_begin('/behind', $next, '20 s')"),
-	't', 'S270: so it holds up nobody');
+	't', 'S270: so it delays no other session');
 is($session->ask("SELECT zk_job_end('/behind')"), 't', 'that run ends, too');
-ok(!$reader->answered, 'S295: it goes on waiting meanwhile');
+ok(!$reader->answered, 'S295: it continues to wait');
 $standby->safe_psql('postgres', 'SELECT pg_wal_replay_resume()');
 is($reader->answer, 'f', 'S295: until it has replayed that the run is done');
 is($reader->errors, '', 'S295: without an error');
 $primary->wait_for_catchup($standby);
 is($reader->ask("SELECT zk_job_begin('/behind', $next)"),
-	'f', 'S270: what has been replayed is done');
-is($reader->errors, '', 'S270: likewise');
+	'f', 'S270: a run that has been replayed is done');
+is($reader->errors, '', 'S270: without an error');
 
 # ---- What is done on a standby, which can write nothing.
 
 is($reader->ask("SELECT zk_job_begin('/standby', $due)"), 't', 'a run is begun on a standby');
 $reader->ask('BEGIN');
-is($reader->ask("SELECT zk_job_end('/standby')"), 't', 'and is to end with a transaction');
+is($reader->ask("SELECT zk_job_end('/standby')"), 't', 'and will end with a transaction');
 is($session->ask("SELECT zk_job_begin('/standby', $due, '0')"),
-	'f', 'S270: before the commit it goes on');
+	'f', 'S270: before the commit it is in progress');
 $reader->ask('ROLLBACK');
 is($session->ask("SELECT zk_job_begin('/standby', $due, '0')"),
 	'f', 'S270: after a rollback, too');
@@ -215,7 +215,7 @@ is($session->ask("SELECT zk_job_end('/standby')"), 't', 'and ends there');
 
 $primary->safe_psql('postgres', "DELETE FROM zk_job_runs WHERE path = '/standby'");
 is($session->ask("SELECT zk_job_begin('/standby', $due, '60 s')"),
-	'f', 'what was done on the standby is done still');
+	'f', 'a run that was done on the standby remains done');
 is($session->ask("SELECT zk_job_begin('/standby', $next, '60 s')"),
 	't', 'S271: a mark without its row does not count');
 like(
@@ -232,14 +232,14 @@ $standby->poll_query_until('postgres', 'SELECT count(*) FROM pg_stat_wal_receive
 foreach my $path (qw(/lost /lost/xact))
 {
 	is($session->ask("SELECT zk_job_begin('$path', $due)"), 't', 'a run is begun');
-	is($session->ask("SELECT zk_job_end('$path')"), 't', 'and ended, which is replicated no more');
+	is($session->ask("SELECT zk_job_end('$path')"), 't', 'and ended, which is not replicated');
 	$ensemble->wait_for_queue($path, 0);
 }
 my $by = ZkPsql->new($standby);
 $reader->send("SELECT zk_job_begin('/lost', $due, '10 min')");
 $by->send("SELECT zk_job_begin_xact('/lost/xact', $due, '10 min')");
 $standby->poll_query_until('postgres', "$waiting ${\$_->pid}", 1) foreach $reader, $by;
-ok(!$reader->answered, 'S295: whoever stands by on the standby waits for replay');
+ok(!$reader->answered, 'S295: a session that stands by on the standby waits for replay');
 $standby->promote;
 is($reader->answer, 't', 'S295: until that has taken over without the work: then it begins the run');
 like(
@@ -249,13 +249,13 @@ like(
 is($reader->ask("SELECT zk_job_end('/lost')"), 't', 'S295: and ends it');
 is($reader->ask("SELECT outcome FROM zk_job_history('/lost')"), 'done', 'S295: with its row');
 $by->answer;
-is($by->sqlstate, '25006', 'S295: what cannot write yet, as its transaction is from before, says so');
+is($by->sqlstate, '25006', 'S295: a transaction from before the promotion cannot write');
 is($by->ask("SELECT zk_job_begin_xact('/lost/xact', $due)"), 't', 'S295: and can be tried again');
 $by->quit;
 
 is($reader->ask("SELECT zk_job_begin('/standby', $next, '60 s')"),
 	't', 'S271: nor does it where the standby has taken over');
-is($reader->ask("SELECT zk_job_end('/standby')"), 't', 'which does the run anew');
+is($reader->ask("SELECT zk_job_end('/standby')"), 't', 'which does the run again');
 is($session->ask("SELECT zk_job_begin('/standby', $next, '60 s')"),
 	'f', 'S271: and a primary that was left behind does not');
 like($session->errors, qr/WARNING: .* the run of job .* after a failover that left this server behind/,

@@ -60,7 +60,7 @@ is($one->ask("SELECT zk_job_begin('/failed', $due, '60 s')"),
 is($one->errors, '', 'S294: without an error');
 cmp_ok($one->ask("SELECT zk_lock_token('/failed')"), '<', $attempts, 'as it is');
 is(outcomes('one', '/failed'), "failed $attempts, running 1", 'S294: it runs once');
-is($one->ask("SELECT zk_lock_release('/failed')"), 't', 'it is given up');
+is($one->ask("SELECT zk_lock_release('/failed')"), 't', 'it is abandoned');
 is($one->ask("SELECT zk_job_begin('/failed', $due)"), 't', 'and begun again');
 is($one->ask("SELECT zk_job_end('/failed')"), 't', 'S294: and ended');
 is(outcomes('one', '/failed'),
@@ -75,7 +75,7 @@ is(outcomes('one', '/xact'), "done 1, failed $attempts", 'S294: it is done');
 # ---- What is done in a database is done, and it marks that again.
 
 is($one->ask("SELECT zk_job_begin('/one', $due, '60 s')"),
-	'f', 'S294: what was done before is done, where it was');
+	'f', 'S294: an earlier run remains done where it was done');
 is($two->ask("SELECT zk_job_begin('/one', $due, '60 s')"),
 	'f', 'S294: and everywhere from then on');
 

@@ -150,7 +150,7 @@ sub fails
 $waiter->send($call);
 wait_until_waiting($control{primary}, $waiter);
 is( $control{primary}->ask("SELECT zk_blocking_pids(${\$waiter->pid})"),
-	"{${\$holder->pid}}", 'S286: who is waited for shows');
+	"{${\$holder->pid}}", 'S286: the blocker is shown');
 $control{primary}->ask("SELECT pg_cancel_backend(${\$waiter->pid})");
 fails('a cancel', '57014', qr/due to user request.*while waiting for exclusive lock "\/held"/s);
 like(slurp_file($primary->logfile),
@@ -171,7 +171,7 @@ wait_until_waiting($control{primary}, $waiter);
 $holder->ask("CALL zk_lock_wait('/other')");
 is($holder->sqlstate, '40P01', 'S286: a deadlock is found');
 $holder->ask('SELECT zk_lock_release_all()');
-is($waiter->answer, "t\nt", 'and the other one goes on');
+is($waiter->answer, "t\nt", 'and the other one continues');
 
 $holder->send("CALL zk_lock_wait('/held')");
 wait_until_waiting($control{primary}, $holder);
@@ -191,7 +191,7 @@ is($loser->ask("CALL zk_lock_wait('/lost', '20 s')"),
 like($loser->errors, qr/WARNING: +ZKL01: +lock "\/lost" was already lost/,
 	'S287: with a warning');
 $loser->ask("CREATE TABLE after_loss ()");
-is($loser->errors, '', 'S287: and what follows commits');
+is($loser->errors, '', 'S287: and the next statement commits');
 
 $ensemble->zk->deleteall('/zklock/lost');
 $loser->wait_until_lost('/lost');

@@ -78,7 +78,7 @@ is($session->ask("SELECT zk_semaphore_acquire_xact('/two', 2, '0')"),
 $third->send("SELECT zk_semaphore_acquire('/two', 2)");
 $ensemble->wait_for_queue('/two', 3);
 is($session->ask("COMMIT\\; SELECT zk_semaphore_acquire_xact('/two', 2, '0')"),
-	'f', 'S288: who waits is let in before');
+	'f', 'S288: the waiter is granted first');
 is($third->answer, 't', 'and has the permit');
 
 # ---- Locks, in every way that there is.

@@ -55,8 +55,8 @@ wait_for(
 	sub { $admin->ask('SELECT holder_pid FROM zk_lock_waits', 'quiet') eq $holder->pid },
 	'the waiter to see the holder');
 pass('S289: and so does zk_lock_waits');
-is($holder->ask("SELECT revoked FROM zk_locks"), 't', 'S289: the holder knows');
-like($holder->errors, qr/NOTICE: .*release of lock "\/shown" was requested/, 'and is told');
+is($holder->ask("SELECT revoked FROM zk_locks"), 't', 'S289: zk_locks shows it');
+like($holder->errors, qr/NOTICE: .*release of lock "\/shown" was requested/, 'and the holder gets a NOTICE');
 
 # Once more: it says so again.
 revoke('/shown', $contender);
@@ -72,7 +72,7 @@ is($admin->ask("SELECT zk_lock_break('/shown', '$contender')"), 't', 'it is brok
 is($waiter->answer, 't', 'S289: the waiter gets the lock');
 $holder->ask("SELECT zk_lock_verify('/shown')");
 is($holder->sqlstate, 'ZKL01', 'the holder has lost it');
-like($holder->errors, qr/broken by/, 'S289: and knows by whom');
+like($holder->errors, qr/broken by/, 'S289: and the error says who broke it');
 $_->ask('SELECT zk_lock_release_all()') foreach ($holder, $waiter);
 
 # ---- A lock that was downgraded, a permit, a job.

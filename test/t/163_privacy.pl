@@ -38,7 +38,7 @@ sub session_of
 my %session = map { $_ => session_of($_) } qw(joe ann eve);
 my $second = session_of('joe');
 
-# What anybody else could be known by.
+# Text that would identify another session.
 my $traces = qr/$secret|cluster|postgres|\{|_c_/;
 
 # The DETAIL of the error of a session, and that in the log of the server.
@@ -91,7 +91,7 @@ foreach my $who (sort keys %holder)
 		"S291: the log says that it is $who");
 	time_out($session{eve}, $path);
 	like(detail($session{eve}), qr/process $pid of cluster "t?here" .*"$secret"/,
-		"S291: a member of pg_read_all_stats is told that it is $who");
+		"S291: a member of pg_read_all_stats sees that it is $who");
 	$holder{$who}->ask("SELECT zk_lock_release('$path')");
 }
 
@@ -99,7 +99,7 @@ $second->ask("SELECT zk_lock_acquire('/timeout/own')");
 time_out($session{joe}, '/timeout/own');
 like( detail($session{joe}),
 	qr/process ${\$second->pid} of cluster "here" .*user "joe"/,
-	"S291: joe is told of joe's other session");
+	"S291: joe sees joe's other session");
 $second->ask("SELECT zk_lock_release('/timeout/own')");
 
 # A permit; and one further behind.
@@ -160,8 +160,8 @@ is($victim->sqlstate, '40P01', 'a deadlock');
 like(
 	detail($victim),
 	qr/^Process ${\$victim->pid} waits for exclusive lock "\/circle\/b" in a cycle of 2\. See the server log for details\.$/,
-	'S291: joe is told of his own wait');
-unlike($victim->errors, $traces, 'and of nobody');
+	'S291: joe sees his own wait');
+unlike($victim->errors, $traces, 'and of no other session');
 logged(
 	qr/deadlock detected\n.*DETAIL: .*\n.*[pP]rocess ${\$far->pid} of cluster "there"/,
 	'S291: the log has all');

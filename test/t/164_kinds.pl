@@ -28,6 +28,6 @@ foreach my $round (1 .. 10)
 is( $session->ask("SELECT zk_lock_acquire(ARRAY['/kinds/free/1', '/kinds/lock'], '0')"),
 	'f', 'S292: without the semaphore it is refused');
 is($session->ask("SELECT zk_lock_acquire(ARRAY['/kinds/free/1', '/kinds/free/2'], '0')"),
-	't', 'S292: and granted where nobody is in the way');
+	't', 'S292: and granted where the locks are free');
 
 done_testing();

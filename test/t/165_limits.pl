@@ -75,7 +75,7 @@ foreach my $case ([ 'one', $one ], [ 'two', $two ])
 	$stale->continue;
 	$stale->ask('COMMIT');
 	is($stale->errors, '', 'the stale holder commits');
-	is($next->answer, 't', 'S336: then the next one goes on') if $name eq 'one';
+	is($next->answer, 't', 'S336: then the next one continues') if $name eq 'one';
 	$next->ask("SELECT zk_lock_release('/fenced')");
 }
 

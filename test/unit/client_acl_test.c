@@ -16,7 +16,7 @@
 #include "client_proxied.h"
 #include "zk_check.h"
 
-/* Let anybody do only this with a znode. */
+/* Let all clients do only this with a znode. */
 static void
 restrict_node(const char *path, int perms)
 {
@@ -110,9 +110,9 @@ test_no_read(void)
 		zk_contender_status(client, id, &status);
 	} while (status.state == ZK_HELD &&
 			 status.proved_at < restricted_at + ZK_MS(TIMEOUT_MS));
-	is_int(status.state, ZK_HELD, "another one is proved and held as ever");
+	is_int(status.state, ZK_HELD, "another one is still proved and held");
 	zk_contender_abandon(client, unreadable);
-	ok(!zk_client_lost_any(client), "a lost lock that was given up is no loss");
+	ok(!zk_client_lost_any(client), "a lost lock that was abandoned is no loss");
 	ok(release(id), "the other one is released");
 	ok(wait_children(node, 0), "the lost one's contender is deleted");
 	ok(wait_no_contenders(), "and all slots are free");
@@ -246,7 +246,7 @@ test_identity(void)
 		told += logged("auth info request");
 		zk_contender_status(client, id, &status);
 	} while ((status.state != ZK_HELD || told == 0) && zk_now() < deadline);
-	is_int(status.state, ZK_HELD, "a lock of somebody's own (S115)");
+	is_int(status.state, ZK_HELD, "a lock that belongs to a user (S115)");
 	ok(told > 0, "the library tells that it authenticates");
 	snprintf(path, sizeof(path), "%s/%s", node, status.name);
 	is_int(zoo_get_acl(stranger, path, &acl, &stat), ZNOAUTH,
@@ -261,7 +261,7 @@ test_identity(void)
 	ok(zk_client_stop(client, 30000), "the client stops");
 }
 
-/* Somebody else, or with another password, is refused the same lock. */
+/* Another user, or the same one with another password, is refused the lock. */
 static void
 test_refused(const char *credential, ZkError error)
 {
@@ -275,7 +275,7 @@ test_refused(const char *credential, ZkError error)
 	ok(wait_state(id, ZK_FAILED, &status), "\"%s\" is refused", credential);
 	is_int(status.error, error, "for that reason");
 	ok(strstr(status.detail, "/private/lock") != NULL &&
-	   strstr(status.detail, "app") == NULL, "which names the znode, and nobody");
+	   strstr(status.detail, "app") == NULL, "which names the znode, and no user");
 	zk_contender_abandon(client, id);
 	ok(wait_no_contenders(), "nothing is left of it");
 	ok(zk_client_stop(client, 30000), "the client stops");

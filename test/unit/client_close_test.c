@@ -48,7 +48,7 @@ static pthread_t helper;
 static atomic_bool held_up;		/* it waits for the network to come back */
 static atomic_bool go_on;
 
-static atomic_int closings;		/* handles that were closed meanwhile */
+static atomic_int closings;		/* handles that were closed so far */
 static atomic_int broken_leases;	/* of these, so many while a lease ran */
 
 extern int	__real_pthread_mutex_unlock(pthread_mutex_t *mutex);
@@ -80,7 +80,7 @@ __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
 	return rc;
 }
 
-/* Nobody may rely on the session of a handle that is closed. */
+/* No lease may run on the session of a handle that is closed. */
 int
 __wrap_zookeeper_close(zhandle_t *zh)
 {
@@ -139,7 +139,7 @@ test_moment(const char *node, int moment)
 	held_up_in = moment;
 	held_up_from = closing_time();
 	if (!wait_held_up())
-		diag("the helper does not come to moment %d", moment);
+		diag("the helper does not reach moment %d", moment);
 	proxy_refuse(false);
 	until = zk_now() + LONG_MOMENT;
 	do

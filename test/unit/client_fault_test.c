@@ -262,10 +262,10 @@ test_create_given_up(ProxyMoment moment, const char *what)
 	wait_cut(cuts);
 	zk_contender_abandon(client, id);
 	is_int(children(node), moment == PROXY_BEFORE_REPLY ? 1 : 0,
-		   "%s: given up while disconnected", what);
+		   "%s: abandoned while disconnected", what);
 	reconnect();
 	ok(wait_children(node, 0),
-	   "%s: the contender goes by itself (S40, S41)", what);
+	   "%s: the contender is deleted later (S40, S41)", what);
 	ok(wait_no_contenders(), "%s: and its slot is free", what);
 	is_int(creations(node), moment == PROXY_BEFORE_REPLY ? 1 : 0,
 		   "%s: none was made after that", what);
@@ -327,7 +327,7 @@ test_release_disconnected(void)
 static void
 test_cut_while_waiting(bool deleted)
 {
-	const char *what = deleted ? "deleted meanwhile" : "still there";
+	const char *what = deleted ? "deleted in between" : "still there";
 	char		node[128];
 	char		first[PATH_SIZE];
 	ZkContenderId id;
@@ -347,7 +347,7 @@ test_cut_while_waiting(bool deleted)
 		/* a round trip over the new connection */
 		release(acquire(root, ZK_SHARED));
 		zk_contender_status(client, id, &after);
-		is_int(after.state, ZK_WATCHING, "%s: the wait goes on", what);
+		is_int(after.state, ZK_WATCHING, "%s: the wait continues", what);
 		zoo_delete(stranger, first, -1);
 	}
 	ok(wait_state(id, ZK_HELD, &after), "%s: the lock is granted (S51)", what);
@@ -384,7 +384,7 @@ test_reopened(void)
 	reconnect();
 	ok(session_of_client().client_id == session.client_id,
 	   "it takes up the session");
-	ok(wait_state(id, ZK_WATCHING, &after), "the wait goes on");
+	ok(wait_state(id, ZK_WATCHING, &after), "the wait continues");
 	zoo_delete(stranger, first, -1);
 	ok(wait_state(id, ZK_HELD, &after), "the lock is granted then");
 	is_str(after.name, before.name, "with the same contender");
@@ -408,10 +408,10 @@ test_watch_lost(void)
 	reconnect();
 	release(acquire(root, ZK_SHARED));
 	ok(wait_state(id, ZK_WATCHING, &status),
-	   "the wait goes on though its watch was lost (S52)");
+	   "the wait continues although its watch was lost (S52)");
 	zoo_delete(stranger, first, -1);
 	ok(wait_state(id, ZK_HELD, &status), "the lock is granted then");
-	is_int(creations(node), 2, "the place in the queue was not given up");
+	is_int(creations(node), 2, "the place in the queue was kept");
 	release(id);
 }
 
@@ -567,7 +567,7 @@ test_vanished_twice(void)
 	zoo_delete(stranger, path, -1);
 	lose_reply(ZOO_CREATE2_OP, false);
 	proxy_thaw();
-	ok(wait_cut(cuts), "a waiter whose contender is gone queues anew");
+	ok(wait_cut(cuts), "a waiter whose contender is deleted requeues");
 	reconnect();
 	wait_state(id, ZK_WATCHING, &status);
 	zoo_delete(stranger, first, -1);
@@ -645,7 +645,7 @@ test_partition_expiry(void)
 	proxy_freeze();
 	ok(wait_state(id, ZK_LOST, &status), "a lock is lost behind a frozen link");
 	lost_at = zk_now();
-	is_int(children(node), 2, "before anybody else can have it");
+	is_int(children(node), 2, "before another client can have it");
 	ok(lost_at < status.presumed_lost, "and before the session may expire");
 	ok(wait_children(node, 1), "the next one gets it");
 	ok(zk_now() > lost_at, "after that");
@@ -693,23 +693,23 @@ test_session_given_up(void)
 	deadline = zk_now() + DEADLINE;
 	while (session_of_client().client_id != 0 && zk_now() < deadline)
 		wait_event();
-	ok(session_of_client().client_id == 0, "the session is given up");
+	ok(session_of_client().client_id == 0, "the session is abandoned");
 	is_int(children(held_node) + children(node) + children(lost_node), 4,
 		   "its contenders are there");
 	reconnect();
 	ok(session_of_client().client_id != session.client_id,
 	   "the next session is another one");
 	ok(wait_state(lost, ZK_HELD, &status),
-	   "who asked for a lock when it was cut off gets it (S62)");
+	   "a lock that was requested while cut off is granted (S62)");
 	ok(owner_of(lost_node, status.name) == session_of_client().client_id,
 	   "with a contender of the new session (S1)");
 	ok(wait_children(held_node, 0) && wait_children(lost_node, 1) &&
 	   wait_children(node, 2), "those of the old one are deleted");
 	zk_contender_status(client, held, &status);
-	is_int(status.state, ZK_LOST, "what was lost stays lost");
+	is_int(status.state, ZK_LOST, "a lost lock stays lost");
 	wait_state(waiting, ZK_WATCHING, &status);
 	zoo_delete(stranger, first, -1);
-	ok(wait_state(waiting, ZK_HELD, &status), "who waited queues anew (S3)");
+	ok(wait_state(waiting, ZK_HELD, &status), "the waiter requeues (S3)");
 	zookeeper_close(keeper);
 	zk_contender_abandon(client, held);
 	release(waiting);
@@ -744,7 +744,7 @@ test_many_locks(void)
 	is_int(held, MANY, "the leases of many locks are all renewed");
 	for (int i = 0; i < MANY; i++)
 		zk_contender_abandon(client, ids[i]);
-	ok(wait_no_contenders(), "all of them can be given up");
+	ok(wait_no_contenders(), "all of them can be abandoned");
 	for (int i = 0; i < MANY_QUEUES; i++)
 		left += children(nodes[i]);
 	is_int(left, 0, "and nothing is left of them");
@@ -822,7 +822,7 @@ test_many_watches(void)
 	zk_client_status(client, &before);
 	proxy_cut();
 	ok(release(acquire(small, ZK_EXCLUSIVE)),
-	   "after %d waits in vain the connection can be lost", MANY_WATCHES);
+	   "after %d abandoned waits the connection can be lost", MANY_WATCHES);
 	zk_client_status(client, &after);
 	ok(after.reconnects - before.reconnects <= 2 &&
 	   after.session_id == before.session_id,
@@ -864,7 +864,7 @@ test_cutting(ProxyMoment moment, int rounds)
 	cuts = proxy_cuts() - cuts;
 	proxy_cut_at(0, 0, moment, false);
 	ok(wait_children(node, 1),
-	   "%d waits given up while %s are lost leave nothing (S41, S44)", rounds,
+	   "%d waits abandoned while %s are lost leave nothing (S41, S44)", rounds,
 	   what);
 	ok(wait_no_contenders(), "and all slots are free");
 	ok(cuts > rounds / 10, "%d connections were cut", cuts);

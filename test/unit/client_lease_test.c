@@ -449,7 +449,7 @@ test_holds(void)
 
 /*
  * A lock is acquired although each answer takes a part of the timeout, up to nearly half
- * of it.  That takes its time; the other tests have theirs meanwhile.
+ * of it.  That takes time, in which the other tests run.
  */
 static void
 begin_slow(int first)

@@ -51,7 +51,7 @@ has_marker(const char *node, const char *name)
 	return zoo_exists(stranger, path, 0, &stat) == ZOK;
 }
 
-/* Somebody has held a lock and has gone without a release. */
+/* A holder has vanished without a release. */
 static void
 leave_marker(const char *node, const char *name)
 {
@@ -196,7 +196,7 @@ test_delay(ZkMode mode)
 	leave_marker(node, "_c_aaa-lock-0000000099");
 	request_delayed(1, &nodes, mode, false, &id);
 	ok(wait_delayed(id), "%s: the lock delay runs", what);
-	ok(release(id), "%s: who waits gives up", what);
+	ok(release(id), "%s: the waiter gives up", what);
 	ok(children(node) == 0 && markers(node) == 1,
 	   "%s: the marker of the one that is gone stays", what);
 	delete_marker(node, "_c_aaa-lock-0000000099");
@@ -234,7 +234,7 @@ test_left(void)
 	ok(has_marker(node, name) && markers(node) == 1,
 	   "until the next holder has waited");
 	release(id);
-	is_int(markers(node), 0, "whose own goes when it releases the lock");
+	is_int(markers(node), 0, "which deletes its own when it releases the lock");
 }
 
 /* A waiter that is there when the holder goes. */
@@ -326,11 +326,11 @@ test_given_up(ProxyMoment moment)
 	is_int(markers(node), moment == PROXY_BEFORE_REPLY, "%s: the marker", what);
 	zk_contender_abandon(client, id);
 	proxy_refuse(false);
-	ok(wait_no_contenders(), "%s: the lock is given up", what);
+	ok(wait_no_contenders(), "%s: the lock is abandoned", what);
 	ok(markers(node) == 0 && children(node) == 0, "%s: nothing is left", what);
 }
 
-/* Somebody else deletes the marker, or contender and marker. */
+/* Another client deletes the marker, or contender and marker. */
 static void
 test_stranger(void)
 {

@@ -701,7 +701,7 @@ test_unasked(void)
 		lost++;
 	}
 	plan.total += lost;
-	is_int(lost, tries, "what nobody has asked for crashes nothing (S221)");
+	is_int(lost, tries, "replies without requests crash nothing (S221)");
 }
 
 static void
@@ -825,7 +825,7 @@ test_client(void)
 
 	start_client(proxied, TIMEOUT_MS);
 	work_disturbed(20, MALFORMED);
-	ok(wait_no_contenders(), "the client gives up what it has asked for (S222)");
+	ok(wait_no_contenders(), "the client abandons its requests (S222)");
 	node_path(node, "work");
 	id = acquire(node, ZK_EXCLUSIVE);
 	zk_contender_status(client, id, &status);

@@ -36,7 +36,7 @@ test_stop_frozen(void)
 	began = zk_now() - began;
 	ok(!stopped, "a client cannot close its session behind a frozen link");
 	ok(began >= ZK_MS(300) && began < ZK_MS(2000),
-	   "nobody waits for that for longer than allowed (S47)");
+	   "the stop waits no longer than allowed (S47)");
 	start_client(proxied, TIMEOUT_MS);
 	id = request(node, ZK_EXCLUSIVE);
 	proxy_thaw();
@@ -128,7 +128,7 @@ test_connect(void)
 	wait_session(ZK_SESSION_CLOSED);
 	zk_client_status(client, &status);
 	is_int(status.state, ZK_SESSION_CLOSED,
-		   "nobody knocks any more when time is up (S150)");
+		   "the client stops connecting when the time is up (S150)");
 	check_connect();
 
 	proxy_impersonate(http_answer, sizeof(http_answer) - 1);
@@ -144,7 +144,7 @@ test_connect(void)
 	is_int(status.state, ZK_SESSION_CLOSED,
 		   "nor when there is a reason against it (S150)");
 	is_int(status.error, ZK_ERR_NOT_ZOOKEEPER,
-		   "which is told");
+		   "which is reported");
 	check_connect();
 }
 

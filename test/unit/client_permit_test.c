@@ -128,7 +128,7 @@ test_granted(void)
 	ok(stat.czxid == status.token, "the token is its czxid");
 	settle();
 	is_int(wait_version(node, status.name, 0), 0,
-		   "nothing is announced if nobody is behind");
+		   "nothing is announced if no waiter is behind");
 	ok(release(id), "it is released");
 	is_int(children(node), 1, "only the other one is left");
 	zoo_delete(stranger, first, -1);
@@ -240,7 +240,7 @@ test_announcing(void)
 	zoo_delete(stranger, first, -1);
 	ok(wait_state(id, ZK_HELD, &status), "and is granted");
 	is_int(wait_version(node, status.name, 1), 1,
-		   "S131: it announces that to who is behind");
+		   "S131: it announces that to the waiter behind it");
 	for (ZkTime end = zk_now() + 3 * ZK_WATCH_DELAY; zk_now() < end;)
 		wait_event();
 	settle();
@@ -250,7 +250,7 @@ test_announcing(void)
 	zoo_delete(stranger, behind, -1);
 }
 
-/* Somebody has written into our contender before it can announce anything. */
+/* Another client writes into our contender before it can announce anything. */
 static void
 test_announcing_over(void)
 {
@@ -273,7 +273,7 @@ test_announcing_over(void)
 	ok(wait_state(id, ZK_HELD, &status), "and is granted");
 	is_int(wait_version(node, status.name, 2), 2, "S131: it announces that all the same");
 	zk_contender_status(client, id, &status);
-	ok(status.revoked, "S131: what was written is not lost");
+	ok(status.revoked, "S131: the other client's data is not lost");
 	ok(release(id), "it is released");
 	zoo_delete(stranger, behind, -1);
 }
@@ -305,7 +305,7 @@ test_mixed(void)
 		stranger_queues(node, cases[i].ahead, path, sizeof(path));
 		id = cases[i].mode == ZK_PERMIT ? request_permit(node, cases[i].permits) :
 			request(node, cases[i].mode);
-		ok(wait_state(id, ZK_FAILED, &status), "S131: what is mixed fails, %d", (int) i);
+		ok(wait_state(id, ZK_FAILED, &status), "S131: a mixed queue fails, %d", (int) i);
 		is_int(status.error, ZK_ERR_KIND, "as that");
 		ok(strstr(status.detail, name_of(path)) != NULL, "and names the other: %s",
 		   status.detail);
@@ -359,7 +359,7 @@ test_expiry(void)
 	id = request_permit(node, 1);
 	ok(wait_place(id, first, 1), "one waits");
 	end_session();
-	ok(wait_children(node, 2), "S131: it queues anew in the next session");
+	ok(wait_children(node, 2), "S131: it requeues in the next session");
 	ok(wait_place(id, first, 1), "and waits");
 	settle();
 	zoo_delete(stranger, first, -1);
@@ -393,7 +393,7 @@ test_cycles(int rounds)
 		zk_contender_abandon(client, id);
 		zoo_delete(stranger, other, -1);
 	}
-	is_int(granted, 2 * rounds, "S131: granted, and given up, %d times", granted);
+	is_int(granted, 2 * rounds, "S131: granted, and abandoned, %d times", granted);
 	ok(wait_children(node, 0), "nothing is left");
 }
 

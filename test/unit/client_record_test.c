@@ -171,11 +171,11 @@ test_written_and_read(void)
 	ok(record.token == status.token &&
 	   strcmp(record.contender, status.name) == 0, "it names the release");
 	ok(record.position_count == 1 && record.positions[0].lsn == 5 &&
-	   record.runs[0].fire_time == 5, "and what was noted");
+	   record.runs[0].fire_time == 5, "and the notes");
 
 	id = acquire_recorded(node, ZK_SHARED);
 	ok(zk_contender_record(client, id, &record) && record.runs[0].fire_time == 5,
-	   "the next holder is told");
+	   "the next holder gets it");
 	note(id, 6);
 	zk_contender_abandon(client, id);
 	ok(wait_no_contenders(), "it abandons the lock");
@@ -206,7 +206,7 @@ test_not_held(void)
 	id = request_recorded(node, ZK_EXCLUSIVE);
 	wait_state(id, ZK_WATCHING, &status);
 	note(id, 1);
-	ok(!release_recorded(id), "who gives up waiting leaves no record");
+	ok(!release_recorded(id), "a waiter that gives up leaves no record");
 	zoo_delete(stranger, first, -1);
 
 	id = acquire_recorded(node, ZK_EXCLUSIVE);
@@ -252,7 +252,7 @@ test_conflicts(void)
 		written += wait_state(ids[i], ZK_GONE, &status) && status.recorded;
 		zk_contender_abandon(client, ids[i]);
 	}
-	is_int(written, 20, "20 that release at once all write");
+	is_int(written, 20, "20 holders that release together all write");
 	is_int(record_of(node, &record), 19, "one after the other");
 	ok(record.position_count == ZK_RECORD_POSITIONS &&
 	   zk_record_position(&record, 4)->lsn == 20 &&
@@ -267,7 +267,7 @@ test_conflicts(void)
 	ids[0] = acquire_recorded(node, ZK_EXCLUSIVE);
 	zoo_delete(stranger, path, -1);
 	note(ids[0], 2);
-	ok(release_recorded(ids[0]), "a record that was deleted is made anew");
+	ok(release_recorded(ids[0]), "a record that was deleted is created again");
 	is_int(run_of(node), 2, "without what it was");
 }
 
@@ -321,7 +321,7 @@ test_cut_and_broken(void)
 	zoo_delete(stranger, own, -1);
 	proxy_refuse(false);
 	ok(wait_state(id, ZK_GONE, &status) && !status.recorded,
-	   "a contender that somebody else has deleted writes nothing");
+	   "a contender that another client deleted writes nothing");
 	zk_contender_abandon(client, id);
 	is_int(run_of(node), 1, "the record is as it was");
 }
@@ -377,7 +377,7 @@ test_granted_by_event(void)
 			record.runs[0].fire_time == 9;
 		release(id);
 	}
-	is_int(told, 20, "who waits is told what the holder has left at the end");
+	is_int(told, 20, "a waiter gets the record that the holder leaves at the end");
 }
 
 static void
@@ -419,7 +419,7 @@ test_group(void)
 static void
 test_downgrade(bool at_once)
 {
-	const char *what = at_once ? "given up at once" : "kept";
+	const char *what = at_once ? "abandoned immediately" : "kept";
 	char		node[128];
 	ZkContenderId exclusive;
 	ZkContenderId shared;
@@ -576,7 +576,7 @@ test_cutting(ProxyMoment moment, int rounds)
 	}
 	cuts = proxy_cuts() - cuts;
 	proxy_cut_at(0, 0, moment, false);
-	is_int(wrong, 0, "%s are lost: what was written is there", what);
+	is_int(wrong, 0, "%s are lost: the written record is there", what);
 	is_int(written, rounds, "%s are lost: all was written", what);
 	ok(wait_children(node, 0), "%s are lost: no contender is left", what);
 	ok(cuts > rounds / 5, "%d connections were cut", cuts);
@@ -654,7 +654,7 @@ test_overtime(void)
 	zk_engine_leave(client);
 	ok(wait_state(id, ZK_GONE, &status), "it is released");
 	ok(status.recorded, "S322: and the end of the run is written");
-	is_int(run_of(node), 2, "S322: for everybody to see");
+	is_int(run_of(node), 2, "S322: where all clients see it");
 	zk_contender_abandon(client, id);
 
 	ok(zk_contenders_request(client, &wish, 1, nodes, &id, &error) &&

@@ -129,7 +129,7 @@ test_upgrade_deadlock(void)
 	is_str(status.blocker, strrchr(writer, '/') + 1, "with the one named");
 	zk_contender_abandon(client, exclusive);
 	zk_contender_abandon(client, shared);
-	ok(wait_children(node, 2), "the one who gives up leaves nothing");
+	ok(wait_children(node, 2), "the waiter that gives up leaves nothing");
 	zoo_delete(stranger, reader, -1);
 	zoo_delete(stranger, writer, -1);
 }
@@ -166,7 +166,7 @@ test_downgrade(void)
 	zk_contender_status(client, shared, &after);
 	is_str(after.name + strlen(after.name) - 10,
 		   before.name + strlen(before.name) - 10,
-		   "and has its number, ahead of who waits");
+		   "and has its number, ahead of the waiters");
 	other = request(node, ZK_SHARED);
 	ok(wait_state(other, ZK_WATCHING, &after), "the waiting writer stays ahead of new readers");
 	zk_contender_abandon(client, other);
@@ -178,7 +178,7 @@ test_downgrade(void)
 	shared = zk_contender_reserve(client, exclusive, &error);
 	zk_contender_downgrade(client, exclusive, shared);
 	zk_contender_abandon(client, shared);
-	ok(wait_children(node, 0), "a downgrade given up at once leaves nothing");
+	ok(wait_children(node, 0), "a downgrade that is abandoned immediately leaves nothing");
 }
 
 static void
@@ -255,7 +255,7 @@ test_expiry(void)
 	   "and that, or the silence, is the reason given");
 	zoo_delete(stranger, first, -1);
 	ok(wait_state(waiting, ZK_HELD, &status),
-	   "who waited queues anew in the next session (S3)");
+	   "the waiter requeues in the next session (S3)");
 	zk_client_status(client, &after);
 	ok(after.session_id != before.session_id && after.session_id != 0,
 	   "it is another session");
@@ -336,11 +336,11 @@ test_head(void)
 	if (listing == NULL || listing->count != 3)
 		return;
 	ok(listing->members[0].own && listing->members[0].czxid == 0,
-	   "what is our own is not read");
+	   "our own contender is not read");
 	is_str(listing->members[1].name, strrchr(first, '/') + 1, "the first stranger");
 	ok(listing->members[1].czxid != 0 && listing->members[1].session_id != 0,
 	   "is read");
-	ok(listing->members[2].czxid == 0, "and nobody behind it");
+	ok(listing->members[2].czxid == 0, "and no contender behind it");
 	zk_queue_free(listing);
 	zoo_delete(stranger, first, -1);
 	zoo_delete(stranger, second, -1);
@@ -358,7 +358,7 @@ give_up_trees(const char *node)
 		zk_queue_cancel(client);
 	}
 	zk_client_clear_event(client);
-	ok(zk_queue_take(client) == NULL, "what was given up does not come");
+	ok(zk_queue_take(client) == NULL, "a query that was cancelled has no result");
 }
 
 static void
@@ -473,7 +473,7 @@ test_abandoning(int rounds)
 		}
 	}
 	ok(wait_children(node, 1),
-	   "%d waits given up at any point leave no contender (S41, S42)", rounds);
+	   "%d waits abandoned at any point leave no contender (S41, S42)", rounds);
 	after = mallinfo2().uordblks;
 	ok(after < before + 100 * 1024, "memory is flat (S85)");
 	watches = server_watches();
@@ -563,9 +563,9 @@ test_group(void)
 	is_int(zoo_exists(stranger, path, 0, &stat), ZOK, "each where its status says");
 	ok(stat.czxid == status[0].token, "the token is its czxid");
 	ok(stat.ephemeralOwner == session_of_client().client_id, "and it is ours");
-	ok(abandon_group(node, ZK_MAX_GROUP, ids), "it is given up");
+	ok(abandon_group(node, ZK_MAX_GROUP, ids), "it is abandoned");
 	ok(request_group(node, MEMBERS, ids, &error), "another one is asked for");
-	ok(abandon_group(node, MEMBERS, ids), "and given up at once");
+	ok(abandon_group(node, MEMBERS, ids), "and abandoned immediately");
 }
 
 /*
@@ -597,7 +597,7 @@ test_group_broken(void)
 	zk_contender_status(client, ids[4], &status);
 	is_int(status.state, ZK_HELD, "the others are still held");
 	zoo_delete(stranger, holder, -1);
-	ok(abandon_group(node, MEMBERS, ids), "until all are given up");
+	ok(abandon_group(node, MEMBERS, ids), "until all are abandoned");
 
 	stranger_queues(queue, "_c_aaa-lock-", holder, sizeof(holder));
 	request_group(node, MEMBERS, ids, &error);
@@ -606,7 +606,7 @@ test_group_broken(void)
 	end_session();
 	ok(wait_state(ids[2], ZK_FAILED, &status), "the session ends: it fails");
 	is_int(status.error, ZK_ERR_UNQUEUED, "for that reason");
-	ok(wait_state(ids[4], ZK_LOST, &status), "what was granted is lost");
+	ok(wait_state(ids[4], ZK_LOST, &status), "the granted lock is lost");
 	zoo_delete(stranger, holder, -1);
 	ok(abandon_group(node, MEMBERS, ids), "and nothing is left");
 }
@@ -638,7 +638,7 @@ test_caps(void)
 	ok(wait_state(ids[count - 1], ZK_HELD, &status), "up to it all goes well");
 	for (int i = 0; i < count; i++)
 		zk_contender_abandon(client, ids[i]);
-	ok(wait_children(node, 0), "all of them can be given up at once");
+	ok(wait_children(node, 0), "all of them can be abandoned together");
 
 	memset(node + strlen(node), 'x', sizeof(node) - strlen(node) - 1);
 	node[sizeof(node) - 1] = '\0';
@@ -647,7 +647,7 @@ test_caps(void)
 	ok(count < ZK_MAX_PATH_BYTES / 1000, "there is a cap on path bytes");
 	for (int i = 0; i < count; i++)
 		zk_contender_abandon(client, ids[i]);
-	ok(wait_children(node, 0), "all of them can be given up, too");
+	ok(wait_children(node, 0), "all of them can be abandoned, too");
 }
 
 /* Threads of this process that are not the client's. */

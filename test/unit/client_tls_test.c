@@ -173,8 +173,8 @@ stop_server(void)
 }
 
 /*
- * The client comes to fail for that reason, of which it says something like this, while
- * whoever connects to the socket, if there is one, is hung up on.
+ * The client fails for that reason, with a text like this.  Until then, the test
+ * closes each connection to the socket, if there is one.
  */
 static void
 fails(int hang_up_on, ZkError error, const char *detail, const char *what)
@@ -192,7 +192,7 @@ fails(int hang_up_on, ZkError error, const char *detail, const char *what)
 		zk_client_status(client, &status);
 		failed = status.error == error && strstr(status.detail, detail) != NULL;
 	} while (!failed && zk_now() < deadline);
-	if (!ok(failed, "%s: it is told", what))
+	if (!ok(failed, "%s: the error says so", what))
 		diag("it is: error %d, %s", status.error, status.detail);
 	ok(stop_client(), "%s: the client ends", what);
 }
@@ -208,7 +208,7 @@ test_files(int listening)
 	fails(-1, ZK_ERR_TLS_FILES, "missing", "no key");
 	start_client("ca.key", "ours.pem", "ours.key");
 	fails(-1, ZK_ERR_TLS_FILES, "ca.key", "no certificate of a CA");
-	is_int(poll(&pfd, 1, 0), 0, "nobody was asked for anything");
+	is_int(poll(&pfd, 1, 0), 0, "the client did not connect");
 }
 
 static void

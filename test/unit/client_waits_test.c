@@ -122,9 +122,9 @@ test_away(void)
 	proxy_refuse(true);
 	proxy_cut();
 	wait_session(ZK_SESSION_SUSPENDED);
-	is_int(zk_wait_zxid(client), 0, "without a connection nobody knows");
+	is_int(zk_wait_zxid(client), 0, "without a connection it is unknown");
 	proxy_refuse(false);
-	ok(published() > before, "it is published anew after that");
+	ok(published() > before, "it is published again after that");
 
 	proxy_refuse(true);
 	proxy_cut();
@@ -176,7 +176,7 @@ test_forbidden(void)
 
 	is_int(zoo_set_acl(stranger, waits, -1, &acl), ZOK, "nothing may be created");
 	publish(WAITER);
-	ok(said("could not publish wait information"), "so it is told");
+	ok(said("could not publish wait information"), "so it is logged");
 	is_int(zk_wait_zxid(client), 0, "and nothing is published");
 	zk_wait_withdraw(client);
 	zoo_set_acl(stranger, waits, -1, &ZOO_OPEN_ACL_UNSAFE);
@@ -226,8 +226,8 @@ test_reading(void)
 	is_str(members[1].node, node, "the queue it is about");
 	ok(members[2].node == NULL, "and no other");
 	is_int(members[1].session_id, zoo_client_id(stranger)->client_id,
-		   "whose holder is known");
-	is_int(members[2].session_id, 0, "and waiter not asked for");
+		   "with its holder");
+	is_int(members[2].session_id, 0, "the waiter is not looked up");
 	zk_queue_free(listing);
 
 	for (int i = 0; i < 200; i++)
@@ -239,7 +239,7 @@ test_reading(void)
 		zk_queue_cancel(client);
 	}
 	zk_client_clear_event(client);
-	ok(zk_queue_take(client) == NULL, "what was given up does not come");
+	ok(zk_queue_take(client) == NULL, "a query that was cancelled has no result");
 	zk_wait_withdraw(client);
 	wait_children(waits, 0);
 	zoo_delete(stranger, first, -1);

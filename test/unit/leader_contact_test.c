@@ -46,7 +46,7 @@ test_chain(void)
 	is_int(heard.leader_heard_at, 300 + T / 4 - 1, "and so on");
 	zk_leader_contact_connected(&heard, 50 + T / 2);
 	zk_leader_contact_answered(&heard, 400 + T, 500 + T, T);
-	is_int(heard.leader_heard_at, 50 + T / 2, "what was answered over another connection is no link");
+	is_int(heard.leader_heard_at, 50 + T / 2, "an answer over another connection is no link");
 	zk_leader_contact_connected(&heard, 60);
 	is_int(heard.leader_heard_at, 50 + T / 2, "it never goes back");
 }

@@ -391,7 +391,7 @@ static const struct
 	{"a truth value that is none", "00000025 00000000 00000fa0" LONG PASSWORD "02", false, false},
 	{"a byte more", "00000024 00000000 00000fa0" LONG PASSWORD "00", false, false},
 	{"a byte less", "00000025 00000000 00000fa0" LONG PASSWORD, false, false},
-	{"what is no handshake", "48545450 2f312e31", false, false}
+	{"another protocol", "48545450 2f312e31", false, false}
 };
 
 static void

@@ -162,7 +162,8 @@ static const struct
 	ZK_DECIDE_GRANTED, -1, 0, false, false, false},
 	{"our own lock ahead, on its way out", {BOB "lock-0000000001", ME "sem1-0000000002"}, BOB "lock-",
 	ZK_DECIDE_GRANTED, -1, 0, false, false, false},
-	{"our own permit of another number ahead, likewise", {BOB "sem2-0000000001", ME "sem1-0000000002"}, BOB "sem2-",
+	{"our own permit of another number ahead, on its way out",
+		{BOB "sem2-0000000001", ME "sem1-0000000002"}, BOB "sem2-",
 	ZK_DECIDE_GRANTED, -1, 0, false, false, false},
 	{"our own permit ahead counts", {BOB "sem1-0000000001", ME "sem1-0000000002"}, BOB "sem1-",
 	ZK_DECIDE_WAIT, 0, 1, true, false, true},
@@ -193,7 +194,7 @@ test_decisions(void)
 		zk_queue_decide(entries, count, self, &decisions[i].own,
 						decisions[i].own != NULL, &verdict);
 		is_int(verdict.decision, decisions[i].decision, "S131: decision: %s", what);
-		is_int(verdict.watch, decisions[i].watch, "whom to watch: %s", what);
+		is_int(verdict.watch, decisions[i].watch, "contender to watch: %s", what);
 		is_int(verdict.ahead, decisions[i].ahead, "how many ahead: %s", what);
 		is_int(verdict.first_waiter, decisions[i].first_waiter,
 			   "first waiter: %s", what);
@@ -459,7 +460,7 @@ settle(void)
 				violated("a permit is free, and the first waiter was not woken");
 		}
 		else if (contenders[i].state != WAIT)
-			violated("somebody has overtaken others");
+			violated("a contender has overtaken others");
 	}
 }
 
@@ -511,7 +512,7 @@ run_queue(int seed)
 		else if (c != NULL && what < 20)
 			c->deleted = ++now;
 		else if (c != NULL && what < 21 && disturbed)
-			change(c);			/* somebody else does */
+			change(c);			/* another client writes into it */
 		else if (c != NULL)
 			(void) advance(c, false);
 		check_held();
@@ -536,7 +537,7 @@ test_random(void)
 	}
 	is_int(failed, 0, "S131: %d random queues", seeds);
 	is_int(max_lists[0], 2, "S131: after a release at most two read the queue");
-	is_int(max_lists[1], 1, "S131: after one has given up one does");
+	is_int(max_lists[1], 1, "S131: after a waiter gives up one does");
 	ok(announced > seeds, "%d announcements", announced);
 	ok(vain_lists > 0, "%d times a change had come before the watch", vain_lists);
 }

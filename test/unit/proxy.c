@@ -389,7 +389,7 @@ receive(Link *link, Stream *stream)
 }
 
 /*
- * Somebody connects.
+ * A client connects.
  */
 static void
 accept_client(void)

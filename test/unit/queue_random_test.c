@@ -47,7 +47,7 @@ typedef struct Contender
 	bool		abandoned;		/* by its client, and still to be deleted */
 	bool		event;			/* what it watches has changed... */
 	bool		deleted;		/* ...and the event says deleted */
-	bool		second_watch_event; /* likewise of what it looks out for... */
+	bool		second_watch_event; /* its second watch has fired... */
 	bool		second_watch_deleted;
 	bool		second_watch_first; /* ...and that event came before the other */
 	bool		last_ahead;
@@ -501,8 +501,8 @@ check_exclusion(void)
 
 /*
  * The queue read afresh agrees with those who hold, and lets the first pass.
- * If settled, it also agrees with those who wait, and nobody waits for
- * something that is gone.
+ * If settled, it also agrees with those who wait, and none of them
+ * waits for a deleted contender.
  */
 static void
 check_verdicts(bool settled)

@@ -209,7 +209,7 @@ shuffle(const char **names, int count)
 }
 
 /*
- * Whatever number a server writes is read back, whoever's name it ends.
+ * Whatever number a server writes is read back, whatever name it ends.
  */
 static void
 test_numbers(void)
@@ -488,7 +488,7 @@ static const DecideCase decide_cases[] =
 	{"S23: still blocked when only the shared one is left",
 		{ALICE "__READ__0000000005", ME "lock-0000000006"},
 	ME "lock-0000000006", {NULL}, WAIT(ALICE "__READ__0000000005", 1, true)},
-	{"S23: what a writer leaves behind does not block a reader",
+	{"S23: a writer's leftover does not block a reader",
 		{ALICE "__WRIT__0000000005", ME "__READ__0000000006"},
 	ME "__READ__0000000006", {NULL}, WAIT(ALICE "__WRIT__0000000005", 1, true)},
 	{"S23: a reader behind a pair",
@@ -669,7 +669,7 @@ test_second_watch(void)
 		bool		last;
 	}			cases[] =
 	{
-		{"nobody, behind one", {ALICE "lock-0000000001", ME "lock-0000000002"}, {NULL}, NULL, false},
+		{"none, behind one", {ALICE "lock-0000000001", ME "lock-0000000002"}, {NULL}, NULL, false},
 		{"S90: the one before, behind two",
 			{ALICE "lock-0000000001", BOB "lock-0000000002", ME "lock-0000000003"}, {NULL},
 		ALICE "lock-0000000001", true},
@@ -682,7 +682,7 @@ test_second_watch(void)
 		{"a shared one for exclusive ones only",
 			{ALICE "lock-0000000001", BOB "__READ__0000000002", BOB "lock-0000000003",
 		ME "__READ__0000000004"}, {NULL}, ALICE "lock-0000000001", false},
-		{"nobody, if a list is needed anyhow",
+		{"none, if a list is needed anyhow",
 		{ALICE "lock-0000000001", BOB "__WRIT__0000000002", ME "lock-0000000003"}, {NULL}, NULL, false},
 		{"a list is needed behind one that may be replaced",
 			{ALICE "__WRIT__0000000001", BOB "lock-0000000002", ME "lock-0000000003"}, {NULL},
@@ -730,7 +730,7 @@ test_granted(void)
 		{"S24: a downgrade's pair and a reader",
 			{"a__WRIT__0000000001", "a__READ__0000000001", "b__READ__0000000002"},
 		{1, 1, 2}, "yyn"},
-		{"S25: an upgrade with nobody else",
+		{"S25: an upgrade without other contenders",
 		{"a__READ__0000000001", "b-lock-0000000002"}, {1, 1}, "yy"},
 		{"S25: an upgrade with another reader",
 			{"a__READ__0000000001", "c__READ__0000000002", "b-lock-0000000003"},
@@ -941,7 +941,7 @@ static const WaitCase wait_cases[] = {
 	{"alone", "X", 0, 0, 1},
 	{"readers only", "sss", 2, 0, 3},
 	{"behind a holder", "XX", 1, 1, 1},
-	{"behind everybody", "XsX", 2, 2, 1},
+	{"behind all others", "XsX", 2, 2, 1},
 	{"a writer behind readers", "ssX", 2, 2, 2},
 	{"a reader behind readers and a writer", "ssXs", 3, 3, 2},
 	{"a reader behind readers behind a writer", "XsssS", 4, 1, 1},
@@ -977,11 +977,11 @@ test_blockers(void)
 		}
 		is_int(zk_queue_sort(list, count, entries, NULL), count, "a queue");
 		is_int(zk_queue_blockers(entries, test->which), test->blockers,
-			   "S72: who is waited for: %s", test->what);
+			   "S72: the blockers: %s", test->what);
 		is_int(zk_queue_front(entries, count), test->front,
-			   "S72: who holds: %s", test->what);
+			   "S72: the holders: %s", test->what);
 	}
-	is_int(zk_queue_front(NULL, 0), 0, "S72: nobody in an empty queue");
+	is_int(zk_queue_front(NULL, 0), 0, "S72: no contender is in front of an empty queue");
 }
 
 int

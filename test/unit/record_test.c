@@ -26,7 +26,7 @@ static const struct
 	{"a release", FIRST "release 4294967298 _c_aaa-lock-0000000007\n", NULL},
 	{"a position", FIRST "position 18446744073709551615 4294967295 FFFFFFFFFFFFFFFF\n", NULL},
 	{"a run", FIRST "run -1 9223372036854775807 7 5 1 A0 main on db1\n", NULL},
-	{"a run by nobody", FIRST "run 0 -9223372036854775807 0 0 0 0 \n", NULL},
+	{"a run without a runner", FIRST "run 0 -9223372036854775807 0 0 0 0 \n", NULL},
 	{"a reset", FIRST "reset -5 4294967298\n", NULL},
 	{"runs of two databases, and of a standby",
 	FIRST "run 5 6 7 1 1 F x\nrun 5 6 7 2 1 F x\nrun 5 6 7 0 0 0 x\n", NULL},
@@ -94,7 +94,7 @@ static const struct
 	{"a reset with more", FIRST "reset 1 2 x\n"},
 	{"two resets", FIRST "reset 1 2\nreset 1 2\n"},
 	{"a control character", FIRST "run 1 2 7 5 1 F a\tb\n"},
-	{"somebody who is too long",
+	{"a runner whose name is too long",
 		FIRST "run 1 2 7 5 1 F "
 		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"

@@ -112,7 +112,7 @@ init_way(Way *way, int from, int to)
 	way->last = &way->first;
 }
 
-/* Somebody connects to a port. */
+/* A client connects to a port. */
 static void
 accept_call(Port *port, int listener)
 {

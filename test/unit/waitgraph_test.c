@@ -77,8 +77,8 @@ test_text(void)
 			   text_cases[i].what);
 		free(text);
 	}
-	is_int(zk_wait_owner_length("{}\nx", 4), 2, "who it is");
-	is_int(zk_wait_owner_length("{}", 2), 2, "who it is, and no more");
+	is_int(zk_wait_owner_length("{}\nx", 4), 2, "an owner");
+	is_int(zk_wait_owner_length("{}", 2), 2, "an owner, and nothing else");
 	is_int(zk_wait_owner_length("", 0), 0, "or nothing");
 }
 
@@ -169,7 +169,7 @@ test_cycles(void)
 			good &= closed(edges, cycle, length, self);
 		}
 		is_str(victims, test->victims, "victims: %s", test->what);
-		ok(good, "what is found is a cycle: %s", test->what);
+		ok(good, "the result is a cycle: %s", test->what);
 	}
 }
 
@@ -279,7 +279,7 @@ test_random(void)
 				wrong++;
 		}
 	}
-	is_int(wrong, 0, "at random: who finds a cycle is who is to");
+	is_int(wrong, 0, "at random: the right session finds the cycle");
 	ok(cycles > 1000, "at random: there were cycles");
 }
 

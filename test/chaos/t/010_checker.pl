@@ -151,14 +151,14 @@ my $plain = 'no lost update of a plain counter';
 my $fenced =
   'no lost update of a fenced counter, which goes up in the order of tokens';
 my $readers = 'nothing changes under a shared lock';
-my $order = 'who waits is granted in the order of the queue';
-my $arrival = 'who was not disturbed is granted in the order of arrival';
+my $order = 'waiters are granted in the order of the queue';
+my $arrival = 'undisturbed waiters are granted in the order of arrival';
 my $kept = 'S304: a lock that is held outlives a server that fails';
-my $commits = 'what COMMIT says is true';
+my $commits = 'the result of COMMIT is true';
 my $prepared = 'S300: COMMIT PREPARED that is refused leaves what was prepared';
 my $foreign = 'S301: a foreign row is there exactly if the local one is';
 my $runs = 'S302: each run of a job that was due is done, and once';
-my $failovers = 'S303: a failover loses what was committed last, and no more';
+my $failovers = 'S303: a failover loses only the last commits';
 my $errors = 'no error but those that faults give reason for';
 my $hang = 'no hang';
 my $crash = 'no crash';
@@ -227,7 +227,7 @@ finds(
 	facts(\@two, faults => [$closed]),
 	'', 1);
 $two[0]{guard} = 'quorum';
-finds('who asks the ensemble knows it',
+finds('a guard that asks the ensemble knows it',
 	facts(\@two, faults => [$closed]), $overlap);
 $two[0]{guard} = 'session';
 @{ $two[0] }{qw(commit_sent commit_returned)} = (13.5, 13.6);
@@ -247,7 +247,7 @@ finds(
 		[ section('1.1', 10), section('1.2', 12, seen => 1) ],
 		counters => { alpha => { plain => { '/p' => 1 } } }),
 	$plain);
-finds('a value that nobody wrote',
+finds('a value that no section wrote',
 	facts([ section('1.1', 10), section('1.2', 12, seen => 2) ]), $plain);
 
 $lost[0]{commit_returned} = 20;
@@ -323,7 +323,7 @@ finds(
 # ---- Order.
 
 finds(
-	'who is behind in the queue is granted before',
+	'a waiter further behind is granted first',
 	facts(
 		[
 			section('1.1', 10, token => 200),
@@ -359,7 +359,7 @@ my @arrived = (
 		session => '0x2',
 		pid => 200));
 $arrived[0]{seen} = 0;
-finds('who has come later is granted before', facts(\@arrived), $arrival);
+finds('a later client is granted first', facts(\@arrived), $arrival);
 finds('because the first one was disturbed',
 	facts(\@arrived, faults => [ fault('pause', 11, 12) ]), '');
 finds(
@@ -474,7 +474,7 @@ finds('a commit that was refused is there',
 finds('a commit of which nothing is known is there',
 	facts([ section('1.1', 10, commit => 'lost') ]), '');
 finds(
-	'a row that nobody has written',
+	'a row that no section wrote',
 	facts(
 		[ section('1.1', 10) ],
 		rows => {
@@ -571,7 +571,7 @@ finds(
 		commit_sent => undef),
 	$prepared);
 finds(
-	'COMMIT PREPARED while somebody else holds the lock',
+	'COMMIT PREPARED while another session holds the lock',
 	do
 	{
 		my $facts = prepared(1, commit_sent => 13, commit_returned => 13.1);
@@ -633,7 +633,7 @@ foreach my $case (
 		$foreign
 	],
 	[
-		'whose backend was terminated', 0, 1,
+		'of a backend that was terminated', 0, 1,
 		[$terminate], [ commit => 'lost' ],
 		'', 1
 	],
@@ -661,7 +661,7 @@ foreach my $case (
 		'', 1
 	],
 	[
-		'by nobody', 0, 1, [$terminate], [ commit => '57014' ], $foreign
+		'by no section', 0, 1, [$terminate], [ commit => '57014' ], $foreign
 	],
 	[
 		'a COMMIT during which the other cluster crashed', 0, 1,
@@ -687,7 +687,7 @@ foreach my $case (
 {
 	my $facts = facts([ clean() ]);
 	$facts->{guests}{alpha}{'9.9'} = 1;
-	finds('a foreign row that nobody has written', $facts, $foreign);
+	finds('a foreign row that no section wrote', $facts, $foreign);
 }
 
 # ---- Jobs.
@@ -793,7 +793,7 @@ finds('a backend that is left', ended_with('backends', [1]), $crash);
 my $line = 'server process (PID 100) was terminated by signal';
 finds('a crash',
 	facts([ clean() ], crashes => ["$line 11: Segmentation fault"]), $crash);
-finds('a process that somebody has killed',
+finds('a process that the nemesis has not killed',
 	facts([ clean() ], crashes => ["$line 9: Killed"]), $crash);
 finds(
 	'a process that the nemesis has killed',

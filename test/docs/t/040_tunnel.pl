@@ -61,10 +61,10 @@ is($holder->ask("SELECT zk_lock_acquire('/tunnel')"), 't', 'S178: a lock is acqu
 $waiter->send("SELECT zk_lock_acquire('/tunnel')");
 $ensemble->wait_for_queue('/tunnel', 2);
 $holder->ask("SELECT zk_lock_release('/tunnel')");
-is($waiter->answer, 't', 'S178: its release is heard of');
+is($waiter->answer, 't', 'S178: the waiter hears of its release');
 my $authenticated = join '', map { slurp_file($ensemble->logfile($_)) } $ensemble->ids;
 like($authenticated, qr/Authenticated Id 'CN=zklock' for scheme 'x509'/i,
-	'S178: to the servers we are who is in the certificate');
+	'S178: the servers authenticate the owner of the certificate');
 
 # ---- A server fails.
 
@@ -74,7 +74,7 @@ sub goes_on
 {
 	my ($what, $before) = @_;
 	my $after = $waiter->wait_until_reconnected($before, $what);
-	is($after->{session_id}, $before->{session_id}, "S178: $what: the session goes on");
+	is($after->{session_id}, $before->{session_id}, "S178: $what: the session continues");
 	is($waiter->ask("SELECT zk_lock_verify('/tunnel') > 0"),
 		't', "S178: $what: the lock is kept");
 	return;
@@ -88,7 +88,7 @@ $ensemble->start_server($server);
 
 # ---- The tunnel dies, and is there again.
 
-# Nobody gets a lock, and is told so in time.
+# No session gets a lock, and the error comes in time.
 sub refused
 {
 	my ($what) = @_;
@@ -110,7 +110,7 @@ is($waiter->ask('SELECT count(*) FROM zk_locks'), 1, 'S178: no tunnel: the lock 
 $tunnel->start;
 goes_on('the tunnel dies', $before);
 is($holder->ask("SELECT zk_lock_acquire('/other')"),
-	't', 'S178: the tunnel dies: others go on, too');
+	't', 'S178: the tunnel dies: other sessions continue, too');
 $waiter->ask('SELECT zk_session_close()');
 $tunnel->kill;
 

@@ -31,7 +31,7 @@ $ensemble->wait_for_queue('/a', 2);
 $ensemble->restart_server(1);
 is($holder->ask("SELECT zk_lock_verify('/a') > 0"), 't', 'S224: it is held on');
 is($holder->ask("SELECT zk_lock_release('/a')"), 't', 'S224: it is released');
-is($waiter->answer, 't', 'S224: who has waited has it');
+is($waiter->answer, 't', 'S224: the waiter has it');
 is($holder->ask("SELECT zk_lock_acquire(ARRAY['/b', '/c'])"),
 	't', 'S224: several at once');
 

@@ -67,7 +67,7 @@ is($one->ask("SELECT zk_lock_acquire(ARRAY['@{[ join q(','), @names ]}'])"),
 is($one->ask('SELECT zk_lock_release_all()'), 21, 'S170: and their release');
 my $log = join '', map { slurp_file($ensemble->logfile($_)) } $ensemble->ids;
 like($log, qr/Authenticated Id 'CN=app' for scheme 'x509'/i,
-	'S170: to the servers we are who is in the certificate');
+	'S170: the servers authenticate the owner of the certificate');
 
 # Authentication by password, besides.
 $two = ZkPsql->new($node, 'zklock.auth' => 'app:Sesame', 'zklock.acl' => 'creator');
@@ -75,7 +75,7 @@ is($two->ask("SELECT zk_lock_acquire('/owned')"), 't', 'S170: with a password as
 $ensemble->zk->auth('digest', 'app:Sesame');
 my ($contender) = $ensemble->queue('/owned');
 like($ensemble->zk->acl("/zklock/owned/$contender"),
-	qr/digest:app:/, 'S170: who is the creator is known');
+	qr/digest:app:/, 'S170: the creator is known');
 $two->quit;
 
 # ---- Together with kazoo, which comes by way of TLS, too (S170).
@@ -105,7 +105,7 @@ sub goes_on
 {
 	my ($what, $before) = @_;
 	my $after = $one->wait_until_reconnected($before, $what);
-	is($after->{session_id}, $before->{session_id}, "S172: $what: the session goes on");
+	is($after->{session_id}, $before->{session_id}, "S172: $what: the session continues");
 	is($one->ask("SELECT zk_lock_verify('/kept') > 0"),
 		't', "S172: $what: the lock is kept");
 	return;
@@ -248,7 +248,7 @@ ends_in_time('the servers are stopped');
 $ensemble->resume;
 my $last = ZkPsql->new($node);
 is($last->ask("SELECT zk_lock_acquire('/hanging', '60 s')"),
-	't', 'S173: when they go on, there are locks');
+	't', 'S173: when they continue, locks can be acquired');
 
 # One of them hangs: the others are tried.
 $last->ask('SELECT zk_session_close()');
@@ -298,7 +298,7 @@ foreach (1 .. 5)
 }
 like($many->sqlstate, qr/^53/, 'S174: SQLSTATE');
 like($many->errors, qr/descriptor/, 'S174: message');
-cmp_ok(time - $start, '<', 30, 'S174: at once');
+cmp_ok(time - $start, '<', 30, 'S174: immediately');
 $many->ask('DISCARD TEMPORARY');
 is($many->ask("SELECT zk_lock_acquire('/files', '60 s')"),
 	't', 'S174: when there are fewer, there are locks');

@@ -40,7 +40,7 @@ my $node = zk_cluster(
 	});
 my $session = ZkPsql->new($node);
 is($session->ask("SELECT zk_lock_acquire('/good', '60 s')"),
-	't', 'what is right is accepted');
+	't', 'valid files are accepted');
 
 # A real server for TLS whose certificate has expired; ZooKeeper's end there is never
 # reached.
@@ -169,7 +169,7 @@ foreach my $case (@cases)
 	$other->ask("RESET zklock.$_") foreach keys %$settings;
 	$other->ask('RESET zklock.connect_timeout');
 	is($other->ask("SELECT zk_lock_acquire('/refused'), zk_lock_release('/refused')"),
-		't|t', "S175: $what: the backend goes on working");
+		't|t', "S175: $what: the backend continues to work");
 	$other->quit;
 }
 $expired->signal('KILL');

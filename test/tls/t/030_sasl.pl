@@ -72,15 +72,15 @@ foreach my $time (1 .. 3)
 	my $before = $second->zk_session;
 	$proxy->cut;
 	my $after = $second->wait_until_reconnected($before, "time $time");
-	is($after->{session_id}, $before->{session_id}, "S176: $time: the session goes on");
+	is($after->{session_id}, $before->{session_id}, "S176: $time: the session continues");
 	is($second->ask("SELECT zk_lock_verify('/sasl') > 0"),
 		't', "S176: $time: the lock is kept");
 }
 my $before = $second->zk_session;
 $ensemble->restart_server(1);
-$second->wait_until_reconnected($before, 'the server is started anew');
+$second->wait_until_reconnected($before, 'the server is restarted');
 is($second->ask("SELECT zk_lock_verify('/sasl') > 0"),
-	't', 'S176: the server is started anew: the lock is kept');
+	't', 'S176: the server is restarted: the lock is kept');
 
 # ---- Who that is to the server (S176).
 
@@ -131,7 +131,7 @@ foreach my $case (@cases)
 	cmp_ok(time - $start, '<', 40, "S177: $what: long before zklock.connect_timeout");
 	$wrong->ask("RESET zklock.$_") foreach keys %$settings;
 	is($wrong->ask("SELECT zk_lock_acquire('/wrong'), zk_lock_release('/wrong')"),
-		't|t', "S177: $what: the backend goes on working");
+		't|t', "S177: $what: the backend continues to work");
 	$wrong->quit;
 }
 

@@ -62,7 +62,7 @@ $proxy->cut;
 $second->wait_until_reconnected($before, 'another connection, another exchange');
 is($second->ask("SELECT zk_lock_verify('/owned') > 0"), 't', 'S181: the lock is kept');
 my $log = slurp_file($ensemble->logfile(1));
-like($log, qr/app\@ZKLOCK\.TEST/, 'S181: the server knows who that is');
+like($log, qr/app\@ZKLOCK\.TEST/, 'S181: the server knows the principal');
 $second->quit;
 
 # ---- Another user has another identity (S181).
@@ -76,14 +76,14 @@ $other->quit;
 # ---- Who has no ticket is told so (S181).
 
 $kdc->sign_out;
-my $nobody = ZkPsql->new($node);
-$nobody->ask("SELECT zk_lock_acquire('/owned')");
-is($nobody->sqlstate, '28000', 'S181: no ticket');
-like($nobody->errors, qr/SASL/, 'S181: no ticket: message');
+my $ticketless = ZkPsql->new($node);
+$ticketless->ask("SELECT zk_lock_acquire('/owned')");
+is($ticketless->sqlstate, '28000', 'S181: no ticket');
+like($ticketless->errors, qr/SASL/, 'S181: no ticket: message');
 $kdc->sign_in('app');
-is($nobody->ask("SELECT zk_lock_acquire('/owned', '60 s')"),
-	't', 'S181: the backend goes on working when it has one');
-$_->quit foreach $session, $nobody;
+is($ticketless->ask("SELECT zk_lock_acquire('/owned', '60 s')"),
+	't', 'S181: the backend continues to work when it has one');
+$_->quit foreach $session, $ticketless;
 
 # ---- The KDC hangs, which has to be asked for a ticket for the server (S182).
 
@@ -111,7 +111,7 @@ $node->safe_psql('postgres', "SELECT pg_terminate_backend(${\$terminated->pid})"
 cmp_ok(time_to_end($terminated->pid), '<', 20, 'S182: a backend ends in time');
 $kdc->resume;
 is($waiting->ask("SELECT zk_lock_acquire('/hanging', '60 s')"),
-	't', 'S182: when it goes on, there are locks');
+	't', 'S182: when it continues, locks can be acquired');
 $waiting->quit;
 
 # ---- With a keytab there are always tickets (S181).
