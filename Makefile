@@ -5,10 +5,10 @@
 # what they need first:
 #
 #   make demo [KEEP=1]		see it work; demo-stop ends what KEEP=1 left
-#   make test [SUITE=...]	every test; see test/run for what can be chosen
+#   make test [SUITE=...]	every test; see test/run for the choices
 #   make chaos [SECONDS=n] [SEED=s] [KEEP=1]
-#				many faults at random, and a proof that nothing
-#				came of them; see test/chaos/README
+#				many faults at random, and a check that none
+#				did harm; see test/chaos/README
 #   make coverage [SUITE=...]	which lines of src/ the tests reach; see test/coverage
 #   make matrix [SUITES="..."] [QUICK=1] [FOLDERS=...] [OPTIONAL=1]
 #				every test, with the PostgreSQL and the ZooKeeper of
@@ -20,18 +20,18 @@
 #				test/upgrade
 #   make bench [ROUNDS=n] [ONLY=...] [SETUPS=...] [PEERS=...] [AWAKE=1]
 #              [KEEP=1]
-#				how fast it is, and others are; see test/bench/README
+#				the speed of zklock and of others; see
+#				test/bench/README
 #
 #   make dist [DIST=DIR]	the archives of a release, for PGXN and for Debian's
-#				source package, in build/ if not said otherwise
+#				source package, by default in build/
 #
 # And these need pg_bsd_indent, clang-tidy, cppcheck, shellcheck, or spin, which
 # "make test" installs:
 #
 #   make format			lay out the C code as PostgreSQL does
-#   make lint [DEEP=1]		what compilers and other programs have to say of the
-#				code; takes -j, and see .clang-tidy and
-#				test/lint/cppcheck.txt
+#   make lint [DEEP=1]		check the code with compilers and other programs;
+#				takes -j; see .clang-tidy and test/lint/cppcheck.txt
 #   make model [DEEP=1]		check the models of the lease and the queue; see
 #				test/model/README
 #
@@ -43,8 +43,8 @@ EXTENSION = zklock
 MODULE_big = zklock
 DATA = $(wildcard sql/zklock--*.sql)
 
-# The backend side, and the lock client, which knows no PostgreSQL: it is compiled without
-# PostgreSQL's headers.
+# The backend side, and the lock client, which does not depend on PostgreSQL: it is
+# compiled without PostgreSQL's headers.
 SRC = src
 include src/folders.mk
 objects = $(patsubst %.c,%.o,$(sort $(wildcard src/$(1)/*.c)))
@@ -75,10 +75,10 @@ comma := ,
 
 ifneq ($(PGXS),)
 
-# Only what SQL calls is exported, whatever the compiler's default is.
+# Only functions that SQL calls are exported, whatever the compiler's default is.
 SHLIB_EXPORTS = src/exports.txt
 
-# Which library, what of it is linked, and what it knows: test/unit has to know, too.
+# The library, its form and its features; test/unit includes this, too.
 include src/library.mk
 
 SHLIB_LINK = $(ZOOKEEPER_LINK)
@@ -102,7 +102,7 @@ override with_llvm := no
 
 include $(PGXS)
 
-# What each folder is compiled with; the lock client without what PostgreSQL adds.
+# The flags of each folder; the lock client is compiled without PostgreSQL's.
 define FOLDER_RULES
 $(call objects,$(1)): override CPPFLAGS := $$(INCLUDES_$(1)) $$(if $$(filter backend,$(1)),$$(CPPFLAGS), \
 	$$(CLIENT_CPPFLAGS) -D_GNU_SOURCE $$(filter-out -I% -isystem% -D_GNU_SOURCE,$$(CPPFLAGS)))
@@ -122,7 +122,7 @@ FORCE:
 LINT_FLAGS = -std=gnu11 -Wall -Wextra -D_GNU_SOURCE
 LINT = $(or $(CLANG),clang) -fsyntax-only $(LINT_FLAGS) -Werror
 
-# Of the bench, what needs no packages that only the bench has.
+# The programs of the bench that need no packages of their own.
 BENCH_SOURCES = $(addprefix test/bench/,peer.c raw.c pgpeer.c awake.c \
 	$(if $(wildcard /usr/include/hiredis/hiredis.h),redispeer.c))
 TOOL_SOURCES = $(wildcard test/tools/*.c)
@@ -155,7 +155,7 @@ $(TIDY):
 	clang-tidy --quiet $(if $(DEEP),,--checks='-clang-analyzer-*') \
 		$(@:tidy/%=%) -- $(LINT_FLAGS) $(TIDY_FLAGS)
 
-# Of PostgreSQL it knows what test/lint/cppcheck.h says.
+# test/lint/cppcheck.h tells it about PostgreSQL.
 lint-cppcheck:
 	cppcheck --quiet --error-exitcode=1 --std=c11 --library=posix,gnu \
 		--enable=warning,performance,portability,style --inline-suppr \
@@ -164,7 +164,7 @@ lint-cppcheck:
 		--include=test/lint/cppcheck.h $(subst -iquote ,-I,$(INCLUDES_tests)) -Isrc/backend \
 		src test/tools test/unit
 
-# What the first line says is a shell script, and what is for such to read.
+# Files whose first line names a shell, and those that shell scripts source.
 lint-shellcheck:
 	shellcheck --severity=warning --external-sources $$(grep -rlE \
 		'^#!.*[/ ](ba)?sh( |$$)|^# shellcheck shell=' \
@@ -213,7 +213,7 @@ format:
 model:
 	test/model/run
 
-# What was committed, not what lies about.  Debian's source package adds debian/ itself.
+# Only committed files.  Debian's source package adds debian/ itself.
 DIST = build
 dist: DISTVERSION = $(shell sed -n 's/^  "version": "\(.*\)",$$/\1/p' META.json)
 dist: DEBVERSION = $(shell sed -n '1s/.*(\(.*\)-[^-]*).*/\1/p' debian/changelog)

@@ -1,9 +1,9 @@
-# Small things that the shell scripts of the tests and the demo share.  To be
-# sourced.
+# Small functions for the shell scripts of the tests and the demo.  Source this
+# file.
 #
 # shellcheck shell=bash
 
-# Print to standard error and give up.
+# Print to standard error and exit.
 die()
 {
 	printf '%s\n' "$*" >&2
@@ -11,7 +11,7 @@ die()
 }
 
 # wait_until SECONDS COMMAND [ARG ...]: repeat the command until it succeeds.
-# Fails when the time is over, or at once if the command returns 2.
+# Fails when the time is up, or immediately if the command returns 2.
 wait_until()
 {
 	local deadline=$((SECONDS + $1)) status
@@ -25,9 +25,9 @@ wait_until()
 	done
 }
 
-# process_start PID: when a process was started, in a form that only serves to
-# be compared.  Fails if there is no such process, or if it has ended and just
-# has not been waited for.
+# process_start PID: print when a process was started, in a form that is only
+# good for comparisons.  Fails if there is no such process, or if it has ended
+# and is a zombie.
 process_start()
 {
 	local stat

@@ -1,26 +1,26 @@
-# Folders with a Debian of their own, for tests that change what is installed.  To be
-# sourced after common.sh and private.sh, with top set to the source tree's folder.
+# Folders with a Debian of their own, for tests that install packages.  Source this file
+# after common.sh and private.sh, with top set to the source tree's folder.
 #
-# Needs root, and Debian's servers.  FOLDERS=DIR makes the folders below DIR and leaves
-# them, and uses one again that is there; else they are temporary, and go at the end,
-# unless KEEP=1.  MIRROR=URL says where Debian is, if not where debootstrap looks; an
-# archive of it has suites as they were once, with other versions.
+# Needs root, and Debian's servers.  FOLDERS=DIR makes the folders below DIR, keeps them,
+# and reuses existing ones.  Otherwise they are temporary, and are removed at the end,
+# unless KEEP=1.  MIRROR=URL names another mirror than debootstrap's default; an archive
+# has earlier states of the suites, with other versions.
 #
 # shellcheck shell=bash
 
-# How long it may take to make a folder, and to install packages in it, each, before
-# it counts as not available; in seconds.  What a folder takes on the disk, with
-# what the tests write; in kilobytes.
+# How long it may take, in seconds, to make a folder, and to install packages in it,
+# before it counts as not available.  The disk space that a folder takes, with the
+# files that the tests write, in kilobytes.
 patience=600
 room=6000000
 
-# The status with which a command ends that has no folder to be run in.
+# The exit status of a command for which no folder is available.
 not_to_be_had=75
 
 # Where the folders are.
 folders=
 
-# Is there room for a folder?  DIR is where it is to be.
+# Succeeds if there is room for a folder in DIR.
 has_room()
 {
 	local free
@@ -31,8 +31,8 @@ has_room()
 	}
 }
 
-# make_folder SUITE FOLDER: with no more in it than apt needs.  What was begun and not
-# completed is created again.
+# make_folder SUITE FOLDER: make one with only the packages that apt needs.  Replaces
+# an incomplete one.
 make_folder()
 {
 	local suite=$1 folder=$2
@@ -47,7 +47,7 @@ make_folder()
 		echo "debootstrap has not made a folder of $suite" >&2
 		return 1
 	}
-	# An archive is older than it says that it may be.
+	# An archive is past the date until which it is valid.
 	printf '%s\n' 'Acquire::Check-Valid-Until "false";' 'Acquire::Retries "3";' \
 		>"$folder/etc/apt/apt.conf.d/zklock-matrix"
 	: >"$folder/.zklock-matrix"
@@ -67,7 +67,7 @@ isolated()
 			mount -t proc proc "$folder/proc" &&
 			mount -t devpts -o newinstance,ptmxmode=0666 devpts "$folder/dev/pts" &&
 			mount -t tmpfs -o mode=1777 tmpfs "$folder/dev/shm" || exit 125
-		# Somebody has to wait for orphans: this shell remains.
+		# A process must wait for orphans, so this shell remains.
 		"$@"
 		exit $?
 	' isolated "$@"
@@ -87,7 +87,7 @@ in_folder()
 		bash -c 'cd /zklock && exec "$@"' bash "$@"
 }
 
-# Can folders be made here, as far as that can be said without one?  If not, say why.
+# Succeeds if folders can probably be made here; otherwise prints the reason.
 has_means()
 {
 	local dir status=0
@@ -104,8 +104,8 @@ has_means()
 	return "$status"
 }
 
-# place_folders NAME: set folders, and see that what is temporary goes at the end.  NAME
-# is for the name of a temporary place.
+# place_folders NAME: set folders, and have temporary ones removed at the end.  NAME is
+# part of the name of a temporary place.
 place_folders()
 {
 	if [ -n "${FOLDERS-}" ]; then
@@ -118,7 +118,7 @@ place_folders()
 }
 
 # enter_folder SUITE FOLDER COMMAND [ARG ...]: run a command as root in a folder of this
-# suite, which is made if need be, in a new copy of the source tree there.
+# suite, in a new copy of the source tree there.  Makes the folder if necessary.
 enter_folder()
 {
 	local suite=$1 folder=$2 file

@@ -1,5 +1,5 @@
-# A folder of one's own to build and run servers in, as an ordinary user.  To
-# be sourced after common.sh.
+# A private folder to build and run servers in, as an ordinary user.  Source
+# this file after common.sh.
 #
 # shellcheck shell=bash
 
@@ -9,7 +9,7 @@ private_folder()
 	mktemp -d "${TMPDIR:-/tmp}/zklock-$1.XXXXXX"
 }
 
-# copy_tree FROM TO: the files that git knows, or would, or else all of them.
+# copy_tree FROM TO: copy the files that git does not ignore; without git, all files.
 copy_tree()
 {
 	mkdir -p "$2"
@@ -24,8 +24,8 @@ copy_tree()
 }
 
 # in_private_folder DIR COMMAND [ARG ...]: run a command as an ordinary user.
-# PostgreSQL does not run as root: then it is the user of its packages.  Should
-# this shell be killed, the command gets a SIGTERM.
+# As root, that is the user postgres, because PostgreSQL does not run as root.
+# If this shell is killed, the command gets a SIGTERM.
 in_private_folder()
 {
 	local dir=$1
@@ -54,8 +54,8 @@ build_zklock()
 	}
 }
 
-# tap_environment DIR: have programs that use PostgreSQL's test modules, and
-# ours, do so in a folder; from the top of the source tree, with pg_config set.
+# tap_environment DIR: make programs that use PostgreSQL's test modules, and
+# ours, run in a folder.  Call it in the top folder, with pg_config set.
 tap_environment()
 {
 	local pgxs
@@ -91,10 +91,10 @@ none_to_kill()
 	! kill_in_folder "$@"
 }
 
-# Stop whatever still runs in a folder.  First the scripts and tests, which
-# might start more, and ZooKeeper, which has nothing to do at its end; then
-# PostgreSQL by its own means, as far as its servers listen to them, for it
-# would leave shared memory behind.
+# Stop all processes in a folder.  First the scripts and tests, which might
+# start others, and ZooKeeper, which needs no orderly end.  Then stop PostgreSQL
+# with pg_ctl where its servers respond, because it would otherwise leave shared
+# memory behind.
 stop_private_servers()
 {
 	local dir

@@ -1,4 +1,4 @@
-# Results in TAP, for shell scripts.  To be sourced.
+# Results in TAP, for shell scripts.  Source this file.
 #
 # shellcheck shell=bash
 
@@ -17,7 +17,7 @@ check()
 	fi
 }
 
-# Print the plan, when all was checked.  Fails if something has, or if there was nothing.
+# Print the plan, after all checks.  Fails if a check failed, or if there was none.
 done_checking()
 {
 	printf '1..%d\n' "$count"
