@@ -4,11 +4,11 @@
  *	  Keep all processors from halting, until killed.
  *
  * A request and its answer pass through some ten threads, of the client, the
- * servers and PostgreSQL, and each sleeps until then.  A processor on which nobody
- * is awake halts.  A virtual one is given back to the host so, which may have other
- * uses for it, and for its caches, before it is wanted again: what is measured
- * is how often somebody sleeps, and what the neighbours do.  The processors of a
- * busy machine do not halt, nor do those of one that was told so (idle=poll).
+ * servers and PostgreSQL, and each sleeps until then.  A processor without a running
+ * thread halts.  A virtual one then returns to the host, which may use it, and its
+ * caches, for other guests.  So a benchmark would measure how often threads sleep,
+ * and the load of the neighbours.  The processors of a busy machine do not halt, and
+ * neither do those of a machine that runs with idle=poll.
  *
  * Each processor gets a thread here that makes way for every other at once
  * (SCHED_IDLE) and is busy with nothing otherwise.
@@ -66,7 +66,7 @@ main(void)
 {
 	cpu_set_t	all;
 
-	/* not longer than who has started it */
+	/* not longer than its parent */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (sched_getaffinity(0, sizeof(all), &all) != 0)
 	{

@@ -96,8 +96,8 @@ sub try_one
 	return;
 }
 
-# The same, twice if need be: a request that an ensemble of Debian's version does not
-# answer (ZOOKEEPER-4537) is the end of who takes a connection for granted.
+# The same, twice if necessary: an ensemble of Debian's version may not answer a request
+# (ZOOKEEPER-4537), which ends a peer that does not reconnect.
 sub measure_one
 {
 	my ($world, $measure, $who) = @_;

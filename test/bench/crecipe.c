@@ -49,7 +49,7 @@ struct Session
 	pthread_mutex_t guard;		/* of what follows, and of the locks' */
 	pthread_cond_t changed;
 	bool		connected;
-	bool		queued;			/* behind somebody who is watched */
+	bool		queued;			/* behind a contender that it watches */
 };
 
 static const char *servers;
@@ -68,7 +68,7 @@ wait_for(Session *session, const bool *flag, const char *what)
 	while (!*flag)
 		if (pthread_cond_clockwait(&session->changed, &session->guard,
 								   CLOCK_MONOTONIC, &deadline) == ETIMEDOUT)
-			return peer_fail("waited in vain for %s", what);
+			return peer_fail("timed out waiting for %s", what);
 	return true;
 }
 

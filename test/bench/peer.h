@@ -33,7 +33,7 @@ typedef struct PeerHold
 /*
  * A lock client.  Functions that return bool, or a pointer, report by
  * peer_fail() why they return false, or NULL.  A session is used by one thread
- * at a time, but for queued().
+ * at a time, except for queued().
  */
 typedef struct PeerClient
 {

@@ -416,8 +416,8 @@ pg_hold(void *session, const char *path, int count, int hold_us,
 }
 
 /*
- * PeerClient.warm: have all statements prepared, the backend connected to ZooKeeper, and
- * all planned that a hold runs, on a lock that nobody else wants.
+ * PeerClient.warm: prepare all statements, connect the backend to ZooKeeper, and plan
+ * all statements of a hold, on a lock that no other session requests.
  */
 static bool
 pg_warm(void *arg)
@@ -435,7 +435,7 @@ pg_warm(void *arg)
 }
 
 /*
- * PeerClient.release_when: one statement, likewise.
+ * PeerClient.release_when: one statement, too.
  */
 static bool
 pg_release_when(void *session, const char *path, int waiters, double *released)

@@ -3,12 +3,12 @@
  * raw.c
  *	  A peer of the bench: the bare client library, as fast as it goes.
  *
- * What the queue of a lock costs if nothing is done but what has to be: create
- * and list are sent together, the list tells who is ahead, the watch on that one
- * is set at once by the thread that has the list, and its event alone is the
+ * The least cost of a lock's queue: create and list are sent together, the list
+ * shows the contender ahead, the watch on that one is set immediately by the thread
+ * that has the list, and its event alone is the
  * grant.  Only the thread that wants the lock is woken, and only when it has it.
  *
- * That is no lock client.  It relies on nobody giving up, no connection ever
+ * That is no lock client.  It relies on no client giving up, no connection ever
  * breaking and no session expiring; with any of that it stops with an error.
  *
  *	raw SERVERS		numeric addresses, an odd number of them: with an even one
@@ -46,7 +46,7 @@ typedef struct Lock
 	struct Session *session;
 	char		node[MAX_PATH]; /* the lock node */
 	char		name[MAX_PATH]; /* the contender's path; empty: none yet */
-	atomic_bool watching;		/* has somebody ahead, who is watched */
+	atomic_bool watching;		/* watches a contender ahead of it */
 } Lock;
 
 /*
@@ -59,7 +59,7 @@ typedef struct Session
 	zhandle_t  *zh;
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
-	int			pending;		/* what is to happen before it goes on */
+	int			pending;		/* events to wait for before it continues */
 	int			rc;				/* the first error */
 	Lock		locks[MAX_LOCKS];
 	zoo_op_result_t results[MAX_LOCKS]; /* of a transaction */

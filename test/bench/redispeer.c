@@ -9,8 +9,8 @@
  * PX, and a script that deletes the key if it still has the value.  Whoever does
  * not get the lock tries again after a random delay, which is what that
  * documentation recommends and all clients do; the delay is the default of
- * node-redlock (others have the same 200 ms).  There is no queue: who tries first
- * gets it.
+ * node-redlock (others have the same 200 ms).  There is no queue: the client that
+ * tries first gets it.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,7 +30,7 @@
 #define RETRY_DELAY_US	200000
 #define RETRY_JITTER_US	100000
 
-/* How long Redis keeps a lock of somebody who does not release it: ms. */
+/* How long Redis keeps a lock that is not released: ms. */
 #define TIME_TO_LIVE	"30000"
 
 /* What makes a value unique. */
@@ -148,7 +148,7 @@ fill_random(void *bytes, size_t size)
 }
 
 /*
- * Give the session a value that nobody else has, or has had.
+ * Give the session a value that no other session has, or has had.
  */
 static void
 make_value(Session *session)

@@ -3,7 +3,7 @@
 
 =head1 NAME
 
-ChaosChecker - what a chaos run proves, and what contradicts it
+ChaosChecker - the claims that a chaos run proves, and their contradictions
 
 =head1 SYNOPSIS
 
@@ -39,8 +39,8 @@ Fenced counters know no such excuse.
 
 =back
 
-The tables say what was committed, also where a client never learned what had
-become of its COMMIT.  A lock is taken to be held, at least, from the return of
+The tables show the commits, also where a client never learned the result of
+its COMMIT.  A lock is taken to be held, at least, from the return of
 the acquisition to the sending of COMMIT, by one clock.
 
 =cut
@@ -99,7 +99,7 @@ sub check
 	];
 }
 
-# The sections whose row is there, in no order.
+# The sections whose row exists, in no order.
 sub committed_sections
 {
 	my ($self) = @_;

@@ -3,7 +3,7 @@
 
 =head1 NAME
 
-ChaosClaim - what the claims of the checker are made from
+ChaosClaim - building blocks for the claims of the checker
 
 =head1 SYNOPSIS
 

@@ -82,7 +82,7 @@ sub note
 =item $client->connect()
 
 Connect, however often that takes, let the nemesis know the backend, and end
-what an earlier connection has left prepared.
+the prepared transactions of an earlier connection.
 
 =cut
 
@@ -135,9 +135,9 @@ sub try_connect
 	return 1;
 }
 
-# What was prepared under this name is in doubt: an earlier connection was lost, or
-# the cluster has failed over and what was decided is not.  Nobody else ends it.
-# True if nothing is left.
+# The transaction prepared under this name is in doubt: an earlier connection was lost,
+# or the cluster failed over and lost the decision.  No other process ends it.  True if
+# nothing is left.
 sub resolve
 {
 	my ($self) = @_;

@@ -288,14 +288,14 @@ sub is_followed
 		"SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'") eq '1';
 }
 
-# A program that runs while others go on.
+# A program that runs in the background.
 sub start_process
 {
 	my (@command) = @_;
 	my $pid = fork // die "fork: $!";
 	return $pid if $pid;
 	open STDOUT, '>', '/dev/null';
-	# Not to end what the test has started.
+	# POSIX::_exit() does not end the processes of the test.
 	exec @command or POSIX::_exit(127);
 }
 

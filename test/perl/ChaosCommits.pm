@@ -3,12 +3,12 @@
 
 =head1 NAME
 
-ChaosCommits - what was committed: claims of the checker
+ChaosCommits - claims of the checker about commits
 
 =head1 DESCRIPTION
 
-Part of ChaosChecker: what is there is what was said to be, and all of it: of a
-transaction, of one that was prepared, of one of two clusters, and of a job.
+Part of ChaosChecker: the tables have exactly the reported commits, of plain and
+prepared transactions, of those of two clusters, and of jobs.
 
 =cut
 
@@ -26,8 +26,7 @@ my $refused = qr/^(ZKL01|57014)$/;
 # A fault that hits more than one process takes its time until it has hit all.
 my $spreading = 1;
 
-# What COMMIT said is what the table shows; and what the table shows is what the
-# worker did.
+# The table shows the results that COMMIT reported, and the work of the worker.
 sub check_commits
 {
 	my ($self) = @_;
@@ -89,7 +88,7 @@ sub check_prepared
 {
 	my ($self) = @_;
 	my $claim = $self->claim_of('prepared',
-		'S300: COMMIT PREPARED that is refused leaves what was prepared');
+		'S300: COMMIT PREPARED that is refused leaves the transaction prepared');
 	foreach my $section (
 		grep { $_->{prepare} } values %{ $self->{facts}{sections} })
 	{
@@ -127,7 +126,7 @@ sub check_foreign
 		$self->half_committed($claim, $section, $here)
 		  if !$here != !$there;
 	}
-	push @{ $claim->{violations} }, "foreign row of nobody: $_"
+	push @{ $claim->{violations} }, "foreign row of no section: $_"
 	  foreach sort keys %guests;
 	return $claim;
 }
@@ -155,9 +154,9 @@ sub far
 	return $far // '';
 }
 
-# postgres_fdw commits there first, and what happens before the commit here is over
-# leaves a row there only.  Returns what has happened; empty if nothing has, and always
-# if the lock was what was missing.
+# postgres_fdw commits there first, and a failure before the end of the commit here
+# leaves a row only there.  Returns that failure; empty if there was none, and always if
+# the commit failed for lack of the lock.
 sub two_phases_missing
 {
 	my ($self, $section) = @_;
@@ -228,8 +227,7 @@ sub compare_runs
 
 # ---- Failovers.
 
-# What a failover has lost is the end of what was committed: so the tables are those of
-# some moment.
+# A failover loses the last commits, so the tables are those of some moment.
 sub check_failovers
 {
 	my ($self) = @_;

@@ -3,13 +3,13 @@
 
 =head1 NAME
 
-ChaosFailover - the nemesis's failovers, which lose what was committed
+ChaosFailover - the nemesis's failovers, which lose commits
 
 =head1 DESCRIPTION
 
-Replication to the standby ends; the primary continues for a while, is killed, and the
-standby promoted without what was committed meanwhile.  Then it gets a standby of its
-own, and it can happen again.
+Replication to the standby ends.  The primary continues for a while and is killed, and
+the standby is promoted without its last commits.  Then it gets a standby of its own, and
+the cluster can fail over again.
 
 The fault in the log begins before anything that could be lost was committed, is
 applied when the primary is dead, and ends when the other one is the primary.

@@ -3,7 +3,7 @@
 
 =head1 NAME
 
-ChaosHistory - read what a chaos run has left in its folder
+ChaosHistory - read the files of a chaos run
 
 =head1 SYNOPSIS
 
@@ -63,7 +63,7 @@ What ChaosWorld observed at the end, lists of fields by the first one.
 
 =item crashes, accidents
 
-Lines of server logs; what workers wrote that must not happen.
+Lines of server logs; lines of workers that must not occur.
 
 =back
 
@@ -171,7 +171,7 @@ sub read_worker
 	return;
 }
 
-# A statement: what it says of its section, and of all statements together.
+# A statement: its part in its section, and in all statements together.
 sub add_call
 {
 	my ($facts, $worker, $begin, $end, $name, $id, $outcome, $limit) = @_;
@@ -226,7 +226,7 @@ sub read_tables
 	return;
 }
 
-# Faults, memory, and what was observed at the end.
+# Faults, memory, and the observations at the end.
 sub read_rest
 {
 	my ($facts, $folder) = @_;

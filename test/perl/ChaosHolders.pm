@@ -3,7 +3,7 @@
 
 =head1 NAME
 
-ChaosHolders - who held a lock when: claims of the checker
+ChaosHolders - claims of the checker about the holders of a lock
 
 =head1 DESCRIPTION
 
@@ -45,8 +45,8 @@ sub check_overlap
 	return $claim;
 }
 
-# The sections that conflict with this one: shared ones do not with each other,
-# nor do those of one acquisition.
+# The sections that conflict with this one.  Shared ones do not conflict with each
+# other, and those of one acquisition do not, either.
 sub compare_holders
 {
 	my ($self, $claim, $last, $section) = @_;

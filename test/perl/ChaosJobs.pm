@@ -8,8 +8,8 @@ ChaosJobs - jobs that the workers of a chaos run share, and work that is counted
 =head1 DESCRIPTION
 
 Part of ChaosWorker.  Each cluster has jobs of its own, which are due every other
-second.  The workers catch up with what is due, one fire time after the other; a run
-adds a row with its number to the table of sections.  So the table tells what the
+second.  The workers catch up with due runs, one fire time after the other; a run
+adds a row with its number to the table of sections.  So the table shows what the
 cluster has done, and which run is due: if a failover has lost the work of some they
 are due again.
 
@@ -117,8 +117,8 @@ sub do_run
 
 =item $worker->catch_up()
 
-When the run is over: see that all that was due is there, each worker beginning with
-another job.  Gives up on a job that gets nowhere; the checker sees what is missing.
+At the end: complete all due runs, each worker beginning with another job.  Skips a
+job that makes no progress; the checker detects missing runs.
 
 =cut
 

@@ -18,7 +18,7 @@ cuts, a session that another client closes.  The majority of the ensemble is
 left alone: one server is disturbed at a time.
 
 The log is FOLDER/faults.tsv, with lines of BEGIN, END, KIND, SCOPE, CLUSTER,
-PID, SESSION, APPLIED and what it hit in words, separated by tabs.  SCOPE tells
+PID, SESSION, APPLIED and the target in words, separated by tabs.  SCOPE shows
 whose order of arrival a fault may have disturbed: that of a C<backend>, a
 C<session>, a C<cluster>, C<all>, or C<none>.
 APPLIED is when the fault was there for certain: END is when it was over.
@@ -110,7 +110,7 @@ sub remaining { return $_[0]->{run}->remaining; }
 
 =item $nemesis->tick()
 
-Undo what has lasted long enough, and do the next thing if it is time.
+Undo faults that have lasted long enough, and begin the next one if it is time.
 
 =item $nemesis->rest()
 
@@ -173,7 +173,7 @@ sub end
 	return;
 }
 
-# Undo what is due at a time.
+# Undo the faults that are due at a time.
 sub undo_due
 {
 	my ($self, $time) = @_;
@@ -281,7 +281,7 @@ sub arm
 	return 1;
 }
 
-# Which traps have sprung?  One that nothing came by takes what comes next.
+# Look for traps that have sprung.  One that saw no packet takes the next one.
 sub look_at_traps
 {
 	my ($self) = @_;
@@ -318,7 +318,7 @@ sub cut_session
 		'cut_session', 'session',
 		session => $session,
 		text => "at server $id");
-	# It may have gone by itself just now.
+	# It may have ended just now.
 	eval { $proxy->cut($session); 1 } or return 0;
 	return $self->log($fault);
 }
@@ -419,9 +419,8 @@ sub look_at_expiries
 
 # ---- Backends.
 
-# One of the workers' backends that is not stopped already, and of which the
-# condition is true.  Those that hold their locks for long come more often than
-# others.
+# One of the workers' backends that is not stopped already, and for which the
+# condition is true.  Those that hold their locks for long are chosen more often.
 sub any_backend
 {
 	my ($self, $condition) = @_;
@@ -493,7 +492,7 @@ sub stop
 		$fault);
 }
 
-# A server that is to be killed does not wait for who is stopped.
+# A server that will be killed does not wait for stopped processes.
 sub fails_over
 {
 	my ($self, $cluster) = @_;

@@ -22,7 +22,7 @@ use warnings;
 use ChaosRandom qw(now);
 use Time::HiRes qw(sleep);
 
-# For how long it is tried to take back what was prepared.
+# For how many seconds it tries to roll back prepared transactions.
 my $patience = 60;
 
 =pod

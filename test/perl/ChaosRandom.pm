@@ -3,7 +3,7 @@
 
 =head1 NAME
 
-ChaosRandom - what the processes of a chaos run share: chance, and the clock
+ChaosRandom - random numbers and the clock, for all processes of a chaos run
 
 =head1 SYNOPSIS
 

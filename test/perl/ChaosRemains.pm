@@ -3,7 +3,7 @@
 
 =head1 NAME
 
-ChaosRemains - what clients were told, and what is left: claims of the checker
+ChaosRemains - claims of the checker about errors and remains
 
 =head1 DESCRIPTION
 

@@ -3,7 +3,7 @@
 
 =head1 NAME
 
-ChaosReport - tell what a chaos run proves, as tests
+ChaosReport - report the claims of a chaos run as tests
 
 =head1 SYNOPSIS
 
@@ -23,7 +23,7 @@ use Test::More;
 
 our @EXPORT = qw(check_chaos report_chaos violations);
 
-# How many violations of one claim are told.
+# How many violations of one claim are printed.
 my $told = 20;
 
 =pod
@@ -58,7 +58,7 @@ sub violations
 
 =item report_chaos($facts)
 
-One test for each claim, and tables of what happened.
+One test for each claim, and tables of the events.
 
 =back
 

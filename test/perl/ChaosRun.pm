@@ -3,7 +3,7 @@
 
 =head1 NAME
 
-ChaosRun - a chaos run under way: its workers, and what it leaves
+ChaosRun - a chaos run in progress: its workers, and its remains
 
 =head1 SYNOPSIS
 
@@ -178,9 +178,8 @@ sub sample_memory
 
 =item $run->finish()
 
-Wait until the workers are idle and see what is left; then let them end, and
-see again; collect what the tables and server logs say.  The faults must be
-over.
+Wait until the workers are idle, and look for remains; then end the workers, and
+look again; collect the tables and server logs.  The faults must be over.
 
 =back
 

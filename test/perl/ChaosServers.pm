@@ -100,7 +100,7 @@ sub strike
 	return $self->$method($id);
 }
 
-# A fault begins; it is over when all servers serve.  The log tells whose server it is.
+# A fault begins; it is over when all servers serve.  The log names its cluster.
 sub begin
 {
 	my ($self, $kind, $id) = @_;

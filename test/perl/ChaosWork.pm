@@ -3,7 +3,7 @@
 
 =head1 NAME
 
-ChaosWork - what a worker of a chaos run does under a lock
+ChaosWork - the work of a worker of a chaos run under a lock
 
 =head1 DESCRIPTION
 
@@ -88,8 +88,8 @@ sub look
 
 =item $worker->hold($plan)
 
-Take time, as planned: idle in the transaction, or within a statement.  Nobody goes
-on for much longer than the run.
+Take time, as planned: idle in the transaction, or within a statement.  No worker
+continues for much longer than the run.
 
 =cut
 
@@ -130,7 +130,7 @@ sub write_far
 
 =item $worker->note_section($plan, $session, $token, $seen, $again)
 
-Write into the history what was found.
+Write the findings into the history.
 
 =back
 

@@ -11,22 +11,22 @@ ChaosWorker - an SQL client that works under locks and keeps a history
 
 =head1 DESCRIPTION
 
-A process of its own with one connection.  It takes locks in all ways that
-there are, counts up the counters that they protect, one read and one write at
-a time, and writes into FOLDER/worker-NUMBER.tsv what it did and when, in lines
-of fields separated by tabs:
+A process of its own with one connection.  It acquires locks in all possible ways, and
+increments the counters that they protect, with one read and one write each.  It writes
+its actions and their times into FOLDER/worker-NUMBER.tsv, in lines of fields separated
+by tabs:
 
 =over
 
 =item C BEGIN END STATEMENT SECTION OUTCOME LIMIT
 
-A statement, from when to when; the outcome is C<ok>, C<false>, an SQLSTATE, or
-C<lost> if the connection was; the time after which it has to end by itself.
+A statement, its beginning and its end; the outcome is C<ok>, C<false>, an SQLSTATE, or
+C<lost> if the connection was lost; its timeout.
 
 =item S SECTION CLUSTER PATH MODE COUNTER GUARD PID SESSION TOKEN SEEN AGAIN
 HOLD INVOKED ACQUIRED STEADY KIND TIME
 
-A section: what was found under a lock.  HOLD is the first section of the same
+A section: the findings under a lock.  HOLD is the first section of the same
 acquisition.  STEADY is 1 if the backend's section before had the same ZooKeeper
 session.  TIME is for how long the worker does nothing before it writes.
 
@@ -119,8 +119,7 @@ sub plan_extent
 	my ($self, $plan, $keeper) = @_;
 	my $random = $self->{random};
 	my $params = $self->{params};
-	# From a tenth of the session timeout to five of them, whose leases have to be
-	# renewed.
+	# From a tenth of the session timeout to five of them, with renewals of the lease.
 	$plan->{hold} =
 		$keeper || $random->chance($params->{long_chance})
 	  ? $params->{timeout} * 10**$random->between(-1, 0.7)
@@ -198,7 +197,7 @@ sub acquire
 	return $done;
 }
 
-# A lock of transaction scope, and what is done under it.
+# A transaction-level lock, and the work under it.
 sub xact_scope
 {
 	my ($self, $plan) = @_;

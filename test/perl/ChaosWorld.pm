@@ -152,8 +152,8 @@ C<zklock.commit_guard>; C<counters>: which are to be used; C<fence>: whether fen
 ones are; C<mix>: how often each kind of section comes, and C<kept_mix> of those that
 are held for long; C<several_chance>: how often one takes one more lock along, all of
 them in one call; C<work>: seconds of work in a section, where there is any;
-C<long_chance>: how often others hold it for long; C<pause>: seconds after what did not
-succeed; C<jobs>: how many each cluster has.
+C<long_chance>: how often others hold it for long; C<pause>: seconds after a failure;
+C<jobs>: how many each cluster has.
 
 =cut
 
@@ -209,7 +209,7 @@ sub logs
 =item $world->contenders(), $world->watches()
 
 How many contenders there are, and watches at all servers together; undef if
-that cannot be told now.
+that is unknown now.
 
 =back
 

@@ -20,8 +20,8 @@ DocPage - a page of the documentation, as a test sees it
 
 =head1 DESCRIPTION
 
-README.md and what is in doc, in Markdown.  Of all that is possible there our pages
-use the following, and a page that has something else in these places is an error.
+README.md and the pages in doc, in Markdown.  Our pages use only the following part of
+Markdown; any other syntax in these places is an error.
 
 A block of code is between two lines of three backquotes, the first of which names
 the language.  SQL may begin with a comment that says where it is entered:
@@ -31,13 +31,13 @@ the language.  SQL may begin with a comment that says where it is entered:
   -- in a third session, which waits
 
 The last form does not end before something else happens.  A block of the
-language C<text> right after one of SQL is what that puts out.  In there C<…> stands for
-anything within a line, and white space and the width of columns do not matter.  If
+language C<text> right after one of SQL is the expected output.  In it, C<…> stands for
+any text within a line, and white space and the width of columns do not matter.  If
 it has an error, that is expected.  SQL that no test can run is preceded by a line
 
   <!-- not run: why -->
 
-and what wants servers of its own, by one that names the test in which it is run
+and SQL that needs servers of its own, by one that names the test that runs it
 
   <!-- run by test/docs/t/040_tunnel.pl -->
 
@@ -148,7 +148,7 @@ sub parse
 
 The blocks of code: hashes with C<language>, C<line>, C<text>; C<reason>, if it is
 not run; C<by>, the test that runs it if that is not for all pages' one; and
-C<expected>, the block with what it puts out, if there is one.
+C<expected>, the block with the expected output, if there is one.
 
 =item $page->prose()
 
@@ -161,7 +161,7 @@ there, and whether it waits.
 
 =item DocPage::same($output, $expected)
 
-Is this what was expected?
+Returns true if the output is as expected.
 
 =item DocPage::localize($text, %replaced)
 

@@ -77,7 +77,7 @@ it, unless there may be errors.
 
 =item $session->waits()
 
-Does the backend wait for a lock, and know for whose?
+Returns true if the backend waits for a lock, and knows the holder.
 
 =cut
 
@@ -108,8 +108,8 @@ sub waits
 
 =item $session->output()
 
-Wait until all that was sent was executed, or psql has ended, and return what it has
-put out since the last time.
+Wait until all statements were executed, or psql has ended, and return the new
+output.
 
 =item $session->ended()
 

@@ -19,7 +19,7 @@ InteropClient - a client that takes one kind of lock, whatever program it is of
 
 =head1 DESCRIPTION
 
-Tests need not care who is who: paths are lock paths, and the commands are the same
+Tests can treat all clients alike: paths are lock paths, and the commands are the same
 for all.
 
   acquire PATH        wait for the lock
@@ -51,7 +51,7 @@ our @EXPORT = qw(prepare_to_count);
 
 =item InteropClient->ours($node, $style, $mode)
 
-A backend whose contenders are called in that style; the mode is C<exclusive> or
+A backend whose contenders are named in that style; the mode is C<exclusive> or
 C<shared>.
 
 =item InteropClient->theirs($session, $kind)

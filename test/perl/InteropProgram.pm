@@ -18,7 +18,7 @@ InteropProgram - clients of another program, driven line by line
 =head1 DESCRIPTION
 
 A process of test/interop, which lives as long as the object, with any number of
-sessions.  See test/interop/README for what they are told.
+sessions.  test/interop/README lists the commands.
 
 =cut
 

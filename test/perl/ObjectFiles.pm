@@ -3,7 +3,7 @@
 
 =head1 NAME
 
-ObjectFiles - what object files have to say, and one of a few lines
+ObjectFiles - symbols of object files, and object files of a few lines
 
 =cut
 

@@ -93,13 +93,13 @@ sub validity
 =item $authority->issue($name, %params)
 
 A certificate C<NAME.pem> for the subject C<CN=NAME>, and its key C<NAME.key>.  The
-parameters: C<names>, other names of the subject, as openssl writes them; C<expired>, if
-it is to be no longer valid; C<passphrase> of the key, which goes into C<NAME.pass>, too.
+parameters: C<names>, other names of the subject, as openssl writes them; C<expired>
+for one that is no longer valid; C<passphrase> of the key, also written to C<NAME.pass>.
 
 =item $authority->issue_server($name, %params)
 
-The same for a server on this host, by default called C<server>; and what
-test/lib/zookeeper wants of it: both in C<NAME.pem>.
+The same for a server on this host, by default called C<server>, and in the form that
+test/lib/zookeeper needs: both in C<NAME.pem>.
 
 =back
 

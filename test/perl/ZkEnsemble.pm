@@ -172,7 +172,7 @@ sub rebuild
 =item $ensemble->save_state(), $ensemble->restore_state()
 
 Copy the data of all servers on disk, while they run; restart all servers with
-what was copied.
+the copies.
 
 =cut
 
@@ -305,9 +305,9 @@ sub resume
 =item $ensemble->partition($id), $ensemble->heal($id)
 
 Cut one server off from all others, and undo that.  What they send to each other
-vanishes, but no connection breaks; new ones seem to be made, and nothing comes
-over them.  Clients still reach all servers.  What was sent meanwhile arrives
-with C<heal>, as if TCP had sent it again, unless the servers have given up the
+vanishes, but no connection breaks; new ones seem to be established, but carry
+no data.  Clients still reach all servers.  Data that was sent in this time arrives
+with C<heal>, as if TCP had sent it again, unless the servers have closed the
 connection before.  That takes C<syncLimit> ticks.
 
 =cut
@@ -373,8 +373,8 @@ sub add_server
 	return;
 }
 
-# Until it is done: a leader that is to leave may take the answer with it, and who
-# is to join may not have caught up yet.
+# Repeat it until it succeeds: the answer may be lost with a leader that leaves, and a
+# server that joins may not have caught up yet.
 sub reconfigure
 {
 	my ($self, $joining, $leaving) = @_;
@@ -597,9 +597,9 @@ Of the others, which are the same on all servers in the end, the leader's.
 
 =item $ensemble->waiter_watch_count(), $ensemble->own_watch_count()
 
-Watches on ephemeral znodes by others than their owners, which are those of
-waiters; and by their owners, which everybody has who holds a lock or waits for
-one for longer than a moment.
+Watches on ephemeral znodes by others than their owners, which belong to waiters; and by
+their owners, which each session has that holds a lock, or waits for one, for longer than
+a moment.
 
 =cut
 
@@ -676,9 +676,9 @@ sub connections
 
 =item $ensemble->packets($session_id)
 
-How many packets a server has received from this session's client and sent to
-it on the connection of now.  Pings are among them: keep the session timeout long
-against the time of what is counted.
+How many packets a server has received from this session's client and sent to it over
+the present connection.  That includes pings, so use a session timeout that is long
+compared with the measurement.
 
 =cut
 
@@ -744,8 +744,8 @@ sub zk_cluster
 	return $node;
 }
 
-# PostgreSQL::Test::Cluster ends its servers at once, and what their processes have
-# counted is lost: where that is wanted they are stopped before, in the usual way.
+# PostgreSQL::Test::Cluster stops its servers in immediate mode, which loses the counts
+# of their processes.  Runs that need the counts stop them before, in the usual way.
 sub stop_nodes
 {
 	no warnings 'once';

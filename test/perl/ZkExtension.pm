@@ -103,14 +103,13 @@ sub build_zklock
 
 =item extension_catalog($node, $database)
 
-All there is to know about the extension's objects, as text, one line or several for
-each: what they are, who may do what with them, what is said about them, and what
-pg_dump is told.  It is the same for two databases exactly if a user cannot tell
-their extensions from each other.
+All facts about the extension's objects, as text, one line or several for each: their
+definitions, privileges and comments, and the data for pg_dump.  It is the same for two
+databases exactly if a user cannot distinguish their extensions.
 
 =cut
 
-# Access privileges in an order that does not depend on who granted what first.
+# Access privileges, in an order that does not depend on that of the GRANTs.
 sub privileges
 {
 	my ($acl) = @_;
@@ -158,7 +157,7 @@ my @catalog_queries = (
 			FROM pg_enum WHERE enumtypid = t.oid))
 	  FROM member JOIN pg_type t ON classid = 'pg_type'::regclass AND objid = t.oid},
 
-	# what pg_dump takes for granted
+	# the initial privileges, which pg_dump omits
 	"SELECT concat_ws(' | ', name, i.objsubid, privtype, "
 	  . privileges('initprivs')
 	  . q{)
@@ -194,8 +193,7 @@ sub extension_catalog
 
 =item make_jobs_database($node)
 
-Make a database C<jobs> that uses the extension as a user would who has read all
-about it: in a schema of its own, with privileges granted and revoked, settings for
+Make a database C<jobs> that uses all of the extension: in a schema of its own, with privileges granted and revoked, settings for
 the database and a role, a table behind a fence, a view and a function that need the
 extension, a fence that has been passed and a job that has run.  The ensemble has to
 be there.

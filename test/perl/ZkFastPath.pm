@@ -75,7 +75,7 @@ sub receive
 	return $bytes;
 }
 
-# Read until the server is ready for more.  Returns what rows, or a call, have given: texts.
+# Read until the server is ready for more.  Returns the results of rows or a call, as text.
 sub answer
 {
 	my ($self) = @_;
@@ -97,12 +97,12 @@ sub answer
 
 =item $client->ask($sql, $quiet)
 
-Have a query executed.  Returns what it gives; no value may be null.  With C<$quiet> it is
-not noted in the test's output.
+Execute a query.  Returns its result; no value may be null.  With C<$quiet> it is not
+noted in the test's output.
 
 =item $client->call($signature, @arguments)
 
-Call a function, with its arguments and what it returns as text.  The session executes nothing else
+Call a function, with its arguments and its result as text.  The session executes nothing else
 for that.
 
 =item $client->sqlstate()

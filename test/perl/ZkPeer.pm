@@ -3,7 +3,7 @@
 
 =head1 NAME
 
-ZkPeer - what a client meets in the place of a ZooKeeper server
+ZkPeer - a listener in the place of a ZooKeeper server
 
 =head1 SYNOPSIS
 
@@ -56,7 +56,7 @@ sub new_peer
 	my $pid = fork // die "fork: $!";
 	if ($pid == 0)
 	{
-		# not ours: the test's END blocks and what it waits for
+		# not ours: the test's END blocks and its child processes
 		$SIG{$_} = sub { POSIX::_exit(0) }
 		  foreach qw(INT TERM HUP ALRM);
 		$SIG{PIPE} = 'IGNORE';

@@ -20,8 +20,8 @@ ZkProxy - a TCP proxy that breaks a connection to ZooKeeper where a test wants
 =item ZkProxy->new($server, %params)
 
 Before one server, C<host:port>.  C<< listen => 'address:port' >> says where to
-listen instead of anywhere on 127.0.0.1.  With C<< raw => 1 >> the bytes are not
-looked at, for what is not the clients' protocol.
+listen instead of anywhere on 127.0.0.1.  With C<< raw => 1 >> it does not
+parse the bytes, which need not be the clients' protocol.
 
 =cut
 
@@ -62,7 +62,7 @@ sub address
 	return "$self->{address}:$self->{port}";
 }
 
-# Run a command; returns what follows "ok", split at blanks.
+# Run a command; returns the words after "ok".
 sub command
 {
 	my ($self, @words) = @_;

@@ -19,9 +19,8 @@ ZkPsql - a database session that may be kept waiting
 
 =head1 DESCRIPTION
 
-A PostgreSQL::Test::BackgroundPsql, which continues after errors, with statements
-that need not be waited for, and with what psql says on standard error kept for
-each of them.
+A PostgreSQL::Test::BackgroundPsql, which continues after errors, with asynchronous
+statements, and with the lines of psql's standard error kept for each of them.
 
 =cut
 
@@ -43,7 +42,7 @@ use ZkTest qw(stop_process wait_for);
 
 =item ZkPsql->new($node, %settings)
 
-Connect to database C<postgres>, and set what is to be set.
+Connect to database C<postgres>, with these settings.
 
 =cut
 
@@ -104,7 +103,7 @@ sub answered
 	my ($self) = @_;
 	my $psql = $self->{psql};
 
-	# Twice: what was just sent to psql may have been taken up only now.
+	# Twice: psql may have read the last statement only now.
 	foreach (1, 2)
 	{
 		$psql->{run}->pump_nb if $psql->{run}->pumpable;
@@ -189,8 +188,8 @@ sub zk_session
 
 =item $session->wait_until_reconnected($before, $why)
 
-Wait until the ZooKeeper session has another connection than when it was
-C<$before>, which is what zk_session returned then; returns what it does now.
+Wait until the ZooKeeper session has another connection than in C<$before>, an earlier
+result of zk_session; returns the present one.
 
 =item $session->lock_state($path)
 

@@ -3,7 +3,7 @@
 
 =head1 NAME
 
-ZkTest - what the tests' own modules and the tests share
+ZkTest - functions for the tests and their modules
 
 =head1 SYNOPSIS
 
@@ -47,7 +47,7 @@ foreach my $signal (qw(INT TERM HUP))
 =item wait_for($condition, $what, $seconds)
 
 Call the condition every 10 ms until it returns something true, and return
-that.  Dies, saying what was waited for, when the time (default: 60 s) is over.
+that.  Dies when the time (default: 60 s) is up, with C<$what> in the message.
 
 =cut
 
@@ -59,7 +59,7 @@ sub wait_for
 	{
 		my $result = $condition->();
 		return $result if $result;
-		croak "waited in vain for $what" if time > $deadline;
+		croak "timed out waiting for $what" if time > $deadline;
 		sleep 0.01;
 	}
 }
@@ -80,8 +80,8 @@ Has a process a connection to one of these ports, as its kernel sees it?
 
 =item stop_process($pid)
 
-SIGSTOP, and wait until each thread of the process has stopped: who has just been sent the
-signal continues to work until a processor is free for that.
+SIGSTOP, and wait until each thread of the process has stopped: a process that has just
+been sent the signal continues to work until a processor handles it.
 
 =item time_to_end($pid)
 
@@ -94,7 +94,7 @@ A field of /proc/PID/status, or of a thread's if it is named as PID/task/TID.
 =item start_preloaded($node, $library, %environment)
 
 Start a PostgreSQL::Test::Cluster with one of the libraries of test/tools loaded
-before all others, and with what that wants of the environment.
+before all others, and with the environment that it needs.
 
 =back
 

@@ -39,7 +39,7 @@ $subscriber->safe_psql('postgres',
 	  . " dbname=postgres' PUBLICATION pub");
 $subscriber->poll_query_until('postgres',
 	"SELECT srsubstate = 'r' FROM pg_subscription_rel")
-  or die 'waited in vain for the table to be synchronized';
+  or die 'timed out waiting for the table to be synchronized';
 
 # The rival holds the lock, and the worker waits.
 my $rival = ZkPsql->new($publisher);

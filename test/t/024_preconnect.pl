@@ -372,7 +372,7 @@ $shared->safe_psql(
 	PUBLICATION pub));
 $shared->poll_query_until('postgres',
 	"SELECT srsubstate = 'r' FROM pg_subscription_rel")
-  or die 'waited in vain for the table to be synchronized';
+  or die 'timed out waiting for the table to be synchronized';
 $node->safe_psql('postgres', 'INSERT INTO work VALUES (0)');
 $node->wait_for_catchup('sub');
 is($shared->safe_psql('postgres', 'TABLE work'),

@@ -56,7 +56,7 @@ sub wait_until_blocked
 	$node->poll_query_until('postgres',
 			"SELECT wait_event_type = '$type' AND wait_event ~ '^($event)\$'"
 		  . " FROM pg_stat_activity WHERE pid = $pid")
-	  or die "waited in vain for $pid to wait for $event";
+	  or die "timed out waiting for $pid to wait for $event";
 	return;
 }
 
@@ -263,7 +263,7 @@ $subscriber->safe_psql('postgres',
 	  . " dbname=postgres' PUBLICATION pub");
 $subscriber->poll_query_until('postgres',
 	"SELECT srsubstate = 'r' FROM pg_subscription_rel")
-  or die 'waited in vain for the tables to be synchronized';
+  or die 'timed out waiting for the tables to be synchronized';
 
 sub like_publisher
 {

@@ -45,7 +45,7 @@ sub subscribe
 		  . " dbname=postgres' PUBLICATION $table");
 	$reader{$table}->poll_query_until('postgres',
 		"SELECT srsubstate = 'r' FROM pg_subscription_rel WHERE srrelid = '$table'::regclass")
-	  or die "waited in vain for $table to be synchronized";
+	  or die "timed out waiting for $table to be synchronized";
 	return;
 }
 
@@ -98,7 +98,7 @@ my $keeper = $there{eastern};
 $west->safe_psql('postgres', 'ALTER SUBSCRIPTION eastern DISABLE');
 $west->poll_query_until('postgres',
 	"SELECT pid IS NULL FROM pg_stat_subscription WHERE subname = 'eastern'")
-  or die 'waited in vain for the worker to end';
+  or die 'timed out waiting for the worker to end';
 write_step('eastern', 'four');
 $keeper->ask("BEGIN; SELECT zk_lock_acquire_xact('/eastern'), zk_lock_fence('/eastern')");
 is($keeper->errors, '', 'a session holds the fence on the subscriber');
@@ -159,7 +159,7 @@ my $move = q{
 $east->safe_psql('whole', sprintf $move, $_) foreach ('a', 'b');
 $west->poll_query_until('whole',
 	"SELECT count(*) > 0 AND bool_and(srsubstate = 'r') FROM pg_subscription_rel")
-  or die 'waited in vain for the tables to be synchronized';
+  or die 'timed out waiting for the tables to be synchronized';
 $east->wait_for_catchup('whole');
 my $fence = 'SELECT path, token FROM zk_lock_fences';
 is($west->safe_psql('whole', $fence),
@@ -200,13 +200,13 @@ pass('S163: all tables, both ways: a fence of both stops the worker');
 $west->safe_psql('both_sides', q{SELECT zk_lock_fence_reset('/both')});
 $west->poll_query_until('both_sides',
 	q{SELECT count(*) > 0 AND bool_and(srsubstate = 'r') FROM pg_subscription_rel})
-  or die 'waited in vain for the fences to be copied';
+  or die 'timed out waiting for the fences to be copied';
 is($west->safe_psql('both_sides', $fence),
 	$east->safe_psql('both_sides', $fence), 'S163: without its own it takes the other one');
 $west->safe_psql('both_sides', 'ALTER SUBSCRIPTION both_sides DISABLE');
 $west->poll_query_until('both_sides',
 	q{SELECT pid IS NULL FROM pg_stat_subscription WHERE subname = 'both_sides'})
-  or die 'waited in vain for the worker to end';
+  or die 'timed out waiting for the worker to end';
 $_->safe_psql('both_sides', $pass) foreach ($east, $west);
 isnt(
 	$west->safe_psql('both_sides', $fence),

@@ -7,7 +7,7 @@
  * system's, but a name is not looked up before the file that the environment
  * variable STALL_RESOLVER names is gone: as long as it is there, the caller
  * waits.  A caller that begins to wait adds a line to it, "PID NAME", so that a
- * test knows who does.  Numeric addresses never wait, because they need no server to
+ * test knows the waiters.  Numeric addresses never wait, because they need no server to
  * resolve them.
  *
  *-------------------------------------------------------------------------
@@ -52,8 +52,8 @@ is_numeric(const char *node, const struct addrinfo *hints)
 }
 
 /*
- * Wait, on whatever thread, until the file is gone; note in it who waits for
- * what.
+ * Wait, on any thread, until the file is deleted; note the waiter and the name in
+ * it.
  */
 static void
 wait_for_leave(const char *file, const char *node)

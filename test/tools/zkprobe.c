@@ -300,7 +300,7 @@ get_children(const char *path, struct String_vector *children)
 
 /*
  * Call visit for all below a node, and then or before that for itself.  A node
- * that vanishes meanwhile is passed over.  Returns a code of the library.
+ * that vanishes in between is skipped.  Returns a code of the library.
  */
 static int
 walk(const char *path, bool children_first, int (*visit) (const char *path))
@@ -567,7 +567,7 @@ static const Command commands[] = {
 };
 
 /*
- * Run one line and print its answer but for the code, which is returned.
+ * Run one line and print its answer.  Returns the code, which is not printed.
  */
 static int
 run_line(char *line)

@@ -49,8 +49,8 @@
  *
  * With -r the bytes are not looked at, for the protocols that servers speak to
  * each other.  Commands about sessions and types have nothing to meet then, and
- * a freeze does not let connections through to the server that are made while
- * it lasts: to who makes them they look established, and nothing ever comes.
+ * a freeze also holds new connections: to the client they look established, but
+ * carry no data.
  *
  *-------------------------------------------------------------------------
  */
@@ -217,9 +217,9 @@ listen_somewhere(void)
 }
 
 /*
- * Connect to the server; -1 if it does not listen.  On loopback this is decided
- * at once, one way or the other, but for a server that is stopped and has as many
- * connections waiting as it may: the proxy must not wait for that one.
+ * Connect to the server; -1 if it does not listen.  On loopback the result is
+ * immediate, except for a stopped server with a full queue of connections: the
+ * proxy must not wait for that one.
  */
 static int
 connect_server(void)

@@ -220,8 +220,8 @@ logged(const char *text)
 }
 
 /*
- * The library tells everything that it can; what it sends and to whom it
- * authenticates is in there, and the password is not.
+ * The library logs all that it can.  The log has its packets and its
+ * authentication, but not the password.
  */
 static void
 test_identity(void)

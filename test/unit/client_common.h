@@ -156,8 +156,8 @@ release(ZkContenderId id)
 }
 
 /*
- * How many children has a znode?  None if it does not exist: an empty container
- * is removed by the server some time.  -1 if that cannot be told.
+ * Returns the number of children of a znode: 0 if it does not exist, because the
+ * server removes an empty container some time; -1 if it is unknown.
  */
 static inline int
 children(const char *node)

@@ -417,8 +417,8 @@ test_watch_lost(void)
 
 /*
  * While a waiter is away, the holder turns its exclusive lock into a shared
- * one.  On return the waiter is told that what it watched is deleted: that is
- * no grant.
+ * one.  On return the waiter hears that the watched contender is deleted,
+ * which is no grant.
  */
 static void
 test_downgrade_unseen(bool away)

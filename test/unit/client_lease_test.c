@@ -63,7 +63,7 @@ typedef struct Holder
 	atomic_llong held_at;		/* when the lock was acquired */
 	atomic_int	server;			/* index of the port it is connected to, or -1 */
 	atomic_bool lost;
-	atomic_bool proved;			/* since it was told to ask */
+	atomic_bool proved;			/* since the request to prove it */
 	atomic_llong shortest;		/* what was ever left of the lease */
 	atomic_llong shortest_new;	/* ... right after a renewal */
 	atomic_llong best;			/* the longest of what was left before a
@@ -293,9 +293,8 @@ try_again(Holder *holder)
 }
 
 /*
- * How long were the leases while the servers worked?  Of those who have held for the
- * longest time one may have met no other process's noise; what that can be to
- * blame for is no failure.
+ * Judge the leases while the servers worked.  Of the oldest holders, one may have been
+ * free of the noise of other processes; effects of such noise are no failure.
  */
 static void
 report_lengths(int count)

@@ -16,7 +16,7 @@
 
 #include "client_proxied.h"
 
-/* A delay that can be told from the time that a few round trips take. */
+/* A delay that is clearly longer than a few round trips. */
 #define DELAY	ZK_MS(1000)
 
 /* The path, PATH_SIZE bytes, of a lock node's record, or of a marker below. */
@@ -111,7 +111,7 @@ acquire_delayed(const char *node, ZkMode mode, bool record, char *name)
 	return id;
 }
 
-/* Wait until the backend would be told that a lock is delayed. */
+/* Wait until the backend would see that a lock is delayed. */
 static bool
 wait_delayed(ZkContenderId id)
 {
@@ -192,7 +192,10 @@ test_delay(ZkMode mode)
 	zk_contender_abandon(client, id);
 	wait_no_contenders();
 
-	/* who gives up leaves the markers of others, and none of its own */
+	/*
+	 * a waiter that gives up leaves the markers of others, and none of its
+	 * own
+	 */
 	leave_marker(node, "_c_aaa-lock-0000000099");
 	request_delayed(1, &nodes, mode, false, &id);
 	ok(wait_delayed(id), "%s: the lock delay runs", what);
@@ -202,7 +205,7 @@ test_delay(ZkMode mode)
 	delete_marker(node, "_c_aaa-lock-0000000099");
 }
 
-/* A holder whose contender goes in another way leaves its marker. */
+/* A holder whose contender is deleted in another way leaves its marker. */
 static void
 test_left(void)
 {

@@ -120,8 +120,8 @@ static const int32_t bad_errors[] = {1, INT_MAX, -4, -9, -116, -117};
 /*
  * Alter a packet in the way with this number: its bytes, length in front, are copied
  * already.  Returns how many there are then, 0 if there is no such way; and whether
- * what comes of it is no packet that there can be.  Zxids stay: a server that is
- * told of a later one than its own refuses the handle for ever.
+ * what comes of it is no packet that there can be.  Zxids stay: a server that
+ * hears of a later one than its own refuses the handle for ever.
  */
 static size_t
 alter(unsigned char *packet, size_t size, int which, bool counted,

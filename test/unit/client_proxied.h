@@ -94,7 +94,7 @@ count_doubted(void)
 	return count;
 }
 
-/* Wait until the client has nothing to do with any contender, but for those. */
+/* Wait until the client has no contender left, except for the test's own. */
 static inline bool
 wait_no_contenders(void)
 {

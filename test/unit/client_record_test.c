@@ -343,8 +343,8 @@ test_read_lost(void)
 }
 
 /*
- * A waiter is granted the lock by the event that says that the holder has gone, who
- * has written the record in the same transaction.
+ * A waiter is granted the lock by the event that the holder's contender is deleted.
+ * The holder wrote the record in the same transaction.
  */
 static void
 test_granted_by_event(void)

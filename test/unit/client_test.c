@@ -308,7 +308,7 @@ test_listing(void)
 }
 
 /*
- * The head of a queue: all that are in it, and who is the first stranger.
+ * The head of a queue: all that are in it, and the first stranger.
  */
 static void
 test_head(void)
@@ -417,7 +417,7 @@ test_tree(void)
 
 /*
  * How many watches the server keeps on what is below our root, for all connections;
- * other tests may use it, too.  -1 if that cannot be told.
+ * other tests may use it, too.  -1 if that is unknown.
  */
 static int
 server_watches(void)

@@ -72,7 +72,7 @@ make_certificate(const char *name, const char *hosts)
 	shell(command);
 }
 
-/* A listening socket, whose port is where the client is to connect. */
+/* A listening socket, to whose port the client connects. */
 static int
 start_listening(void)
 {
@@ -244,7 +244,7 @@ test_certificates(void)
 	stop_server();
 }
 
-/* Servers of which each says that it is for other hosts. */
+/* Servers whose certificates are for different hosts. */
 static const struct
 {
 	const char *address;		/* where it listens */
@@ -277,8 +277,8 @@ name_servers(const char *list)
 }
 
 /*
- * Only a server whose certificate is for the host that is meant is accepted: it is one that does not
- * accept us.
+ * Only a server whose certificate is for the named host is accepted; that server does
+ * not accept us.
  */
 static void
 test_hosts(void)

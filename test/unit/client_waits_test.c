@@ -135,7 +135,7 @@ test_away(void)
 	ok(wait_children(waits, 0), "until there is one");
 }
 
-/* Wait until the client has said something in the log, of which this is the beginning. */
+/* Wait until the client has logged a line that begins like this. */
 static bool
 said(const char *begin)
 {

@@ -84,7 +84,7 @@ fill_set(int count)
 	zk_nameset_free(&set);
 }
 
-/* Judge a queue of so many who share a lock. */
+/* Judge a queue of so many sharers of a lock. */
 static void
 judge_queue(int count)
 {

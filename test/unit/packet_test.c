@@ -258,7 +258,7 @@ test_random(void)
 }
 
 /*
- * Answers come in order, but for those that are not single requests'.
+ * Answers come in order, except for those to no single request.
  */
 static void
 test_order(void)

@@ -314,7 +314,7 @@ see(Contender *c)
 		c->view += random_below(now - c->view + 1);
 }
 
-/* Note whom to watch: entries from the nearest on, as watch.c does. */
+/* Note the contenders to watch: entries from the nearest on, as watch.c does. */
 static void
 plan_watches(Contender *c, const ZkQueueEntry *entries, const ZkVerdict *verdict)
 {

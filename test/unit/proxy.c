@@ -80,7 +80,7 @@ typedef struct Link
 	Stream		to_client;
 } Link;
 
-/* All under lock, but for the descriptors, which are set once. */
+/* All under lock, except for the descriptors, which are set once. */
 static struct
 {
 	pthread_mutex_t lock;

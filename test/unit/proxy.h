@@ -23,7 +23,7 @@
 typedef enum ProxyMoment
 {
 	PROXY_BEFORE_REQUEST,		/* the server never gets it */
-	PROXY_BEFORE_REPLY,			/* it is executed, the client is not told */
+	PROXY_BEFORE_REPLY,			/* it is executed, and the reply is lost */
 	PROXY_THROTTLE				/* see proxy_throttle_at() */
 } ProxyMoment;
 
@@ -46,7 +46,7 @@ extern void proxy_thaw(void);
 /* Cut all connections. */
 extern void proxy_cut(void);
 
-/* Hang up on who connects, or no longer. */
+/* Close new connections immediately, or no longer. */
 extern void proxy_refuse(bool refuse);
 
 /*
@@ -58,9 +58,9 @@ extern void proxy_refuse(bool refuse);
 extern void proxy_cut_at(int type, int nth, ProxyMoment moment, bool repeat);
 
 /*
- * Have the nth request (1: the next) of a type answered as a server does that has too
- * much to do: it is not executed, and the client is told so (ZTHROTTLEDOP).  Takes the
- * place of what was asked for with proxy_cut_at(), and the other way round.
+ * Answer the nth request (1: the next) of a type like a busy server: it is not
+ * executed, and the reply says so (ZTHROTTLEDOP).  Replaces an order of
+ * proxy_cut_at(), and the reverse.
  */
 extern void proxy_throttle_at(int type, int nth);
 
@@ -94,8 +94,8 @@ typedef size_t (*ProxyAlter) (int type, const unsigned char *packet,
 extern void proxy_alter(ProxyAlter alter);
 
 /*
- * Be no ZooKeeper: answer the first packet of who connects from now on with
- * these bytes (static), and the rest with nothing.  NULL: be a proxy again.
+ * Be another program: answer the first packet of each new connection with these
+ * bytes (static), and the rest with nothing.  NULL: be a proxy again.
  */
 extern void proxy_impersonate(const void *bytes, size_t size);
 

@@ -379,8 +379,8 @@ request(int client)
 
 /*
  * A client turns its exclusive lock into a shared one with the same number.
- * Ours leaves a trace for those who watch; Curator's does not, and may go on
- * holding both.
+ * Our client leaves a trace for the watchers; Curator's does not, and may continue
+ * to hold both.
  */
 static void
 downgrade(Contender *exclusive)
@@ -500,9 +500,9 @@ check_exclusion(void)
 }
 
 /*
- * The queue read afresh agrees with those who hold, and lets the first pass.
- * If settled, it also agrees with those who wait, and none of them
- * waits for a deleted contender.
+ * The queue, read again, agrees with the holders, and lets the first pass.  If
+ * settled, it also agrees with the waiters, and none of them waits for a deleted
+ * contender.
  */
 static void
 check_verdicts(bool settled)

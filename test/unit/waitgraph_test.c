@@ -226,8 +226,8 @@ follow(Plain *plain, int start, int at, unsigned visited, int length)
 }
 
 /*
- * A graph as it can be: who has published waits in ZooKeeper, others in
- * PostgreSQL.  Some wait for nothing.
+ * A possible graph: some sessions have published waits in ZooKeeper, others wait
+ * in PostgreSQL.  Some wait for nothing.
  */
 static int
 random_graph(ZkWaitEdge *edges, int64_t *published)

@@ -147,7 +147,7 @@ sub client_cost
 	$cost{waiter} = counted($world, $waiters,
 		sub { $peer->command("drain /bench/$who/cost $waiters") });
 
-	# The one who held the lock at first was no waiter.
+	# The first holder of the lock was no waiter.
 	$cost{waiter}{$_} -= $cost{cycle}{$_} / $waiters foreach keys %{ $cost{cycle} };
 	$peer->command("array /bench/$who/costs 10 1");
 	$cost{array} = counted($world, 10,

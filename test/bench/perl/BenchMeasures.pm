@@ -100,7 +100,7 @@ my %scripts = (
 	advisory_xact =>
 	  "BEGIN;\nSELECT pg_advisory_xact_lock(1);\nCOMMIT;\n");
 
-# A short transaction of who holds a lock of session scope, or none.
+# A short transaction of a session that holds a session-level lock, or none.
 my $short = "BEGIN;\nSELECT 1;\nCOMMIT;\n";
 my $held = "\\if :first\nSELECT zk_lock_acquire('/bench/guard');\n"
   . "\\set first 0\n\\endif\n$short";
@@ -135,7 +135,7 @@ sub summary
 	return (p50 => median(@durations), p99 => quantile(0.99, @durations));
 }
 
-# The measures of these names; they are called with the world and who it is.
+# The measures of these names; they are called with the world and the peer.
 sub cycle
 {
 	my ($world, $who) = @_;

@@ -51,7 +51,7 @@ my %ensemble_settings = (
 	heap => '512m',
 	maxClientCnxns => 0);
 
-# What else the servers' JVM is told: to compile as it does by default.
+# A setting of the servers' JVM: compile as it does by default.
 my $jvm_options = "-XX:TieredStopAtLevel=4\n";
 
 my %cluster_settings = (

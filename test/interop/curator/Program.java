@@ -21,7 +21,7 @@ public final class Program {
 			sessions.computeIfAbsent(words[0], number -> new Session(number, args[0], args[1]))
 					.send(words);
 		}
-		// Whoever still waits for a lock is not waited for.
+		// Do not wait for threads that still wait for a lock.
 		System.exit(0);
 	}
 }

@@ -6,8 +6,8 @@ import org.apache.zookeeper.recipes.lock.LockListener;
 import org.apache.zookeeper.recipes.lock.WriteLock;
 
 /**
- * The recipe in Java of ZooKeeper itself.  It gives up without a word if its predecessor
- * goes while it is looking; so this is for tests in which nobody goes then.
+ * The recipe in Java of ZooKeeper itself.  It gives up silently if its predecessor
+ * is deleted while it reads the queue, so this is for tests without such deletions.
  */
 final class RecipeLock implements PathLock, LockListener {
 	private final WriteLock lock;
