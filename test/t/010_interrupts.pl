@@ -144,7 +144,7 @@ foreach my $what ('session scope', 'transaction scope')
 
 	# S119: who is waited for, and what for
 	like($errors, qr/DETAIL: +The lock is held by process ${\$holder->pid} of /,
-		"S119: $what: the message says who the holder is");
+		"S119: $what: the message names the holder");
 	like($errors, qr/CONTEXT: .*while waiting for exclusive lock "$path"/,
 		"S119: $what: and the lock");
 }
@@ -409,7 +409,7 @@ foreach my $servers ($ensemble->connect_string, '127.0.0.1:1')
 		push @took, $end - $begin;
 	}
 	cmp_ok(min(@took), '>=', 1, "S87: $where: a timeout of 1 s, not earlier");
-	cmp_ok(min(@took), '<', 1.2, "S87: $where: nor later");
+	cmp_ok(min(@took), '<', 1.2, "S87: $where: and not later");
 	$ensemble->resume if $frozen;
 }
 $waiter->ask('RESET zklock.servers');

@@ -253,7 +253,7 @@ foreach (1 .. 2000)
 $rival->ask("NOTIFY storm") foreach 1 .. 20;
 ok(!$victim->answered, 'S65: a storm of signals does not end a wait');
 $rival->ask("SELECT zk_lock_release('$path')");
-like($victim->answer, qr/^t$/m, 'S65: nor does it keep it from being granted');
+like($victim->answer, qr/^t$/m, 'S65: and it does not prevent the grant');
 $victim->ask("SELECT zk_lock_release('$path')");
 
 # ---- Nothing is left of all this.
@@ -264,7 +264,7 @@ is($victim->ask("SELECT zk_lock_release('$path')"), 't', 'as ever');
 $ensemble->wait_for_queue($_, 0) foreach $path, '/far';
 cmp_ok($ensemble->watch_count, '<', 5, 'S92: watches do not pile up');
 $_->ask('SELECT zk_session_close()') foreach $victim, $rival, $far;
-wait_for(sub { $ensemble->watch_count == 0 }, 'the watches to go');
+wait_for(sub { $ensemble->watch_count == 0 }, 'the watches to be removed');
 unlike(slurp_file($node->logfile),
 	qr/terminated by signal|exited with exit code 2/,
 	'no backend has crashed');

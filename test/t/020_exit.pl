@@ -185,11 +185,11 @@ sub nothing_is_left
 {
 	my ($what) = @_;
 	my $start = time;
-	wait_for(sub { $ensemble->queue('/exit-other') == 1 }, 'the waiter to go');
+	wait_for(sub { $ensemble->queue('/exit-other') == 1 }, 'the waiter to end');
 
 	# The rival's, and that of the probe.
 	wait_for(sub { keys %{ $ensemble->connections } == 2 },
-		'the connections to go');
+		'the connections to be closed');
 	cmp_ok(time - $start, '<', $late, "$what: nothing is left behind");
 	$rival->ask("SELECT zk_lock_release_all()");
 	return;
@@ -256,7 +256,7 @@ cmp_ok(max(@thaws), '<', $late, 'S47: every time');
 	$holder->quit;
 	$took;
 } 1 .. 3;
-cmp_ok(min(@ends), '<', 0.65, 'S47: nor does it hold up a waiter any longer');
+cmp_ok(min(@ends), '<', 0.65, 'S47: and it no longer delays a waiter');
 cmp_ok(max(@ends), '<', $late, 'S47: every time');
 
 @ends = map {
@@ -276,7 +276,7 @@ cmp_ok(max(@ends), '<', $late, 'S47: every time');
 	end_client($newcomer);
 	$took;
 } 1 .. 3;
-cmp_ok(min(@ends), '<', 0.65, 'S69: nor one that is about to connect');
+cmp_ok(min(@ends), '<', 0.65, 'S69: also the end of one that is about to connect');
 cmp_ok(max(@ends), '<', $late, 'S69: every time');
 $ensemble->wait_for_queue($path, 0);
 

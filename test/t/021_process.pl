@@ -109,7 +109,7 @@ is(keys %{ $ensemble->connections },
 is(process_status($postmaster, 'Threads'), 1, 'S70: the postmaster has no thread');
 my %preload_fds = descriptors($postmaster);
 is(scalar(grep { /eventfd/ } values %preload_fds),
-	0, 'nor any descriptor of a client');
+	0, 'and no descriptor of a client');
 $_->quit foreach @backends;
 $preload->stop;
 
@@ -133,7 +133,7 @@ while (time < $storm_ends)
 }
 note "$signals signals";
 cmp_ok($signals, '>', 1000, 'S65: a storm of signals while a backend waits');
-ok(!$waiter->answered, 'S65: it waits on');
+ok(!$waiter->answered, 'S65: it continues to wait');
 is_deeply([ $ensemble->queue('/process') ], \@queue, 'in its place');
 $session->ask("SELECT zk_lock_release('/process')");
 like($waiter->answer, qr/^t$/m, 'S65: and gets the lock when it is its turn');
@@ -181,7 +181,7 @@ kill_client($_) foreach $unaware, $aware;
 $ensemble->wait_for_queue('/client', 2);
 pass('S84: a backend that checks its connection stops waiting');
 is_deeply([ $ensemble->queue('/client') ],
-	[ @queue[ 0, 1 ] ], 'S84: one that does not check waits on');
+	[ @queue[ 0, 1 ] ], 'S84: one that does not check continues to wait');
 $session->ask("SELECT zk_lock_release('/client')");
 $ensemble->wait_for_queue('/client', 0);
 pass('S84: and ends as soon as it has the lock to tell of');
@@ -287,7 +287,7 @@ my $start = time;
 fall_silent($distant);
 sleep 0.3;
 ok(kill(0, $distant->pid) && !$session->answered,
-	'S84: its backend does not notice that it is gone, and holds the lock');
+	'S84: its backend does not notice its end, and holds the lock');
 is($session->answer, 't', 'S84: until TCP does, then the lock is free');
 my $took = time - $start;
 cmp_ok($took, '>', 1, 'which takes as long as it was set to');

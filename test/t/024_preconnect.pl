@@ -353,7 +353,7 @@ $silent->quit;
 is( $shared->safe_psql(
 		'postgres', $count, connstr => $shared->connstr('postgres') . ' replication=database'),
 	1,
-	'S150: nor has a WAL sender');
+	'S150: a WAL sender has none, either');
 
 $node->safe_psql('postgres',
 	'CREATE TABLE work (n integer); CREATE PUBLICATION pub FOR TABLE work');
@@ -376,7 +376,7 @@ $shared->poll_query_until('postgres',
 $node->safe_psql('postgres', 'INSERT INTO work VALUES (0)');
 $node->wait_for_catchup('sub');
 is($shared->safe_psql('postgres', 'TABLE work'),
-	1, 'S150: nor has a worker that applies changes');
+	1, 'S150: a worker that applies changes has none, either');
 $shared->safe_psql('postgres', 'DROP SUBSCRIPTION sub');
 
 # ---- Turned off for all, and on again, while sessions run.

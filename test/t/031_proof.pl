@@ -152,7 +152,7 @@ $holder->ask("SELECT zk_lock_verify('/tree/lock')");
 is($holder->sqlstate, 'ZKL01', 'S11: the old holder is not fooled by that');
 $holder->ask("SELECT zk_lock_release('/tree/lock')");
 is_deeply([ $ensemble->queue('/tree/lock') ],
-	[$second], 'nor does it delete what it does not own');
+	[$second], 'and it does not delete a contender of another session');
 $rival->ask("SELECT zk_lock_release_all()");
 
 # ---- Transaction scope and savepoints.
@@ -198,7 +198,7 @@ is($holder->sqlstate, 'ZKL01',
 $holder->ask('ROLLBACK TO a');
 $holder->ask('COMMIT');
 is($holder->sqlstate, 'ZKL01',
-	'nor is a loss undone by rolling back to a later savepoint');
+	'and a rollback to a later savepoint does not undo a loss');
 is($holder->ask("SELECT count(*) FROM zk_locks"),
 	0, 'with the transaction the loss is over');
 
@@ -243,7 +243,7 @@ is($ensemble->queue('/closed/session') + $ensemble->queue('/closed/xact'),
 	0, 'the contenders are gone');
 $holder->ask('COMMIT');
 is($holder->sqlstate, 'ZKL01',
-	'the transaction whose lock went with it cannot commit');
+	'the transaction that lost its lock with it cannot commit');
 like($holder->errors, qr/closed on request/, 'and says why');
 is(committed('closed'), 0, 'nothing was committed');
 is($holder->ask('SELECT count(*) FROM zk_locks'),

@@ -73,7 +73,7 @@ foreach my $step (3600, -7200)
 	is($waiter->answer, 'f', "S88: $step s: the wait times out");
 	my $took = monotonic() - $start;
 	cmp_ok($took, '>=', 2, "S88: $step s: not before its time");
-	cmp_ok($took, '<', 20, "S88: $step s: nor long after");
+	cmp_ok($took, '<', 20, "S88: $step s: and not long after");
 	cmp_ok(abs(wall_clock() - $before - $step),
 		'<', 60, "$step s: the wall clock was set");
 	$rival->ask("SELECT zk_lock_release('$path')");

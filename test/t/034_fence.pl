@@ -132,7 +132,7 @@ foreach my $path (sort keys %write)
 	like(
 		$holder->errors,
 		qr/lock "$path" was fenced by a newer holder\nDETAIL: +The fence has had token $new_token since .*; this session's token is $old_token\.\nHINT: .*zk_lock_fence_reset/,
-		"$path: and told by whom");
+		"$path: and the error names the newer holder's token");
 	$holder->ask('COMMIT');
 	is(committed($table, 'c', 'd') . committed('work', "stale $path"),
 		'd', "S26: $path: nothing of it was committed");
@@ -187,7 +187,7 @@ $rival->ask("SELECT zk_lock_acquire('/again', '0')");
 is($rival->sqlstate, 'ZKL01', 'the transaction cannot acquire it again');
 $rival->ask('ROLLBACK TO a');
 $rival->ask("SELECT zk_lock_fence('/again')");
-is($rival->sqlstate, 'ZKL01', 'nor continue as if it were fenced');
+is($rival->sqlstate, 'ZKL01', 'and cannot continue as if it were fenced');
 $rival->ask('ROLLBACK');
 is($rival->ask("SELECT zk_lock_release('/again')"),
 	'f', 'after it, the session can see to its loss');
@@ -249,7 +249,7 @@ is($node->safe_psql('restored', 'TABLE guarded ORDER BY step'),
 	'and the tables behind them');
 my ($status, $output, $error) =
   $node->psql('restored', "INSERT INTO guarded VALUES ('z')");
-like($error, qr/without holding lock "\/guarded"/, 'the trigger is there');
+like($error, qr/without holding lock "\/guarded"/, 'the trigger exists');
 
 # ---- What a subscriber applies needs no lock (S163).
 

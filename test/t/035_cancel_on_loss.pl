@@ -144,7 +144,7 @@ $observer->ask("SELECT zk_lock_break('/copy', '$contender')");
 $ensemble->wait_for_queue('/copy', 0);
 is( $observer->ask('SELECT state, wait_event FROM pg_stat_activity'
 		  . " WHERE pid = $client->{pg_pid}"),
-	'active|ClientRead', 'S330: a COPY waits on when the lock is lost');
+	'active|ClientRead', 'S330: a COPY continues to wait when the lock is lost');
 $client->pg_putcopydata("0\t0\n");
 ok(!eval { $client->pg_putcopyend }, 'S330: and fails when the client continues');
 is($client->state, 'ZKL01', 'S330: for the loss');

@@ -211,7 +211,7 @@ is($rival->ask("SELECT zk_lock_acquire('/standby')"),
 	't', 'the lock is lost, and another session has acquired it');
 ok(!$short->answered, 'that does not end the wait for the standby');
 is($rival->ask("SELECT count(*) FROM work WHERE step = '/standby'"),
-	0, 'nor is the commit visible yet');
+	0, 'and the commit is not visible yet');
 $sync_wait->end;
 $short->answer;
 is($short->errors, '', 'the commit goes through: nothing can undo it any more');
@@ -241,7 +241,7 @@ $ensemble->wait_for_queue('/procedure', 2);
 $proxy->freeze;
 is($rival->answer, 't',
 	'S26: off: a lock is lost while a procedure commits, and taken by another');
-ok(waits_for($short, 'SyncRep'), 'S26: off: the commit waits on');
+ok(waits_for($short, 'SyncRep'), 'S26: off: the commit continues to wait');
 ok(!$short->answered, 'S26: off: and was not disturbed');
 $sync_wait->end;
 $short->answer;

@@ -206,7 +206,7 @@ foreach my $round (1 .. 3)
 }
 ok(!$far->answered, 'S13: no reconnect is a grant');
 is_deeply([ $ensemble->queue('/wait/cut') ],
-	\@before, 'S51, S109: nor does it make or lose a contender');
+	\@before, 'S51, S109: and it does not make or lose a contender');
 $holder->ask("SELECT zk_lock_release('/wait/cut')");
 is($far->answer, 't', 'S51: the watch has come back, and the waiter is granted');
 $far->ask("SELECT zk_lock_release('/wait/cut')");
@@ -282,7 +282,7 @@ is($third->sqlstate, '57014', 'S9: the waiter in front gives up');
 wait_for_count(event => 1, getChildren => 1, getData => 1);
 wait_for(sub { $ensemble->waiter_watch_count == 2 },
 	'both to watch the holder, one of them for nothing');
-ok(!$far->answered, 'S9: the one behind it waits on');
+ok(!$far->answered, 'S9: the one behind it continues to wait');
 $holder->ask("SELECT zk_lock_release('/event/gave-up')");
 is($far->answer, 't', 'S9: until the holder goes');
 $far->ask("SELECT zk_lock_release('/event/gave-up')");
@@ -299,7 +299,7 @@ wait_for_count(event => 1);
 wait_for_count(multi => 1);
 ok(!$far->answered, 'S14: its watch fires when the next one has begun: no grant');
 $third->ask("SELECT zk_lock_release('/event/new')");
-is($far->answer, 't', 'S14: the grant comes with the watch of now');
+is($far->answer, 't', 'S14: the grant comes with the present watch');
 $far->ask("SELECT zk_lock_release('/event/new')");
 
 # ---- The waiter's session is over (S3).
@@ -315,7 +315,7 @@ wait_for(
 		defined $new && $new ne $old;
 	},
 	'the waiter to queue up again');
-ok(!$far->answered, 'S3: a waiter whose session expires queues up again');
+ok(!$far->answered, 'S3: a waiter whose session expires requeues');
 $holder->ask("SELECT zk_lock_release('/waiter/expired')");
 is($far->answer, 't', 'S3: and is granted');
 isnt($far->zk_session->{session_id}, $id, 'S3: in another session');
@@ -376,7 +376,7 @@ foreach my $timeout ('1s', '2s')
 			"S87: $timeout in an outage: an error");
 	}
 	cmp_ok(min(@took), '>=', $timeout =~ s/s//r, "S87: $timeout: not too early");
-	cmp_ok(min(@took), '<', ($timeout =~ s/s//r) + 0.5, "S87: $timeout: nor late");
+	cmp_ok(min(@took), '<', ($timeout =~ s/s//r) + 0.5, "S87: $timeout: and not late");
 }
 $proxy->pass;
 is($far->ask("SELECT zk_lock_acquire('/slow/down', '20 s')"),

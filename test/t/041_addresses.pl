@@ -140,7 +140,7 @@ sub follow_route
 		last if $session->ask($holder->{works}) ne $holder->{done};
 		push @reached, entry_in_use($session, @{ $holder->{list} });
 	}
-	is("@reached", "@route", "S51: $what: locks work, by way of that one");
+	is("@reached", "@route", "S51: $what: locks work, over that one");
 	return;
 }
 
@@ -164,7 +164,7 @@ foreach my $count (1 .. 5)
 		is($holder->{session}->ask($holder->{works}),
 			$holder->{done}, "S51: $what: one goes: locks work");
 		isnt(entry_in_use($holder->{session}, @list),
-			$route[-1], "S51: $what: by way of another one");
+			$route[-1], "S51: $what: over another one");
 	}
 	end_holder($what, $holder);
 
@@ -256,7 +256,7 @@ like(
 	qr/DETAIL: +The names in "\Q$name\E" have not been resolved yet\./,
 	'S63: the resolver hangs: the host is named');
 cmp_ok($took, '>=', 1, 'S87: a timeout of 1 s, not earlier');
-cmp_ok($took, '<', 1 + $late, 'S87: nor much later');
+cmp_ok($took, '<', 1 + $late, 'S87: and not much later');
 is_deeply([ $resolver->asked ],
 	[ $session->pid . ' localhost' ],
 	'it is the resolver that was waited for');

@@ -168,8 +168,8 @@ is( $many->ask(
 	'', 'S93: ten thousand locks, one after the other');
 is($many->errors, '', 'S93: are acquired and released');
 wait_for(sub { $quiet->znode_count == $znodes },
-	'the znodes of ten thousand locks to go',
+	'the znodes of ten thousand locks to be removed',
 	120);
-pass('S93: and leave not a single znode behind, nor does their root stay');
+pass('S93: and leave no znode behind, not even their root');
 
 done_testing();

@@ -397,7 +397,7 @@ foreach my $data ('', '__REVOKE', '__REVOKE__ ', 'x' x 5000, '{"cluster":1}', "\
 	is( $holder->ask('SELECT state, revoked FROM zk_locks'),
 		'held|f', 'S105: other data means nothing');
 	$holder->ask('COMMIT');
-	is($holder->errors, '', 'S105: nor does it stand in the way of a commit');
+	is($holder->errors, '', 'S105: and it does not prevent a commit');
 }
 
 done_testing();

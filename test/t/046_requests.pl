@@ -78,7 +78,7 @@ my @faults = (
 	sub {
 		$proxy->refuse;
 		$proxy->cut;
-		wait_for(sub { $ensemble->waiter_watch_count == 0 }, 'the watch to go');
+		wait_for(sub { $ensemble->waiter_watch_count == 0 }, 'the watch to be removed');
 		$proxy->pass;
 	},
 	sub {
@@ -100,7 +100,7 @@ foreach my $round (1 .. 12)
 }
 is($second, 0, 'S109: and never another contender');
 is($zk->stat('/zklock/flapping')->{cversion},
-	2, 'S109: nor was there one in between');
+	2, 'S109: and there was none in between');
 $holder->ask("SELECT zk_lock_release('/flapping')");
 is($waiter->answer, 't', 'S109: the waiter is granted');
 is_deeply(watches(), {}, 'S109: no watch is left');

@@ -89,11 +89,11 @@ foreach my $style ('curator', 'curator_rw')
 	$zk->delete($write);
 	wait_for_looks(1);
 	wait_for(sub { $ensemble->waiter_watch_count == 1 }, 'the watch');
-	ok(!$writer->answered, "S23: $style: a writer that was next waits on");
+	ok(!$writer->answered, "S23: $style: a writer that was next continues to wait");
 	is($late->ask("SELECT zk_lock_acquire('$path', '0')"),
 		'f', "S23: $style: like any other client");
 	$zk->delete($read);
-	is($writer->answer, 't', "S23: $style: until the reader is gone");
+	is($writer->answer, 't', "S23: $style: until the reader's contender is deleted");
 	$writer->ask("SELECT zk_lock_release('$path')");
 }
 

@@ -62,7 +62,7 @@ sub new_holder
 sub wait_gone
 {
 	my ($contender) = @_;
-	wait_for(sub { !$zk->stat("/zklock$path/$contender") }, "$contender to go");
+	wait_for(sub { !$zk->stat("/zklock$path/$contender") }, "$contender to be deleted");
 	return time;
 }
 
@@ -133,7 +133,7 @@ is($rival->ask("SELECT zk_lock_acquire('$path', '0')"),
 	'f', 'S142: a try fails while the delay runs');
 is($rival->errors, '', 'without an error');
 is(scalar(my @queue = $ensemble->queue($path)), 0, 'and leaves no contender');
-is(markers($path), 1, 'nor a marker of its own');
+is(markers($path), 1, 'and no marker of its own');
 is($rival->ask("SELECT zk_lock_acquire('$path', '2 s')"),
 	'f', 'S142: so does a timeout');
 is(scalar(@queue = $ensemble->queue($path)), 0, 'which leaves none, either');
@@ -330,7 +330,7 @@ is((sort @costs)[0], 'create2=1 getChildren=1; delete=1',
 
 # No session waits after a holder without a delay, and a session without one never waits.
 $session->ask("SELECT zk_lock_acquire('$path')");
-is(markers($path), 0, 'S145: nor is a marker made');
+is(markers($path), 0, 'S145: and creates no marker');
 kill_backend($session);
 $main->poll_query_until('postgres', 'SELECT true');
 $ensemble->wait_for_queue($path, 0);

@@ -91,8 +91,8 @@ is( cost_of($session, "SELECT zk_lock_acquire_xact('$path')", 't'),
 	'transaction scope: the same');
 is(cost_of($session, 'SAVEPOINT a', ''), '', 'a savepoint costs nothing');
 is(cost_of($session, "SELECT zk_lock_acquire_xact('$path')", 't'),
-	'', 'nor once more');
-is(cost_of($session, 'ROLLBACK TO a', ''), '', 'nor rolling back to it');
+	'', 'acquiring it again costs nothing');
+is(cost_of($session, 'ROLLBACK TO a', ''), '', 'rolling back to it costs nothing');
 $session->ask('COMMIT');
 $ensemble->wait_for_queue($path, 0);
 is(cost(), 'delete=1',
@@ -326,7 +326,7 @@ is(cost(), 'create2=1 getChildren=1 getData=3',
 	'a writer watches two of them');
 $gate->ask('SELECT pg_advisory_unlock(1)');
 $crowd->finish;
-is($session->answer, 't', 'and comes in when all have gone');
+is($session->answer, 't', 'and gets the lock when all have released it');
 $session->ask("SELECT zk_lock_release('$path')");
 is($ensemble->watch_count, 0, 'no watch is left');
 is($ensemble->ephemeral_count, 0, 'and no contender');

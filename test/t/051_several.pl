@@ -445,7 +445,7 @@ like(storm(sub { }), qr/processed: 320\/320$/m,
 	'crossing calls never deadlock, and exclude each other');
 my $rounds = 0;
 like(storm(sub { $proxy->cut if ++$rounds % 20 == 0; }), qr/processed: 320\/320$/m,
-	'nor do they when connections break all the time');
+	'and do not when connections break all the time, either');
 cmp_ok($rounds, '>', 60, 'which they did a few times');
 wait_for_queues(0, map { "/storm/$_" } 1 .. 6);
 $_->quit foreach $far, $second, $holder;

@@ -159,7 +159,7 @@ $session{primary}->ask('COMMIT');
 foreach my $name ('other', 'far')
 {
 	is($session{$name}->ask("SELECT zk_lock_acquire('/xact', '20 s')"),
-		't', "the lock goes by way of $name");
+		't', "the lock is held by $name in between");
 	$session{$name}->ask("SELECT zk_lock_release('/xact')");
 }
 wait_for_replay('near', '/xact');
@@ -226,7 +226,7 @@ my $unflushed = $session{primary}->ask(
 $session{primary}->ask("SELECT zk_lock_release('/async')");
 is($session{near}->ask("SELECT zk_lock_acquire('/async', '20 s')"),
 	't', 'S29: a commit that is not flushed is not waited for');
-is($unflushed . seen('near', '/async'), 't0', 'S29: nor is it there');
+is($unflushed . seen('near', '/async'), 't0', 'S29: and it is not there');
 kill 'CONT', $writer;
 $session{near}->ask("SELECT zk_lock_release('/async')");
 $session{primary}->ask('RESET synchronous_commit');
@@ -281,7 +281,7 @@ foreach my $name ('near', 'far')
 	$session{$name}->ask("SELECT zk_lock_release('/branch/$name')");
 }
 is($session{primary}->ask("SELECT zk_lock_acquire('/timeline', '20 s')"),
-	't', 'nor is it where the others have left');
+	't', 'and the server left behind does not wait, either');
 like($session{primary}->errors, qr/which timeline 1 of this server does not include/,
 	'with the same warning');
 $session{primary}->ask("SELECT zk_lock_release('/timeline')");

@@ -85,13 +85,13 @@ sub shows
 is(status('/plain'), '-1|-1|', 'of a job that was never run there is nothing');
 is($one->ask("SELECT zk_job_begin('/plain', " . due(5) . ')'),
 	't', 'a run is begun');
-is(status('/plain'), "-1|5|$one->{pid}", 'which is shown, and who runs it');
+is(status('/plain'), "-1|5|$one->{pid}", 'which is shown, with its runner');
 $one->ask("SELECT zk_job_begin('/plain', " . due(5) . ')');
 is($one->sqlstate, '55000', 'it cannot be begun again by the same backend');
 is($two->ask("SELECT zk_job_begin('/plain', " . due(5) . ", '0')"),
-	'f', 'nor by another one');
+	'f', 'and another session cannot begin it, either');
 is($two->ask("SELECT zk_job_begin('/plain', " . due(6) . ", '0')"),
-	'f', 'nor the next run, while it is in progress');
+	'f', 'or the next run, while it is in progress');
 is($one->ask("SELECT zk_job_end('/plain')"), 't', 'it is ended');
 is($one->errors, '', 'without a word');
 shows('/plain', '5|-1|', 'which is shown');
@@ -105,7 +105,7 @@ foreach my $session ($one, $two)
 	is($session->ask("SELECT zk_job_begin('/plain', " . due(5) . ')'),
 		'f', 'S111: it is not run again');
 	is($session->ask("SELECT zk_job_begin('/plain', " . due(4) . ')'),
-		'f', 'S111: nor an earlier one');
+		'f', 'S111: and an earlier one is not, either');
 }
 is(scalar(my @queue = $ensemble->queue('/plain')), 0,
 	'a session that is too late holds nothing');
@@ -123,7 +123,7 @@ $one->ask("SELECT zk_job_end('/plain')");
 is($one->sqlstate, '55000', 'an ended run cannot be ended again');
 $one->ask("SELECT zk_lock_acquire('/plain')");
 $one->ask("SELECT zk_job_end('/plain')");
-is($one->sqlstate, '55000', 'nor what is only locked');
+is($one->sqlstate, '55000', 'a lock that is only held cannot be ended');
 $one->ask("SELECT zk_job_begin('/plain', " . due(7) . ')');
 is($one->sqlstate, '55000', 'a lock that is held is no job');
 $one->ask("SELECT zk_lock_release('/plain')");
@@ -223,7 +223,7 @@ $two = $session{two} = ZkPsql->new($node{two});
 $two->ask("SELECT zk_job_begin('/quit', " . due(1) . ')');
 $two->quit;
 is($three->ask("SELECT run_job('/quit', " . due(1) . ", '30 s')"),
-	't', 'so is one whose backend has just gone');
+	't', 'so is one whose backend has just ended');
 $two = $session{two} = ZkPsql->new($node{two});
 
 # ---- The lock is lost while the job runs.
@@ -258,7 +258,7 @@ $ensemble->zk->set('/zklock/.zklock/records/deleted', "zklock record 1\nrun 1 x"
 is(status('/deleted'), '-1|-1|', 'nonsense in the record is no run');
 $ensemble->zk->set('/zklock/.zklock/records/deleted',
 	"zklock record 1\nrun 9223372036854775807 9223372036854775807 7 1 1 F x\n");
-is(status('/deleted'), '-1|-1|', 'nor is a time that is none');
+is(status('/deleted'), '-1|-1|', 'and an infinite time is none');
 $one->ask("SELECT zk_lock_acquire('/locked')");
 is(status('/locked'), '-1|-1|', 'a lock that is held is no job under way');
 

@@ -149,7 +149,7 @@ sub resolve
 	my ($victim, $error) = victim_of($options{since} // time,
 		$options{limit} // $deadlock_timeout, @names);
 	is($session{$victim}->sqlstate, '40P01', "$title: 40P01");
-	is($victim, $who, "$title: it is who closed the cycle") if defined $who;
+	is($victim, $who, "$title: it is the session that closed the cycle") if defined $who;
 	like($error, qr/deadlock detected/, 'the message');
 	foreach (@$edges)
 	{

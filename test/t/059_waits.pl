@@ -143,7 +143,7 @@ foreach my $how ("'2 s'", 'NULL')
 $third->ask('RESET lock_timeout');
 begin_wait($third, "SELECT zk_lock_acquire('$path')");
 $control->ask("SELECT pg_terminate_backend(${\$third->pid})");
-wait_for(sub { row($third, '*') eq '' }, 'the terminated one to go');
+wait_for(sub { row($third, '*') eq '' }, 'the terminated one to end');
 pass('terminated: gone');
 $first->ask("SELECT zk_lock_release('$path')");
 is($second->answer, 't', 'the second is granted');
@@ -211,7 +211,7 @@ foreach my $role (qw(alice bob watcher))
 		'{}', "$role may ask for the processes that block");
 }
 is($seen{alice}, $first->pid . "|$path|2|t|f|f|",
-	'a role sees its own waits, but not who others are');
+	'a role sees its own waits, but not the identity of others');
 is($seen{bob}, $first->pid . '|||f|f|f|', 'other roles see that a session waits');
 is($seen{watcher}, $first->pid . "|$path|2|t|t|t|" . $stranger->pid,
 	'members of pg_read_all_stats see all');
@@ -274,7 +274,7 @@ is(cost_behind(50), 'create2=1 getChildren=2 getData=4',
 is(cost_behind(1), 'create2=1 getChildren=1 getData=2',
 	'not at all if it is the next');
 like(cost_behind(20, 'short'), qr/^create2=1 getChildren=1 getData=[23]$/,
-	'nor in a short wait');
+	'and none in a short wait');
 
 # ---- A crash empties all.
 

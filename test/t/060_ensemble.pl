@@ -157,7 +157,7 @@ is($rival->answer, 't', 'with another leader the rival is granted');
 $ensemble->resume_server($leader);
 is($cut_off->ask("SELECT zk_lock_acquire('/cut-off', '0')"),
 	'', 'the old holder does not get it back');
-is($cut_off->sqlstate, 'ZKL01', 'nor is what it lost forgotten');
+is($cut_off->sqlstate, 'ZKL01', 'and its loss is not forgotten');
 $rival->ask("SELECT zk_lock_release('/cut-off')");
 is($cut_off->ask("SELECT zk_lock_acquire('/cut-off', '20 s')"),
 	't', 'until it acquires the lock again');
@@ -186,7 +186,7 @@ $waiter->quit;
 $minority->ask("SELECT zk_lock_release('/minority')");
 $minority->ask("SELECT zk_lock_acquire('/other', '0')");
 like($minority->sqlstate, qr/^0800[16]$/,
-	'S38: nor are locks acquired there');
+	'S38: and no lock can be acquired there');
 $ensemble->start;
 is($minority->ask("SELECT zk_lock_acquire('/other', '20 s')"),
 	't', 'with a majority they are');

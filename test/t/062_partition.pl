@@ -106,9 +106,9 @@ $worker->ask('COMMIT');
 is($worker->sqlstate, 'ZKL01',
 	'S7: a transaction that was begun before cannot commit any more');
 $holder->ask("SELECT zk_lock_token('/held')");
-is($holder->sqlstate, 'ZKL01', 'S7: nor is there a token');
+is($holder->sqlstate, 'ZKL01', 'S7: and there is no token');
 $holder->ask("INSERT INTO work VALUES ('after the cut')");
-is($holder->sqlstate, 'ZKL01', 'S7: nor can the session commit anything');
+is($holder->sqlstate, 'ZKL01', 'S7: and the session cannot commit anything');
 is(committed(), '', 'S7: nothing was committed');
 is($ensemble->mntr($cut_off)->{server_state},
 	'follower', 'all this while the server does not know that it is cut off');
@@ -137,7 +137,7 @@ foreach my $path ('/held', '/later')
 		my ($which, $sqlstate, $session) = @$case;
 		is($session->ask("SELECT zk_lock_acquire('$path', '500 ms')"),
 			'', "S1: a backend $which does not acquire $path");
-		is($session->sqlstate, $sqlstate, 'S1: nor does it say it is taken');
+		is($session->sqlstate, $sqlstate, 'S1: and it does not report it as held');
 	}
 }
 $newcomer->send("SELECT zk_lock_acquire('/held', '0')");
@@ -160,7 +160,7 @@ wait_for(sub { "@{ stale_queue('/held') }" eq $left },
 	'the follower to show the same');
 is($holder->lock_state('/held'), 'lost', 'S7: a lost lock stays lost');
 $holder->ask('SELECT 1');
-is($holder->sqlstate, 'ZKL01', 'S7: and stands in the way of commits');
+is($holder->sqlstate, 'ZKL01', 'S7: and prevents commits');
 
 # The waiter's place is gone, it queues up again.
 $ensemble->wait_for_queue('/queue', 2);

@@ -306,7 +306,7 @@ refused("S61: lock path $_", "SELECT zk_lock_acquire('$_')",
 	'42809', qr/lock "$_": .*ephemeral.*DETAIL: .*"\/zklock\/ephemeral/s)
   foreach '/ephemeral', '/ephemeral/below', '/ephemeral/far/below';
 $zk->delete('/zklock/ephemeral');
-granted('S61: when it is gone', '/ephemeral/below');
+granted('S61: when it is deleted', '/ephemeral/below');
 
 # ---- Children that are no contenders (S82).
 
@@ -347,7 +347,7 @@ $session->ask('SELECT zk_session_close()');
 limit_threads($session->pid, 1);
 refused("no thread can be created", "SELECT zk_lock_acquire('/threads')",
 	'53000', qr/thread/);
-refused("nor the next time", "SELECT zk_lock_acquire('/threads')",
+refused("and not the next time", "SELECT zk_lock_acquire('/threads')",
 	'53000', qr/thread/);
 is($session->ask('SELECT 1'), 1, 'the backend lives on');
 limit_threads($session->pid, $limit);

@@ -558,7 +558,7 @@ is_deeply([ grep { !m{^/locked} } $admin->tree('/') ],
 
 my $log = slurp_file($node->logfile);
 unlike($log, qr/$secret/, 'S113: the password is not in the server log');
-unlike($log, qr/Clove|Basil/, 'S113: nor is another one');
+unlike($log, qr/Clove|Basil/, 'S113: and another one is not, either');
 like($log, qr/The file is ".*odd\.auth"/, 'though other things are');
 unlike($log,
 	qr/terminated by signal|exited with exit code 2|all server processes terminated/,

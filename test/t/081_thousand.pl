@@ -161,7 +161,7 @@ is( $node->safe_psql(
 	"$many|$many|$many|t",
 	'S91: each has got the lock once, in the order of the contenders');
 unlike(slurp_file($node->logfile),
-	qr/\b(?:ERROR|FATAL|PANIC|WARNING):/, 'nor is there one in the server log');
+	qr/\b(?:ERROR|FATAL|PANIC|WARNING):/, 'and there is none in the server log');
 wait_for(sub { counter('ephemerals_count') == 0 }, 'all contenders to be gone');
 pass('no contender is left');
 

@@ -118,7 +118,7 @@ dump_jobs('unfenced', '--exclude-table-data=locks.zk_lock_fences');
 restore('part', 'schema');
 is($other->safe_psql('part', $fences), 0, 'S161: the schema alone has no fences');
 is($other->safe_psql('part', 'SELECT count(*) FROM locks.zk_job_runs'),
-	0, 'S161: nor runs of jobs');
+	0, 'S161: and no runs of jobs');
 $other->command_checks_all(
 	[
 		'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-1', '-f', "$folder/data", 'part' ],

@@ -87,7 +87,7 @@ foreach my $table (sort keys %writer)
 	write_step($table, 'one');
 	write_step($table, 'two');
 }
-same($_, "S163: $_: nor does what comes after it") foreach sort keys %writer;
+same($_, "S163: $_: and later changes need none, either") foreach sort keys %writer;
 is(fences($east), '/eastern', 'S163: each side has the fences of its own writers');
 is(fences($west), '/western', 'and the other has its');
 

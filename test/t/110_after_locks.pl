@@ -59,7 +59,7 @@ sub hand_over
 	$next->send('SELECT take_over()');
 	$ensemble->wait_for_queue('/after', 2);
 	$holder->ask($end);
-	is($next->answer, "true, $expected", "S200: $what: nothing is in the way of the next");
+	is($next->answer, "true, $expected", "S200: $what: nothing obstructs the next");
 	$holder->ask('ROLLBACK', 'quiet') unless $end eq 'COMMIT';
 	return;
 }

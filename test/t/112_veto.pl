@@ -442,7 +442,7 @@ foreach my $loss ('report', 'cancel')
 	is($holder->sqlstate, '', "S203: COMMIT PREPARED, $loss: a loss while it runs does not end it");
 	like($holder->errors, qr/^WARNING: +ZKL01: lock "\/held\/up" was lost while the command ran/m,
 		"S203: COMMIT PREPARED, $loss: a warning tells of it");
-	unlike($holder->errors, qr/synchronous replication/, "S203: $loss: nor is the wait disturbed");
+	unlike($holder->errors, qr/synchronous replication/, "S203: $loss: and the wait is not disturbed");
 	is(count_of($gid), 1, "S203: COMMIT PREPARED, $loss: it is committed");
 	$holder->ask("SELECT zk_lock_release('/held/up')");
 }

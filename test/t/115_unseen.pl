@@ -236,7 +236,7 @@ $node->safe_psql('postgres', 'CREATE EXTENSION pg_prewarm');
 my $holder = ZkPsql->new($node);
 lost_lock($holder, '/holder');
 $holder->ask('SELECT autoprewarm_start_worker()');
-is($holder->sqlstate, 'ZKL01', 'S213: the commit of who starts a worker is refused');
+is($holder->sqlstate, 'ZKL01', 'S213: the commit of a session that starts a worker is refused');
 $eye->ask('SELECT autoprewarm_start_worker()');
 like($eye->errors, qr/worker is already running/, 'S213: the worker runs');
 

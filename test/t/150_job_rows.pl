@@ -180,7 +180,7 @@ foreach my $rows (0, 5000)
 		foreach my $session ($first, $first == $short ? $long : $short)
 		{
 			$session->ask('COMMIT');
-			is($session->errors, '', "S296: $rows rows: none is in the way of the other");
+			is($session->errors, '', "S296: $rows rows: none obstructs the other");
 		}
 	}
 	is( $node{one}->safe_psql('postgres',

@@ -254,7 +254,7 @@ is($by->ask("SELECT zk_job_begin_xact('/lost/xact', $due)"), 't', 'S295: and can
 $by->quit;
 
 is($reader->ask("SELECT zk_job_begin('/standby', $next, '60 s')"),
-	't', 'S271: nor does it where the standby has taken over');
+	't', 'S271: and the mark does not count where the standby has taken over');
 is($reader->ask("SELECT zk_job_end('/standby')"), 't', 'which does the run again');
 is($session->ask("SELECT zk_job_begin('/standby', $next, '60 s')"),
 	'f', 'S271: and a primary that was left behind does not');

@@ -143,7 +143,7 @@ sub fails
 	is($waiter->sqlstate, $sqlstate, "S286: $how ends it");
 	like($waiter->errors, $message, 'with the message');
 	is(scalar($ensemble->queue('/held')), 1, 'and leaves nothing behind');
-	is($waiter->lock_state('/held'), '', 'nor in the lock table');
+	is($waiter->lock_state('/held'), '', 'and none in the lock table');
 	return;
 }
 

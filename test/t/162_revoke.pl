@@ -122,10 +122,10 @@ foreach my $which ('/group/a', '/group/b')
 		'it to be broken');
 	$waiter->answer;
 	is($waiter->sqlstate, '57000', "S290: breaking $which ends the call for both");
-	like($waiter->errors, qr/was broken by/, 'S290: which tells by whom');
+	like($waiter->errors, qr/was broken by/, 'S290: which says by whom');
 	is(scalar($ensemble->queue('/group/a')) . scalar($ensemble->queue('/group/b')),
 		'01', 'S290: and leaves nothing');
-	is($waiter->ask('SELECT count(*) FROM zk_locks'), '0', 'nor in the lock table');
+	is($waiter->ask('SELECT count(*) FROM zk_locks'), '0', 'and none in the lock table');
 	$holder->ask('SELECT zk_lock_release_all()');
 }
 

@@ -84,8 +84,8 @@ foreach my $who (sort keys %holder)
 	time_out($session{joe}, $path);
 	is( detail($session{joe}),
 		'The lock is held by another session. 1 must go first. Position in queue: 2.',
-		"S291: joe is not told that it is $who");
-	unlike($session{joe}->errors, $traces, 'nor anywhere else in the message');
+		"S291: joe does not see that it is $who");
+	unlike($session{joe}->errors, $traces, 'and not anywhere else in the message');
 	logged(
 		qr/canceling statement due to lock timeout\n.*DETAIL: .*The lock is held by process $pid of cluster "t?here" \(.*application "$secret"\)\. 1 must/,
 		"S291: the log says that it is $who");

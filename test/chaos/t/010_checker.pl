@@ -234,7 +234,7 @@ $two[0]{guard} = 'session';
 finds('and no lease lasts that long',
 	facts(\@two, faults => [$closed]), $overlap);
 $two[0]{guard} = 'off';
-finds('nor is there an excuse without a guard',
+finds('and no excuse without a guard',
 	facts(\@two, faults => [$closed]), $overlap);
 
 # ---- Counters.
@@ -433,7 +433,7 @@ foreach my $case (
 		[ fault('part_backend', 12, 18, session => '0x2', pid => 1) ], $kept
 	],
 	[
-		'nor is another follower', \%lost,
+		'and another follower is not, either', \%lost,
 		[
 			fault(
 				'pause_follower', 12, 18, %server, text => 'server 2: 0x11')
@@ -445,7 +445,7 @@ foreach my $case (
 		[ fault('pause_leader', 12, 18, %server) ], ''
 	],
 	[
-		'nor is what was over long before', \%lost,
+		'and a fault that ended long before is not, either', \%lost,
 		[ fault('pause_long', 1, 5) ], $kept
 	])
 {
@@ -715,7 +715,7 @@ finds('a run that was left out', job(0, 2), $runs);
 finds('the last ones were left out', job(0), $runs);
 finds('a run that was repeated', job(0, 1, 1, 2), $runs);
 finds(
-	'a run that was repeated, for the work was lost',
+	'a run that was repeated, because its work was lost',
 	do
 	{
 		my $facts = job(0, 1, 1, 2);

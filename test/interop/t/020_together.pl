@@ -89,7 +89,7 @@ my @groups = (
 		  curator/mutex zklock kazoo/named)
 	],
 	[
-		"kazoo that is told of Curator's names", 'curator',
+		"kazoo with Curator's names", 'curator',
 		qw(zklock kazoo/extended kazoo/extended zklock)
 	],
 	[
