@@ -468,7 +468,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION zk_lock_tree(text) IS
-'lists the locks at and below a path that have a holder
+'lists the locks at and below a path that have a contender
 A null path means all locks. The columns from contender on are about the
 first holder.';
 
