@@ -31,31 +31,17 @@
 /* Longest piece of a list that a message quotes, terminating NUL included. */
 #define QUOTE_SIZE		104
 
+/* Sets of characters, whatever the locale; resolvers know underscores. */
+#define SPACES			" \t\n\v\f\r"
+#define DIGITS			"0123456789"
+#define HOST_CHARACTERS	DIGITS "abcdefghijklmnopqrstuvwxyz" \
+	"ABCDEFGHIJKLMNOPQRSTUVWXYZ" "-._"
+
 typedef struct Server
 {
 	char		host[ZK_HOST_SIZE]; /* a name, or an address without brackets */
 	int			port;
 } Server;
-
-static bool
-is_space(char c)
-{
-	return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-static bool
-is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
-/* Returns true for a character of host names; resolvers know underscores. */
-static bool
-is_host_character(char c)
-{
-	return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-		c == '-' || c == '.' || c == '_';
-}
 
 /*
  * Copies a text of len bytes into quote (QUOTE_SIZE bytes), shortened between
@@ -90,28 +76,20 @@ refuse(char *detail, const char *text, size_t len, const char *why)
 	return false;
 }
 
-/* Returns the port that these digits name, or 0. */
+/* Returns true if the text has none but these characters. */
+static bool
+consists_of(const char *text, const char *characters)
+{
+	return text[strspn(text, characters)] == '\0';
+}
+
+/* Returns the port that these digits name, and no digit follows, or 0. */
 static int
 parse_port(const char *text, size_t len)
 {
-	int			port = 0;
+	unsigned long port = strspn(text, DIGITS) == len ? strtoul(text, NULL, 10) : 0;
 
-	for (size_t i = 0; i < len; i++)
-	{
-		if (!is_digit(text[i]))
-			return 0;
-		port = port * 10 + (text[i] - '0');
-		if (port > 65535)
-			return 0;
-	}
-	return port;
-}
-
-/* Returns true for a host of digits and dots only, as an IPv4 address. */
-static bool
-looks_like_ipv4(const char *host)
-{
-	return host[strspn(host, "0123456789.")] == '\0';
+	return port <= 65535 ? (int) port : 0;
 }
 
 /* Checks a host that was not in brackets.  Returns NULL, or what is wrong. */
@@ -120,12 +98,11 @@ check_host(const char *host)
 {
 	struct in_addr address;
 
-	for (const char *c = host; *c; c++)
-		if (!is_host_character(*c))
-			return "Server \"%s\" has a character that cannot be in a host name.";
+	if (!consists_of(host, HOST_CHARACTERS))
+		return "Server \"%s\" has a character that cannot be in a host name.";
 	if (host[0] == '.' || host[0] == '-' || strstr(host, "..") != NULL)
 		return "Server \"%s\" has no valid host name.";
-	if (looks_like_ipv4(host) && inet_pton(AF_INET, host, &address) != 1)
+	if (consists_of(host, DIGITS ".") && inet_pton(AF_INET, host, &address) != 1)
 		return "Server \"%s\" has no valid IPv4 address.";
 	return NULL;
 }
@@ -147,11 +124,8 @@ check_ipv6(const char *host)
 	if (scope)
 	{
 		*scope++ = '\0';
-		if (*scope == '\0')
+		if (*scope == '\0' || !consists_of(scope, HOST_CHARACTERS))
 			return invalid;
-		for (; *scope; scope++)
-			if (!is_host_character(*scope))
-				return invalid;
 	}
 	return inet_pton(AF_INET6, address, &binary) == 1 ? NULL : invalid;
 }
@@ -235,9 +209,7 @@ parse_servers(const char *list, Server *servers, char *detail)
 {
 	int			count = 0;
 
-	while (is_space(*list))
-		list++;
-	if (*list == '\0')
+	if (consists_of(list, SPACES))
 	{
 		snprintf(detail, ZK_DETAIL_SIZE, "The list of servers is empty.");
 		return 0;
@@ -246,12 +218,10 @@ parse_servers(const char *list, Server *servers, char *detail)
 	for (;;)
 	{
 		size_t		len = strcspn(list, ",");
-		const char *start = list;
+		const char *start = list + strspn(list, SPACES);
 		const char *end = list + len;
 
-		while (start < end && is_space(*start))
-			start++;
-		while (end > start && is_space(end[-1]))
+		while (end > start && strchr(SPACES, end[-1]) != NULL)
 			end--;
 
 		if (start == end)
