@@ -142,7 +142,7 @@ vertex_of_wait(Graph *graph, int wait)
 	waiter.session_id = member->session_id;
 	waiter.mzxid = member->mzxid;
 	waiter.owner = member->data;
-	waiter.owner_length = zk_wait_owner_length(member->data, member->data_len);
+	waiter.owner_length = zk_wait_line_length(member->data, member->data_len);
 	waiter.pid = local_pid(waiter.owner, waiter.owner_length);
 	return add_vertex(graph, &waiter, wait);
 }
@@ -164,7 +164,7 @@ vertex_of_process(Graph *graph, int pid, const ZkQueueMember *contender)
 		const ZkQueueMember *member = &graph->listing->members[i];
 
 		if (local_pid(member->data,
-					  zk_wait_owner_length(member->data, member->data_len)) == pid)
+					  zk_wait_line_length(member->data, member->data_len)) == pid)
 			return vertex_of_wait(graph, i);
 	}
 	if (contender != NULL)

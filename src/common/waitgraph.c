@@ -43,22 +43,16 @@ typedef struct Search
 	int		   *queue;			/* vertices that were reached */
 } Search;
 
-/* Returns the length of the first line of a text, without its end. */
-static int
-line_length(const char *text, int len)
+/*
+ * Returns the length of the first line of a text, without its end.  That of a
+ * published wait describes the waiter.
+ */
+int
+zk_wait_line_length(const char *text, int len)
 {
 	const char *end = len > 0 ? memchr(text, '\n', (size_t) len) : NULL;
 
 	return end != NULL ? (int) (end - text) : len;
-}
-
-/*
- * Returns how many bytes at the start of a published wait describe the waiter.
- */
-int
-zk_wait_owner_length(const char *text, int len)
-{
-	return line_length(text, len);
 }
 
 /*
@@ -91,11 +85,11 @@ bool
 zk_wait_next(const char *text, int len, int *at, ZkWaitedFor *lock)
 {
 	if (*at == 0)
-		*at = line_length(text, len) + 1;
+		*at = zk_wait_line_length(text, len) + 1;
 	while (*at < len)
 	{
 		const char *line = text + *at;
-		int			length = line_length(line, len - *at);
+		int			length = zk_wait_line_length(line, len - *at);
 
 		*at += length + 1;
 		if (parse_line(line, length, lock))

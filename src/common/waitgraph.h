@@ -34,7 +34,7 @@ typedef struct ZkWaitEdge
 	bool		local;
 } ZkWaitEdge;
 
-extern int	zk_wait_owner_length(const char *text, int len);
+extern int	zk_wait_line_length(const char *text, int len);
 extern bool zk_wait_next(const char *text, int len, int *at,
 						 ZkWaitedFor *lock);
 extern int	zk_cycle_find(const ZkWaitEdge *edges, int edge_count,

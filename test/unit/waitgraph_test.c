@@ -77,9 +77,9 @@ test_text(void)
 			   text_cases[i].what);
 		free(text);
 	}
-	is_int(zk_wait_owner_length("{}\nx", 4), 2, "an owner");
-	is_int(zk_wait_owner_length("{}", 2), 2, "an owner, and nothing else");
-	is_int(zk_wait_owner_length("", 0), 0, "or nothing");
+	is_int(zk_wait_line_length("{}\nx", 4), 2, "an owner");
+	is_int(zk_wait_line_length("{}", 2), 2, "an owner, and nothing else");
+	is_int(zk_wait_line_length("", 0), 0, "or nothing");
 }
 
 /* ---------- cycles ---------- */
