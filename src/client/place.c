@@ -113,8 +113,8 @@ evaluate(ZkClient *client, int slot, const struct String_vector *list)
 		return;
 	}
 	zk_queue_parse(c->znode.name, &self);
-	count = zk_queue_sort_up_to(self.sequence, (const char *const *) list->data,
-								list->count, entries, &ignored);
+	count = zk_queue_sort(self.sequence, (const char *const *) list->data,
+						  list->count, entries, &ignored);
 	if (ignored != NULL)
 		warn_foreign(client, c, ignored);
 	own = own_names(client, c, &own_count, &upgrade);

@@ -338,7 +338,7 @@ add_contenders(ZkClient *client, int above, const struct String_vector *children
 
 	if (entries == NULL)
 		return out_of_memory(client);
-	count = zk_queue_sort((const char *const *) children->data, children->count,
+	count = zk_queue_sort(INT64_MAX, (const char *const *) children->data, children->count,
 						  entries, NULL);
 	reader->items[above].first = reader->count;
 	reader->items[above].count = count;

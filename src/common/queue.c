@@ -270,23 +270,13 @@ compare_entries(const void *a, const void *b)
  * Finds the contenders among count names of children, and puts them into
  * entries (room for count, names borrowed) in queue order.  Returns how many
  * there are.  *ignored, if not NULL, becomes the first name that is none, or
- * NULL.
+ * NULL.  Of those with a higher number than "last" takes only one, so that
+ * their existence shows: a contender near the front of a long queue need not
+ * sort what is behind it.
  */
 int
-zk_queue_sort(const char *const *names, int count, ZkQueueEntry *entries,
-			  const char **ignored)
-{
-	return zk_queue_sort_up_to(INT64_MAX, names, count, entries, ignored);
-}
-
-/*
- * The same, but of those with a higher number than "last" takes only one, so
- * that their existence shows: a contender near the front of a long queue need
- * not sort what is behind it.
- */
-int
-zk_queue_sort_up_to(int64_t last, const char *const *names, int count,
-					ZkQueueEntry *entries, const char **ignored)
+zk_queue_sort(int64_t last, const char *const *names, int count,
+			  ZkQueueEntry *entries, const char **ignored)
 {
 	int			found = 0;
 	bool		one_behind = false;

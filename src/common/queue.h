@@ -77,11 +77,8 @@ extern int	zk_queue_base_name(char *base, size_t size, ZkZnodeStyle style,
 extern int	zk_queue_take_place(char *name, size_t size, const char *base,
 								const char *exclusive);
 extern bool zk_queue_parse(const char *name, ZkQueueEntry *entry);
-extern int	zk_queue_sort(const char *const *names, int count,
+extern int	zk_queue_sort(int64_t last, const char *const *names, int count,
 						  ZkQueueEntry *entries, const char **ignored);
-extern int	zk_queue_sort_up_to(int64_t last, const char *const *names,
-								int count, ZkQueueEntry *entries,
-								const char **ignored);
 extern void zk_queue_decide(const ZkQueueEntry *entries, int count,
 							const char *self, const char *const *own,
 							int own_count, ZkVerdict *verdict);

@@ -189,7 +189,7 @@ test_decisions(void)
 		for (; count < MAX_LIST && decisions[i].names[count] != NULL; count++)
 			if (strncmp(decisions[i].names[count], ME, strlen(ME)) == 0)
 				self = decisions[i].names[count];
-		is_int(zk_queue_sort(decisions[i].names, count, entries, NULL), count,
+		is_int(zk_queue_sort(INT64_MAX, decisions[i].names, count, entries, NULL), count,
 			   "all recognised: %s", what);
 		zk_queue_decide(entries, count, self, &decisions[i].own,
 						decisions[i].own != NULL, &verdict);
@@ -303,7 +303,7 @@ queue_at(int time, ZkQueueEntry *entries)
 	for (int i = 0; i < used; i++)
 		if (contenders[i].created <= time && contenders[i].deleted > time)
 			list[count++] = contenders[i].name;
-	return zk_queue_sort(list, count, entries, NULL);
+	return zk_queue_sort(INT64_MAX, list, count, entries, NULL);
 }
 
 /* The client gets to see something newer, maybe. */

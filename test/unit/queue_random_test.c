@@ -129,7 +129,7 @@ read_queue(ZkQueueEntry *entries)
 		if (c->exists)
 			names[count++] = c->name;
 	}
-	return zk_queue_sort(names, count, entries, NULL);
+	return zk_queue_sort(INT64_MAX, names, count, entries, NULL);
 }
 
 static void

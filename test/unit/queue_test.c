@@ -348,10 +348,10 @@ sorts_to(const SortCase *c)
 			names[count++] = c->ignored;
 		shuffle(names, count);
 
-		if (zk_queue_sort(names, count, entries, &ignored) != expected ||
+		if (zk_queue_sort(INT64_MAX, names, count, entries, &ignored) != expected ||
 			ignored != c->ignored)
 			return false;
-		if (zk_queue_sort(names, count, entries, NULL) != expected)
+		if (zk_queue_sort(INT64_MAX, names, count, entries, NULL) != expected)
 			return false;
 		for (int i = 0; i < expected; i++)
 		{
@@ -373,7 +373,7 @@ test_sort(void)
 	for (int i = 0; i < lengthof(sort_cases); i++)
 		ok(sorts_to(&sort_cases[i]), "order: %s", sort_cases[i].what);
 
-	is_int(zk_queue_sort(junk, 3, entries, &ignored), 1, "S82: two of three are ignored");
+	is_int(zk_queue_sort(INT64_MAX, junk, 3, entries, &ignored), 1, "S82: two of three are ignored");
 	is_str(ignored, "0", "S82: the first ignored child is named");
 }
 
@@ -640,7 +640,7 @@ test_decide(void)
 			int			count;
 
 			shuffle(names, count_names(c->names));
-			count = zk_queue_sort(names, count_names(c->names), entries, NULL);
+			count = zk_queue_sort(INT64_MAX, names, count_names(c->names), entries, NULL);
 			memset(&verdict, 0x55, sizeof(verdict));
 			zk_queue_decide(entries, count, c->self, c->own,
 							count_names(c->own), &verdict);
@@ -701,7 +701,7 @@ test_second_watch(void)
 		ZkVerdict	verdict;
 		int			count = count_names(cases[i].names);
 
-		zk_queue_sort(cases[i].names, count, entries, NULL);
+		zk_queue_sort(INT64_MAX, cases[i].names, count, entries, NULL);
 		zk_queue_decide(entries, count, cases[i].names[count - 1], cases[i].own,
 						count_names(cases[i].own), &verdict);
 		ok(verdict.decision == ZK_DECIDE_WAIT &&
@@ -750,7 +750,7 @@ test_granted(void)
 		int			count = count_names(cases[i].names);
 		int			total = 0;
 
-		is_int(zk_queue_sort(cases[i].names, count, entries, NULL), count,
+		is_int(zk_queue_sort(INT64_MAX, cases[i].names, count, entries, NULL), count,
 			   "granted: all recognised: %s", cases[i].what);
 		for (int j = 0; j < count; j++)
 		{
@@ -975,7 +975,7 @@ test_blockers(void)
 					 test->queue[j] == '=' ? j - 1 : j);
 			list[j] = names[j];
 		}
-		is_int(zk_queue_sort(list, count, entries, NULL), count, "a queue");
+		is_int(zk_queue_sort(INT64_MAX, list, count, entries, NULL), count, "a queue");
 		is_int(zk_queue_blockers(entries, test->which), test->blockers,
 			   "S72: the blockers: %s", test->what);
 		is_int(zk_queue_front(entries, count), test->front,
