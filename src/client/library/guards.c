@@ -77,7 +77,8 @@ zk_guard_forget_event_fd(int fd)
 extern void __wrap___assert_fail(const char *expression, const char *file,
 								 unsigned int line, const char *function)
 			__attribute__((noreturn));
-extern int	__wrap_pipe(int fds[2]);
+
+WRAPPED(int, pipe, int fds[2]);
 
 /*
  * An assertion of the library failed, on any client thread.  Its locks may be

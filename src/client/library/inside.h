@@ -12,6 +12,14 @@
 
 #include "library.h"
 
+/*
+ * Declares a function that the linker's --wrap sends to us (library.mk): ours,
+ * and the one that was called.
+ */
+#define WRAPPED(result, name, ...) \
+	extern result __real_##name(__VA_ARGS__); \
+	extern result __wrap_##name(__VA_ARGS__)
+
 /* in internals.c: the library's private functions */
 #ifdef ZKLOCK_STATIC_LIBRARY
 extern bool zk_internals_is_completion_thread(void *(*start) (void *));

@@ -29,11 +29,10 @@ extern void process_completions(zhandle_t *zh);
 extern int	flush_send_queue(zhandle_t *zh, int timeout);
 
 /* See that the queue is sent: by the I/O thread, or within a timeout. */
-extern int	__real_adaptor_send_queue(zhandle_t *zh, int timeout);
+WRAPPED(int, adaptor_send_queue, zhandle_t *zh, int timeout);
 
 /* End the library's threads, when a handle is closed. */
-extern void __real_adaptor_finish(zhandle_t *zh);
-extern void __wrap_adaptor_finish(zhandle_t *zh);
+WRAPPED(void, adaptor_finish, zhandle_t *zh);
 
 /* Returns true if a thread with that main function is the completion thread. */
 bool

@@ -143,18 +143,12 @@ static bool established;
  */
 static int	held_back;
 
-extern int	__real_socket(int domain, int type, int protocol);
-extern int	__real_close(int fd);
-extern int	__real_connect(int fd, const struct sockaddr *address, socklen_t len);
-extern ssize_t __real_recv(int fd, void *data, size_t size, int flags);
-extern ssize_t __real_send(int fd, const void *data, size_t size, int flags);
-
-extern int	__wrap_adaptor_send_queue(zhandle_t *zh, int timeout);
-extern int	__wrap_socket(int domain, int type, int protocol);
-extern int	__wrap_close(int fd);
-extern int	__wrap_connect(int fd, const struct sockaddr *address, socklen_t len);
-extern ssize_t __wrap_recv(int fd, void *data, size_t size, int flags);
-extern ssize_t __wrap_send(int fd, const void *data, size_t size, int flags);
+WRAPPED(int, adaptor_send_queue, zhandle_t *zh, int timeout);
+WRAPPED(int, socket, int domain, int type, int protocol);
+WRAPPED(int, close, int fd);
+WRAPPED(int, connect, int fd, const struct sockaddr *address, socklen_t len);
+WRAPPED(ssize_t, recv, int fd, void *data, size_t size, int flags);
+WRAPPED(ssize_t, send, int fd, const void *data, size_t size, int flags);
 
 /*
  * As socket(), close-on-exec.  Also fails with EMFILE if the library cannot use

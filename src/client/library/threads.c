@@ -69,19 +69,12 @@ create_thread(pthread_t *thread, size_t stack, void *(*start) (void *), void *ar
 /* Threads that zookeeper_init2() creates. */
 #define LIBRARY_THREADS		1
 
-extern int	__real_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
-								  void *(*start) (void *), void *arg);
-extern int	__real_pthread_join(pthread_t thread, void **result);
-extern int	__real_zookeeper_interest(zhandle_t *zh, int *fd, int *interest,
-									  struct timeval *timeout);
-extern int	__real_zookeeper_process(zhandle_t *zh, int events);
-
-extern int	__wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
-								  void *(*start) (void *), void *arg);
-extern int	__wrap_pthread_join(pthread_t thread, void **result);
-extern int	__wrap_zookeeper_interest(zhandle_t *zh, int *fd, int *interest,
-									  struct timeval *timeout);
-extern int	__wrap_zookeeper_process(zhandle_t *zh, int events);
+WRAPPED(int, pthread_create, pthread_t *thread, const pthread_attr_t *attr,
+		void *(*start) (void *), void *arg);
+WRAPPED(int, pthread_join, pthread_t thread, void **result);
+WRAPPED(int, zookeeper_interest, zhandle_t *zh, int *fd, int *interest,
+		struct timeval *timeout);
+WRAPPED(int, zookeeper_process, zhandle_t *zh, int events);
 
 /* As pthread_join(); a thread that was not created has ended. */
 int

@@ -189,23 +189,15 @@ static __thread char the_address[80];
 static ZkEndpoint *expected;
 static int	expected_count;
 
-extern int	__real_SSL_connect(SSL *ssl);
-extern int	__real_SSL_read(SSL *ssl, void *data, int size);
-extern int	__real_SSL_write(SSL *ssl, const void *data, int size);
-extern int	__real_SSL_set_fd(SSL *ssl, int fd);
-extern void __real_SSL_free(SSL *ssl);
-extern int	__real_select(int count, fd_set *to_read, fd_set *to_write,
-						  fd_set *excepted, struct timeval *timeout);
-
-extern int	__wrap_SSL_connect(SSL *ssl);
-extern int	__wrap_SSL_read(SSL *ssl, void *data, int size);
-extern int	__wrap_SSL_write(SSL *ssl, const void *data, int size);
-extern int	__wrap_SSL_set_fd(SSL *ssl, int fd);
-extern void __wrap_SSL_free(SSL *ssl);
-extern int	__wrap_SSL_CTX_set_default_verify_paths(SSL_CTX *context);
-extern int	__wrap_select(int count, fd_set *to_read, fd_set *to_write,
-						  fd_set *excepted, struct timeval *timeout);
-extern char *__wrap_strtok(char *text, const char *separators);
+WRAPPED(int, SSL_connect, SSL *ssl);
+WRAPPED(int, SSL_read, SSL *ssl, void *data, int size);
+WRAPPED(int, SSL_write, SSL *ssl, const void *data, int size);
+WRAPPED(int, SSL_set_fd, SSL *ssl, int fd);
+WRAPPED(void, SSL_free, SSL *ssl);
+WRAPPED(int, SSL_CTX_set_default_verify_paths, SSL_CTX *context);
+WRAPPED(int, select, int count, fd_set *to_read, fd_set *to_write,
+		fd_set *excepted, struct timeval *timeout);
+WRAPPED(char *, strtok, char *text, const char *separators);
 
 /* Returns true for an alert about the certificate of its receiver. */
 static bool
