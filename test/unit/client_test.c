@@ -620,6 +620,7 @@ test_caps(void)
 	ZkContenderStatus status;
 	ZkTime		deadline = zk_now() + DEADLINE;
 	int			count = 0;
+	int			granted;
 
 	/* the helper may not have freed the slots of the previous test yet */
 	node_path(node, "caps");
@@ -635,7 +636,11 @@ test_caps(void)
 	}
 	is_int(count, ZK_MAX_CONTENDERS, "there is a cap on contenders");
 	is_int(error, ZK_ERR_LIMIT, "with an error of its own");
-	ok(wait_state(ids[count - 1], ZK_HELD, &status), "up to it all goes well");
+	/* a busy machine may be too slow to renew the leases of so many */
+	for (granted = 0; granted < count; granted++)
+		if (!wait_state(ids[granted], ZK_HELD, &status) && status.state != ZK_LOST)
+			break;
+	is_int(granted, count, "up to it all goes well");
 	for (int i = 0; i < count; i++)
 		zk_contender_abandon(client, ids[i]);
 	ok(wait_children(node, 0), "all of them can be abandoned together");
