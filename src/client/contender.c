@@ -66,9 +66,8 @@ describe_wait(const Contender *c, ZkContenderStatus *status)
  * that.
  */
 void
-zk_contender_publish(ZkClient *client, int slot, bool wake)
+zk_contender_publish(ZkClient *client, Contender *c, bool wake)
 {
-	Contender  *c = &client->contenders[slot];
 	ZkContenderStatus status;
 	const Contender *named;
 
@@ -82,8 +81,7 @@ zk_contender_publish(ZkClient *client, int slot, bool wake)
 	memcpy(status.detail, c->detail, sizeof(status.detail));
 
 	/* a downgrade that is not sent yet: the exclusive one stands for both */
-	named = c->znode.existence != ZNODE_NAMED && c->partner != ZK_NO_SLOT ?
-		&client->contenders[c->partner] : c;
+	named = c->znode.existence != ZNODE_NAMED && c->partner != NULL ? c->partner : c;
 	memcpy(status.name, named->znode.name, sizeof(status.name));
 	status.token = c->znode.token;
 	status.proved_at = c->proof.proved_at;
@@ -97,7 +95,7 @@ zk_contender_publish(ZkClient *client, int slot, bool wake)
 		describe_wait(c, &status);
 	if (c->loss == ZK_LOST_BROKEN || c->error == ZK_ERR_BROKEN)
 		strcpy(status.blocker_owner, c->blocker_owner);
-	zk_mailbox_publish(&client->mailbox, slot, &status, wake);
+	zk_mailbox_publish(&client->mailbox, zk_contender_slot(client, c), &status, wake);
 }
 
 /* Moves a contender that has not ended to another state, without a grant. */
@@ -160,22 +158,22 @@ zk_contender_forget(Contender *c)
 }
 
 /*
- * Returns the slot of this client's that this contender of the lock node
- * belongs to, or may belong to; or ZK_NO_SLOT.
+ * Returns the contender of this client's that has, or may have, this name below
+ * the lock node; or NULL.
  */
-static int
-slot_of(const ZkClient *client, const char *node, const char *name)
+static Contender *
+find_named(const ZkClient *client, const char *node, const char *name)
 {
 	for (int i = 0; i < client->used; i++)
 	{
-		const Contender *c = &client->contenders[i];
+		Contender  *c = &client->contenders[i];
 
 		if (c->claim != CLAIM_NONE && c->znode.base[0] != '\0' &&
 			strcmp(c->node, node) == 0 &&
 			strncmp(name, c->znode.base, strlen(c->znode.base)) == 0)
-			return i;
+			return c;
 	}
-	return ZK_NO_SLOT;
+	return NULL;
 }
 
 /* Take a slot into use, for a contender that is wanted. */
@@ -190,7 +188,6 @@ use(ZkClient *client, int slot, const char *node, ZkMode mode)
 	c->claim = CLAIM_WANTED;
 	c->node = node;
 	c->request.mode = mode;
-	c->partner = c->successor = ZK_NO_SLOT;
 	c->state = ZK_WANTED;
 	if (slot >= client->used)
 		client->used = (uint16_t) (slot + 1);
@@ -226,8 +223,8 @@ begin_downgrade(ZkClient *client, const MailboxOrder *order)
 	Contender  *c = use(client, order->slot, order->node, ZK_SHARED);
 	Contender  *from = &client->contenders[order->partner];
 
-	c->partner = order->partner;
-	from->successor = (uint16_t) order->slot;
+	c->partner = from;
+	from->successor = c;
 	add_token(from);
 	pass_record(c, from);
 	c->request.lock_delay = from->request.lock_delay;
@@ -237,9 +234,9 @@ begin_downgrade(ZkClient *client, const MailboxOrder *order)
 	zk_znode_new_base(client, c);
 	zk_contender_move(c, ZK_HELD);
 	if (from->state == ZK_LOST)
-		zk_contender_lose(client, order->slot, from->loss, from->detail);
+		zk_contender_lose(client, c, from->loss, from->detail);
 	else
-		zk_contender_publish(client, order->slot, false);
+		zk_contender_publish(client, c, false);
 	return c;
 }
 
@@ -275,7 +272,7 @@ take_reaper(ZkClient *client, const Contender *like)
 	reaper = use(client, slot, client->mailbox.slots[slot].node, like->request.mode);
 	reaper->state = ZK_CREATING;
 	reaper->claim = CLAIM_ABANDONED;
-	zk_contender_touch(client, slot);
+	zk_contender_touch(client, reaper);
 	return reaper;
 }
 
@@ -301,20 +298,19 @@ reap_orphan(ZkClient *client, const Contender *behind, const char *name)
  * orphan or its create was executed late.
  */
 void
-zk_contender_seen_ahead(ZkClient *client, int slot, const char *name,
+zk_contender_seen_ahead(ZkClient *client, Contender *c, const char *name,
 						const struct Stat *stat)
 {
-	const Contender *c = &client->contenders[slot];
-	int			whose;
+	Contender  *whose;
 
 	if (stat->ephemeralOwner != zk_session_id(client))
 		return;
-	whose = slot_of(client, c->node, name);
-	if (whose == ZK_NO_SLOT)
+	whose = find_named(client, c->node, name);
+	if (whose == NULL)
 		reap_orphan(client, c, name);
-	else if (client->contenders[whose].znode.doubted_since != 0)
+	else if (whose->znode.doubted_since != 0)
 	{
-		zk_contender_retry_at(&client->contenders[whose], 0);
+		zk_contender_retry_at(whose, 0);
 		zk_contender_touch(client, whose);
 	}
 }
@@ -328,12 +324,12 @@ zk_contender_seen_ahead(ZkClient *client, int slot, const char *name,
 void
 zk_contender_give_up_partner(ZkClient *client, Contender *c)
 {
-	if (c->partner == ZK_NO_SLOT)
+	if (c->partner == NULL)
 		return;
 	if (c->record != NULL && !zk_contender_has_ended(c))
-		pass_record(&client->contenders[c->partner], c);
+		pass_record(c->partner, c);
 	if (c->state == ZK_LOST)	/* its marker stays */
-		zk_marker_set(&client->contenders[c->partner], MARKER_ABSENT);
+		zk_marker_set(c->partner, MARKER_ABSENT);
 	zk_contender_end(client, c->partner, true);
 }
 
@@ -344,30 +340,27 @@ zk_contender_give_up_partner(ZkClient *client, Contender *c)
 void
 zk_contender_replaced(ZkClient *client, Contender *c)
 {
-	int			partner = c->partner;
-	Contender  *from = &client->contenders[partner];
+	Contender  *from = c->partner;
 
-	c->partner = ZK_NO_SLOT;
-	from->successor = ZK_NO_SLOT;
+	c->partner = NULL;
+	from->successor = NULL;
 	c->owner = from->owner;
 	c->owner_len = from->owner_len;
 	from->owner = NULL;
 	from->owner_len = 0;
 	zk_contender_forget(from);
-	zk_contender_end(client, partner, true);
+	zk_contender_end(client, from, true);
 }
 
 /* The backend releases or abandons the contender. */
 void
-zk_contender_end(ZkClient *client, int slot, bool abandon)
+zk_contender_end(ZkClient *client, Contender *c, bool abandon)
 {
-	Contender  *c = &client->contenders[slot];
-
 	if (c->claim != CLAIM_ABANDONED)
 		c->claim = abandon ? CLAIM_ABANDONED : CLAIM_RELEASED;
 	if (c->turn.pending == 0)
 		zk_contender_give_up_partner(client, c);
-	zk_contender_touch(client, slot);
+	zk_contender_touch(client, c);
 }
 
 /* Sets why an action of the contender failed, as printf() does. */
@@ -384,10 +377,9 @@ zk_contender_explain(Contender *c, ZkError error, const char *fmt,...)
 
 /* The contender cannot be granted. What exists of it will be deleted. */
 void
-zk_contender_fail(ZkClient *client, int slot, ZkError error,
+zk_contender_fail(ZkClient *client, Contender *c, ZkError error,
 				  const char *fmt,...)
 {
-	Contender  *c = &client->contenders[slot];
 	va_list		args;
 
 	if (!zk_contender_has_ended(c))
@@ -400,8 +392,8 @@ zk_contender_fail(ZkClient *client, int slot, ZkError error,
 	}
 	if (c->claim == CLAIM_WANTED)
 		c->claim = CLAIM_ENDED;
-	zk_contender_publish(client, slot, true);
-	zk_contender_touch(client, slot);
+	zk_contender_publish(client, c, true);
+	zk_contender_touch(client, c);
 }
 
 /*
@@ -409,21 +401,19 @@ zk_contender_fail(ZkClient *client, int slot, ZkError error,
  * as possible, whether the backend looks or not.
  */
 void
-zk_contender_lose(ZkClient *client, int slot, ZkLoss loss, const char *detail)
+zk_contender_lose(ZkClient *client, Contender *c, ZkLoss loss, const char *detail)
 {
-	Contender  *c = &client->contenders[slot];
-
 	if (zk_contender_has_ended(c) || c->claim != CLAIM_WANTED)
 		return;
 	zk_contender_move(c, ZK_LOST);
 	c->loss = loss;
 	snprintf(c->detail, sizeof(c->detail), "%s", detail);
 	c->claim = CLAIM_ENDED;
-	zk_contender_publish(client, slot, true);
+	zk_contender_publish(client, c, true);
 	zk_contender_give_up_partner(client, c);
-	if (c->successor != ZK_NO_SLOT)
+	if (c->successor != NULL)
 		zk_contender_lose(client, c->successor, loss, detail);
-	zk_contender_touch(client, slot);
+	zk_contender_touch(client, c);
 }
 
 /*
@@ -431,13 +421,11 @@ zk_contender_lose(ZkClient *client, int slot, ZkLoss loss, const char *detail)
  * false, and the contender fails, if that is one attempt too many.
  */
 static bool
-may_try_again(ZkClient *client, int slot)
+may_try_again(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
-
 	if (zk_contender_attempt(c))
 		return true;
-	zk_contender_fail(client, slot, ZK_ERR_VANISHING,
+	zk_contender_fail(client, c, ZK_ERR_VANISHING,
 					  "Another client deleted the contender %d times.",
 					  ZK_MAX_ATTEMPTS);
 	return false;
@@ -459,15 +447,13 @@ reap_marker(ZkClient *client, Contender *c)
  * would break the order of the group.
  */
 void
-zk_contender_unqueued(ZkClient *client, int slot)
+zk_contender_unqueued(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
-
 	if (c->znode.token != 0)
-		zk_contender_fail(client, slot, ZK_ERR_VANISHED,
+		zk_contender_fail(client, c, ZK_ERR_VANISHED,
 						  "Another client deleted the contender.");
 	else
-		zk_contender_fail(client, slot, ZK_ERR_UNQUEUED,
+		zk_contender_fail(client, c, ZK_ERR_UNQUEUED,
 						  "The contender was not created.");
 }
 
@@ -476,23 +462,21 @@ zk_contender_unqueued(ZkClient *client, int slot)
  * queues again, up to a number of times.
  */
 void
-zk_contender_vanished(ZkClient *client, int slot)
+zk_contender_vanished(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
-
 	if (c->state != ZK_HELD)
 		reap_marker(client, c);
 	zk_contender_forget(c);
 	if (c->claim != CLAIM_WANTED)
 		;
 	else if (c->state == ZK_HELD)
-		zk_contender_lose(client, slot, ZK_LOST_CONTENDER,
+		zk_contender_lose(client, c, ZK_LOST_CONTENDER,
 						  "Another client deleted its contender.");
 	else if (c->member.state != MEMBER_NONE)
-		zk_contender_unqueued(client, slot);
-	else if (may_try_again(client, slot))
+		zk_contender_unqueued(client, c);
+	else if (may_try_again(client, c))
 		zk_contender_move(c, ZK_WANTED);
-	zk_contender_touch(client, slot);
+	zk_contender_touch(client, c);
 }
 
 /*
@@ -501,13 +485,11 @@ zk_contender_vanished(ZkClient *client, int slot)
  * lag behind.  Looks for it as if its create had not been answered (Q7).
  */
 void
-zk_contender_missing(ZkClient *client, int slot)
+zk_contender_missing(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
-
 	reap_marker(client, c);
 	zk_znode_set(c, ZNODE_UNCERTAIN);
-	if (may_try_again(client, slot))
+	if (may_try_again(client, c))
 		zk_contender_move(c, ZK_CREATING);
 }
 
@@ -517,9 +499,8 @@ zk_contender_missing(ZkClient *client, int slot)
  * because nobody may be looking at the contender any more.
  */
 void
-zk_contender_stuck(ZkClient *client, int slot, bool deleting)
+zk_contender_stuck(ZkClient *client, Contender *c, bool deleting)
 {
-	Contender  *c = &client->contenders[slot];
 	const char *permission = deleting ? "DELETE" : "READ";
 
 	client->connection.close_wanted = true;
@@ -530,10 +511,10 @@ zk_contender_stuck(ZkClient *client, int slot, bool deleting)
 	else
 		zk_log(true, "could not list the contenders of lock node \"%.150s\": permission denied; its contender remains until the ZooKeeper session ends",
 			   c->node);
-	zk_contender_fail(client, slot, ZK_ERR_FORBIDDEN,
+	zk_contender_fail(client, c, ZK_ERR_FORBIDDEN,
 					  "%s permission is required on znode \"%.150s\".", permission,
 					  c->node);
-	if (c->successor != ZK_NO_SLOT)
+	if (c->successor != NULL)
 		zk_contender_fail(client, c->successor, ZK_ERR_FORBIDDEN,
 						  "%s permission is required on znode \"%.150s\".", permission,
 						  c->node);
@@ -541,13 +522,11 @@ zk_contender_stuck(ZkClient *client, int slot, bool deleting)
 
 /* The lock is ours, except for that step. */
 static void
-grant_behind(ZkClient *client, int slot, GrantStep step)
+grant_behind(ZkClient *client, Contender *c, GrantStep step)
 {
-	Contender  *c = &client->contenders[slot];
-
 	zk_contender_move(c, ZK_QUEUED);
 	c->grant = step;
-	zk_contender_touch(client, slot);
+	zk_contender_touch(client, c);
 }
 
 /*
@@ -558,24 +537,23 @@ grant_behind(ZkClient *client, int slot, GrantStep step)
  * delay, with the own marker made.
  */
 void
-zk_contender_grant(ZkClient *client, int slot)
+zk_contender_grant(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
 	ZkTime		now = zk_now();
 
 	if (zk_record_is(c, RECORD_UNREAD))
 	{
-		grant_behind(client, slot, GRANT_RECORD);
+		grant_behind(client, c, GRANT_RECORD);
 		return;
 	}
 	if (c->request.lock_delay > 0 && c->marker.state != MARKER_THERE)
 	{
-		grant_behind(client, slot, GRANT_MARKERS);
+		grant_behind(client, c, GRANT_MARKERS);
 		return;
 	}
 	if (now >= c->proof.lease_end)
 	{
-		grant_behind(client, slot, GRANT_PROOF);
+		grant_behind(client, c, GRANT_PROOF);
 		zk_server_timeout_proof_late(client, c->proof.proved_at);
 		zk_mailbox_wake_helper(&client->mailbox);
 		return;
@@ -583,7 +561,7 @@ zk_contender_grant(ZkClient *client, int slot)
 	zk_contender_move(c, ZK_HELD);
 	c->proof.granted_at = now;
 	c->attempts = 0;
-	zk_contender_publish(client, slot, true);
+	zk_contender_publish(client, c, true);
 }
 
 /*
@@ -591,20 +569,18 @@ zk_contender_grant(ZkClient *client, int slot)
  * slot if it was abandoned.
  */
 void
-zk_contender_gone(ZkClient *client, int slot)
+zk_contender_gone(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
-
-	if (c->successor != ZK_NO_SLOT)
+	if (c->successor != NULL)
 	{
-		client->contenders[c->successor].partner = ZK_NO_SLOT;
+		c->successor->partner = NULL;
 		zk_contender_touch(client, c->successor);
-		c->successor = ZK_NO_SLOT;
+		c->successor = NULL;
 	}
 	if (c->claim == CLAIM_RELEASED)
 	{
 		c->state = ZK_GONE;
-		zk_contender_publish(client, slot, true);
+		zk_contender_publish(client, c, true);
 		c->claim = CLAIM_ENDED;
 	}
 	if (c->claim != CLAIM_ABANDONED)
@@ -612,7 +588,7 @@ zk_contender_gone(ZkClient *client, int slot)
 	free(c->owner);
 	c->owner = NULL;
 	c->claim = CLAIM_NONE;
-	zk_mailbox_free_slot(&client->mailbox, slot);
+	zk_mailbox_free_slot(&client->mailbox, zk_contender_slot(client, c));
 }
 
 /*
@@ -632,9 +608,8 @@ zk_contender_set_lease(ZkClient *client, Contender *c, ZkProof proof)
  * cuts the lease to what a proof at that time would allow.
  */
 void
-zk_contender_cut_lease(ZkClient *client, int slot, ZkTime since)
+zk_contender_cut_lease(ZkClient *client, Contender *c, ZkTime since)
 {
-	Contender  *c = &client->contenders[slot];
 	ZkProof		proof = {since, since};
 	ZkTime		end = zk_lease_end(proof, zk_timeout(client));
 
@@ -643,24 +618,22 @@ zk_contender_cut_lease(ZkClient *client, int slot, ZkTime since)
 	if (c->proof.presumed_lost > since + zk_timeout(client))
 		c->proof.presumed_lost = since + zk_timeout(client);
 	if (c->state == ZK_HELD)
-		zk_contender_publish(client, slot, true);
+		zk_contender_publish(client, c, true);
 }
 
 /*
  * An operation has proved that the contender exists.
  */
 void
-zk_contender_proved(ZkClient *client, int slot, ZkProof proof)
+zk_contender_proved(ZkClient *client, Contender *c, ZkProof proof)
 {
-	Contender  *c = &client->contenders[slot];
-
 	zk_contender_set_lease(client, c, proof);
 	if (c->claim != CLAIM_WANTED)
 		return;
 	if (c->grant == GRANT_PROOF)
-		zk_contender_grant(client, slot);
+		zk_contender_grant(client, c);
 	else
-		zk_contender_publish(client, slot, c->state == ZK_HELD);
+		zk_contender_publish(client, c, c->state == ZK_HELD);
 }
 
 /*
@@ -714,9 +687,8 @@ doubt_elsewhere(ZkClient *client, Contender *c)
  * contender itself does that.
  */
 bool
-zk_contender_doubted(ZkClient *client, int slot)
+zk_contender_doubted(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
 	ZkTime		timeout = zk_timeout(client);
 	ZkTime		waited;
 

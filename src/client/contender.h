@@ -76,9 +76,9 @@ struct Contender
 	ZkError		error;
 	ZkLoss		loss;
 	uint8_t		attempts;		/* creates in vain, in a row */
-	uint16_t	partner;		/* exclusive one to take the place of, or to
-								 * see gone before this one is */
-	uint16_t	successor;		/* the one whose partner this is */
+	Contender  *partner;		/* exclusive one to take the place of, or to
+								 * see gone before this one is; or NULL */
+	Contender  *successor;		/* the one whose partner this is; or NULL */
 	ZkLockRequest request;
 	const char *node;			/* MailboxSlot.node */
 	char	   *owner;			/* malloc'd data of the znode */
@@ -105,6 +105,27 @@ struct Contender
 	/* of a multi-op of its own; written by the library */
 	zoo_op_result_t results[ZK_OWN_OPS];
 };
+
+/* The number of its slot. */
+static inline uint16_t
+zk_contender_slot(const ZkClient *client, const Contender *c)
+{
+	return (uint16_t) (c - client->contenders);
+}
+
+/* The context of a watch for it: its slot, which the library compares (Q3). */
+static inline void *
+zk_watch_context(const ZkClient *client, const Contender *c)
+{
+	return (void *) (intptr_t) zk_contender_slot(client, c);
+}
+
+/* The contender that a watch with that context is for. */
+static inline Contender *
+zk_watch_contender(const ZkClient *client, const void *context)
+{
+	return &client->contenders[(intptr_t) context];
+}
 
 /* Returns true if the lock is held, as far as is known.  engine_lock. */
 static inline bool
@@ -133,32 +154,32 @@ extern void zk_contender_not_created(Contender *c);
 extern bool zk_contender_attempt(Contender *c);
 extern Contender *zk_contender_take_order(ZkClient *client, const MailboxOrder *order);
 extern void zk_contender_replaced(ZkClient *client, Contender *c);
-extern void zk_contender_gone(ZkClient *client, int slot);
-extern void zk_contender_publish(ZkClient *client, int slot, bool wake);
+extern void zk_contender_gone(ZkClient *client, Contender *c);
+extern void zk_contender_publish(ZkClient *client, Contender *c, bool wake);
 extern void zk_contender_forget(Contender *c);
-extern void zk_contender_seen_ahead(ZkClient *client, int slot, const char *name,
+extern void zk_contender_seen_ahead(ZkClient *client, Contender *c, const char *name,
 									const struct Stat *stat);
 extern void zk_contender_set_blocker(Contender *c, const char *owner, int len,
 									 int64_t session);
 extern void zk_contender_set_lease(ZkClient *client, Contender *c,
 								   ZkProof proof);
-extern void zk_contender_proved(ZkClient *client, int slot, ZkProof proof);
-extern void zk_contender_cut_lease(ZkClient *client, int slot, ZkTime since);
-extern void zk_contender_grant(ZkClient *client, int slot);
+extern void zk_contender_proved(ZkClient *client, Contender *c, ZkProof proof);
+extern void zk_contender_cut_lease(ZkClient *client, Contender *c, ZkTime since);
+extern void zk_contender_grant(ZkClient *client, Contender *c);
 extern void zk_contender_explain(Contender *c, ZkError error, const char *fmt,...)
 			__attribute__((format(printf, 3, 4)));
-extern void zk_contender_fail(ZkClient *client, int slot, ZkError error,
+extern void zk_contender_fail(ZkClient *client, Contender *c, ZkError error,
 							  const char *fmt,...)
 			__attribute__((format(printf, 4, 5)));
-extern void zk_contender_lose(ZkClient *client, int slot, ZkLoss loss,
+extern void zk_contender_lose(ZkClient *client, Contender *c, ZkLoss loss,
 							  const char *detail);
-extern void zk_contender_unqueued(ZkClient *client, int slot);
-extern void zk_contender_vanished(ZkClient *client, int slot);
-extern void zk_contender_missing(ZkClient *client, int slot);
-extern void zk_contender_stuck(ZkClient *client, int slot, bool deleting);
+extern void zk_contender_unqueued(ZkClient *client, Contender *c);
+extern void zk_contender_vanished(ZkClient *client, Contender *c);
+extern void zk_contender_missing(ZkClient *client, Contender *c);
+extern void zk_contender_stuck(ZkClient *client, Contender *c, bool deleting);
 extern void zk_contender_give_up_partner(ZkClient *client, Contender *c);
-extern void zk_contender_end(ZkClient *client, int slot, bool abandon);
+extern void zk_contender_end(ZkClient *client, Contender *c, bool abandon);
 extern void zk_contender_reap_elsewhere(ZkClient *client, const Contender *c);
-extern bool zk_contender_doubted(ZkClient *client, int slot);
+extern bool zk_contender_doubted(ZkClient *client, Contender *c);
 
 #endif							/* ZKLOCK_CONTENDER_H */

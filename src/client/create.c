@@ -59,17 +59,15 @@
 
 /* The contender exists and this is its znode. */
 void
-zk_create_adopt(ZkClient *client, int slot, const char *name,
+zk_create_adopt(ZkClient *client, Contender *c, const char *name,
 				const struct Stat *stat, ZkProof proof)
 {
-	Contender  *c = &client->contenders[slot];
-
 	zk_znode_set_name(c, name);
 	if (stat->ephemeralOwner != zk_session_id(client))
 	{
 		/* of an earlier session of ours: never to be trusted, only deleted */
 		zk_contender_reap_elsewhere(client, c);
-		zk_contender_vanished(client, slot);
+		zk_contender_vanished(client, c);
 		return;
 	}
 	zk_znode_set_token(c, stat->czxid);
@@ -79,10 +77,8 @@ zk_create_adopt(ZkClient *client, int slot, const char *name,
 
 /* The create was answered with an error. */
 void
-zk_create_failed(ZkClient *client, int slot, int rc)
+zk_create_failed(ZkClient *client, Contender *c, int rc)
 {
-	Contender  *c = &client->contenders[slot];
-
 	if (zk_is_connection_error(rc) && rc != ZSESSIONCLOSEDREQUIRESASLAUTH)
 	{
 		zk_contender_retry(client, c);
@@ -90,14 +86,14 @@ zk_create_failed(ZkClient *client, int slot, int rc)
 	}
 	zk_contender_not_created(c);
 	if (c->claim != CLAIM_WANTED ||
-		zk_creation_denied(client, slot, rc, strlen(c->node)))
+		zk_creation_denied(client, c, rc, strlen(c->node)))
 		return;
 	switch (rc)
 	{
 		case ZNONODE:
 			zk_parents_missing(c, PARENTS_OF_CONTENDER);
 			if (!zk_contender_attempt(c))
-				zk_contender_fail(client, slot, ZK_ERR_VANISHING,
+				zk_contender_fail(client, c, ZK_ERR_VANISHING,
 								  "Lock node \"%.150s\" was deleted %d times while being created.",
 								  c->node, ZK_MAX_ATTEMPTS);
 			break;
@@ -105,29 +101,29 @@ zk_create_failed(ZkClient *client, int slot, int rc)
 			zk_contender_retry(client, c);
 			break;
 		case ZNOCHILDRENFOREPHEMERALS:
-			zk_contender_fail(client, slot, ZK_ERR_EPHEMERAL_PARENT,
+			zk_contender_fail(client, c, ZK_ERR_EPHEMERAL_PARENT,
 							  "Znode \"%.150s\" is ephemeral and cannot have children.",
 							  c->node);
 			break;
 		default:
-			zk_contender_fail(client, slot, zk_answer_error(rc),
+			zk_contender_fail(client, c, zk_answer_error(rc),
 							  "Could not create a contender: %s.",
 							  zk_answer_text(rc));
 	}
 }
 
 static void
-on_create(ZkClient *client, int slot, const Answer *answer)
+on_create(ZkClient *client, Contender *c, const Answer *answer)
 {
 	int			rc = answer->rc;
 
 	if (rc == ZOK || rc == ZNONODE)
 		zk_leader_answered(client, answer->request->sent_at);
 	if (rc == ZOK)
-		zk_create_adopt(client, slot, strrchr(answer->text, '/') + 1, answer->stat,
+		zk_create_adopt(client, c, strrchr(answer->text, '/') + 1, answer->stat,
 						zk_request_proof(answer->request));
 	else
-		zk_create_failed(client, slot, rc);
+		zk_create_failed(client, c, rc);
 }
 
 /*
@@ -135,9 +131,8 @@ on_create(ZkClient *client, int slot, const Answer *answer)
  * session are processed in order.
  */
 void
-zk_send_create(ZkClient *client, int slot)
+zk_send_create(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
 	void	   *context;
 	char		path[ZK_CONTENDER_PATH_SIZE];
 	int			rc;
@@ -145,7 +140,7 @@ zk_send_create(ZkClient *client, int slot)
 	zk_contender_creating(client, c);
 	zk_own_watch_begin(c);
 	zk_contender_path(c, c->znode.base, path);
-	context = zk_contender_ask(client, slot, on_create);
+	context = zk_contender_ask(client, c, on_create);
 	rc = zoo_acreate2(client->connection.zh, path, c->owner, c->owner_len,
 					  &client->identity.acl,
 					  ZOO_EPHEMERAL_SEQUENTIAL, zk_on_created, context);
@@ -153,20 +148,18 @@ zk_send_create(ZkClient *client, int slot)
 	{
 		zk_request_undo(client, context);
 		zk_contender_not_created(c);
-		zk_contender_fail(client, slot, ZK_ERR_OTHER,
+		zk_contender_fail(client, c, ZK_ERR_OTHER,
 						  "Could not create a contender: %s.", zerror(rc));
 		return;
 	}
-	if (zk_contender_sent(client, slot, context, rc))
-		zk_place_send_list(client, slot);
+	if (zk_contender_sent(client, c, context, rc))
+		zk_place_send_list(client, c);
 }
 
 /* The contender's Stat, asked for after its name was found in a list. */
 static void
-on_stat(ZkClient *client, int slot, const Answer *answer)
+on_stat(ZkClient *client, Contender *c, const Answer *answer)
 {
-	Contender  *c = &client->contenders[slot];
-
 	if (answer->rc == ZOK)
 	{
 		/*
@@ -175,10 +168,10 @@ on_stat(ZkClient *client, int slot, const Answer *answer)
 		 */
 		ZkProof		proof = {c->proof.proved_at, answer->request->leader_heard_at};
 
-		zk_create_adopt(client, slot, c->znode.name, answer->stat, proof);
+		zk_create_adopt(client, c, c->znode.name, answer->stat, proof);
 	}
 	else if (answer->rc == ZNONODE)
-		zk_contender_missing(client, slot);
+		zk_contender_missing(client, c);
 	else
 		zk_contender_retry(client, c);
 }
@@ -188,15 +181,14 @@ on_stat(ZkClient *client, int slot, const Answer *answer)
  * watch is asked for.)
  */
 void
-zk_send_stat(ZkClient *client, int slot)
+zk_send_stat(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
 	void	   *context;
 	char		path[ZK_CONTENDER_PATH_SIZE];
 
 	zk_contender_path(c, c->znode.name, path);
-	context = zk_contender_ask(client, slot, on_stat);
-	zk_contender_sent(client, slot, context,
+	context = zk_contender_ask(client, c, on_stat);
+	zk_contender_sent(client, c, context,
 					  zoo_aexists(client->connection.zh, path, 0, zk_on_stat, context));
 }
 
@@ -205,9 +197,8 @@ zk_send_stat(ZkClient *client, int slot)
  * connection was regained.
  */
 static void
-find_by_base(ZkClient *client, int slot, const struct String_vector *list)
+find_by_base(ZkClient *client, Contender *c, const struct String_vector *list)
 {
-	Contender  *c = &client->contenders[slot];
 	size_t		len = strlen(c->znode.base);
 
 	for (int i = 0; i < list->count; i++)
@@ -216,13 +207,13 @@ find_by_base(ZkClient *client, int slot, const struct String_vector *list)
 			zk_znode_set_name(c, list->data[i]);
 			return;
 		}
-	if (zk_contender_doubted(client, slot))
+	if (zk_contender_doubted(client, c))
 		return;
 	zk_contender_forget(c);
 	if (c->claim != CLAIM_WANTED)
 		return;
 	if (c->member.state != MEMBER_NONE)
-		zk_contender_unqueued(client, slot);
+		zk_contender_unqueued(client, c);
 	else
 		zk_contender_move(c, ZK_WANTED);
 }
@@ -232,16 +223,15 @@ find_by_base(ZkClient *client, int slot, const struct String_vector *list)
  * it was committed.
  */
 static void
-on_find(ZkClient *client, int slot, const Answer *answer)
+on_find(ZkClient *client, Contender *c, const Answer *answer)
 {
 	int			rc = answer->rc;
 	static const struct String_vector none;
-	Contender  *c = &client->contenders[slot];
 
 	if (rc == ZNOAUTH)
-		zk_contender_stuck(client, slot, false);
+		zk_contender_stuck(client, c, false);
 	else if ((rc == ZOK || rc == ZNONODE) && c->znode.existence == ZNODE_SETTLED)
-		find_by_base(client, slot, rc == ZOK ? answer->children : &none);
+		find_by_base(client, c, rc == ZOK ? answer->children : &none);
 	else
 		zk_contender_retry(client, c);
 }
@@ -251,10 +241,9 @@ on_find(ZkClient *client, int slot, const Answer *answer)
  * well; any other answer may come from a server that has not asked its leader.
  */
 static void
-on_settled(ZkClient *client, int slot, const Answer *answer)
+on_settled(ZkClient *client, Contender *c, const Answer *answer)
 {
 	int			rc = answer->rc;
-	Contender  *c = &client->contenders[slot];
 
 	if (rc == ZOK || rc == ZNONODE || rc == ZNOAUTH)
 		zk_znode_set(c, ZNODE_SETTLED);
@@ -267,9 +256,8 @@ on_settled(ZkClient *client, int slot, const Answer *answer)
  * committed before it (Q7).
  */
 void
-zk_send_find(ZkClient *client, int slot)
+zk_send_find(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
 	zoo_op_t	check;
 
 	if (!zk_multi_possible(client))
@@ -279,6 +267,6 @@ zk_send_find(ZkClient *client, int slot)
 	}
 	zk_znode_set(c, ZNODE_UNCERTAIN);
 	zoo_check_op_init(&check, c->node, -1);
-	if (zk_contender_multi(client, slot, 1, &check, on_settled))
-		zk_send_children(client, slot, on_find);
+	if (zk_contender_multi(client, c, 1, &check, on_settled))
+		zk_send_children(client, c, on_find);
 }

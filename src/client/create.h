@@ -12,11 +12,11 @@
 
 #include "client.h"
 
-extern void zk_create_adopt(ZkClient *client, int slot, const char *name,
+extern void zk_create_adopt(ZkClient *client, Contender *c, const char *name,
 							const struct Stat *stat, ZkProof proof);
-extern void zk_create_failed(ZkClient *client, int slot, int rc);
-extern void zk_send_create(ZkClient *client, int slot);
-extern void zk_send_find(ZkClient *client, int slot);
-extern void zk_send_stat(ZkClient *client, int slot);
+extern void zk_create_failed(ZkClient *client, Contender *c, int rc);
+extern void zk_send_create(ZkClient *client, Contender *c);
+extern void zk_send_find(ZkClient *client, Contender *c);
+extern void zk_send_stat(ZkClient *client, Contender *c);
 
 #endif							/* ZKLOCK_CREATE_H */

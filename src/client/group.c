@@ -61,7 +61,7 @@ struct GroupCreate
 {
 	bool		pending;
 	int			count;
-	uint16_t	slots[ZK_MAX_GROUP];
+	Contender  *members[ZK_MAX_GROUP];
 	zoo_op_result_t results[ZK_MAX_GROUP + STAMP_OPS];
 	struct Stat stat;			/* of the transaction: czxid, ephemeralOwner */
 	char		paths[ZK_MAX_GROUP][ZK_CONTENDER_PATH_SIZE];
@@ -91,15 +91,13 @@ zk_group_join(Contender *c, uint16_t next)
 
 /* A contender leaves its group before that was created: it never will be. */
 void
-zk_group_dissolve(ZkClient *client, int slot)
+zk_group_dissolve(ZkClient *client, Contender *c)
 {
-	while (client->contenders[slot].member.state == MEMBER_IN_RING)
+	while (c->member.state == MEMBER_IN_RING)
 	{
-		int			next = client->contenders[slot].member.next;
-
-		client->contenders[slot].member.state = MEMBER_LEFT;
-		zk_contender_touch(client, slot);
-		slot = next;
+		c->member.state = MEMBER_LEFT;
+		zk_contender_touch(client, c);
+		c = &client->contenders[c->member.next];
 	}
 }
 
@@ -111,8 +109,8 @@ created(ZkClient *client, ZkProof proof)
 
 	for (int i = 0; i < group->count; i++)
 	{
-		client->contenders[group->slots[i]].member.state = MEMBER_LEFT;
-		zk_create_adopt(client, group->slots[i],
+		group->members[i]->member.state = MEMBER_LEFT;
+		zk_create_adopt(client, group->members[i],
 						strrchr(group->paths[i], '/') + 1, &group->stat,
 						proof);
 	}
@@ -130,32 +128,29 @@ not_created(ZkClient *client, int rc)
 	int			ops = group->count + STAMP_OPS;
 
 	for (int i = 0; i < group->count; i++)
-	{
-		zk_contender_not_created(&client->contenders[group->slots[i]]);
-	}
+		zk_contender_not_created(group->members[i]);
 	while (culprit < ops && group->results[culprit].err != rc)
 		culprit++;
 	if (culprit < group->count)
-		zk_create_failed(client, group->slots[culprit], rc);
+		zk_create_failed(client, group->members[culprit], rc);
 	else if (culprit == group->count + STAMP_DELETE && rc == ZNOAUTH)
-		zk_contender_fail(client, group->slots[0], ZK_ERR_FORBIDDEN,
+		zk_contender_fail(client, group->members[0], ZK_ERR_FORBIDDEN,
 						  "DELETE permission is required on znode \"%.150s\".",
-						  client->contenders[group->slots[0]].node);
+						  group->members[0]->node);
 	else
-		zk_create_failed(client, group->slots[0], rc);
+		zk_create_failed(client, group->members[0], rc);
 }
 
 static void
-on_group(ZkClient *client, int which, const Answer *answer)
+on_group(ZkClient *client, const Answer *answer)
 {
 	int			rc = answer->rc;
 	GroupCreate *group;
 
-	(void) which;
 	group = client->group;
 	group->pending = false;
 	for (int i = 0; i < group->count; i++)
-		zk_contender_answered(client, group->slots[i]);
+		zk_contender_answered(group->members[i]);
 	if (rc == ZOK)
 	{
 		zk_leader_answered(client, answer->request->sent_at);
@@ -164,7 +159,7 @@ on_group(ZkClient *client, int which, const Answer *answer)
 	else if (zk_is_connection_error(rc) && rc != ZSESSIONCLOSEDREQUIRESASLAUTH)
 	{
 		for (int i = 0; i < group->count; i++)
-			zk_contender_retry(client, &client->contenders[group->slots[i]]);
+			zk_contender_retry(client, group->members[i]);
 	}
 	else
 		not_created(client, rc);
@@ -175,22 +170,20 @@ on_group(ZkClient *client, int which, const Answer *answer)
  * Collects the group of a contender.  Returns false if a member is not ready.
  */
 static bool
-gather(ZkClient *client, int first)
+gather(ZkClient *client, Contender *first)
 {
 	GroupCreate *group = client->group;
-	int			slot = first;
+	Contender  *c = first;
 
 	group->count = 0;
 	do
 	{
-		const Contender *c = &client->contenders[slot];
-
 		if (c->claim != CLAIM_WANTED || c->state != ZK_WANTED || c->turn.pending > 0 ||
 			c->parents.of == PARENTS_OF_CONTENDER || c->turn.retry_at != 0 || c->refusal.znode != NULL)
 			return false;
-		group->slots[group->count++] = (uint16_t) slot;
-		slot = c->member.next;
-	} while (slot != first);
+		group->members[group->count++] = c;
+		c = &client->contenders[c->member.next];
+	} while (c != first);
 	return true;
 }
 
@@ -207,13 +200,13 @@ send_multi(ZkClient *client, void *context)
 
 	for (int i = 0; i < group->count; i++)
 	{
-		c = &client->contenders[group->slots[i]];
+		c = group->members[i];
 		zk_contender_path(c, c->znode.base, group->paths[i]);
 		zoo_create_op_init(&ops[i], group->paths[i], c->owner, c->owner_len,
 						   acl, ZOO_EPHEMERAL_SEQUENTIAL, group->paths[i],
 						   ZK_CONTENDER_PATH_SIZE);
 	}
-	c = &client->contenders[group->slots[0]];
+	c = group->members[0];
 	snprintf(stamp_path, sizeof(stamp_path), "%s/%sstamp", c->node, c->znode.base);
 	zoo_create_op_init(&stamp[STAMP_CREATE], stamp_path, "", 0, acl,
 					   ZOO_EPHEMERAL, NULL, 0);
@@ -232,10 +225,10 @@ sent(ZkClient *client)
 
 	group->pending = true;
 	for (int i = 0; i < group->count; i++)
-		zk_contender_expect(client, group->slots[i]);
+		zk_contender_expect(group->members[i]);
 	for (int i = 0; i < group->count; i++)
 		if (zk_requests_available(client, 1))
-			zk_place_send_list(client, group->slots[i]);
+			zk_place_send_list(client, group->members[i]);
 }
 
 /*
@@ -243,30 +236,28 @@ sent(ZkClient *client)
  * group is being created.
  */
 void
-zk_send_group(ZkClient *client, int slot)
+zk_send_group(ZkClient *client, Contender *c)
 {
 	GroupCreate *group = client->group;
 	void	   *context;
 	int			rc;
 
-	if (client->contenders[slot].member.state == MEMBER_LEFT)
+	if (c->member.state == MEMBER_LEFT)
 	{
-		zk_contender_unqueued(client, slot);
+		zk_contender_unqueued(client, c);
 		return;
 	}
-	if (group->pending || !gather(client, slot))
+	if (group->pending || !gather(client, c))
 		return;
 	if (!zk_multi_possible(client))
 	{
-		zk_contender_retry(client, &client->contenders[slot]);
+		zk_contender_retry(client, c);
 		return;
 	}
 	for (int i = 0; i < group->count; i++)
 	{
-		Contender  *c = &client->contenders[group->slots[i]];
-
-		zk_contender_creating(client, c);
-		zk_own_watch_begin(c);
+		zk_contender_creating(client, group->members[i]);
+		zk_own_watch_begin(group->members[i]);
 	}
 	context = zk_request_begin(client, REQ_CLIENT, 0, on_group);
 	rc = send_multi(client, context);
@@ -279,5 +270,5 @@ zk_send_group(ZkClient *client, int slot)
 	if (!zk_is_connection_error(rc))
 		not_created(client, rc);
 	for (int i = 0; i < group->count; i++)
-		zk_contender_retry(client, &client->contenders[group->slots[i]]);
+		zk_contender_retry(client, group->members[i]);
 }

@@ -27,7 +27,7 @@ typedef struct Membership
 extern GroupCreate *zk_group_create(void);
 extern void zk_group_handle_closed(ZkClient *client);
 extern void zk_group_join(Contender *c, uint16_t next);
-extern void zk_group_dissolve(ZkClient *client, int slot);
-extern void zk_send_group(ZkClient *client, int slot);
+extern void zk_group_dissolve(ZkClient *client, Contender *c);
+extern void zk_send_group(ZkClient *client, Contender *c);
 
 #endif							/* ZKLOCK_GROUP_H */

@@ -83,16 +83,17 @@ typedef bool (*ContenderTest) (ZkClient *client, const Contender *c);
 static void
 apply_order(ZkClient *client, const MailboxOrder *order)
 {
-	if (client->contenders[order->slot].claim == CLAIM_NONE)
+	Contender  *c = &client->contenders[order->slot];
+
+	if (c->claim == CLAIM_NONE)
 	{
 		zk_contender_begin(client, order);
 		zk_connection_hurry(client);
 	}
 	if (order->order == ZK_ORDER_RELEASE || order->order == ZK_ORDER_ABANDON)
-		zk_contender_end(client, order->slot,
-						 order->order == ZK_ORDER_ABANDON);
+		zk_contender_end(client, c, order->order == ZK_ORDER_ABANDON);
 	else
-		zk_contender_touch(client, order->slot);
+		zk_contender_touch(client, c);
 }
 
 /*
@@ -152,12 +153,12 @@ begin_to_leave(ZkClient *client)
 	zk_query_begin(client, &none);
 	for (int i = 0; i < client->used; i++)
 	{
-		const Contender *c = &client->contenders[i];
+		Contender  *c = &client->contenders[i];
 
 		if (c->claim != CLAIM_NONE && c->claim != CLAIM_ABANDONED &&
-			c->successor == ZK_NO_SLOT &&
+			c->successor == NULL &&
 			zk_record_flush(client, c))
-			zk_contender_end(client, i, true);
+			zk_contender_end(client, c, true);
 	}
 }
 

@@ -137,7 +137,7 @@ static bool
 keep_lease(const ZkClient *client, const Contender *c)
 {
 	if (c->claim != CLAIM_WANTED || c->znode.existence != ZNODE_NAMED ||
-		c->partner != ZK_NO_SLOT || c->successor != ZK_NO_SLOT)
+		c->partner != NULL || c->successor != NULL)
 		return false;
 	return c->state == ZK_HELD || c->grant == GRANT_PROOF ||
 		(c->state == ZK_QUEUED && (c->grant == GRANT_MARKERS || zk_server_timeout_slow(client))) ||
@@ -187,26 +187,26 @@ is_refusal(int err)
  * more.
  */
 static void
-unprovable(ZkClient *client, int slot, int err)
+unprovable(ZkClient *client, Contender *c, int err)
 {
 	if (err == ZNONODE)
-		zk_contender_vanished(client, slot);
-	else if (client->contenders[slot].state == ZK_HELD)
-		zk_contender_lose(client, slot, ZK_LOST_CONTENDER,
+		zk_contender_vanished(client, c);
+	else if (c->state == ZK_HELD)
+		zk_contender_lose(client, c, ZK_LOST_CONTENDER,
 						  "This session is no longer permitted to read its contender.");
 	else
-		zk_contender_fail(client, slot, ZK_ERR_FORBIDDEN,
+		zk_contender_fail(client, c, ZK_ERR_FORBIDDEN,
 						  "This session is no longer permitted to read its contender.");
 }
 
 static void
-on_renewal(ZkClient *client, int which, const Answer *answer)
+on_renewal(ZkClient *client, const Answer *answer)
 {
 	int			rc = answer->rc;
 	Renewal    *renewal;
 	bool		refused = false;
 
-	renewal = &client->leases->renewals[which];
+	renewal = &client->leases->renewals[answer->request->which];
 	renewal->pending = false;
 	if (rc == ZOK)
 		zk_leader_answered(client, answer->request->sent_at);
@@ -214,18 +214,17 @@ on_renewal(ZkClient *client, int which, const Answer *answer)
 		refused |= is_refusal(renewal->results[i].err);
 	for (int i = 0; i < renewal->count; i++)
 	{
-		int			slot = renewal->slots[i];
-		Contender  *c = &client->contenders[slot];
+		Contender  *c = &client->contenders[renewal->slots[i]];
 
 		if (c->claim == CLAIM_NONE || c->znode.incarnation != renewal->incarnations[i])
 			continue;
 		if (rc == ZOK)
-			zk_contender_proved(client, slot, zk_request_proof(answer->request));
+			zk_contender_proved(client, c, zk_request_proof(answer->request));
 		else if (refused && !is_refusal(renewal->results[i].err))
 			c->renewing.asked_at = 0;	/* not proved by this: ask again, at
 										 * once */
 		else if (refused && c->claim == CLAIM_WANTED)
-			unprovable(client, slot, renewal->results[i].err);
+			unprovable(client, c, renewal->results[i].err);
 	}
 	zk_lease_renew(client);
 }
@@ -337,11 +336,10 @@ heartbeat_in(ZkClient *client, ZkTime delay)
  * throttles does not forward it), leases are renewed nevertheless.
  */
 static void
-on_heartbeat(ZkClient *client, int which, const Answer *answer)
+on_heartbeat(ZkClient *client, const Answer *answer)
 {
 	bool		succeeded = answer->rc == ZOK;
 
-	(void) which;
 	client->leases->heartbeat.pending = false;
 	(void) zk_identity_wanted(&client->identity, answer->rc);
 	if (succeeded)
@@ -392,9 +390,11 @@ zk_leases_connected(ZkClient *client, ZkTime since, ZkTime timeout_before)
 	zk_leader_contact_connected(&client->leader_contact, since);
 	for (int i = 0; i < client->used; i++)
 	{
-		client->contenders[i].renewing.asked_at = 0;
-		if (client->contenders[i].claim != CLAIM_NONE && zk_timeout(client) < timeout_before)
-			zk_contender_cut_lease(client, i, client->leader_contact.leader_heard_at);
+		Contender  *c = &client->contenders[i];
+
+		c->renewing.asked_at = 0;
+		if (c->claim != CLAIM_NONE && zk_timeout(client) < timeout_before)
+			zk_contender_cut_lease(client, c, client->leader_contact.leader_heard_at);
 	}
 	client->leases->heartbeat.pending = false;
 	client->leases->heartbeat.at = zk_now();
@@ -433,7 +433,7 @@ zk_leases_run(const ZkClient *client)
 static bool
 asked_in_vain(const ZkClient *client, const Contender *c)
 {
-	return c->partner != ZK_NO_SLOT ||
+	return c->partner != NULL ||
 		(c->renewing.asked_at > c->proof.proved_at &&
 		 c->renewing.asked_at < c->proof.lease_end) ||
 		(client->leases->heartbeat.pending &&
@@ -462,14 +462,13 @@ hold_until(const Contender *c)
 
 /* Gives up a contender that was held for too long, but not under a commit. */
 static void
-end_hold(ZkClient *client, int slot)
+end_hold(ZkClient *client, Contender *c)
 {
 	static const char why[] = "It was held for the maximum time that is allowed.";
-	Contender  *c = &client->contenders[slot];
 
-	c->renewing.overdue = !zk_mailbox_end_hold(&client->mailbox, slot, why);
+	c->renewing.overdue = !zk_mailbox_end_hold(&client->mailbox, zk_contender_slot(client, c), why);
 	if (!c->renewing.overdue)
-		zk_contender_lose(client, slot, ZK_LOST_OVERTIME, why);
+		zk_contender_lose(client, c, ZK_LOST_OVERTIME, why);
 }
 
 /*
@@ -488,12 +487,12 @@ zk_lease_check(ZkClient *client)
 		if (!zk_contender_is_held(c))
 			continue;
 		if (now >= hold_until(c))
-			end_hold(client, i);
+			end_hold(client, c);
 		if (now < c->proof.lease_end)
 			continue;
 		if (now >= c->proof.presumed_lost || connection_was_lost(client, c) ||
 			asked_in_vain(client, c))
-			zk_contender_lose(client, i, ZK_LOST_LEASE,
+			zk_contender_lose(client, c, ZK_LOST_LEASE,
 							  "Its lease expired before ZooKeeper confirmed it.");
 	}
 }

@@ -205,55 +205,52 @@ judge(Contender *c, const struct String_vector *list)
 }
 
 static void
-markers_read(ZkClient *client, int slot, const struct String_vector *list)
+markers_read(ZkClient *client, Contender *c, const struct String_vector *list)
 {
-	Contender  *c = &client->contenders[slot];
 	Markers    *m = &c->markers;
 
 	if (m->known != MARKERS_LISTED)
 		return;					/* it will be listed once more */
 	if (!judge(c, list))
 	{
-		zk_contender_fail(client, slot, ZK_ERR_NO_MEMORY, "Out of memory.");
+		zk_contender_fail(client, c, ZK_ERR_NO_MEMORY, "Out of memory.");
 		return;
 	}
 	m->looked_at = zk_now();
 	if (c->claim == CLAIM_WANTED && c->grant == GRANT_MARKERS &&
 		c->marker.state == MARKER_THERE)
-		zk_contender_grant(client, slot);
+		zk_contender_grant(client, c);
 }
 
 static void
-on_markers(ZkClient *client, int slot, const Answer *answer)
+on_markers(ZkClient *client, Contender *c, const Answer *answer)
 {
 	int			rc = answer->rc;
 	static const struct String_vector none;
-	Contender  *c = &client->contenders[slot];
 	char		path[ZK_RECORD_PATH_SIZE];
 
 	if (c->claim != CLAIM_WANTED || (c->state != ZK_QUEUED && c->state != ZK_WATCHING))
 		;						/* the answer is of no use any more */
 	else if (rc == ZOK || rc == ZNONODE)
-		markers_read(client, slot, rc == ZOK ? answer->children : &none);
+		markers_read(client, c, rc == ZOK ? answer->children : &none);
 	else if (zk_is_transient(rc))
 		zk_contender_retry(client, c);
 	else
 	{
 		zk_record_path(c->node, c->request.root_len, path);
-		zk_contender_impossible(client, slot, rc, ZOO_PERM_READ, path);
+		zk_contender_impossible(client, c, rc, ZOO_PERM_READ, path);
 	}
 }
 
 /* Reads the markers of a contender's lock. */
 void
-zk_send_markers(ZkClient *client, int slot)
+zk_send_markers(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
-	void	   *context = zk_contender_ask(client, slot, on_markers);
+	void	   *context = zk_contender_ask(client, c, on_markers);
 	char		path[ZK_RECORD_PATH_SIZE];
 
 	zk_record_path(c->node, c->request.root_len, path);
-	zk_contender_sent(client, slot, context,
+	zk_contender_sent(client, c, context,
 					  zoo_aget_children(client->connection.zh, path, 0, zk_on_children, context));
 }
 
@@ -262,12 +259,11 @@ zk_send_markers(ZkClient *client, int slot)
  * by that is an empty one.
  */
 static void
-on_parent(ZkClient *client, int slot, const Answer *answer)
+on_parent(ZkClient *client, Contender *c, const Answer *answer)
 {
-	Contender  *c = &client->contenders[slot];
 	char		path[ZK_RECORD_PATH_SIZE];
 
-	if (zk_parent_answered(client, slot, answer))
+	if (zk_parent_answered(client, c, answer))
 	{
 		if (answer->rc == ZOK && c->parents.of == PARENTS_OF_NONE)
 			zk_record_created(c);
@@ -276,7 +272,7 @@ on_parent(ZkClient *client, int slot, const Answer *answer)
 	{
 		zk_record_path(c->node, c->request.root_len, path);
 		path[zk_path_above(path, c->parents.len)] = '\0';
-		zk_contender_impossible(client, slot, answer->rc, ZOO_PERM_CREATE, path);
+		zk_contender_impossible(client, c, answer->rc, ZOO_PERM_CREATE, path);
 	}
 }
 
@@ -286,9 +282,8 @@ on_parent(ZkClient *client, int slot, const Answer *answer)
  * that was to be deleted is gone, all is read again.
  */
 static void
-not_made(ZkClient *client, int slot, int culprit, int rc)
+not_made(ZkClient *client, Contender *c, int culprit, int rc)
 {
-	Contender  *c = &client->contenders[slot];
 	Markers    *m = &c->markers;
 	int			permission = culprit == 0 ? ZOO_PERM_READ : ZOO_PERM_DELETE;
 	char		path[ZK_MARKER_PATH_SIZE];
@@ -300,20 +295,19 @@ not_made(ZkClient *client, int slot, int culprit, int rc)
 	else if (culprit == m->create_at)
 		permission = ZOO_PERM_CREATE;
 	if (rc == ZNONODE && culprit == 0)
-		zk_contender_missing(client, slot);
+		zk_contender_missing(client, c);
 	else if (rc == ZNONODE && permission == ZOO_PERM_CREATE)
 		zk_parents_missing(c, PARENTS_OF_MARKER);
 	else if (rc == ZNODEEXISTS)
 		zk_marker_set(c, MARKER_THERE); /* by a multi-op that was not answered */
 	else if (rc != ZNONODE)
-		zk_contender_impossible(client, slot, rc, permission, path);
+		zk_contender_impossible(client, c, rc, permission, path);
 }
 
 static void
-on_marker(ZkClient *client, int slot, const Answer *answer)
+on_marker(ZkClient *client, Contender *c, const Answer *answer)
 {
 	int			rc = answer->rc;
-	Contender  *c = &client->contenders[slot];
 	Markers    *m;
 	int			culprit = 0;
 
@@ -326,7 +320,7 @@ on_marker(ZkClient *client, int slot, const Answer *answer)
 		zk_leader_answered(client, answer->request->sent_at);
 		zk_contender_set_lease(client, c, zk_request_proof(answer->request));
 		if (c->claim == CLAIM_WANTED && c->state == ZK_QUEUED && m->create_at > 0)
-			zk_contender_grant(client, slot);
+			zk_contender_grant(client, c);
 	}
 	else if (zk_is_transient(rc))
 	{
@@ -337,7 +331,7 @@ on_marker(ZkClient *client, int slot, const Answer *answer)
 	{
 		while (culprit < m->ops && c->results[culprit].err == ZOK)
 			culprit++;
-		not_made(client, slot, culprit, rc);
+		not_made(client, c, culprit, rc);
 	}
 }
 
@@ -371,9 +365,8 @@ fill_in(ZkClient *client, Contender *c, zoo_op_t *ops,
 
 /* Makes the marker, in a transaction that proves that the contender exists. */
 static void
-send_marker(ZkClient *client, int slot)
+send_marker(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
 	zoo_op_t	ops[ZK_OWN_OPS];
 	char		own_path[ZK_CONTENDER_PATH_SIZE];
 	char		paths[ZK_OWN_OPS][ZK_MARKER_PATH_SIZE];
@@ -386,19 +379,17 @@ send_marker(ZkClient *client, int slot)
 	zk_contender_path(c, c->znode.name, own_path);
 	zoo_check_op_init(&ops[0], own_path, -1);
 	fill_in(client, c, ops, paths);
-	zk_contender_multi(client, slot, c->markers.ops, ops, on_marker);
+	zk_contender_multi(client, c, c->markers.ops, ops, on_marker);
 }
 
 /* Tells the backend of the delay, and has the helper set its timer. */
 static void
-show_delay(ZkClient *client, int slot)
+show_delay(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
-
 	if (c->markers.shown == c->markers.until)
 		return;
 	c->markers.shown = c->markers.until;
-	zk_contender_publish(client, slot, true);
+	zk_contender_publish(client, c, true);
 	zk_mailbox_wake_helper(&client->mailbox);
 }
 
@@ -415,26 +406,25 @@ must_wait(const Markers *m)
  * otherwise.  Returns false if the queue is to be listed again.
  */
 bool
-zk_markers_advance(ZkClient *client, int slot)
+zk_markers_advance(ZkClient *client, Contender *c)
 {
-	const Contender *c = &client->contenders[slot];
-	Markers    *m = &client->contenders[slot].markers;
+	Markers    *m = &c->markers;
 
 	if (c->parents.of == PARENTS_OF_MARKER)
-		zk_send_parent(client, slot, on_parent);
+		zk_send_parent(client, c, on_parent);
 	else if (m->known == MARKERS_LISTED)
-		zk_send_markers(client, slot);
+		zk_send_markers(client, c);
 	else if (m->known != MARKERS_READ)
 		return false;
 	else if (!must_wait(m))
 	{
 		m->shown = 0;
-		send_marker(client, slot);
+		send_marker(client, c);
 	}
 	else if (zk_now() >= m->until)
 		return false;
 	else
-		show_delay(client, slot);
+		show_delay(client, c);
 	return true;
 }
 

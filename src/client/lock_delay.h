@@ -52,8 +52,8 @@ typedef struct Markers
 
 extern bool zk_markers_queue_listed(Contender *contender,
 									const struct String_vector *list);
-extern void zk_send_markers(ZkClient *client, int slot);
-extern bool zk_markers_advance(ZkClient *client, int slot);
+extern void zk_send_markers(ZkClient *client, Contender *c);
+extern bool zk_markers_advance(ZkClient *client, Contender *c);
 extern void zk_markers_outdated(Contender *c);
 extern void zk_markers_forget(Contender *contender);
 extern ZkTime zk_markers_due(const ZkClient *client, const Contender *contender);

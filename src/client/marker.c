@@ -103,10 +103,8 @@ zk_marker_to_blame(const Contender *c, int before)
 
 /* The answer to the delete of a marker alone. */
 static void
-on_marker_deleted(ZkClient *client, int slot, const Answer *answer)
+on_marker_deleted(ZkClient *client, Contender *c, const Answer *answer)
 {
-	Contender  *c = &client->contenders[slot];
-
 	if (zk_is_transient(answer->rc))
 		zk_contender_retry(client, c);
 	else
@@ -115,14 +113,13 @@ on_marker_deleted(ZkClient *client, int slot, const Answer *answer)
 
 /* Deletes the marker of a contender that is gone. */
 void
-zk_send_marker_delete(ZkClient *client, int slot)
+zk_send_marker_delete(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
-	void	   *context = zk_contender_ask(client, slot, on_marker_deleted);
+	void	   *context = zk_contender_ask(client, c, on_marker_deleted);
 	char		path[ZK_MARKER_PATH_SIZE];
 
 	zk_marker_path(c, c->znode.name, path);
-	zk_contender_sent(client, slot, context,
+	zk_contender_sent(client, c, context,
 					  zoo_adelete(client->connection.zh, path, -1, zk_on_void,
 								  context));
 }

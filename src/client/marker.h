@@ -36,6 +36,6 @@ extern int	zk_marker_ops(const ZkClient *client, Contender *c,
 						  const Contender *from, zoo_op_t *ops,
 						  char paths[2][ZK_MARKER_PATH_SIZE]);
 extern bool zk_marker_to_blame(const Contender *contender, int before);
-extern void zk_send_marker_delete(ZkClient *client, int slot);
+extern void zk_send_marker_delete(ZkClient *client, Contender *c);
 
 #endif							/* ZKLOCK_MARKER_H */

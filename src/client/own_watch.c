@@ -100,17 +100,16 @@ zk_own_watch_announce(Contender *c, bool announce)
 
 /* The contender was broken; data says who did it. */
 static void
-broken(ZkClient *client, int slot, const char *data, int len)
+broken(ZkClient *client, Contender *c, const char *data, int len)
 {
-	Contender  *c = &client->contenders[slot];
 	int			skip = (int) strlen(ZK_BREAK_PREFIX);
 
 	zk_contender_set_blocker(c, data + skip, len - 1 - skip, 0);
 	if (c->state == ZK_HELD)
-		zk_contender_lose(client, slot, ZK_LOST_BROKEN,
+		zk_contender_lose(client, c, ZK_LOST_BROKEN,
 						  "Its contender was broken.");
 	else
-		zk_contender_fail(client, slot, ZK_ERR_BROKEN,
+		zk_contender_fail(client, c, ZK_ERR_BROKEN,
 						  "Its contender was broken.");
 }
 
@@ -119,12 +118,10 @@ broken(ZkClient *client, int slot, const char *data, int len)
  * matter (S105).
  */
 static void
-data_changed(ZkClient *client, int slot, const char *data, int len)
+data_changed(ZkClient *client, Contender *c, const char *data, int len)
 {
-	Contender  *c = &client->contenders[slot];
-
 	if (zk_begins_with(data, len, ZK_BREAK_PREFIX))
-		broken(client, slot, data, len);
+		broken(client, c, data, len);
 	else if (len == (int) strlen(ZK_REVOCATION) &&
 			 zk_begins_with(data, len, ZK_REVOCATION))
 	{
@@ -132,7 +129,7 @@ data_changed(ZkClient *client, int slot, const char *data, int len)
 		if (c->own.revoked)
 			return;
 		c->own.revoked = true;
-		zk_contender_publish(client, slot, true);
+		zk_contender_publish(client, c, true);
 	}
 }
 
@@ -143,22 +140,20 @@ data_changed(ZkClient *client, int slot, const char *data, int len)
  * now.  So it is deleted, and not considered gone before that is answered.
  */
 static void
-not_there(ZkClient *client, int slot)
+not_there(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
-
 	if (c->state == ZK_QUEUED || c->state == ZK_WATCHING)
-		zk_contender_missing(client, slot);
+		zk_contender_missing(client, c);
 	else if (c->state == ZK_HELD && c->own.changed)
 	{
 		zk_contender_set_blocker(c, NULL, 0, 0);
-		zk_contender_lose(client, slot, ZK_LOST_BROKEN,
+		zk_contender_lose(client, c, ZK_LOST_BROKEN,
 						  "Another client deleted its contender, probably with zk_lock_break().");
 	}
 	else if (c->state == ZK_HELD)
-		zk_contender_lose(client, slot, ZK_LOST_CONTENDER,
+		zk_contender_lose(client, c, ZK_LOST_CONTENDER,
 						  "Another client deleted its contender.");
-	zk_contender_touch(client, slot);
+	zk_contender_touch(client, c);
 }
 
 /*
@@ -198,10 +193,10 @@ has_own_data(const Contender *c, const char *data, int len)
 
 /* The answer to the get that set the watch. */
 static void
-on_own(ZkClient *client, int slot, const Answer *answer)
+on_own(ZkClient *client, const Answer *answer)
 {
 	int			rc = answer->rc;
-	Contender  *c = &client->contenders[slot];
+	Contender  *c = &client->contenders[answer->request->which];
 
 	if (c->claim == CLAIM_NONE || c->own.state != OWN_ASKED ||
 		c->own.watch_serial != answer->request->serial)
@@ -213,9 +208,9 @@ on_own(ZkClient *client, int slot, const Answer *answer)
 		c->own.changed &= !has_own_data(c, answer->text, answer->len);
 	}
 	if (c->claim == CLAIM_WANTED && rc == ZOK && answer->stat->version != 0)
-		data_changed(client, slot, answer->text, answer->len);
+		data_changed(client, c, answer->text, answer->len);
 	else if (c->claim == CLAIM_WANTED && rc == ZNONODE)
-		not_there(client, slot);
+		not_there(client, c);
 	else if (rc == ZNOAUTH)
 	{
 		c->own.state = OWN_HIDDEN;
@@ -224,29 +219,28 @@ on_own(ZkClient *client, int slot, const Answer *answer)
 	else if (rc != ZOK)
 		c->own.watch_at = zk_now() + ZK_WATCH_DELAY;
 	if (c->own.rewrite)
-		zk_contender_touch(client, slot);
+		zk_contender_touch(client, c);
 }
 
 /* Returns true if the contender is to get a watch, now or later. */
 static bool
 needs_watch(const Contender *c)
 {
-	return c->claim == CLAIM_WANTED && c->own.state == OWN_UNWATCHED && c->partner == ZK_NO_SLOT &&
-		c->successor == ZK_NO_SLOT;
+	return c->claim == CLAIM_WANTED && c->own.state == OWN_UNWATCHED && c->partner == NULL &&
+		c->successor == NULL;
 }
 
 /*
  * Set the watch, and read the data.
  */
 static void
-send_own_watch(ZkClient *client, int slot)
+send_own_watch(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
-	void	   *context = zk_request_begin(client, REQ_CLIENT, slot, on_own);
+	void	   *context = zk_request_begin(client, REQ_CLIENT, zk_contender_slot(client, c), on_own);
 	char		path[ZK_CONTENDER_PATH_SIZE];
 
 	zk_contender_path(c, c->znode.name, path);
-	if (zoo_awget(client->connection.zh, path, own_watcher, (void *) (intptr_t) slot,
+	if (zoo_awget(client->connection.zh, path, own_watcher, zk_watch_context(client, c),
 				  zk_on_data, context) == ZOK)
 	{
 		c->own.state = OWN_ASKED;
@@ -277,31 +271,28 @@ own_watcher(zhandle_t *zh, int type, int state, const char *path,
 {
 	ZkClient   *client = zk_watch_fired(zh, type, path);
 	Contender  *c;
-	int			slot = (int) (intptr_t) context;
 
 	(void) state;
 	if (client == NULL)
 		return;
-	c = &client->contenders[slot];
+	c = zk_watch_contender(client, context);
 	if (c->claim != CLAIM_NONE && c->own.state == OWN_WATCHED && is_at(c, path))
 	{
 		c->own.state = OWN_UNWATCHED;
 		c->own.changed |= type == ZOO_CHANGED_EVENT;
 		c->own.watch_at = 0;
-		zk_contender_touch(client, slot);
+		zk_contender_touch(client, c);
 	}
 	zk_engine_leave(client);
 }
 
 /* Gives a contender its watch if that is due and possible. */
 void
-zk_own_watch(ZkClient *client, int slot)
+zk_own_watch(ZkClient *client, Contender *c)
 {
-	const Contender *c = &client->contenders[slot];
-
 	if (needs_watch(c) && c->znode.existence == ZNODE_NAMED &&
 		zk_now() >= watch_due(c) && zk_requests_available(client, WATCH_RESERVE))
-		send_own_watch(client, slot);
+		send_own_watch(client, c);
 }
 
 /*
@@ -348,10 +339,10 @@ zk_own_watches_gone(ZkClient *client)
  * that is read first.
  */
 static void
-on_rewrite(ZkClient *client, int slot, const Answer *answer)
+on_rewrite(ZkClient *client, const Answer *answer)
 {
 	int			rc = answer->rc;
-	Contender  *c = &client->contenders[slot];
+	Contender  *c = &client->contenders[answer->request->which];
 
 	if (c->claim == CLAIM_NONE || c->own.rewrite_serial != answer->request->serial)
 		return;
@@ -367,7 +358,7 @@ on_rewrite(ZkClient *client, int slot, const Answer *answer)
 	}
 	else if (c->own.rewrite)
 		zk_contender_retry(client, c);
-	zk_contender_touch(client, slot);
+	zk_contender_touch(client, c);
 }
 
 /*
@@ -376,9 +367,8 @@ on_rewrite(ZkClient *client, int slot, const Answer *answer)
  * has taken their place.
  */
 void
-zk_own_rewrite(ZkClient *client, int slot)
+zk_own_rewrite(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
 	void	   *context;
 	char		path[ZK_CONTENDER_PATH_SIZE];
 	char		own[OWN_DATA_SIZE];
@@ -397,7 +387,7 @@ zk_own_rewrite(ZkClient *client, int slot)
 		len = c->owner_len;
 	}
 	zk_contender_path(c, c->znode.name, path);
-	context = zk_request_begin(client, REQ_CLIENT, slot, on_rewrite);
+	context = zk_request_begin(client, REQ_CLIENT, zk_contender_slot(client, c), on_rewrite);
 	if (zoo_aset(client->connection.zh, path, data, len, c->own.version, zk_on_stat,
 				 context) == ZOK)
 		c->own.rewrite_serial = zk_request_serial(context);

@@ -63,8 +63,8 @@ typedef struct OwnWatch
 extern void zk_own_watch_begin(Contender *c);
 extern void zk_own_watch_in(Contender *c, ZkTime delay);
 extern void zk_own_watch_announce(Contender *c, bool announce);
-extern void zk_own_watch(ZkClient *client, int slot);
-extern void zk_own_rewrite(ZkClient *client, int slot);
+extern void zk_own_watch(ZkClient *client, Contender *c);
+extern void zk_own_rewrite(ZkClient *client, Contender *c);
 extern ZkTime zk_own_watch_due(const ZkClient *client);
 extern void zk_own_watches_gone(ZkClient *client);
 

@@ -53,22 +53,20 @@ zk_parents_missing(Contender *c, ParentsOf of)
  * we are.
  */
 bool
-zk_creation_denied(ZkClient *client, int slot, int rc, size_t len)
+zk_creation_denied(ZkClient *client, Contender *c, int rc, size_t len)
 {
-	Contender  *c = &client->contenders[slot];
-
 	if (zk_identity_wanted(&client->identity, rc))
 	{
-		zk_contender_fail(client, slot, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
+		zk_contender_fail(client, c, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
 		return true;
 	}
 	switch (rc)
 	{
 		case ZNOAUTH:
-			zk_contender_refused(client, slot, ZOO_PERM_CREATE, c->node, len);
+			zk_contender_refused(client, c, ZOO_PERM_CREATE, c->node, len);
 			return true;
 		case ZINVALIDACL:
-			zk_contender_fail(client, slot, ZK_ERR_ACL,
+			zk_contender_fail(client, c, ZK_ERR_ACL,
 							  "The ACL was for a znode below \"%.*s/\".",
 							  len > 150 ? 150 : (int) len, c->node);
 			return true;
@@ -84,9 +82,8 @@ zk_creation_denied(ZkClient *client, int slot, int rc, size_t len)
  * will not pass by itself.
  */
 bool
-zk_parent_answered(ZkClient *client, int slot, const Answer *answer)
+zk_parent_answered(ZkClient *client, Contender *c, const Answer *answer)
 {
-	Contender  *c = &client->contenders[slot];
 	Parents    *parents = &c->parents;
 	bool		there = answer->rc == ZOK || answer->rc == ZNODEEXISTS;
 	char		path[ZK_MARKER_PATH_SIZE];
@@ -109,11 +106,10 @@ zk_parent_answered(ZkClient *client, int slot, const Answer *answer)
 
 /* Creates the znode that comes next, with the contender waiting. */
 void
-zk_send_parent(ZkClient *client, int slot, AnswerHandler handler)
+zk_send_parent(ZkClient *client, Contender *c, ContenderHandler handler)
 {
-	Contender  *c = &client->contenders[slot];
 	bool		container = c->parents.of == PARENTS_OF_CONTENDER;
-	void	   *context = zk_contender_ask(client, slot, handler);
+	void	   *context = zk_contender_ask(client, c, handler);
 	char		path[ZK_MARKER_PATH_SIZE];
 	int			rc;
 
@@ -123,11 +119,11 @@ zk_send_parent(ZkClient *client, int slot, AnswerHandler handler)
 					 container ? ZOO_CONTAINER : ZOO_PERSISTENT, zk_on_string, context);
 	if (rc == ZOK || zk_is_connection_error(rc) || !container)
 	{
-		zk_contender_sent(client, slot, context, rc);
+		zk_contender_sent(client, c, context, rc);
 		return;
 	}
 	zk_request_undo(client, context);
-	zk_contender_fail(client, slot, ZK_ERR_OTHER,
+	zk_contender_fail(client, c, ZK_ERR_OTHER,
 					  "Could not create znode \"%.150s\": %s.", path, zerror(rc));
 }
 
@@ -137,28 +133,27 @@ zk_send_parent(ZkClient *client, int slot, AnswerHandler handler)
  * vain.
  */
 static void
-on_lock_node(ZkClient *client, int slot, const Answer *answer)
+on_lock_node(ZkClient *client, Contender *c, const Answer *answer)
 {
 	int			rc = answer->rc;
-	Contender  *c = &client->contenders[slot];
 	size_t		len = c->parents.len;
 	bool		vanished = rc == ZNONODE && c->parents.seen;
 	bool		settled;
 
 	if (c->claim == CLAIM_WANTED &&
-		zk_creation_denied(client, slot, rc, zk_path_above(c->node, len)))
+		zk_creation_denied(client, c, rc, zk_path_above(c->node, len)))
 		return;
-	settled = zk_parent_answered(client, slot, answer);
+	settled = zk_parent_answered(client, c, answer);
 	if (c->parents.of == PARENTS_OF_NONE && rc != ZNONODE)
 		zk_identity_leave_user(client);
 	else if (c->claim != CLAIM_WANTED)
 		;
 	else if (!settled || c->parents.of == PARENTS_OF_NONE)
-		zk_contender_fail(client, slot, zk_answer_error(rc),
+		zk_contender_fail(client, c, zk_answer_error(rc),
 						  "Could not create znode \"%.*s\": %s.",
 						  len > 150 ? 150 : (int) len, c->node, zk_answer_text(rc));
 	else if (vanished && !zk_contender_attempt(c))
-		zk_contender_fail(client, slot, ZK_ERR_VANISHING,
+		zk_contender_fail(client, c, ZK_ERR_VANISHING,
 						  "Znode \"%.*s\" was deleted %d times while being created.",
 						  c->parents.len > 150 ? 150 : (int) c->parents.len, c->node,
 						  ZK_MAX_ATTEMPTS);
@@ -166,7 +161,7 @@ on_lock_node(ZkClient *client, int slot, const Answer *answer)
 
 /* Creates the lock node, or the container above it that comes next. */
 void
-zk_send_lock_node(ZkClient *client, int slot)
+zk_send_lock_node(ZkClient *client, Contender *c)
 {
-	zk_send_parent(client, slot, on_lock_node);
+	zk_send_parent(client, c, on_lock_node);
 }

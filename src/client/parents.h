@@ -31,9 +31,9 @@ typedef struct Parents
 } Parents;
 
 extern void zk_parents_missing(Contender *c, ParentsOf of);
-extern bool zk_parent_answered(ZkClient *client, int slot, const Answer *answer);
-extern void zk_send_parent(ZkClient *client, int slot, AnswerHandler handler);
-extern void zk_send_lock_node(ZkClient *client, int slot);
-extern bool zk_creation_denied(ZkClient *client, int slot, int rc, size_t len);
+extern bool zk_parent_answered(ZkClient *client, Contender *c, const Answer *answer);
+extern void zk_send_parent(ZkClient *client, Contender *c, ContenderHandler handler);
+extern void zk_send_lock_node(ZkClient *client, Contender *c);
+extern bool zk_creation_denied(ZkClient *client, Contender *c, int rc, size_t len);
 
 #endif							/* ZKLOCK_PARENTS_H */

@@ -80,23 +80,22 @@ warn_foreign(ZkClient *client, const Contender *c, const char *name)
 
 /* A contender of another kind is ahead: this one cannot be granted. */
 static void
-mixed(ZkClient *client, int slot, const ZkQueueEntry *other)
+mixed(ZkClient *client, Contender *c, const ZkQueueEntry *other)
 {
 	if (other->permits > 0)
-		zk_contender_fail(client, slot, ZK_ERR_KIND,
+		zk_contender_fail(client, c, ZK_ERR_KIND,
 						  "Contender \"%.80s\", which is ahead, is for a semaphore with %d permits.",
 						  other->name, other->permits);
 	else
-		zk_contender_fail(client, slot, ZK_ERR_KIND,
+		zk_contender_fail(client, c, ZK_ERR_KIND,
 						  "Contender \"%.80s\", which is ahead, is for a lock.",
 						  other->name);
 }
 
 /* Finds the contender's place in a list of children just read. */
 static void
-evaluate(ZkClient *client, int slot, const struct String_vector *list)
+evaluate(ZkClient *client, Contender *c, const struct String_vector *list)
 {
-	Contender  *c = &client->contenders[slot];
 	ZkQueueEntry self = {.sequence = INT64_MAX};
 	ZkQueueEntry *entries;
 	ZkVerdict	verdict;
@@ -109,7 +108,7 @@ evaluate(ZkClient *client, int slot, const struct String_vector *list)
 	entries = malloc(sizeof(ZkQueueEntry) * (size_t) (list->count + 1));
 	if (entries == NULL)
 	{
-		zk_contender_fail(client, slot, ZK_ERR_NO_MEMORY, "Out of memory.");
+		zk_contender_fail(client, c, ZK_ERR_NO_MEMORY, "Out of memory.");
 		return;
 	}
 	zk_queue_parse(c->znode.name, &self);
@@ -124,24 +123,24 @@ evaluate(ZkClient *client, int slot, const struct String_vector *list)
 		case ZK_DECIDE_GRANTED:
 			zk_own_watch_announce(c, verdict.announce);
 			zk_unwatch(c);
-			zk_contender_grant(client, slot);
+			zk_contender_grant(client, c);
 			break;
 		case ZK_DECIDE_WAIT:
-			zk_watch_ahead(client, slot, entries, &verdict, upgrade);
+			zk_watch_ahead(client, c, entries, &verdict, upgrade);
 			break;
 		case ZK_DECIDE_MISSING:
-			zk_contender_missing(client, slot);
+			zk_contender_missing(client, c);
 			break;
 		case ZK_DECIDE_TIED:
-			zk_contender_fail(client, slot, ZK_ERR_TIED,
+			zk_contender_fail(client, c, ZK_ERR_TIED,
 							  "Contender \"%.80s\" has the same sequence number as \"%s\".",
 							  entries[verdict.watch].name, c->znode.name);
 			break;
 		case ZK_DECIDE_MIXED:
-			mixed(client, slot, &entries[verdict.watch]);
+			mixed(client, c, &entries[verdict.watch]);
 			break;
 		case ZK_DECIDE_SEQUENCE:
-			zk_contender_fail(client, slot, ZK_ERR_SEQUENCE,
+			zk_contender_fail(client, c, ZK_ERR_SEQUENCE,
 							  "Contender \"%s\" has one of the last sequence numbers.",
 							  c->znode.name);
 			break;
@@ -152,20 +151,19 @@ evaluate(ZkClient *client, int slot, const struct String_vector *list)
 
 /* Asks for the children of a contender's lock node. */
 void
-zk_send_children(ZkClient *client, int slot, AnswerHandler handler)
+zk_send_children(ZkClient *client, Contender *c, ContenderHandler handler)
 {
-	void	   *context = zk_contender_ask(client, slot, handler);
+	void	   *context = zk_contender_ask(client, c, handler);
 
-	zk_contender_sent(client, slot, context,
-					  zoo_aget_children(client->connection.zh, client->contenders[slot].node, 0,
+	zk_contender_sent(client, c, context,
+					  zoo_aget_children(client->connection.zh, c->node, 0,
 										zk_on_children, context));
 }
 
 static void
-on_list(ZkClient *client, int slot, const Answer *answer)
+on_list(ZkClient *client, Contender *c, const Answer *answer)
 {
 	int			rc = answer->rc;
-	Contender  *c = &client->contenders[slot];
 
 	if (c->claim == CLAIM_WANTED && c->state == ZK_WANTED &&
 		c->member.state != MEMBER_NONE && rc == ZNONODE)
@@ -177,14 +175,14 @@ on_list(ZkClient *client, int slot, const Answer *answer)
 			 (c->state != ZK_QUEUED && c->state != ZK_WATCHING))
 		;						/* the create that went with it failed */
 	else if (rc == ZOK && !zk_markers_queue_listed(c, answer->children))
-		zk_contender_fail(client, slot, ZK_ERR_NO_MEMORY,
+		zk_contender_fail(client, c, ZK_ERR_NO_MEMORY,
 						  "Out of memory.");
 	else if (rc == ZOK)
-		evaluate(client, slot, answer->children);
+		evaluate(client, c, answer->children);
 	else if (rc == ZNONODE)
-		zk_contender_missing(client, slot);
+		zk_contender_missing(client, c);
 	else if (rc == ZNOAUTH)
-		zk_contender_refused(client, slot, ZOO_PERM_READ,
+		zk_contender_refused(client, c, ZOO_PERM_READ,
 							 c->node, strlen(c->node));
 	else if (c->state == ZK_QUEUED)
 		zk_contender_retry(client, c);
@@ -195,25 +193,23 @@ on_list(ZkClient *client, int slot, const Answer *answer)
  * one is the last one ahead.
  */
 void
-zk_place_relist(ZkClient *client, int slot)
+zk_place_relist(ZkClient *client, Contender *c)
 {
-	zk_watch_listing(&client->contenders[slot]);
-	zk_send_children(client, slot, on_list);
+	zk_watch_listing(c);
+	zk_send_children(client, c, on_list);
 }
 
 /*
  * Lists the queue, and reads the record and the markers behind that if needed.
  */
 void
-zk_place_send_list(ZkClient *client, int slot)
+zk_place_send_list(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
-
 	zk_record_outdated(c);
 	zk_markers_outdated(c);
-	zk_send_children(client, slot, on_list);
+	zk_send_children(client, c, on_list);
 	if (c->record != NULL && zk_requests_available(client, 1))
-		zk_send_record(client, slot);
+		zk_send_record(client, c);
 	if (c->request.lock_delay > 0 && zk_requests_available(client, 1))
-		zk_send_markers(client, slot);
+		zk_send_markers(client, c);
 }

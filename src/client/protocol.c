@@ -61,17 +61,15 @@
 
 /* The contender is gone. */
 static void
-gone(ZkClient *client, int slot)
+gone(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
-
 	zk_unwatch(c);
 	zk_markers_forget(c);
 	zk_record_ended(client, c);
-	zk_group_dissolve(client, slot);
+	zk_group_dissolve(client, c);
 	if (c->claim == CLAIM_ABANDONED)
 		zk_refusal_forget(&c->refusal);
-	zk_contender_gone(client, slot);
+	zk_contender_gone(client, c);
 }
 
 /* Makes the contender that an order asks for. */
@@ -88,55 +86,51 @@ zk_contender_begin(ZkClient *client, const MailboxOrder *order)
 
 /* Sends the next request for a contender that exists: for place or grant. */
 static void
-send_queued(ZkClient *client, int slot)
+send_queued(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
-
 	if (c->grant == GRANT_RECORD)
-		zk_send_record(client, slot);
+		zk_send_record(client, c);
 	else if (c->grant == GRANT_NONE)
-		zk_place_send_list(client, slot);
-	else if (c->grant == GRANT_MARKERS && !zk_markers_advance(client, slot))
+		zk_place_send_list(client, c);
+	else if (c->grant == GRANT_MARKERS && !zk_markers_advance(client, c))
 	{
 		zk_contender_move(c, ZK_QUEUED);
-		zk_place_send_list(client, slot);
+		zk_place_send_list(client, c);
 	}
 }
 
 /* Sends what comes next for a contender that is wanted. */
 static void
-send_next(ZkClient *client, int slot)
+send_next(ZkClient *client, Contender *c)
 {
-	const Contender *c = &client->contenders[slot];
-
 	switch (c->state)
 	{
 		case ZK_WANTED:
 			if (c->parents.of == PARENTS_OF_CONTENDER)
-				zk_send_lock_node(client, slot);
+				zk_send_lock_node(client, c);
 			else if (c->member.state != MEMBER_NONE)
-				zk_send_group(client, slot);
+				zk_send_group(client, c);
 			else if (!zk_record_end_pending(client, c))
-				zk_send_create(client, slot);
+				zk_send_create(client, c);
 			break;
 		case ZK_CREATING:
 			if (c->znode.existence == ZNODE_NAMED)
-				zk_send_stat(client, slot);
+				zk_send_stat(client, c);
 			else
-				zk_send_find(client, slot);
+				zk_send_find(client, c);
 			break;
 		case ZK_QUEUED:
-			send_queued(client, slot);
+			send_queued(client, c);
 			break;
 		case ZK_WATCHING:
 			if (c->watching.second == SECOND_GONE)
-				zk_place_relist(client, slot);
+				zk_place_relist(client, c);
 			else
-				zk_watch_more(client, slot);
+				zk_watch_more(client, c);
 			break;
 		case ZK_HELD:
-			if (c->partner != ZK_NO_SLOT)
-				zk_send_downgrade(client, slot);
+			if (c->partner != NULL)
+				zk_send_downgrade(client, c);
 			break;
 		default:
 			break;
@@ -156,12 +150,10 @@ can_send(ZkClient *client, const Contender *c)
 
 /* Sends what comes next for a contender, if that can be done now. */
 void
-zk_contender_advance(ZkClient *client, int slot)
+zk_contender_advance(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
-
-	zk_own_watch(client, slot);
-	zk_own_rewrite(client, slot);
+	zk_own_watch(client, c);
+	zk_own_rewrite(client, c);
 	if (c->claim == CLAIM_NONE || c->turn.pending > 0)
 		return;
 	if (c->turn.retry_at <= zk_now())
@@ -171,19 +163,19 @@ zk_contender_advance(ZkClient *client, int slot)
 													 * failed */
 	if (c->claim != CLAIM_WANTED && c->znode.existence == ZNODE_ABSENT)
 	{
-		if (c->partner == ZK_NO_SLOT)
-			gone(client, slot);
+		if (c->partner == NULL)
+			gone(client, c);
 	}
 	else if (!can_send(client, c))
 		;
 	else if (c->claim == CLAIM_WANTED && c->refusal.znode != NULL)
-		zk_send_inquiry(client, slot);
+		zk_send_inquiry(client, c);
 	else if (c->claim == CLAIM_WANTED)
-		send_next(client, slot);
+		send_next(client, c);
 	else if (c->znode.existence == ZNODE_NAMED)
-		zk_send_delete(client, slot);
+		zk_send_delete(client, c);
 	else
-		zk_send_find(client, slot);
+		zk_send_find(client, c);
 }
 
 /*
@@ -243,15 +235,13 @@ zk_contenders_handle_closed(ZkClient *client)
 
 /* A waiter's ZooKeeper session is over: it queues again, or its group does. */
 static void
-requeue(ZkClient *client, int slot, bool expired)
+requeue(ZkClient *client, Contender *c, bool expired)
 {
-	Contender  *c = &client->contenders[slot];
-
 	if (c->member.state != MEMBER_NONE && c->state != ZK_WANTED)
 	{
 		if (expired)
 			zk_contender_forget(c);
-		zk_contender_fail(client, slot, ZK_ERR_UNQUEUED,
+		zk_contender_fail(client, c, ZK_ERR_UNQUEUED,
 						  "The ZooKeeper session has ended.");
 		return;
 	}
@@ -261,7 +251,7 @@ requeue(ZkClient *client, int slot, bool expired)
 	zk_unwatch(c);
 	zk_contender_move(c, ZK_WANTED);
 	zk_contender_retry_at(c, 0);
-	zk_contender_publish(client, slot, true);
+	zk_contender_publish(client, c, true);
 }
 
 /*
@@ -284,14 +274,14 @@ zk_contenders_session_over(ZkClient *client, bool expired)
 			zk_contender_forget(c);
 		if (c->claim == CLAIM_WANTED && c->state != ZK_HELD)
 		{
-			requeue(client, i, expired);
+			requeue(client, c, expired);
 			continue;
 		}
 		if (expired)
 			zk_contender_forget(c);
-		zk_contender_lose(client, i, expired ? ZK_LOST_EXPIRED : ZK_LOST_LEASE,
+		zk_contender_lose(client, c, expired ? ZK_LOST_EXPIRED : ZK_LOST_LEASE,
 						  expired ? "The ZooKeeper session has expired." :
 						  "The ZooKeeper ensemble could not be reached.");
-		zk_contender_touch(client, i);
+		zk_contender_touch(client, c);
 	}
 }

@@ -13,7 +13,7 @@
 #include "client.h"
 
 extern void zk_contender_begin(ZkClient *client, const MailboxOrder *order);
-extern void zk_contender_advance(ZkClient *client, int slot);
+extern void zk_contender_advance(ZkClient *client, Contender *c);
 extern void zk_contenders_connected(ZkClient *client);
 extern void zk_contenders_disconnected(ZkClient *client);
 extern void zk_contenders_handle_closed(ZkClient *client);

@@ -142,10 +142,10 @@ not_published(ZkClient *client, PublishStep step, int rc)
  * the publication, so the helper is woken to continue it.
  */
 static void
-on_step(ZkClient *client, int which, const Answer *answer)
+on_step(ZkClient *client, const Answer *answer)
 {
 	Publication *publication = client->publication;
-	PublishStep step = (PublishStep) which;
+	PublishStep step = (PublishStep) answer->request->which;
 	int			rc = answer->rc;
 
 	publication->pending = false;

@@ -170,12 +170,11 @@ carried_out(ZkClient *client)
 }
 
 static void
-on_step(ZkClient *client, int which, const Answer *answer)
+on_step(ZkClient *client, const Answer *answer)
 {
 	Breaking   *breaking = client->breaking;
 	int			rc = answer->rc;
 
-	(void) which;
 	breaking->pending = false;
 	if (zk_identity_wanted(&client->identity, rc))
 		zk_query_failed(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);

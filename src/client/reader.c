@@ -595,9 +595,10 @@ settled(ZkClient *client, int which, const Answer *answer)
 }
 
 static void
-on_item(ZkClient *client, int which, const Answer *answer)
+on_item(ZkClient *client, const Answer *answer)
 {
 	Reader	   *reader = client->reader;
+	int			which = answer->request->which;
 	int			rc = answer->rc;
 
 	reader->pending--;
@@ -620,11 +621,10 @@ on_item(ZkClient *client, int which, const Answer *answer)
  * again.  That is no failure of the connection.
  */
 static void
-on_sync(ZkClient *client, int which, const Answer *answer)
+on_sync(ZkClient *client, const Answer *answer)
 {
 	int			rc = answer->rc;
 
-	(void) which;
 	if (zk_identity_wanted(&client->identity, rc))
 		zk_query_failed(client, ZK_ERR_AUTH, ZK_IDENTITY_WANTED);
 	else if (rc == ZTHROTTLEDOP)

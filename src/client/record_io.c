@@ -170,11 +170,11 @@ zk_record_ended(ZkClient *client, const Contender *gone)
 		return;
 	for (int i = 0; i < client->used; i++)
 	{
-		const Contender *c = &client->contenders[i];
+		Contender  *c = &client->contenders[i];
 
 		if (c->claim != CLAIM_NONE && c->state == ZK_WANTED &&
 			strcmp(c->node, gone->node) == 0)
-			zk_contender_touch(client, i);
+			zk_contender_touch(client, c);
 	}
 }
 
@@ -211,10 +211,8 @@ verified(ZkClient *client, Contender *c)
 }
 
 static void
-was_read(ZkClient *client, int slot)
+was_read(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
-
 	if (c->record->state == RECORD_VERIFY)
 		verified(client, c);
 	else if (c->record->state == RECORD_CHANGED)
@@ -223,16 +221,15 @@ was_read(ZkClient *client, int slot)
 		return;
 	c->record->state = RECORD_READ;
 	publish_record(&client->mailbox, c->record);
-	zk_contender_grant(client, slot);
+	zk_contender_grant(client, c);
 }
 
 /*
  * The record was not read: a waiter fails, a holder goes without the record.
  */
 static void
-not_read(ZkClient *client, int slot, int rc)
+not_read(ZkClient *client, Contender *c, int rc)
 {
-	Contender  *c = &client->contenders[slot];
 	char		path[ZK_RECORD_PATH_SIZE];
 
 	record_path(c, path);
@@ -243,23 +240,22 @@ not_read(ZkClient *client, int slot, int rc)
 	else if (c->state == ZK_HELD)
 		give_up(c, rc);
 	else if (c->claim == CLAIM_WANTED)
-		zk_contender_impossible(client, slot, rc, ZOO_PERM_READ, path);
+		zk_contender_impossible(client, c, rc, ZOO_PERM_READ, path);
 }
 
 static void
-on_record(ZkClient *client, int slot, const Answer *answer)
+on_record(ZkClient *client, Contender *c, const Answer *answer)
 {
 	int			rc = answer->rc;
-	Contender  *c = &client->contenders[slot];
 
 	if (rc == ZOK || rc == ZNONODE)
 	{
 		zk_record_parse(rc == ZOK ? answer->text : NULL, answer->len, &c->record->base);
 		c->record->version = rc == ZOK ? answer->stat->version : -1;
-		was_read(client, slot);
+		was_read(client, c);
 	}
 	else
-		not_read(client, slot, rc);
+		not_read(client, c, rc);
 }
 
 /* What was read of the record is older than the list that is to be read. */
@@ -290,23 +286,22 @@ zk_record_unanswered(Contender *c, int rc)
 }
 
 void
-zk_send_record(ZkClient *client, int slot)
+zk_send_record(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
-	void	   *context = zk_contender_ask(client, slot, on_record);
+	void	   *context = zk_contender_ask(client, c, on_record);
 	char		path[ZK_RECORD_PATH_SIZE];
 
 	record_path(c, path);
-	zk_contender_sent(client, slot, context,
+	zk_contender_sent(client, c, context,
 					  zoo_aget(client->connection.zh, path, 0, zk_on_data, context));
 }
 
 /* A znode above the record was created, or not. */
 static void
-on_parent(ZkClient *client, int slot, const Answer *answer)
+on_parent(ZkClient *client, Contender *c, const Answer *answer)
 {
-	if (!zk_parent_answered(client, slot, answer))
-		give_up(&client->contenders[slot], answer->rc);
+	if (!zk_parent_answered(client, c, answer))
+		give_up(c, answer->rc);
 }
 
 /*
@@ -315,10 +310,8 @@ on_parent(ZkClient *client, int slot, const Answer *answer)
  * is sent.
  */
 bool
-zk_record_ready(ZkClient *client, int slot)
+zk_record_ready(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
-
 	if (!record_due(client, c))
 	{
 		if (zk_record_is(c, RECORD_SENT))
@@ -326,12 +319,12 @@ zk_record_ready(ZkClient *client, int slot)
 	}
 	else if (c->parents.of == PARENTS_OF_RECORD)
 	{
-		zk_send_parent(client, slot, on_parent);
+		zk_send_parent(client, c, on_parent);
 		return false;
 	}
 	else if (c->record->state == RECORD_CHANGED || c->record->state == RECORD_VERIFY)
 	{
-		zk_send_record(client, slot);
+		zk_send_record(client, c);
 		return false;
 	}
 	else
@@ -377,9 +370,8 @@ zk_record_written(Contender *c)
 
 /* The multi-op failed because of the record, with that error. */
 void
-zk_record_conflict(ZkClient *client, int slot, int err)
+zk_record_conflict(ZkClient *client, Contender *c, int err)
 {
-	Contender  *c = &client->contenders[slot];
 	RecordBuffer *record = c->record;
 
 	if (err == ZTHROTTLEDOP)
@@ -418,8 +410,8 @@ bool
 zk_record_flush(ZkClient *client, const Contender *c)
 {
 	return record_due(client, c) || zk_marker_to_go(c) ||
-		(c->partner != ZK_NO_SLOT && !zk_contender_has_ended(c) &&
-		 zk_marker_to_go(&client->contenders[c->partner]));
+		(c->partner != NULL && !zk_contender_has_ended(c) &&
+		 zk_marker_to_go(c->partner));
 }
 
 /*-------------------------------------------------------------------------

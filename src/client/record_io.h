@@ -18,13 +18,13 @@ extern void zk_record_created(Contender *contender);
 extern void zk_record_unanswered(Contender *contender, int rc);
 extern bool zk_record_end_pending(ZkClient *client, const Contender *contender);
 extern void zk_record_ended(ZkClient *client, const Contender *gone);
-extern bool zk_record_ready(ZkClient *client, int slot);
+extern bool zk_record_ready(ZkClient *client, Contender *c);
 extern void zk_record_op(ZkClient *client, Contender *contender, zoo_op_t *op,
 						 char *path, char *text);
 extern void zk_record_written(Contender *contender);
-extern void zk_record_conflict(ZkClient *client, int slot, int err);
+extern void zk_record_conflict(ZkClient *client, Contender *c, int err);
 extern void zk_record_verify(Contender *contender);
-extern void zk_send_record(ZkClient *client, int slot);
+extern void zk_send_record(ZkClient *client, Contender *c);
 extern bool zk_record_flush(ZkClient *client, const Contender *contender);
 extern bool zk_record_run_due(ZkClient *client, const Contender *contender);
 

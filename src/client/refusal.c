@@ -181,14 +181,13 @@ zk_refusal_describe(const Refusal *refusal, ZkError error, char *detail)
 
 /* The reason is known: the contender has failed for it. */
 static void
-conclude(ZkClient *client, int slot, ZkError error)
+conclude(ZkClient *client, Contender *c, ZkError error)
 {
-	Contender  *c = &client->contenders[slot];
 	char		detail[ZK_DETAIL_SIZE];
 
 	zk_refusal_describe(&c->refusal, error, detail);
 	zk_refusal_forget(&c->refusal);
-	zk_contender_fail(client, slot, error, "%s", detail);
+	zk_contender_fail(client, c, error, "%s", detail);
 }
 
 /*
@@ -196,16 +195,15 @@ conclude(ZkClient *client, int slot, ZkError error)
  * fails, once the reason is known.
  */
 void
-zk_contender_refused(ZkClient *client, int slot, int permission,
+zk_contender_refused(ZkClient *client, Contender *c, int permission,
 					 const char *znode, size_t len)
 {
-	Contender  *c = &client->contenders[slot];
 	ZkError		error;
 
 	zk_refusal_note(client, &c->refusal, permission, znode, len);
 	error = zk_refusal_plain(&c->refusal);
 	if (error != ZK_OK)
-		conclude(client, slot, error);
+		conclude(client, c, error);
 }
 
 /*
@@ -213,7 +211,7 @@ zk_contender_refused(ZkClient *client, int slot, int permission,
  * on the znode, failed for the reason rc.
  */
 void
-zk_contender_impossible(ZkClient *client, int slot, int rc, int permission,
+zk_contender_impossible(ZkClient *client, Contender *c, int rc, int permission,
 						const char *path)
 {
 	const char *text = permission == ZOO_PERM_READ ? "Could not read znode \"%.150s\": %s." :
@@ -221,23 +219,22 @@ zk_contender_impossible(ZkClient *client, int slot, int rc, int permission,
 	"Could not delete children of znode \"%.150s\": %s.";
 
 	if (rc == ZNOAUTH)
-		zk_contender_refused(client, slot, permission, path, strlen(path));
+		zk_contender_refused(client, c, permission, path, strlen(path));
 	else
-		zk_contender_fail(client, slot, zk_answer_error(rc), text, path, zk_answer_text(rc));
+		zk_contender_fail(client, c, zk_answer_error(rc), text, path, zk_answer_text(rc));
 }
 
 static void
-on_acl(ZkClient *client, int slot, const Answer *answer)
+on_acl(ZkClient *client, Contender *c, const Answer *answer)
 {
 	int			rc = answer->rc;
-	Contender  *c = &client->contenders[slot];
 	ZkError		error;
 
 	if (c->claim == CLAIM_WANTED && c->refusal.znode != NULL)
 	{
 		error = zk_refusal_answer(client, &c->refusal, rc, answer->acl);
 		if (error != ZK_OK)
-			conclude(client, slot, error);
+			conclude(client, c, error);
 		else if (zk_is_transient(rc))
 			zk_contender_retry(client, c);
 	}
@@ -245,12 +242,11 @@ on_acl(ZkClient *client, int slot, const Answer *answer)
 
 /* Finds out why something was refused to a contender. */
 void
-zk_send_inquiry(ZkClient *client, int slot)
+zk_send_inquiry(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
-	void	   *context = zk_contender_ask(client, slot, on_acl);
+	void	   *context = zk_contender_ask(client, c, on_acl);
 
-	zk_contender_sent(client, slot, context,
+	zk_contender_sent(client, c, context,
 					  zoo_aget_acl(client->connection.zh, zk_refusal_next(client, &c->refusal),
 								   zk_on_acl, context));
 }

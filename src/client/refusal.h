@@ -33,10 +33,10 @@ extern ZkError zk_refusal_answer(const ZkClient *client, Refusal *refusal,
 extern ZkError zk_refusal_plain(const Refusal *refusal);
 extern void zk_refusal_describe(const Refusal *refusal, ZkError error,
 								char *detail);
-extern void zk_contender_refused(ZkClient *client, int slot, int permission,
+extern void zk_contender_refused(ZkClient *client, Contender *c, int permission,
 								 const char *znode, size_t len);
-extern void zk_contender_impossible(ZkClient *client, int slot, int rc,
+extern void zk_contender_impossible(ZkClient *client, Contender *c, int rc,
 									int permission, const char *path);
-extern void zk_send_inquiry(ZkClient *client, int slot);
+extern void zk_send_inquiry(ZkClient *client, Contender *c);
 
 #endif							/* ZKLOCK_REFUSAL_H */

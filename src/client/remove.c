@@ -37,15 +37,14 @@
 #include "znode.h"
 
 static void
-on_delete(ZkClient *client, int slot, const Answer *answer)
+on_delete(ZkClient *client, Contender *c, const Answer *answer)
 {
 	int			rc = answer->rc;
-	Contender  *c = &client->contenders[slot];
 
 	if (rc == ZOK || rc == ZNONODE)
 		zk_contender_forget(c);
 	else if (rc == ZNOAUTH)
-		zk_contender_stuck(client, slot, true);
+		zk_contender_stuck(client, c, true);
 	else
 		zk_contender_retry(client, c);
 }
@@ -66,10 +65,9 @@ already_gone(Contender *c)
 }
 
 static void
-on_flush(ZkClient *client, int slot, const Answer *answer)
+on_flush(ZkClient *client, Contender *c, const Answer *answer)
 {
 	int			rc = answer->rc;
-	Contender  *c = &client->contenders[slot];
 
 	if (rc == ZOK)
 	{
@@ -84,11 +82,11 @@ on_flush(ZkClient *client, int slot, const Answer *answer)
 	else if (c->results[0].err == ZNONODE)
 		already_gone(c);
 	else if (c->results[0].err == ZNOAUTH)
-		zk_contender_stuck(client, slot, true);
+		zk_contender_stuck(client, c, true);
 	else if (zk_marker_to_blame(c, 1))
 		zk_marker_set(c, MARKER_ABSENT);
 	else if (zk_record_is(c, RECORD_SENT))
-		zk_record_conflict(client, slot, rc);
+		zk_record_conflict(client, c, rc);
 	else
 		zk_contender_retry(client, c);
 }
@@ -98,10 +96,9 @@ on_flush(ZkClient *client, int slot, const Answer *answer)
  * on with those on the marker of "from" and on the record: three more at most.
  */
 static void
-send_with_rest(ZkClient *client, int slot, const Contender *from, zoo_op_t *ops,
-			   int count, AnswerHandler handler)
+send_with_rest(ZkClient *client, Contender *c, const Contender *from, zoo_op_t *ops,
+			   int count, ContenderHandler handler)
 {
-	Contender  *c = &client->contenders[slot];
 	char		marker_paths[2][ZK_MARKER_PATH_SIZE];
 	char		record_path[ZK_RECORD_PATH_SIZE];
 	char		record[ZK_RECORD_SIZE];
@@ -109,7 +106,7 @@ send_with_rest(ZkClient *client, int slot, const Contender *from, zoo_op_t *ops,
 	count += zk_marker_ops(client, c, from, &ops[count], marker_paths);
 	if (zk_record_is(c, RECORD_SENT))
 		zk_record_op(client, c, &ops[count++], record_path, record);
-	zk_contender_multi(client, slot, count, ops, handler);
+	zk_contender_multi(client, c, count, ops, handler);
 }
 
 /*
@@ -117,9 +114,8 @@ send_with_rest(ZkClient *client, int slot, const Contender *from, zoo_op_t *ops,
  * transaction: the next holder finds all that done.
  */
 static void
-send_flush(ZkClient *client, int slot)
+send_flush(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
 	zoo_op_t	ops[3];
 	char		path[ZK_CONTENDER_PATH_SIZE];
 
@@ -130,40 +126,38 @@ send_flush(ZkClient *client, int slot)
 	}
 	zk_contender_path(c, c->znode.name, path);
 	zoo_delete_op_init(&ops[0], path, -1);
-	send_with_rest(client, slot, c, ops, 1, on_flush);
+	send_with_rest(client, c, c, ops, 1, on_flush);
 }
 
 /* Deletes the contender, with its marker and what is due in the record. */
 void
-zk_send_delete(ZkClient *client, int slot)
+zk_send_delete(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
 	void	   *context;
 	char		path[ZK_CONTENDER_PATH_SIZE];
 
 	if (c->marker.state == MARKER_ORPHANED && zk_marker_to_go(c))
 	{
-		zk_send_marker_delete(client, slot);
+		zk_send_marker_delete(client, c);
 		return;
 	}
-	if (!zk_record_ready(client, slot))
+	if (!zk_record_ready(client, c))
 		return;
 	if (zk_record_is(c, RECORD_SENT) || zk_marker_to_go(c))
 	{
-		send_flush(client, slot);
+		send_flush(client, c);
 		return;
 	}
 	zk_contender_path(c, c->znode.name, path);
-	context = zk_contender_ask(client, slot, on_delete);
-	zk_contender_sent(client, slot, context,
+	context = zk_contender_ask(client, c, on_delete);
+	zk_contender_sent(client, c, context,
 					  zoo_adelete(client->connection.zh, path, -1, zk_on_void, context));
 }
 
 /* The downgrade was not carried out. */
 static void
-downgrade_failed(ZkClient *client, int slot, int rc)
+downgrade_failed(ZkClient *client, Contender *c, int rc)
 {
-	Contender  *c = &client->contenders[slot];
 	char		detail[ZK_DETAIL_SIZE];
 
 	if (zk_is_transient(rc))
@@ -177,7 +171,7 @@ downgrade_failed(ZkClient *client, int slot, int rc)
 	snprintf(detail, sizeof(detail),
 			 "Could not convert the exclusive lock into a shared one: %s.",
 			 zerror(rc));
-	zk_contender_lose(client, slot, ZK_LOST_CONTENDER, detail);
+	zk_contender_lose(client, c, ZK_LOST_CONTENDER, detail);
 	zk_contender_give_up_partner(client, c);
 }
 
@@ -187,7 +181,7 @@ downgrade_failed(ZkClient *client, int slot, int rc)
 static void
 downgrade_done(ZkClient *client, Contender *c)
 {
-	if (c->partner == ZK_NO_SLOT)
+	if (c->partner == NULL)
 		return;					/* it was deleted in the meantime, too */
 	if (c->marker.state == MARKER_UNKNOWN)
 		zk_marker_set(c, MARKER_THERE);
@@ -207,21 +201,20 @@ record_to_blame(const Contender *c, int rc)
 
 /* The same because of the marker: then there is none from now on. */
 static bool
-marker_to_blame(ZkClient *client, Contender *c, int rc)
+marker_to_blame(Contender *c, int rc)
 {
 	if (zk_is_transient(rc) ||
-		c->partner == ZK_NO_SLOT || !zk_marker_to_blame(c, 3))
+		c->partner == NULL || !zk_marker_to_blame(c, 3))
 		return false;
 	zk_marker_set(c, MARKER_ABSENT);
-	zk_marker_set(&client->contenders[c->partner], MARKER_ABSENT);
+	zk_marker_set(c->partner, MARKER_ABSENT);
 	return true;
 }
 
 static void
-on_downgrade(ZkClient *client, int slot, const Answer *answer)
+on_downgrade(ZkClient *client, Contender *c, const Answer *answer)
 {
 	int			rc = answer->rc;
-	Contender  *c = &client->contenders[slot];
 
 	/* all or nothing: if the shared one was there, so was all the rest done */
 	if (rc == ZOK || c->results[0].err == ZNODEEXISTS)
@@ -232,15 +225,15 @@ on_downgrade(ZkClient *client, int slot, const Answer *answer)
 		if (rc == ZOK)
 		{
 			zk_leader_answered(client, answer->request->sent_at);
-			zk_contender_proved(client, slot, zk_request_proof(answer->request));
+			zk_contender_proved(client, c, zk_request_proof(answer->request));
 		}
 	}
-	else if (marker_to_blame(client, c, rc))
+	else if (marker_to_blame(c, rc))
 		zk_znode_set(c, ZNODE_ABSENT);
 	else if (!record_to_blame(c, rc))
-		downgrade_failed(client, slot, rc);
+		downgrade_failed(client, c, rc);
 	else
-		zk_record_conflict(client, slot, rc);
+		zk_record_conflict(client, c, rc);
 }
 
 /*
@@ -253,15 +246,14 @@ on_downgrade(ZkClient *client, int slot, const Answer *answer)
  * gets another name.
  */
 void
-zk_send_downgrade(ZkClient *client, int slot)
+zk_send_downgrade(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
-	Contender  *from = &client->contenders[c->partner];
+	Contender  *from = c->partner;
 	zoo_op_t	ops[6];
 	char		to_path[ZK_CONTENDER_PATH_SIZE];
 	char		from_path[ZK_CONTENDER_PATH_SIZE];
 
-	if (!zk_record_ready(client, slot))
+	if (!zk_record_ready(client, c))
 		return;
 	if (!zk_multi_possible(client))
 	{
@@ -275,5 +267,5 @@ zk_send_downgrade(ZkClient *client, int slot)
 					   &client->identity.acl, ZOO_EPHEMERAL, NULL, 0);
 	zoo_set_op_init(&ops[1], from_path, from->owner, from->owner_len, -1, NULL);
 	zoo_delete_op_init(&ops[2], from_path, -1);
-	send_with_rest(client, slot, from, ops, 3, on_downgrade);
+	send_with_rest(client, c, from, ops, 3, on_downgrade);
 }

@@ -12,7 +12,7 @@
 
 #include "client.h"
 
-extern void zk_send_delete(ZkClient *client, int slot);
-extern void zk_send_downgrade(ZkClient *client, int slot);
+extern void zk_send_delete(ZkClient *client, Contender *c);
+extern void zk_send_downgrade(ZkClient *client, Contender *c);
 
 #endif							/* ZKLOCK_REMOVE_H */

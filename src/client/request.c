@@ -51,7 +51,7 @@ struct Engine
 	 * What zk_engine_leave() calls: see what comes next for a contender, and
 	 * for all that had to wait for room.  Pointers, as they lead up.
 	 */
-	void		(*advance) (ZkClient *client, int slot);
+	void		(*advance) (ZkClient *client, Contender *c);
 	void		(*resume) (ZkClient *client);
 
 	int			free_requests;
@@ -74,7 +74,7 @@ struct Engine
  * memory.
  */
 Engine *
-zk_engine_create(void (*advance) (ZkClient *client, int slot),
+zk_engine_create(void (*advance) (ZkClient *client, Contender *c),
 				 void (*resume) (ZkClient *client))
 {
 	Engine	   *engine = calloc(1, sizeof(Engine));
@@ -151,9 +151,13 @@ find_request(ZkClient *client, const void *context)
  * zk_contender_sent() on, and is advanced when the handler has returned.
  */
 void *
-zk_contender_ask(ZkClient *client, int slot, AnswerHandler handler)
+zk_contender_ask(ZkClient *client, const Contender *c, ContenderHandler handler)
 {
-	return zk_request_begin(client, REQ_CONTENDER, slot, handler);
+	void	   *context = zk_request_begin(client, REQ_CONTENDER,
+										   zk_contender_slot(client, c), NULL);
+
+	find_request(client, context)->contender_handler = handler;
+	return context;
 }
 
 /* The library refused the request. engine_lock. */
@@ -169,15 +173,15 @@ zk_request_undo(ZkClient *client, void *context)
  * Returns true if it is on its way; else it will be tried again.
  */
 bool
-zk_contender_sent(ZkClient *client, int slot, void *context, int rc)
+zk_contender_sent(ZkClient *client, Contender *c, void *context, int rc)
 {
 	if (rc == ZOK)
 	{
-		zk_contender_expect(client, slot);
+		zk_contender_expect(c);
 		return true;
 	}
 	zk_request_undo(client, context);
-	zk_contender_retry(client, &client->contenders[slot]);
+	zk_contender_retry(client, c);
 	return false;
 }
 
@@ -186,30 +190,29 @@ zk_contender_sent(ZkClient *client, int slot, void *context, int rc)
  * zk_multi_possible().  Returns as zk_contender_sent().
  */
 bool
-zk_contender_multi(ZkClient *client, int slot, int count, const zoo_op_t *ops,
-				   AnswerHandler handler)
+zk_contender_multi(ZkClient *client, Contender *c, int count, const zoo_op_t *ops,
+				   ContenderHandler handler)
 {
-	Contender  *c = &client->contenders[slot];
-	void	   *context = zk_contender_ask(client, slot, handler);
+	void	   *context = zk_contender_ask(client, c, handler);
 
 	memset(c->results, 0, sizeof(c->results));
-	return zk_contender_sent(client, slot, context,
+	return zk_contender_sent(client, c, context,
 							 zoo_amulti(client->connection.zh, count, ops,
 										c->results, zk_on_void, context));
 }
 
 /* The contender waits for one more answer. */
 void
-zk_contender_expect(ZkClient *client, int slot)
+zk_contender_expect(Contender *c)
 {
-	client->contenders[slot].turn.pending++;
+	c->turn.pending++;
 }
 
 /* The contender has got one of the answers it waits for. */
 void
-zk_contender_answered(ZkClient *client, int slot)
+zk_contender_answered(Contender *c)
 {
-	client->contenders[slot].turn.pending--;
+	c->turn.pending--;
 }
 
 /* Does nothing for the contender before that time; 0 for no limit. */
@@ -237,15 +240,17 @@ zk_request_serial(const void *context)
 
 /* The contender has changed: it is advanced when the engine is left. */
 void
-zk_contender_touch(ZkClient *client, int slot)
+zk_contender_touch(ZkClient *client, Contender *c)
 {
 	Engine	   *engine = client->engine;
+
+	uint16_t	slot = zk_contender_slot(client, c);
 
 	if (engine->is_touched[slot])
 		return;
 	engine->is_touched[slot] = true;
 	engine->touched[(engine->touched_first + engine->touched_count++) %
-					ZK_MAX_CONTENDERS] = (uint16_t) slot;
+					ZK_MAX_CONTENDERS] = slot;
 }
 
 /* Advances all contenders when the engine is left. */
@@ -254,7 +259,7 @@ zk_contenders_touch_all(ZkClient *client)
 {
 	for (int i = 0; i < client->used; i++)
 		if (client->contenders[i].claim != CLAIM_NONE)
-			zk_contender_touch(client, i);
+			zk_contender_touch(client, &client->contenders[i]);
 }
 
 /*
@@ -298,7 +303,7 @@ zk_engine_leave(ZkClient *client)
 		engine->touched_first = (engine->touched_first + 1) % ZK_MAX_CONTENDERS;
 		engine->touched_count--;
 		engine->is_touched[slot] = false;
-		engine->advance(client, slot);
+		engine->advance(client, &client->contenders[slot]);
 	}
 	pthread_mutex_unlock(&client->engine_lock);
 	zk_socket_send();
@@ -320,10 +325,15 @@ deliver(Answer answer, const void *context)
 	{
 		answer.request = &request;
 		if (request.kind == REQ_CONTENDER)
-			zk_contender_answered(client, request.which);
-		request.handler(client, request.which, &answer);
-		if (request.kind == REQ_CONTENDER)
-			zk_contender_touch(client, request.which);
+		{
+			Contender  *c = &client->contenders[request.which];
+
+			zk_contender_answered(c);
+			request.contender_handler(client, c, &answer);
+			zk_contender_touch(client, c);
+		}
+		else
+			request.handler(client, &answer);
 	}
 	zk_engine_leave(client);
 }

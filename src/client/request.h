@@ -27,11 +27,12 @@ typedef enum RequestKind
 } RequestKind;
 
 /*
- * Deals with the answer to a request, with engine_lock, on the completion
- * thread.  "which" is what zk_request_begin() was given.
+ * Deal with the answer to a request, with engine_lock, on the completion
+ * thread: any, or one of a contender that waits for it.
  */
 typedef struct Answer Answer;
-typedef void (*AnswerHandler) (ZkClient *client, int which, const Answer *answer);
+typedef void (*AnswerHandler) (ZkClient *client, const Answer *answer);
+typedef void (*ContenderHandler) (ZkClient *client, Contender *c, const Answer *answer);
 
 /*
  * When something can be done for a contender.  Written by request.c.
@@ -49,11 +50,12 @@ typedef struct Request
 {
 	uint32_t	serial;			/* tells a late callback from the right one */
 	RequestKind kind;
-	int			which;			/* slot, or index into a listing */
+	int			which;			/* slot, index into a listing, or step */
 	ZkTime		sent_at;
 	ZkTime		leader_heard_at;	/* ZkLeaderContact.leader_heard_at at that
 									 * moment */
 	AnswerHandler handler;
+	ContenderHandler contender_handler; /* of kind CONTENDER, in its place */
 } Request;
 
 /*
@@ -80,24 +82,25 @@ zk_request_proof(const Request *request)
 	return proof;
 }
 
-extern Engine *zk_engine_create(void (*advance) (ZkClient *client, int slot),
+extern Engine *zk_engine_create(void (*advance) (ZkClient *client, Contender *c),
 								void (*resume) (ZkClient *client));
 extern void zk_engine_leave(ZkClient *client);
 extern int	zk_requests_free(const ZkClient *client);
 extern bool zk_requests_available(ZkClient *client, int count);
 extern void *zk_request_begin(ZkClient *client, RequestKind kind, int which,
 							  AnswerHandler handler);
-extern void *zk_contender_ask(ZkClient *client, int slot, AnswerHandler handler);
+extern void *zk_contender_ask(ZkClient *client, const Contender *c,
+							  ContenderHandler handler);
 extern void zk_request_undo(ZkClient *client, void *context);
-extern bool zk_contender_sent(ZkClient *client, int slot, void *context,
+extern bool zk_contender_sent(ZkClient *client, Contender *c, void *context,
 							  int rc);
-extern bool zk_contender_multi(ZkClient *client, int slot, int count,
-							   const zoo_op_t *ops, AnswerHandler handler);
-extern void zk_contender_expect(ZkClient *client, int slot);
-extern void zk_contender_answered(ZkClient *client, int slot);
+extern bool zk_contender_multi(ZkClient *client, Contender *c, int count,
+							   const zoo_op_t *ops, ContenderHandler handler);
+extern void zk_contender_expect(Contender *c);
+extern void zk_contender_answered(Contender *c);
 extern void zk_contender_retry(ZkClient *client, Contender *c);
 extern void zk_contender_retry_at(Contender *c, ZkTime when);
-extern void zk_contender_touch(ZkClient *client, int slot);
+extern void zk_contender_touch(ZkClient *client, Contender *c);
 extern void zk_contenders_touch_all(ZkClient *client);
 extern void zk_on_void(int rc, const void *context);
 extern void zk_on_string(int rc, const char *text, const void *context);

@@ -143,10 +143,8 @@ zk_watch_disconnected(Contender *c)
  * timeout, so it is woken for an older one only.
  */
 static void
-come_next(ZkClient *client, int slot)
+come_next(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
-
 	if (c->watching.next_in_line)
 		return;
 	c->watching.next_in_line = true;
@@ -160,42 +158,39 @@ come_next(ZkClient *client, int slot)
  * then the watched one is the last, else a list will tell.
  */
 static void
-second_gone(ZkClient *client, int slot, bool deleted)
+second_gone(ZkClient *client, Contender *c, bool deleted)
 {
-	Contender  *c = &client->contenders[slot];
 	Watching   *w = &c->watching;
 	bool		last = deleted && w->second == SECOND_LAST;
 
 	drop_second(w, last ? SECOND_NONE : SECOND_GONE);
 	if (!last)
 	{
-		zk_contender_touch(client, slot);
+		zk_contender_touch(client, c);
 		return;
 	}
 	w->last_ahead = true;
 	w->ahead--;
 	w->position--;
 	snprintf(w->holder, sizeof(w->holder), "%s", strrchr(w->path, '/') + 1);
-	come_next(client, slot);
-	zk_contender_publish(client, slot, false);
+	come_next(client, c);
+	zk_contender_publish(client, c, false);
 }
 
 /* The watched one is gone, or was changed. */
 static void
-watched_gone(ZkClient *client, int slot, bool deleted)
+watched_gone(ZkClient *client, Contender *c, bool deleted)
 {
-	Contender  *c = &client->contenders[slot];
-
 	if (deleted && c->watching.last_ahead && c->watching.unbroken &&
 		c->turn.pending == 0)
 	{
 		zk_unwatch(c);
-		zk_contender_grant(client, slot);
+		zk_contender_grant(client, c);
 	}
 	else
 	{
 		zk_contender_move(c, ZK_QUEUED);
-		zk_contender_touch(client, slot);
+		zk_contender_touch(client, c);
 	}
 }
 
@@ -220,32 +215,31 @@ watcher(zhandle_t *zh, int type, int state, const char *path, void *context)
 {
 	ZkClient   *client = zk_watch_fired(zh, type, path);
 	Contender  *c;
-	int			slot = (int) (intptr_t) context;
 	bool		deleted = type == ZOO_DELETED_EVENT;
 
 	(void) state;
 	if (client == NULL)
 		return;
-	c = &client->contenders[slot];
+	c = zk_watch_contender(client, context);
 	if (c->claim != CLAIM_WANTED || c->state != ZK_WATCHING)
 		;						/* of a wait that is over */
 	else if (waits_for(c, path))
-		watched_gone(client, slot, deleted);
+		watched_gone(client, c, deleted);
 	else if (c->watching.second_path != NULL &&
 			 strcmp(c->watching.second_path, path) == 0)
-		second_gone(client, slot, deleted);
+		second_gone(client, c, deleted);
 	zk_engine_leave(client);
 }
 
 /* Reads a contender, which sets a watch on it.  Returns whether it was sent. */
 static bool
-send_watch(ZkClient *client, int slot, const char *path, AnswerHandler handler)
+send_watch(ZkClient *client, Contender *c, const char *path, ContenderHandler handler)
 {
-	void	   *context = zk_contender_ask(client, slot, handler);
+	void	   *context = zk_contender_ask(client, c, handler);
 	int			rc = zoo_awget(client->connection.zh, path, watcher,
-							   (void *) (intptr_t) slot, zk_on_data, context);
+							   zk_watch_context(client, c), zk_on_data, context);
 
-	if (!zk_contender_sent(client, slot, context, rc))
+	if (!zk_contender_sent(client, c, context, rc))
 		return false;
 	zk_watch_asked(client, path);
 	return true;
@@ -256,13 +250,11 @@ send_watch(ZkClient *client, int slot, const char *path, AnswerHandler handler)
  * gone, so see who is ahead now; or that is tried again, or cannot be done.
  */
 static void
-watch_failed(ZkClient *client, int slot, int rc, const char *path)
+watch_failed(ZkClient *client, Contender *c, int rc, const char *path)
 {
-	Contender  *c = &client->contenders[slot];
-
 	zk_contender_move(c, ZK_QUEUED);
 	if (rc == ZNOAUTH)
-		zk_contender_refused(client, slot, ZOO_PERM_READ, path, strlen(path));
+		zk_contender_refused(client, c, ZOO_PERM_READ, path, strlen(path));
 	else if (rc != ZNONODE)
 		zk_contender_retry(client, c);
 }
@@ -273,15 +265,14 @@ watch_failed(ZkClient *client, int slot, int rc, const char *path)
  * deletion proves nothing.  That of a semaphore may have become a holder (P5).
  */
 static void
-on_watch(ZkClient *client, int slot, const Answer *answer)
+on_watch(ZkClient *client, Contender *c, const Answer *answer)
 {
-	Contender  *c = &client->contenders[slot];
 	Watching   *w = &c->watching;
 
 	if (c->claim != CLAIM_WANTED || c->state != ZK_WATCHING)
 		;						/* something has happened since */
 	else if (answer->rc != ZOK)
-		watch_failed(client, slot, answer->rc, w->path);
+		watch_failed(client, c, answer->rc, w->path);
 	else if (c->request.mode == ZK_PERMIT && !w->all &&
 			 answer->stat->version != w->version)
 	{
@@ -293,9 +284,9 @@ on_watch(ZkClient *client, int slot, const Answer *answer)
 		w->unbroken = answer->stat->version == 0;
 		zk_contender_set_blocker(c, answer->text, answer->len,
 								 answer->stat->ephemeralOwner);
-		zk_contender_seen_ahead(client, slot, strrchr(w->path, '/') + 1,
+		zk_contender_seen_ahead(client, c, strrchr(w->path, '/') + 1,
 								answer->stat);
-		zk_contender_publish(client, slot, true);
+		zk_contender_publish(client, c, true);
 	}
 }
 
@@ -304,10 +295,11 @@ on_watch(ZkClient *client, int slot, const Answer *answer)
  * but not because the contender is gone, then the wait goes on without one.
  */
 static void
-on_second(ZkClient *client, int slot, const Answer *answer)
+on_second(ZkClient *client, Contender *c, const Answer *answer)
 {
-	Watching   *w = &client->contenders[slot].watching;
+	Watching   *w = &c->watching;
 
+	(void) client;
 	if (w->second_path == NULL)
 		return;
 	if (answer->rc != ZOK)
@@ -318,9 +310,8 @@ on_second(ZkClient *client, int slot, const Answer *answer)
 
 /* Another holder is watched.  Answers come in the order of requests. */
 static void
-on_other(ZkClient *client, int slot, const Answer *answer)
+on_other(ZkClient *client, Contender *c, const Answer *answer)
 {
-	Contender  *c = &client->contenders[slot];
 	Watching   *w = &c->watching;
 	const char *name;
 	char		path[ZK_CONTENDER_PATH_SIZE];
@@ -331,18 +322,17 @@ on_other(ZkClient *client, int slot, const Answer *answer)
 	w->answered += (int) strlen(name) + 1;
 	zk_contender_path(c, name, path);
 	if (answer->rc != ZOK)
-		watch_failed(client, slot, answer->rc, path);
+		watch_failed(client, c, answer->rc, path);
 	else
-		zk_contender_seen_ahead(client, slot, name, answer->stat);
+		zk_contender_seen_ahead(client, c, name, answer->stat);
 }
 
 /*
  * Watches as many of the other holders as can be done now.  There may be none.
  */
 void
-zk_watch_more(ZkClient *client, int slot)
+zk_watch_more(ZkClient *client, Contender *c)
 {
-	Contender  *c = &client->contenders[slot];
 	Watching   *w = &c->watching;
 
 	while (w->names != NULL && w->names[w->asked] != '\0' &&
@@ -352,7 +342,7 @@ zk_watch_more(ZkClient *client, int slot)
 		char		path[ZK_CONTENDER_PATH_SIZE];
 
 		zk_contender_path(c, name, path);
-		if (!send_watch(client, slot, path, on_other))
+		if (!send_watch(client, c, path, on_other))
 		{
 			zk_contender_move(c, ZK_QUEUED);
 			break;
@@ -427,18 +417,16 @@ placed(Contender *c, const ZkQueueEntry *entries, const ZkVerdict *verdict)
  * the contender has failed or will be placed again.
  */
 static bool
-watch(ZkClient *client, int slot, const ZkQueueEntry *entry)
+watch(ZkClient *client, Contender *c, const ZkQueueEntry *entry)
 {
-	Contender  *c = &client->contenders[slot];
-
 	c->watching.path = entry_path(c, entry);
 	if (c->watching.path == NULL)
 	{
-		zk_contender_fail(client, slot, ZK_ERR_NO_MEMORY, "Out of memory.");
+		zk_contender_fail(client, c, ZK_ERR_NO_MEMORY, "Out of memory.");
 		return false;
 	}
 	zk_contender_move(c, ZK_WATCHING);
-	if (!send_watch(client, slot, c->watching.path, on_watch))
+	if (!send_watch(client, c, c->watching.path, on_watch))
 		zk_contender_move(c, ZK_QUEUED);
 	return c->state == ZK_WATCHING;
 }
@@ -448,10 +436,9 @@ watch(ZkClient *client, int slot, const ZkQueueEntry *entry)
  * only one ahead before it goes.  One with a lock delay lists in any case.
  */
 static void
-watch_second(ZkClient *client, int slot, const ZkQueueEntry *entries,
+watch_second(ZkClient *client, Contender *c, const ZkQueueEntry *entries,
 			 const ZkVerdict *verdict)
 {
-	Contender  *c = &client->contenders[slot];
 	Watching   *w = &c->watching;
 
 	if (verdict->second_watch < 0 || c->request.lock_delay > 0 ||
@@ -461,7 +448,7 @@ watch_second(ZkClient *client, int slot, const ZkQueueEntry *entries,
 	if (w->second_path == NULL)
 		return;
 	w->second = verdict->last_second_watch ? SECOND_LAST : SECOND_OTHER;
-	if (!send_watch(client, slot, w->second_path, on_second))
+	if (!send_watch(client, c, w->second_path, on_second))
 		drop_second(w, SECOND_NONE);
 }
 
@@ -486,10 +473,9 @@ only_holders_ahead(const ZkQueueEntry *entries, int blocker, ZkMode mode)
  * Waits for a permit of a semaphore.  Returns whether that could be asked for.
  */
 static bool
-wait_for_permit(ZkClient *client, int slot, const ZkQueueEntry *entries,
+wait_for_permit(ZkClient *client, Contender *c, const ZkQueueEntry *entries,
 				const ZkVerdict *verdict)
 {
-	Contender  *c = &client->contenders[slot];
 	Watching   *w = &c->watching;
 
 	if (!is_watched(w, entries[verdict->watch].name))
@@ -503,13 +489,13 @@ wait_for_permit(ZkClient *client, int slot, const ZkQueueEntry *entries,
 		w->names = names_ahead(entries, verdict->watch);
 		if (w->names == NULL)
 		{
-			zk_contender_fail(client, slot, ZK_ERR_NO_MEMORY, "Out of memory.");
+			zk_contender_fail(client, c, ZK_ERR_NO_MEMORY, "Out of memory.");
 			return false;
 		}
 	}
-	if (!watch(client, slot, &entries[verdict->watch]))
+	if (!watch(client, c, &entries[verdict->watch]))
 		return false;
-	zk_watch_more(client, slot);
+	zk_watch_more(client, c);
 	return true;
 }
 
@@ -520,10 +506,9 @@ wait_for_permit(ZkClient *client, int slot, const ZkQueueEntry *entries,
  * that could be asked for.
  */
 static bool
-wait_for_lock(ZkClient *client, int slot, const ZkQueueEntry *entries,
+wait_for_lock(ZkClient *client, Contender *c, const ZkQueueEntry *entries,
 			  const ZkVerdict *verdict, bool upgrade)
 {
-	Contender  *c = &client->contenders[slot];
 	Watching   *w = &c->watching;
 	const ZkQueueEntry *nearest = &entries[verdict->watch];
 	bool		kept = c->state == ZK_WATCHING && w->unbroken &&
@@ -536,11 +521,11 @@ wait_for_lock(ZkClient *client, int slot, const ZkQueueEntry *entries,
 	placed(c, entries, verdict);
 	if (upgrade && verdict->deadlock >= 0)
 		snprintf(w->rival, sizeof(w->rival), "%s", entries[verdict->deadlock].name);
-	if (!kept && !watch(client, slot, nearest))
+	if (!kept && !watch(client, c, nearest))
 		return false;
-	watch_second(client, slot, entries, verdict);
+	watch_second(client, c, entries, verdict);
 	if (only_holders_ahead(entries, verdict->watch, c->request.mode))
-		come_next(client, slot);
+		come_next(client, c);
 	else
 	{
 		w->next_in_line = false;
@@ -555,16 +540,15 @@ wait_for_lock(ZkClient *client, int slot, const ZkQueueEntry *entries,
  * upgrade says that this client holds the lock in shared mode.
  */
 void
-zk_watch_ahead(ZkClient *client, int slot, const ZkQueueEntry *entries,
+zk_watch_ahead(ZkClient *client, Contender *c, const ZkQueueEntry *entries,
 			   const ZkVerdict *verdict, bool upgrade)
 {
-	const Contender *c = &client->contenders[slot];
 	bool		waits = c->request.mode == ZK_PERMIT ?
-	wait_for_permit(client, slot, entries, verdict) :
-	wait_for_lock(client, slot, entries, verdict, upgrade);
+	wait_for_permit(client, c, entries, verdict) :
+	wait_for_lock(client, c, entries, verdict, upgrade);
 
 	/* else who is ahead is known already, or will be told in a moment */
 	if (waits)
-		zk_contender_publish(client, slot, c->request.no_wait ||
+		zk_contender_publish(client, c, c->request.no_wait ||
 							 c->watching.rival[0] != '\0');
 }

@@ -53,10 +53,10 @@ typedef struct Watching
 	int32_t		version;		/* of the nearest one's data, as last seen */
 } Watching;
 
-extern void zk_watch_ahead(ZkClient *client, int slot,
+extern void zk_watch_ahead(ZkClient *client, Contender *c,
 						   const ZkQueueEntry *entries,
 						   const ZkVerdict *verdict, bool upgrade);
-extern void zk_watch_more(ZkClient *client, int slot);
+extern void zk_watch_more(ZkClient *client, Contender *c);
 extern void zk_watch_listing(Contender *c);
 extern void zk_watch_disconnected(Contender *c);
 extern void zk_unwatch(Contender *c);
