@@ -304,14 +304,6 @@ on_auth(int rc, const void *context)
 	zk_mailbox_wake_helper(&client->mailbox);
 }
 
-static void
-on_nothing(int rc, const struct Stat *stat, const void *context)
-{
-	(void) rc;
-	(void) stat;
-	(void) context;
-}
-
 /*
  * Gives the credential to a new handle, unless it has it.  The library sends it
  * when it has a connection.  If it has one already, only a request wakes it for
@@ -329,7 +321,7 @@ zk_identity_present(ZkClient *client, zhandle_t *zh)
 					  (int) strlen(identity->credential), on_auth, NULL);
 	identity->presented = rc == ZOK;
 	if (rc == ZOK && zoo_state(zh) == ZOO_CONNECTED_STATE)
-		zoo_aexists(zh, "/", 0, on_nothing, NULL);
+		zoo_aexists(zh, "/", 0, zk_on_stat, ZK_NO_REQUEST);
 	return rc == ZOK || rc == ZINVALIDSTATE;	/* lost again by now */
 }
 
@@ -344,20 +336,9 @@ zk_identity_settled(const ZkIdentity *identity)
 }
 
 /*
- * Nothing depends on the user node: it may exist already, or not be permitted.
- */
-static void
-on_user_node(int rc, const char *path, const void *context)
-{
-	(void) rc;
-	(void) path;
-	(void) context;
-}
-
-/*
  * In creator mode, after a lock node was created: creates the user node and its
- * parents, once for each client.  These three requests do not count as requests
- * on their way.  engine_lock.
+ * parents, once for each client.  Nothing depends on these: they may exist
+ * already, or not be permitted.  engine_lock.
  */
 void
 zk_identity_leave_user(ZkClient *client)
@@ -370,12 +351,12 @@ zk_identity_leave_user(ZkClient *client)
 	identity->user_left = true;
 	snprintf(path, sizeof(path), "%s" RESERVED_NODE, identity->root);
 	zoo_acreate(client->connection.zh, path, "", 0, &identity->acl, ZOO_CONTAINER,
-				on_user_node, NULL);
+				zk_on_string, ZK_NO_REQUEST);
 	snprintf(path, sizeof(path), "%s" USERS_NODE, identity->root);
 	zoo_acreate(client->connection.zh, path, "", 0, &identity->acl, ZOO_CONTAINER,
-				on_user_node, NULL);
+				zk_on_string, ZK_NO_REQUEST);
 	zoo_acreate(client->connection.zh, identity->user_node, "", 0,
-				&identity->user_acl, ZOO_PERSISTENT, on_user_node, NULL);
+				&identity->user_acl, ZOO_PERSISTENT, zk_on_string, ZK_NO_REQUEST);
 }
 
 /*

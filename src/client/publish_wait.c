@@ -160,18 +160,10 @@ on_step(ZkClient *client, const Answer *answer)
 		zk_mailbox_wake_helper(&client->mailbox);
 }
 
-/* The answer about a parent: the create behind it fails if it is missing. */
-static void
-on_parent(int rc, const char *path, const void *context)
-{
-	(void) rc;
-	(void) path;
-	(void) context;
-}
-
 /*
  * Create the two znodes above, as containers.  The root exists, because there
- * is a lock below it that is waited for.
+ * is a lock below it that is waited for.  If one of them is missing still, the
+ * create behind them fails.
  */
 static void
 send_parents(ZkClient *client)
@@ -186,10 +178,10 @@ send_parents(ZkClient *client)
 	{
 		snprintf(path, sizeof(path), "%.*s", (int) (end - parent), parent);
 		zoo_acreate(client->connection.zh, path, "", 0, &client->identity.acl,
-					ZOO_CONTAINER, on_parent, NULL);
+					ZOO_CONTAINER, zk_on_string, ZK_NO_REQUEST);
 	}
 	zoo_acreate(client->connection.zh, parent, "", 0, &client->identity.acl,
-				ZOO_CONTAINER, on_parent, NULL);
+				ZOO_CONTAINER, zk_on_string, ZK_NO_REQUEST);
 }
 
 /* Send a step. */

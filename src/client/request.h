@@ -15,6 +15,12 @@
 /* Room left for those who want locks while a queue or a tree is being read. */
 #define ZK_READ_RESERVE		16
 
+/*
+ * The context of a request whose answer nobody waits for: it is dropped.  Such
+ * requests do not count as requests on their way.
+ */
+#define ZK_NO_REQUEST		NULL
+
 /* Whose a request on its way is, and with what it is forgotten. */
 typedef enum RequestKind
 {
