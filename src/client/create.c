@@ -226,12 +226,11 @@ static void
 on_find(ZkClient *client, Contender *c, const Answer *answer)
 {
 	int			rc = answer->rc;
-	static const struct String_vector none;
 
 	if (rc == ZNOAUTH)
 		zk_contender_stuck(client, c, false);
 	else if ((rc == ZOK || rc == ZNONODE) && c->znode.existence == ZNODE_SETTLED)
-		find_by_base(client, c, rc == ZOK ? answer->children : &none);
+		find_by_base(client, c, answer->children);
 	else
 		zk_contender_retry(client, c);
 }
@@ -260,13 +259,8 @@ zk_send_find(ZkClient *client, Contender *c)
 {
 	zoo_op_t	check;
 
-	if (!zk_multi_possible(client))
-	{
-		zk_contender_retry(client, c);
-		return;
-	}
 	zk_znode_set(c, ZNODE_UNCERTAIN);
 	zoo_check_op_init(&check, c->node, -1);
 	if (zk_contender_multi(client, c, 1, &check, on_settled))
-		zk_send_children(client, c, on_find);
+		zk_send_children(client, c, c->node, on_find);
 }

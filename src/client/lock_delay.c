@@ -226,13 +226,12 @@ static void
 on_markers(ZkClient *client, Contender *c, const Answer *answer)
 {
 	int			rc = answer->rc;
-	static const struct String_vector none;
 	char		path[ZK_RECORD_PATH_SIZE];
 
 	if (c->claim != CLAIM_WANTED || (c->state != ZK_QUEUED && c->state != ZK_WATCHING))
 		;						/* the answer is of no use any more */
 	else if (rc == ZOK || rc == ZNONODE)
-		markers_read(client, c, rc == ZOK ? answer->children : &none);
+		markers_read(client, c, answer->children);
 	else if (zk_is_transient(rc))
 		zk_contender_retry(client, c);
 	else
@@ -246,12 +245,10 @@ on_markers(ZkClient *client, Contender *c, const Answer *answer)
 void
 zk_send_markers(ZkClient *client, Contender *c)
 {
-	void	   *context = zk_contender_ask(client, c, on_markers);
 	char		path[ZK_RECORD_PATH_SIZE];
 
 	zk_record_path(c->node, c->request.root_len, path);
-	zk_contender_sent(client, c, context,
-					  zoo_aget_children(client->connection.zh, path, 0, zk_on_children, context));
+	zk_send_children(client, c, path, on_markers);
 }
 
 /*
@@ -371,11 +368,6 @@ send_marker(ZkClient *client, Contender *c)
 	char		own_path[ZK_CONTENDER_PATH_SIZE];
 	char		paths[ZK_OWN_OPS][ZK_MARKER_PATH_SIZE];
 
-	if (!zk_multi_possible(client))
-	{
-		zk_contender_retry(client, c);
-		return;
-	}
 	zk_contender_path(c, c->znode.name, own_path);
 	zoo_check_op_init(&ops[0], own_path, -1);
 	fill_in(client, c, ops, paths);

@@ -149,17 +149,6 @@ evaluate(ZkClient *client, Contender *c, const struct String_vector *list)
 	free(entries);
 }
 
-/* Asks for the children of a contender's lock node. */
-void
-zk_send_children(ZkClient *client, Contender *c, ContenderHandler handler)
-{
-	void	   *context = zk_contender_ask(client, c, handler);
-
-	zk_contender_sent(client, c, context,
-					  zoo_aget_children(client->connection.zh, c->node, 0,
-										zk_on_children, context));
-}
-
 static void
 on_list(ZkClient *client, Contender *c, const Answer *answer)
 {
@@ -196,7 +185,7 @@ void
 zk_place_relist(ZkClient *client, Contender *c)
 {
 	zk_watch_listing(c);
-	zk_send_children(client, c, on_list);
+	zk_send_children(client, c, c->node, on_list);
 }
 
 /*
@@ -207,7 +196,7 @@ zk_place_send_list(ZkClient *client, Contender *c)
 {
 	zk_record_outdated(c);
 	zk_markers_outdated(c);
-	zk_send_children(client, c, on_list);
+	zk_send_children(client, c, c->node, on_list);
 	if (c->record != NULL && zk_requests_available(client, 1))
 		zk_send_record(client, c);
 	if (c->request.lock_delay > 0 && zk_requests_available(client, 1))

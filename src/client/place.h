@@ -13,7 +13,6 @@
 #include "client.h"
 #include "request.h"
 
-extern void zk_send_children(ZkClient *client, Contender *c, ContenderHandler handler);
 extern void zk_place_send_list(ZkClient *client, Contender *c);
 extern void zk_place_relist(ZkClient *client, Contender *c);
 

@@ -119,11 +119,6 @@ send_flush(ZkClient *client, Contender *c)
 	zoo_op_t	ops[3];
 	char		path[ZK_CONTENDER_PATH_SIZE];
 
-	if (!zk_multi_possible(client))
-	{
-		zk_contender_retry(client, c);
-		return;
-	}
 	zk_contender_path(c, c->znode.name, path);
 	zoo_delete_op_init(&ops[0], path, -1);
 	send_with_rest(client, c, c, ops, 1, on_flush);
@@ -255,11 +250,6 @@ zk_send_downgrade(ZkClient *client, Contender *c)
 
 	if (!zk_record_ready(client, c))
 		return;
-	if (!zk_multi_possible(client))
-	{
-		zk_contender_retry(client, c);
-		return;
-	}
 	zk_znode_take_place(c, from);
 	zk_contender_path(c, c->znode.name, to_path);
 	zk_contender_path(from, from->znode.name, from_path);

@@ -185,16 +185,34 @@ zk_contender_sent(ZkClient *client, Contender *c, void *context, int rc)
 	return false;
 }
 
+/* Asks for the children of a znode, with the contender waiting. */
+void
+zk_send_children(ZkClient *client, Contender *c, const char *path,
+				 ContenderHandler handler)
+{
+	void	   *context = zk_contender_ask(client, c, handler);
+
+	zk_contender_sent(client, c, context,
+					  zoo_aget_children(client->connection.zh, path, 0,
+										zk_on_children, context));
+}
+
 /*
- * Sends a multi-op of a contender, which has the results.  Only where
- * zk_multi_possible().  Returns as zk_contender_sent().
+ * Sends a multi-op of a contender, which has the results.  Returns as
+ * zk_contender_sent().
  */
 bool
 zk_contender_multi(ZkClient *client, Contender *c, int count, const zoo_op_t *ops,
 				   ContenderHandler handler)
 {
-	void	   *context = zk_contender_ask(client, c, handler);
+	void	   *context;
 
+	if (!zk_multi_possible(client))
+	{
+		zk_contender_retry(client, c);
+		return false;
+	}
+	context = zk_contender_ask(client, c, handler);
 	memset(c->results, 0, sizeof(c->results));
 	return zk_contender_sent(client, c, context,
 							 zoo_amulti(client->connection.zh, count, ops,
@@ -382,7 +400,8 @@ zk_on_data(int rc, const char *data, int len, const struct Stat *stat,
 void
 zk_on_children(int rc, const struct String_vector *children, const void *context)
 {
-	Answer		answer = {.rc = rc,.children = children};
+	static const struct String_vector none;
+	Answer		answer = {.rc = rc,.children = rc == ZOK ? children : &none};
 
 	deliver(answer, context);
 }

@@ -75,7 +75,7 @@ struct Answer
 	const char *text;			/* a path that was created, or a znode's data */
 	int			len;			/* of the data; -1 if there are none */
 	const struct Stat *stat;
-	const struct String_vector *children;
+	const struct String_vector *children;	/* none if there is no such znode */
 	const struct ACL_vector *acl;
 };
 
@@ -100,6 +100,8 @@ extern void *zk_contender_ask(ZkClient *client, const Contender *c,
 extern void zk_request_undo(ZkClient *client, void *context);
 extern bool zk_contender_sent(ZkClient *client, Contender *c, void *context,
 							  int rc);
+extern void zk_send_children(ZkClient *client, Contender *c, const char *path,
+							 ContenderHandler handler);
 extern bool zk_contender_multi(ZkClient *client, Contender *c, int count,
 							   const zoo_op_t *ops, ContenderHandler handler);
 extern void zk_contender_expect(Contender *c);
