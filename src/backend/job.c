@@ -127,7 +127,7 @@
 /* Less time may bring no answer: then the lock is tried without waiting. */
 #define SHORTEST_WAIT	ZK_MS(100)
 
-/* Whether to begin a run, when its lock was granted. */
+/* Whether to begin a run, or to reset runs, when the lock was granted. */
 typedef enum JobVerdict
 {
 	JOB_DUE,
@@ -139,6 +139,13 @@ typedef enum JobVerdict
 	JOB_LEFT_BEHIND				/* it was done, after a failover that left
 								 * this server behind */
 } JobVerdict;
+
+/*
+ * What a call does under the lock of a job, which was granted with that record.
+ * The lock is kept if the result is JOB_DUE.
+ */
+typedef JobVerdict (*JobStep) (const LockName *name, const JobCall *call,
+							   Lock *lock, const ZkRecord *record);
 
 /* Returns the data of a job's contender, with the fire time; palloc'd. */
 static char *
@@ -417,27 +424,22 @@ begin_run(const LockName *name, const JobCall *call, Lock *lock,
 }
 
 /*
- * Acquires the lock of a job, and begins the run if it is due.  Returns JOB_DUE
- * then; else nothing is held: JOB_UNREPLAYED if *record is ahead of this
- * standby, JOB_DONE if another client holds the lock or the run is not due.
+ * Takes a step under the lock of a job, which was just acquired, and reads the
+ * lock's record for it.  Releases the lock unless the result is JOB_DUE; after
+ * an error without waiting for that.
  */
 static JobVerdict
-try_begin(const LockName *name, const JobCall *call, ZkTime timeout,
+take_step(const LockName *name, const JobCall *call, JobStep step,
 		  ZkRecord *record)
 {
-	Lock	   *lock;
+	Lock	   *lock = zklock_lock_find(name);
 	volatile JobVerdict verdict = JOB_DONE;
 
-	if (!zklock_acquire_job(name, job_owner(call->fire_time),
-							call->max_runtime, timeout))
-		return JOB_DONE;
-
-	lock = zklock_lock_find(name);
 	PG_TRY();
 	{
 		(void) zk_contender_record(zklock_client, lock->contender[ZK_EXCLUSIVE],
 								   record);
-		verdict = begin_run(name, call, lock, record);
+		verdict = step(name, call, lock, record);
 	}
 	PG_CATCH();
 	{
@@ -446,10 +448,28 @@ try_begin(const LockName *name, const JobCall *call, ZkTime timeout,
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
-	if (verdict == JOB_DUE)
-		zklock_lock_begin_job(lock, call->scope);
-	else
+	if (verdict != JOB_DUE)
 		(void) zklock_release(name, true, false);
+	return verdict;
+}
+
+/*
+ * Acquires the lock of a job, and begins the run if it is due.  Returns JOB_DUE
+ * then; else nothing is held: JOB_UNREPLAYED if *record is ahead of this
+ * standby, JOB_DONE if another client holds the lock or the run is not due.
+ */
+static JobVerdict
+try_begin(const LockName *name, const JobCall *call, ZkTime timeout,
+		  ZkRecord *record)
+{
+	JobVerdict	verdict;
+
+	if (!zklock_acquire_job(name, job_owner(call->fire_time),
+							call->max_runtime, timeout))
+		return JOB_DONE;
+	verdict = take_step(name, call, begin_run, record);
+	if (verdict == JOB_DUE)
+		zklock_lock_begin_job(zklock_lock_find(name), call->scope);
 	return verdict;
 }
 
@@ -626,25 +646,23 @@ release_recorded(const LockName *name, Lock *lock)
 	report_lost(name, NULL);
 }
 
-/* Resets the runs that were due at that time or later; false if none. */
-static bool
-reset_runs(const LockName *name, Lock *lock, TimestampTz fire_time,
-		   Oid function)
+/* Resets the runs due at that time or later: JOB_DUE; JOB_DONE if none. */
+static JobVerdict
+reset_runs(const LockName *name, const JobCall *call, Lock *lock,
+		   const ZkRecord *record)
 {
-	ZkRecord	record;
 	JobRow		row;
-	bool		found;
+	bool		found = zklock_job_row_find(name->path, call->fire_time, record,
+											call->function, &row);
 
-	(void) zk_contender_record(zklock_client, lock->contender[ZK_EXCLUSIVE],
-							   &record);
-	found = zklock_job_row_find(name->path, fire_time, &record, function, &row);
-	for (int i = 0; i < record.run_count; i++)
-		found |= record.runs[i].fire_time >= fire_time;
-	if (record.has_reset && record.reset_time > fire_time)
+	(void) lock;
+	for (int i = 0; i < record->run_count; i++)
+		found |= record->runs[i].fire_time >= call->fire_time;
+	if (record->has_reset && record->reset_time > call->fire_time)
 		found = true;
 	if (found && !XactReadOnly)
-		zklock_job_rows_reset(name->path, fire_time, function);
-	return found;
+		zklock_job_rows_reset(name->path, call->fire_time, call->function);
+	return found ? JOB_DUE : JOB_DONE;
 }
 
 /*
@@ -656,8 +674,9 @@ reset_runs(const LockName *name, Lock *lock, TimestampTz fire_time,
 bool
 zklock_job_reset(const LockName *name, TimestampTz fire_time, Oid function)
 {
+	JobCall		call = {.fire_time = fire_time,.function = function};
+	ZkRecord	record;
 	Lock	   *lock;
-	volatile bool found = false;
 
 	check_finite(fire_time);
 	check_not_held(name);
@@ -666,27 +685,13 @@ zklock_job_reset(const LockName *name, TimestampTz fire_time, Oid function)
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("job \"%s\" is running", name->path),
 				 errdetail("Another session holds its lock.")));
-	lock = zklock_lock_find(name);
-	PG_TRY();
-	{
-		found = reset_runs(name, lock, fire_time, function);
-	}
-	PG_CATCH();
-	{
-		(void) zklock_lock_uncount(lock, ZK_EXCLUSIVE, NULL);
-		zklock_lock_forget(lock);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-	if (!found)
-	{
-		(void) zklock_release(name, true, false);
+	if (take_step(name, &call, reset_runs, &record) != JOB_DUE)
 		return false;
-	}
 	ereport(LOG,
 			(errmsg("user \"%s\" reset the runs of job \"%s\" that were due at %s or later",
 					GetUserNameFromId(GetUserId(), false), name->path,
 					timestamptz_to_str(fire_time))));
+	lock = zklock_lock_find(name);
 	lock->job.state = JOB_RESET;
 	lock->job.run.fire_time = fire_time;
 	release_recorded(name, lock);

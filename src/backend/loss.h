@@ -30,4 +30,24 @@ extern bool zklock_statement_alone(void);
 extern void zklock_statement_end(void);
 extern void zklock_statement_failed(MemoryContext context);
 
+/* What a hook calls to run a statement goes between these two. */
+#define STATEMENT_BEGIN(deed) \
+	do { \
+		MemoryContext statement_context = CurrentMemoryContext; \
+		Deed		statement_deed = (deed); \
+		PG_TRY(); \
+		{ \
+			zklock_statement_begin(statement_deed)
+
+#define STATEMENT_END() \
+		} \
+		PG_CATCH(); \
+		{ \
+			zklock_statement_failed(statement_context); \
+			PG_RE_THROW(); \
+		} \
+		PG_END_TRY(); \
+		zklock_statement_end(); \
+	} while (0)
+
 #endif							/* ZKLOCK_LOSS_H */

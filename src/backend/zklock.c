@@ -120,45 +120,20 @@ static void
 zklock_ExecutorRun(QueryDesc *query, ScanDirection direction,
 				   uint64 count EXECUTE_ONCE_PARAMETER)
 {
-	MemoryContext context = CurrentMemoryContext;
-	Deed		deed;
-
 	if (zklock_preconnect_due)
 		zklock_preconnect_begin();
-	deed = zklock_deed_of_plan(query->plannedstmt);
-	PG_TRY();
-	{
-		zklock_statement_begin(deed);
-		next_ExecutorRun(query, direction, count EXECUTE_ONCE_ARGUMENT);
-	}
-	PG_CATCH();
-	{
-		zklock_statement_failed(context);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-	zklock_statement_end();
+	STATEMENT_BEGIN(zklock_deed_of_plan(query->plannedstmt));
+	next_ExecutorRun(query, direction, count EXECUTE_ONCE_ARGUMENT);
+	STATEMENT_END();
 }
 
 /* ExecutorFinish hook: the same, as it runs triggers. */
 static void
 zklock_ExecutorFinish(QueryDesc *query)
 {
-	MemoryContext context = CurrentMemoryContext;
-	Deed		deed = zklock_deed_of_plan(query->plannedstmt);
-
-	PG_TRY();
-	{
-		zklock_statement_begin(deed);
-		next_ExecutorFinish(query);
-	}
-	PG_CATCH();
-	{
-		zklock_statement_failed(context);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
-	zklock_statement_end();
+	STATEMENT_BEGIN(zklock_deed_of_plan(query->plannedstmt));
+	next_ExecutorFinish(query);
+	STATEMENT_END();
 }
 
 /*
@@ -175,7 +150,6 @@ zklock_ProcessUtility(PlannedStmt *pstmt, const char *query,
 	/* the statement may be gone after its execution */
 	bool		discard_all = IsA(pstmt->utilityStmt, DiscardStmt) &&
 	castNode(DiscardStmt, pstmt->utilityStmt)->target == DISCARD_ALL;
-	MemoryContext memory_context = CurrentMemoryContext;
 	Deed		deed;
 
 	zklock_auth_screen(pstmt->utilityStmt);
@@ -183,23 +157,14 @@ zklock_ProcessUtility(PlannedStmt *pstmt, const char *query,
 		zklock_preconnect_begin();
 	deed = zklock_deed_of_utility(pstmt->utilityStmt,
 								  context == PROCESS_UTILITY_TOPLEVEL);
-	PG_TRY();
-	{
-		zklock_statement_begin(deed);
-		if (deed >= DEED_OUTSIDE)
-			zklock_guard_command(deed);
-		next_ProcessUtility(pstmt, query, read_only_tree, context, params,
-							environment, dest, completion);
-	}
-	PG_CATCH();
-	{
-		zklock_statement_failed(memory_context);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
+	STATEMENT_BEGIN(deed);
+	if (deed >= DEED_OUTSIDE)
+		zklock_guard_command(deed);
+	next_ProcessUtility(pstmt, query, read_only_tree, context, params,
+						environment, dest, completion);
 	if (discard_all)
 		zklock_discard_all();
-	zklock_statement_end();
+	STATEMENT_END();
 }
 
 /*
