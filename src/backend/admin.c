@@ -238,8 +238,7 @@ zklock_report_revoked(void)
 	if (revocations == reported)
 		return;
 	reported = revocations;
-	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
-		 lock = zklock_lock_next(lock))
+	for (Lock *lock = NULL; (lock = zklock_lock_next(lock)) != NULL;)
 		for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
 		{
 			ZkContenderStatus status;

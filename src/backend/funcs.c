@@ -651,8 +651,7 @@ zk_locks(PG_FUNCTION_ARGS)
 
 	begin_call();
 	InitMaterializedSRF(fcinfo, 0);
-	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
-		 lock = zklock_lock_next(lock))
+	for (Lock *lock = NULL; (lock = zklock_lock_next(lock)) != NULL;)
 	{
 		HoldState	state = zklock_lock_judge(lock);
 

@@ -161,8 +161,7 @@ zklock_lock_total(void)
 bool
 zklock_table_idle(void)
 {
-	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
-		 lock = zklock_lock_next(lock))
+	for (Lock *lock = NULL; (lock = zklock_lock_next(lock)) != NULL;)
 		for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
 			if (lock->contender[mode] != 0)
 				return false;

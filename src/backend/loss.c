@@ -95,8 +95,7 @@ find_loss(void)
 {
 	Lock	   *found = NULL;
 
-	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
-		 lock = zklock_lock_next(lock))
+	for (Lock *lock = NULL; (lock = zklock_lock_next(lock)) != NULL;)
 	{
 		if (zklock_lock_judge(lock) != HOLD_LOST)
 			continue;

@@ -202,8 +202,7 @@ end_all(void (*end_lock) (Lock *lock, ReleaseList *list))
 	ReleaseList list = {.items = palloc(room * sizeof(*list.items))};
 	Lock	   *next;
 
-	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
-		 lock = zklock_lock_next(lock))
+	for (Lock *lock = NULL; (lock = zklock_lock_next(lock)) != NULL;)
 		end_lock(lock, &list);
 	await_ends(&list);
 	for (Lock *lock = zklock_lock_next(NULL); lock != NULL; lock = next)
@@ -218,8 +217,7 @@ end_all(void (*end_lock) (Lock *lock, ReleaseList *list))
 static void
 check_jobs(void)
 {
-	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
-		 lock = zklock_lock_next(lock))
+	for (Lock *lock = NULL; (lock = zklock_lock_next(lock)) != NULL;)
 		if (zklock_lock_judge(lock) != HOLD_LOST)
 			zklock_lock_check_job(lock);
 }
@@ -233,8 +231,7 @@ int
 zklock_release_all(void)
 {
 	check_jobs();
-	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
-		 lock = zklock_lock_next(lock))
+	for (Lock *lock = NULL; (lock = zklock_lock_next(lock)) != NULL;)
 		if (zklock_lock_session_used(lock) &&
 			zklock_lock_judge(lock) == HOLD_LOST)
 			zklock_warn_lost(lock);

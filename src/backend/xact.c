@@ -113,8 +113,7 @@ judge(void)
 
 	if (zklock_verdict_conduct() == CONDUCT_DOOMED)
 		zklock_report_doom();
-	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
-		 lock = zklock_lock_next(lock))
+	for (Lock *lock = NULL; (lock = zklock_lock_next(lock)) != NULL;)
 		if (zklock_lock_assure(lock, ZKLOCK_FOREVER,
 							   zklock_commit_guard == GUARD_QUORUM ?
 							   &asked : NULL) == HOLD_LOST)
@@ -129,8 +128,7 @@ static void
 warn_of_losses(void)
 {
 	HOLD_INTERRUPTS();
-	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
-		 lock = zklock_lock_next(lock))
+	for (Lock *lock = NULL; (lock = zklock_lock_next(lock)) != NULL;)
 		if (zklock_lock_judge(lock) == HOLD_LOST)
 			ereport(WARNING,
 					(errcode(ERRCODE_ZK_LOCK_LOST),
@@ -184,8 +182,7 @@ zklock_guard_transaction(const LockName *names, int count)
 		return;
 	if (zklock_verdict_conduct() == CONDUCT_DOOMED)
 		zklock_report_doom();
-	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
-		 lock = zklock_lock_next(lock))
+	for (Lock *lock = NULL; (lock = zklock_lock_next(lock)) != NULL;)
 	{
 		bool		named = false;
 
@@ -202,8 +199,7 @@ zklock_guard_transaction(const LockName *names, int count)
 static void
 refuse_prepare(void)
 {
-	for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
-		 lock = zklock_lock_next(lock))
+	for (Lock *lock = NULL; (lock = zklock_lock_next(lock)) != NULL;)
 		if (lock->level_count > 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -328,13 +324,11 @@ release_callback(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 		return;
 	}
 	if (what == ENDING_IN_COMMIT)
-		for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
-			 lock = zklock_lock_next(lock))
+		for (Lock *lock = NULL; (lock = zklock_lock_next(lock)) != NULL;)
 			zklock_lock_commit_job(lock);
 	zklock_locks_drop_levels(1);
 	if (what == ENDING_IN_COMMIT)
-		for (Lock *lock = zklock_lock_next(NULL); lock != NULL;
-			 lock = zklock_lock_next(lock))
+		for (Lock *lock = NULL; (lock = zklock_lock_next(lock)) != NULL;)
 			zklock_lock_renew_note(lock);
 	zklock_verdict_reset();
 	keep_locks(false);
