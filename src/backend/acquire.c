@@ -529,7 +529,7 @@ acquire_missing(LockCall *call, LockScope scope)
 	if (request->owner == NULL)
 		request->owner = zklock_owner_data();
 	request->root_len = strlen(zklock_root);
-	request->record = call->job || call->handover;
+	request->record |= call->handover;
 	request->lock_delay = request->mode != ZK_PERMIT ? ZK_MS(zklock_lock_delay) : 0;
 	granted = queue_up(call);
 	for (int i = 0; !granted && i < call->wait_count; i++)
@@ -561,17 +561,34 @@ acquire(LockCall *call, const LockName *names, int count, ZkTime timeout,
 	return true;
 }
 
-/* The same, counted as one attempt and one outcome. */
-static bool
-acquire_counted(LockCall *call, const LockName *names, int count,
-				ZkTime timeout, LockScope scope)
+/*
+ * Acquires locks, all or none: count of them, at most ZK_MAX_GROUP, all
+ * different. timeout, in microseconds, bounds the whole call: ZKLOCK_FOREVER
+ * waits as long as lock_timeout allows, 0 does not wait for others.  Returns
+ * true when the locks are held, false when another client holds one.
+ *
+ * Of the request, the caller sets the mode; for a permit, of which a backend
+ * has one at most, their number; and for a job, in exclusive mode and session
+ * scope, owner, max_hold and record.
+ *
+ * A session-scope lock that was lost is acquired again, with a WARNING.  Throws
+ * ZKL01 in transaction scope, and if the transaction itself lost the lock or
+ * may have relied on it, as its work may have been overtaken; or if the loss of
+ * another lock forbids the commit. (With a fence, it would even wait for the
+ * next holder, which waits at the fence.)  Throws 55000 if a path is in use for
+ * another kind of lock, or with another number of permits.
+ */
+bool
+zklock_acquire(const LockName *names, int count, const ZkLockRequest *request,
+			   ZkTime timeout, LockScope scope)
 {
+	LockCall	call = {.request = *request};
 	bool		granted;
 
 	zklock_stats_begin();
 	PG_TRY();
 	{
-		granted = acquire(call, names, count, timeout, scope);
+		granted = acquire(&call, names, count, timeout, scope);
 	}
 	PG_CATCH();
 	{
@@ -584,59 +601,6 @@ acquire_counted(LockCall *call, const LockName *names, int count,
 	else
 		zklock_stats_end(STAT_TIMEOUTS);
 	return granted;
-}
-
-/*
- * Acquires locks, all or none: count of them, at most ZK_MAX_GROUP, all
- * different. timeout, in microseconds, bounds the whole call: ZKLOCK_FOREVER
- * waits as long as lock_timeout allows, 0 does not wait for others.  Returns
- * true when the locks are held, false when another client holds one.
- *
- * A session-scope lock that was lost is acquired again, with a WARNING.  Throws
- * ZKL01 in transaction scope, and if the transaction itself lost the lock or
- * may have relied on it, as its work may have been overtaken; or if the loss of
- * another lock forbids the commit. (With a fence, it would even wait for the
- * next holder, which waits at the fence.)
- */
-bool
-zklock_acquire(const LockName *names, int count, ZkTime timeout,
-			   ZkMode mode, LockScope scope)
-{
-	LockCall	call = {.request.mode = mode};
-
-	return acquire_counted(&call, names, count, timeout, scope);
-}
-
-/*
- * Acquires a permit of a semaphore with that many, at most ZK_MAX_PERMITS.  A
- * backend has one at most; acquiring it again is counted.  Throws 55000 if the
- * path is in use for a lock, or with another number of permits.
- */
-bool
-zklock_acquire_permit(const LockName *name, int permits, ZkTime timeout,
-					  LockScope scope)
-{
-	LockCall	call = {.request = {.mode = ZK_PERMIT,.permits = permits}};
-
-	return acquire_counted(&call, name, 1, timeout, scope);
-}
-
-/*
- * Acquires the lock of a job, in exclusive mode and session scope, with the
- * record of its last runs.  The contender's data is owner.  After max_hold, if
- * not 0, the lock is lost.  Timeout, result and errors are those of
- * zklock_acquire().
- */
-bool
-zklock_acquire_job(const LockName *name, const char *owner,
-				   ZkTime max_hold, ZkTime timeout)
-{
-	LockCall	call = {
-		.request = {.mode = ZK_EXCLUSIVE,.owner = owner,.max_hold = max_hold},
-		.job = true
-	};
-
-	return acquire_counted(&call, name, 1, timeout, SCOPE_SESSION);
 }
 
 /*

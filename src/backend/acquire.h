@@ -10,15 +10,13 @@
 #define ZKLOCK_ACQUIRE_H
 
 #include "zklock.h"
+#include "zk_lock.h"
 
 extern int	zklock_lock_delay;
 extern void zklock_name_lock(const char *path, LockName *name);
-extern bool zklock_acquire(const LockName *names, int count, ZkTime timeout,
-						   ZkMode mode, LockScope scope);
-extern bool zklock_acquire_permit(const LockName *name, int permits,
-								  ZkTime timeout, LockScope scope);
-extern bool zklock_acquire_job(const LockName *name, const char *owner,
-							   ZkTime max_hold, ZkTime timeout);
+extern bool zklock_acquire(const LockName *names, int count,
+						   const ZkLockRequest *request, ZkTime timeout,
+						   LockScope scope);
 extern int64 zklock_token(const LockName *name, bool prove);
 
 #endif							/* ZKLOCK_ACQUIRE_H */

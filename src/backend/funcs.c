@@ -30,33 +30,26 @@
 #include "session.h"
 #include "snapshot.h"
 
-PG_FUNCTION_INFO_V1(zk_lock_acquire);
-PG_FUNCTION_INFO_V1(zk_lock_acquire_xact);
-PG_FUNCTION_INFO_V1(zk_lock_acquire_several);
-PG_FUNCTION_INFO_V1(zk_lock_acquire_several_xact);
-PG_FUNCTION_INFO_V1(zk_lock_wait);
-PG_FUNCTION_INFO_V1(zk_lock_wait_several);
 PG_FUNCTION_INFO_V1(zk_lock_release);
 PG_FUNCTION_INFO_V1(zk_lock_release_all);
-PG_FUNCTION_INFO_V1(zk_semaphore_acquire);
-PG_FUNCTION_INFO_V1(zk_semaphore_acquire_xact);
-PG_FUNCTION_INFO_V1(zk_semaphore_release);
-PG_FUNCTION_INFO_V1(zk_lock_token);
-PG_FUNCTION_INFO_V1(zk_lock_verify);
-PG_FUNCTION_INFO_V1(zk_lock_fence);
-PG_FUNCTION_INFO_V1(zk_lock_fence_reset);
 PG_FUNCTION_INFO_V1(zk_lock_queue);
 PG_FUNCTION_INFO_V1(zk_lock_tree);
-PG_FUNCTION_INFO_V1(zk_lock_revoke);
-PG_FUNCTION_INFO_V1(zk_lock_break);
-PG_FUNCTION_INFO_V1(zk_job_begin);
 PG_FUNCTION_INFO_V1(zk_job_begin_xact);
-PG_FUNCTION_INFO_V1(zk_job_end);
 PG_FUNCTION_INFO_V1(zk_job_reset);
 PG_FUNCTION_INFO_V1(zk_job_status);
 PG_FUNCTION_INFO_V1(zk_locks);
 PG_FUNCTION_INFO_V1(zk_session);
 PG_FUNCTION_INFO_V1(zk_session_close);
+
+/* Defines a function that SQL calls: returns the result, which is a Datum. */
+#define SQL_FUNCTION(name, result) \
+	PG_FUNCTION_INFO_V1(name); \
+	Datum \
+	name(PG_FUNCTION_ARGS) \
+	{ \
+		return (result); \
+	} \
+	extern Datum name(PG_FUNCTION_ARGS)
 
 /* Adds the columns of a member of a listing, in that position from 1 on. */
 typedef void (*AddMember) (Row *row, const ZkQueueMember *member, int position);
@@ -103,7 +96,7 @@ check_not_null(FunctionCallInfo fcinfo, int argument, const char *message)
  * Begins a function, and gets the lock that argument 0 names.  A null path is
  * an error, so that no caller believes to hold a lock.
  */
-static const LockName *
+static LockName *
 get_lock_name(FunctionCallInfo fcinfo)
 {
 	LockName   *name = palloc(sizeof(LockName));
@@ -146,14 +139,6 @@ get_timeout(FunctionCallInfo fcinfo, int argument)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("timeout must not be negative")));
 	return timeout;
-}
-
-/* Returns the mode that the argument "shared" asks for. */
-static ZkMode
-get_mode(FunctionCallInfo fcinfo, int argument)
-{
-	return !PG_ARGISNULL(argument) && PG_GETARG_BOOL(argument) ?
-		ZK_SHARED : ZK_EXCLUSIVE;
 }
 
 /* Adds a lock to a list of count, unless there.  Returns the new count. */
@@ -200,88 +185,63 @@ get_lock_names(FunctionCallInfo fcinfo, LockName **names)
 	return count;
 }
 
-/* Acquires count locks, with timeout and mode from arguments 1 and 2. */
+/*
+ * Acquires the lock that argument 0 names, or several, with timeout and mode
+ * from arguments 1 and 2.  A procedure gives up its snapshot before.
+ */
 static bool
-acquire(FunctionCallInfo fcinfo, const LockName *names, int count,
-		LockScope scope)
+acquire(FunctionCallInfo fcinfo, bool several, LockScope scope, bool procedure)
 {
-	ZkTime		timeout = get_timeout(fcinfo, 1);
+	LockName   *names;
+	int			count = 1;
+	ZkTime		timeout;
+	ZkLockRequest request = {
+		.mode = !PG_ARGISNULL(2) && PG_GETARG_BOOL(2) ? ZK_SHARED : ZK_EXCLUSIVE
+	};
 
-	return count == 0 ||
-		zklock_acquire(names, count, timeout, get_mode(fcinfo, 2), scope);
-}
-
-/* The same for the lock that argument 0 names. */
-static bool
-acquire_one(FunctionCallInfo fcinfo, LockScope scope)
-{
-	return acquire(fcinfo, get_lock_name(fcinfo), 1, scope);
+	if (several)
+		count = get_lock_names(fcinfo, &names);
+	else
+		names = get_lock_name(fcinfo);
+	timeout = get_timeout(fcinfo, 1);
+	if (procedure)
+		zklock_snapshot_give_up(fcinfo->context);
+	return count == 0 || zklock_acquire(names, count, &request, timeout, scope);
 }
 
 /* zk_lock_acquire(path text, timeout interval, shared boolean) */
-Datum
-zk_lock_acquire(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(acquire_one(fcinfo, SCOPE_SESSION));
-}
+SQL_FUNCTION(zk_lock_acquire,
+			 BoolGetDatum(acquire(fcinfo, false, SCOPE_SESSION, false)));
 
 /* zk_lock_acquire_xact(path text, timeout interval, shared boolean) */
-Datum
-zk_lock_acquire_xact(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(acquire_one(fcinfo, SCOPE_TRANSACTION));
-}
+SQL_FUNCTION(zk_lock_acquire_xact,
+			 BoolGetDatum(acquire(fcinfo, false, SCOPE_TRANSACTION, false)));
 
 /* zk_lock_acquire(paths text[], timeout interval, shared boolean) */
-Datum
-zk_lock_acquire_several(PG_FUNCTION_ARGS)
-{
-	LockName   *names;
-	int			count = get_lock_names(fcinfo, &names);
-
-	PG_RETURN_BOOL(acquire(fcinfo, names, count, SCOPE_SESSION));
-}
+SQL_FUNCTION(zk_lock_acquire_several,
+			 BoolGetDatum(acquire(fcinfo, true, SCOPE_SESSION, false)));
 
 /* zk_lock_acquire_xact(paths text[], timeout interval, shared boolean) */
-Datum
-zk_lock_acquire_several_xact(PG_FUNCTION_ARGS)
-{
-	LockName   *names;
-	int			count = get_lock_names(fcinfo, &names);
+SQL_FUNCTION(zk_lock_acquire_several_xact,
+			 BoolGetDatum(acquire(fcinfo, true, SCOPE_TRANSACTION, false)));
 
-	PG_RETURN_BOOL(acquire(fcinfo, names, count, SCOPE_TRANSACTION));
-}
-
-/* Acquires count locks without a snapshot.  Returns a procedure's row. */
+/* Acquires one lock or several without a snapshot.  Returns the row. */
 static Datum
-wait_for_locks(FunctionCallInfo fcinfo, const LockName *names, int count)
+wait_for_locks(FunctionCallInfo fcinfo, bool several)
 {
 	TupleDesc	desc = row_type(fcinfo);
 	Row			row = {0};
 
-	(void) get_timeout(fcinfo, 1);
-	zklock_snapshot_give_up(fcinfo->context);
 	row_add(&row, true,
-			BoolGetDatum(acquire(fcinfo, names, count, SCOPE_SESSION)));
+			BoolGetDatum(acquire(fcinfo, several, SCOPE_SESSION, true)));
 	return row_datum(desc, &row);
 }
 
 /* zk_lock_wait(path text, timeout interval, shared boolean, INOUT acquired) */
-Datum
-zk_lock_wait(PG_FUNCTION_ARGS)
-{
-	return wait_for_locks(fcinfo, get_lock_name(fcinfo), 1);
-}
+SQL_FUNCTION(zk_lock_wait, wait_for_locks(fcinfo, false));
 
 /* The same for paths text[]. */
-Datum
-zk_lock_wait_several(PG_FUNCTION_ARGS)
-{
-	LockName   *names;
-	int			count = get_lock_names(fcinfo, &names);
-
-	return wait_for_locks(fcinfo, names, count);
-}
+SQL_FUNCTION(zk_lock_wait_several, wait_for_locks(fcinfo, true));
 
 /* zk_lock_release(path text, shared boolean) */
 Datum
@@ -308,66 +268,46 @@ static bool
 acquire_permit(FunctionCallInfo fcinfo, LockScope scope)
 {
 	const LockName *name = get_lock_name(fcinfo);
-	int			permits;
+	ZkLockRequest request = {.mode = ZK_PERMIT};
 
 	check_not_null(fcinfo, 1, "number of permits must not be null");
-	permits = PG_GETARG_INT32(1);
-	if (permits < 1 || permits > ZK_MAX_PERMITS)
+	request.permits = PG_GETARG_INT32(1);
+	if (request.permits < 1 || request.permits > ZK_MAX_PERMITS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("number of permits must be between 1 and %d",
 						ZK_MAX_PERMITS)));
-	return zklock_acquire_permit(name, permits, get_timeout(fcinfo, 2), scope);
+	return zklock_acquire(name, 1, &request, get_timeout(fcinfo, 2), scope);
 }
 
 /* zk_semaphore_acquire(path text, permits integer, timeout interval) */
-Datum
-zk_semaphore_acquire(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(acquire_permit(fcinfo, SCOPE_SESSION));
-}
+SQL_FUNCTION(zk_semaphore_acquire,
+			 BoolGetDatum(acquire_permit(fcinfo, SCOPE_SESSION)));
 
 /* zk_semaphore_acquire_xact(path text, permits integer, timeout interval) */
-Datum
-zk_semaphore_acquire_xact(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(acquire_permit(fcinfo, SCOPE_TRANSACTION));
-}
+SQL_FUNCTION(zk_semaphore_acquire_xact,
+			 BoolGetDatum(acquire_permit(fcinfo, SCOPE_TRANSACTION)));
 
 /* zk_semaphore_release(path text) */
-Datum
-zk_semaphore_release(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(zklock_release_permit(get_lock_name(fcinfo)));
-}
+SQL_FUNCTION(zk_semaphore_release,
+			 BoolGetDatum(zklock_release_permit(get_lock_name(fcinfo))));
 
 /* zk_lock_token(path text) */
-Datum
-zk_lock_token(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_INT64(zklock_token(get_lock_name(fcinfo), false));
-}
+SQL_FUNCTION(zk_lock_token,
+			 Int64GetDatum(zklock_token(get_lock_name(fcinfo), false)));
 
 /* zk_lock_verify(path text) */
-Datum
-zk_lock_verify(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_INT64(zklock_token(get_lock_name(fcinfo), true));
-}
+SQL_FUNCTION(zk_lock_verify,
+			 Int64GetDatum(zklock_token(get_lock_name(fcinfo), true)));
 
 /* zk_lock_fence(path text) */
-Datum
-zk_lock_fence(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_INT64(zklock_fence(get_lock_name(fcinfo), fcinfo->flinfo->fn_oid));
-}
+SQL_FUNCTION(zk_lock_fence,
+			 Int64GetDatum(zklock_fence(get_lock_name(fcinfo), fcinfo->flinfo->fn_oid)));
 
 /* zk_lock_fence_reset(path text) */
-Datum
-zk_lock_fence_reset(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(zklock_fence_reset(get_lock_name(fcinfo), fcinfo->flinfo->fn_oid));
-}
+SQL_FUNCTION(zk_lock_fence_reset,
+			 BoolGetDatum(zklock_fence_reset(get_lock_name(fcinfo),
+											 fcinfo->flinfo->fn_oid)));
 
 /* Returns text that another client wrote. */
 static Datum
@@ -509,18 +449,10 @@ break_contender(FunctionCallInfo fcinfo, bool only_revoke)
 }
 
 /* zk_lock_revoke(path text, contender text) */
-Datum
-zk_lock_revoke(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(break_contender(fcinfo, true));
-}
+SQL_FUNCTION(zk_lock_revoke, BoolGetDatum(break_contender(fcinfo, true)));
 
 /* zk_lock_break(path text, contender text) */
-Datum
-zk_lock_break(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(break_contender(fcinfo, false));
-}
+SQL_FUNCTION(zk_lock_break, BoolGetDatum(break_contender(fcinfo, false)));
 
 /* Returns the fire time in argument 1.  Throws 22004. */
 static TimestampTz
@@ -561,11 +493,7 @@ begin_job(FunctionCallInfo fcinfo, LockScope scope)
 }
 
 /* zk_job_begin(path text, fire_time, timeout, max_runtime interval) */
-Datum
-zk_job_begin(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(begin_job(fcinfo, SCOPE_SESSION));
-}
+SQL_FUNCTION(zk_job_begin, BoolGetDatum(begin_job(fcinfo, SCOPE_SESSION)));
 
 /* zk_job_begin_xact(path text, fire_time, timeout, max_runtime interval) */
 Datum
@@ -582,11 +510,8 @@ zk_job_begin_xact(PG_FUNCTION_ARGS)
 }
 
 /* zk_job_end(path text) */
-Datum
-zk_job_end(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(zklock_job_end(get_lock_name(fcinfo), fcinfo->flinfo->fn_oid));
-}
+SQL_FUNCTION(zk_job_end,
+			 BoolGetDatum(zklock_job_end(get_lock_name(fcinfo), fcinfo->flinfo->fn_oid)));
 
 /* zk_job_reset(path text, fire_time timestamptz) */
 Datum

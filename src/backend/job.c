@@ -131,6 +131,7 @@
 typedef enum JobVerdict
 {
 	JOB_DUE,
+	JOB_LOCKED,					/* another client has the lock */
 	JOB_DONE,					/* that one, or a later one */
 	JOB_UNMARKED,				/* done, but the record does not say so */
 	JOB_UNREPLAYED,				/* not known yet on this standby */
@@ -391,7 +392,7 @@ write_end(const LockName *name, Lock *lock, TimestampTz ended_at,
 /*
  * Begins a run, whose lock was granted with that record, if it is due
  * (JOB_DUE).  Otherwise the release of the lock may write the mark of the last
- * run.
+ * run.  JOB_UNREPLAYED if the record is ahead of this standby.
  */
 static JobVerdict
 begin_run(const LockName *name, const JobCall *call, Lock *lock,
@@ -415,26 +416,37 @@ begin_run(const LockName *name, const JobCall *call, Lock *lock,
 	if (call->scope == SCOPE_TRANSACTION)
 	{
 		zklock_lock_make_room(lock, SCOPE_TRANSACTION, ZK_EXCLUSIVE);
-		return write_end(name, lock, DT_NOBEGIN, call->function) ?
-			JOB_DUE : JOB_DONE;
+		if (!write_end(name, lock, DT_NOBEGIN, call->function))
+			return JOB_DONE;
 	}
-	if (!XactReadOnly)
+	else if (!XactReadOnly)
 		zklock_job_row_begin(&row, record, call->function);
+	zklock_lock_begin_job(lock, call->scope);
 	return JOB_DUE;
 }
 
 /*
- * Takes a step under the lock of a job, which was just acquired, and reads the
- * lock's record for it.  Releases the lock unless the result is JOB_DUE; after
- * an error without waiting for that.
+ * Acquires the lock of a job, with a contender of that data, and takes a step
+ * under it.  Returns JOB_LOCKED if another client holds the lock, or what the
+ * step returned.  Unless that is JOB_DUE nothing is held; after an error, the
+ * release is not waited for.
  */
 static JobVerdict
-take_step(const LockName *name, const JobCall *call, JobStep step,
-		  ZkRecord *record)
+take_step(const LockName *name, const JobCall *call, const char *owner,
+		  ZkTime timeout, JobStep step, ZkRecord *record)
 {
-	Lock	   *lock = zklock_lock_find(name);
+	ZkLockRequest request = {
+		.mode = ZK_EXCLUSIVE,
+		.owner = owner,
+		.max_hold = call->max_runtime,
+		.record = true
+	};
+	Lock	   *lock;
 	volatile JobVerdict verdict = JOB_DONE;
 
+	if (!zklock_acquire(name, 1, &request, timeout, SCOPE_SESSION))
+		return JOB_LOCKED;
+	lock = zklock_lock_find(name);
 	PG_TRY();
 	{
 		(void) zk_contender_record(zklock_client, lock->contender[ZK_EXCLUSIVE],
@@ -450,26 +462,6 @@ take_step(const LockName *name, const JobCall *call, JobStep step,
 	PG_END_TRY();
 	if (verdict != JOB_DUE)
 		(void) zklock_release(name, true, false);
-	return verdict;
-}
-
-/*
- * Acquires the lock of a job, and begins the run if it is due.  Returns JOB_DUE
- * then; else nothing is held: JOB_UNREPLAYED if *record is ahead of this
- * standby, JOB_DONE if another client holds the lock or the run is not due.
- */
-static JobVerdict
-try_begin(const LockName *name, const JobCall *call, ZkTime timeout,
-		  ZkRecord *record)
-{
-	JobVerdict	verdict;
-
-	if (!zklock_acquire_job(name, job_owner(call->fire_time),
-							call->max_runtime, timeout))
-		return JOB_DONE;
-	verdict = take_step(name, call, begin_run, record);
-	if (verdict == JOB_DUE)
-		zklock_lock_begin_job(zklock_lock_find(name), call->scope);
 	return verdict;
 }
 
@@ -525,7 +517,8 @@ zklock_job_begin(const LockName *name, const JobCall *call)
 	check_not_held(name);
 	for (;;)
 	{
-		verdict = try_begin(name, call, timeout, &record);
+		verdict = take_step(name, call, job_owner(call->fire_time), timeout,
+							begin_run, &record);
 		if (verdict != JOB_UNREPLAYED)
 			return verdict == JOB_DUE;
 		if (!await_replay(name, own_mark(&record), deadline) ||
@@ -676,16 +669,18 @@ zklock_job_reset(const LockName *name, TimestampTz fire_time, Oid function)
 {
 	JobCall		call = {.fire_time = fire_time,.function = function};
 	ZkRecord	record;
+	JobVerdict	verdict;
 	Lock	   *lock;
 
 	check_finite(fire_time);
 	check_not_held(name);
-	if (!zklock_acquire_job(name, zklock_owner_data(), 0, 0))
+	verdict = take_step(name, &call, zklock_owner_data(), 0, reset_runs, &record);
+	if (verdict == JOB_LOCKED)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("job \"%s\" is running", name->path),
 				 errdetail("Another session holds its lock.")));
-	if (take_step(name, &call, reset_runs, &record) != JOB_DUE)
+	if (verdict != JOB_DUE)
 		return false;
 	ereport(LOG,
 			(errmsg("user \"%s\" reset the runs of job \"%s\" that were due at %s or later",

@@ -38,8 +38,6 @@ typedef struct LockWait
 typedef struct LockCall
 {
 	ZkLockRequest request;
-	bool		job;			/* the caller wants the lock's record, to
-								 * begin a run */
 	bool		handover;		/* what was committed is waited for and left */
 	const LockWait *replaying;	/* all are granted, this one is not replayed */
 	ZkTime		deadline;		/* of the caller's timeout */
