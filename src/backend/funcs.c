@@ -247,11 +247,10 @@ SQL_FUNCTION(zk_lock_wait_several, wait_for_locks(fcinfo, true));
 Datum
 zk_lock_release(PG_FUNCTION_ARGS)
 {
-	bool		either = PG_ARGISNULL(1);
-	bool		shared = !either && PG_GETARG_BOOL(1);
+	int			modes = PG_ARGISNULL(1) ? RELEASE_EXCLUSIVE | RELEASE_SHARED :
+	PG_GETARG_BOOL(1) ? RELEASE_SHARED : RELEASE_EXCLUSIVE;
 
-	PG_RETURN_BOOL(zklock_release(get_lock_name(fcinfo), either || !shared,
-								  either || shared));
+	PG_RETURN_BOOL(zklock_release(get_lock_name(fcinfo), modes));
 }
 
 /* zk_lock_release_all() */
@@ -290,7 +289,7 @@ SQL_FUNCTION(zk_semaphore_acquire_xact,
 
 /* zk_semaphore_release(path text) */
 SQL_FUNCTION(zk_semaphore_release,
-			 BoolGetDatum(zklock_release_permit(get_lock_name(fcinfo))));
+			 BoolGetDatum(zklock_release(get_lock_name(fcinfo), RELEASE_PERMIT)));
 
 /* zk_lock_token(path text) */
 SQL_FUNCTION(zk_lock_token,
@@ -527,11 +526,12 @@ zk_job_reset(PG_FUNCTION_ARGS)
 Datum
 zk_job_status(PG_FUNCTION_ARGS)
 {
+	TupleDesc	desc = row_type(fcinfo);
 	Row			row = {0};
 
-	zklock_job_columns(get_lock_name(fcinfo), fcinfo->flinfo->fn_oid,
-					   row.values, row.nulls);
-	PG_RETURN_DATUM(row_datum(row_type(fcinfo), &row));
+	zklock_job_columns(get_lock_name(fcinfo), fcinfo->flinfo->fn_oid, &row);
+	row_fill(&row, desc);
+	PG_RETURN_DATUM(row_datum(desc, &row));
 }
 
 /* Adds what is held of a lock in one mode as a row. */

@@ -118,6 +118,7 @@
 #include "lock_table.h"
 #include "owner.h"
 #include "release.h"
+#include "row.h"
 #include "session.h"
 #include "verdict.h"
 
@@ -461,7 +462,7 @@ take_step(const LockName *name, const JobCall *call, const char *owner,
 	}
 	PG_END_TRY();
 	if (verdict != JOB_DUE)
-		(void) zklock_release(name, true, false);
+		(void) zklock_release(name, RELEASE_EXCLUSIVE);
 	return verdict;
 }
 
@@ -693,10 +694,12 @@ zklock_job_reset(const LockName *name, TimestampTz fire_time, Oid function)
 	return true;
 }
 
-/* Fills in the columns of the run under way, if the holder's data has one. */
+/*
+ * Adds the columns of the run under way, if the holder's data has one that is
+ * later than the last run (NULL for none).
+ */
 static void
-put_runner(const ZkQueueListing *queue, const ZkRun *last, Datum *values,
-		   bool *nulls)
+add_runner(Row *row, const ZkQueueListing *queue, const ZkRun *last)
 {
 	const ZkQueueMember *holder = queue->count > 0 ? queue->members : NULL;
 	Datum		owner[OWNER_FIELDS];
@@ -709,10 +712,8 @@ put_runner(const ZkQueueListing *queue, const ZkRun *last, Datum *values,
 		(last != NULL &&
 		 last->fire_time >= DatumGetTimestampTz(owner[OWNER_FIRE_TIME])))
 		return;
-	nulls[0] = false;
-	values[0] = owner[OWNER_FIRE_TIME];
-	memcpy(values + 1, owner, sizeof(Datum) * OWNER_COLS);
-	memcpy(nulls + 1, missing, sizeof(bool) * OWNER_COLS);
+	row_add(row, true, owner[OWNER_FIRE_TIME]);
+	row_add_all(row, owner, missing, OWNER_COLS);
 }
 
 /*
@@ -753,32 +754,29 @@ find_last_run(const LockName *name, const ZkRecord *record, Oid function,
 }
 
 /*
- * Fills in the JOB_COLS columns that show a job: fire time, end and runner of
- * the last run that ended; fire time of the run under way, and its runner.
+ * Adds the columns that show a job: fire time, end and runner of the last run
+ * that ended; fire time of the run under way, and its runner.  Those at the end
+ * of the row that are unknown are missing.
  */
 void
-zklock_job_columns(const LockName *name, Oid function, Datum *values,
-				   bool *nulls)
+zklock_job_columns(const LockName *name, Oid function, Row *row)
 {
 	const ZkQueueListing *queue = zklock_read_queue(name);
 	bool		found;
 	ZkRecord	record;
-	ZkRun		last;
+	ZkRun		last = {0};
 	char	   *by;
 
 	/* after the queue, so that a run that ends in between is not shown */
 	zklock_read_record(name, &record);
 	found = find_last_run(name, &record, function, &last);
-	memset(nulls, true, sizeof(bool) * JOB_COLS);
-	put_runner(queue, found ? &last : NULL, values + 3, nulls + 3);
-	if (!found)
-		return;
 	by = zklock_convert(last.ended_by, (int) strlen(last.ended_by), PG_UTF8,
 						GetDatabaseEncoding());
-	nulls[0] = nulls[1] = false;
-	values[0] = TimestampTzGetDatum(last.fire_time);
-	values[1] = TimestampTzGetDatum(last.ended_at);
-	nulls[2] = by == NULL || by[0] == '\0';
-	if (!nulls[2])
-		values[2] = CStringGetTextDatum(by);
+	row_add(row, found, TimestampTzGetDatum(last.fire_time));
+	row_add(row, found, TimestampTzGetDatum(last.ended_at));
+	if (by != NULL && by[0] != '\0')
+		row_add(row, found, CStringGetTextDatum(by));
+	else
+		row_add(row, false, (Datum) 0);
+	add_runner(row, queue, found ? &last : NULL);
 }

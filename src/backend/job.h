@@ -9,6 +9,7 @@
 #define ZKLOCK_JOB_H
 
 #include "zklock.h"
+#include "row.h"
 
 /* The arguments of a call that begins a run. */
 typedef struct JobCall
@@ -24,7 +25,6 @@ extern bool zklock_job_begin(const LockName *name, const JobCall *call);
 extern bool zklock_job_end(const LockName *name, Oid function);
 extern bool zklock_job_reset(const LockName *name, TimestampTz fire_time,
 							 Oid function);
-extern void zklock_job_columns(const LockName *name, Oid function,
-							   Datum *values, bool *nulls);
+extern void zklock_job_columns(const LockName *name, Oid function, Row *row);
 
 #endif							/* ZKLOCK_JOB_H */

@@ -34,9 +34,6 @@ typedef enum OwnerField
 #define OWNER_COLS			8
 #define OWNER_FIELDS			11
 
-/* Columns of a job: its last run, this one's fire time, and its runner. */
-#define JOB_COLS				(4 + OWNER_COLS)
-
 extern char *zklock_clean_name(const char *name);
 extern char *zklock_convert(const char *text, int length, int from, int to);
 extern char *zklock_owner_data(void);

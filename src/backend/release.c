@@ -123,17 +123,17 @@ errdetail_not_held(const Lock *lock, bool permit)
 
 /* Warns that a lock, or a permit, cannot be released as it is not held. */
 static void
-warn_not_held(const LockName *name, const Lock *lock, bool permit,
-			  bool exclusive, bool shared)
+warn_not_held(const LockName *name, const Lock *lock, int modes)
 {
 	ereport(WARNING,
-			(permit ?
+			(modes == RELEASE_PERMIT ?
 			 errmsg("you don't own a permit of semaphore \"%s\"", name->path) :
-			 exclusive && shared ?
+			 modes == (RELEASE_EXCLUSIVE | RELEASE_SHARED) ?
 			 errmsg("you don't own lock \"%s\"", name->path) :
 			 errmsg("you don't own lock \"%s\" in %s mode", name->path,
-					zklock_mode_name(exclusive ? ZK_EXCLUSIVE : ZK_SHARED)),
-			 errdetail_not_held(lock, permit)));
+					zklock_mode_name(modes == RELEASE_SHARED ?
+									 ZK_SHARED : ZK_EXCLUSIVE)),
+			 errdetail_not_held(lock, modes == RELEASE_PERMIT)));
 }
 
 /* If what the session holds was lost: warns, forgets it, returns true. */
@@ -150,48 +150,35 @@ release_lost(Lock *lock, bool permit)
 	return true;
 }
 
-/* Releases one acquisition, of a permit or in one of the modes given. */
-static bool
-release(const LockName *name, bool permit, bool exclusive, bool shared)
+/*
+ * Releases one session-scope acquisition of a lock in one of the modes given,
+ * exclusive first, or of a permit, and waits for the end of the contender if it
+ * was the last.  Returns false with a WARNING if there is none, or if the lock
+ * was lost, which is forgotten.  Throws 55006 if a job ends with the
+ * transaction.  An interrupted wait does not undo the release.
+ */
+bool
+zklock_release(const LockName *name, int modes)
 {
+	bool		released = false;
 	Lock	   *lock = zklock_lock_find(name);
 	ReleaseList list = {.items = palloc(2 * sizeof(*list.items))};
 
-	if (release_lost(lock, permit))
+	if (release_lost(lock, modes == RELEASE_PERMIT))
 		return false;
-	if (lock != NULL && !permit)
+	if (lock != NULL && modes != RELEASE_PERMIT)
 		zklock_lock_check_job(lock);
-	if (lock == NULL ||
-		(!(exclusive && zklock_lock_uncount(lock, ZK_EXCLUSIVE, &list)) &&
-		 !(shared && zklock_lock_uncount(lock, ZK_SHARED, &list)) &&
-		 !(permit && zklock_lock_uncount(lock, ZK_PERMIT, &list))))
+	for (int mode = 0; mode < ZK_MODE_COUNT && lock != NULL && !released; mode++)
+		released = (modes & (1 << mode)) != 0 &&
+			zklock_lock_uncount(lock, mode, &list);
+	if (!released)
 	{
-		warn_not_held(name, lock, permit, exclusive, shared);
+		warn_not_held(name, lock, modes);
 		return false;
 	}
 	await_ends(&list);
 	zklock_lock_forget(lock);
 	return true;
-}
-
-/*
- * Releases one session-scope acquisition of a lock in one of the modes given,
- * exclusive first, and waits for the end of the contender if it was the last.
- * Returns false with a WARNING if there is none, or if the lock was lost, which
- * is forgotten.  Throws 55006 if a job ends with the transaction.  An
- * interrupted wait does not undo the release.
- */
-bool
-zklock_release(const LockName *name, bool exclusive, bool shared)
-{
-	return release(name, false, exclusive, shared);
-}
-
-/* Releases one session-scope acquisition of a permit; as zklock_release(). */
-bool
-zklock_release_permit(const LockName *name)
-{
-	return release(name, true, false, false);
 }
 
 /* Ends every lock, and waits for the ends of contenders.  Returns how many. */

@@ -41,6 +41,14 @@ row_add_all(Row *row, const Datum *values, const bool *nulls, int count)
 		row_add(row, !nulls[i], values[i]);
 }
 
+/* Adds nulls for the columns that are missing at the end. */
+static inline void
+row_fill(Row *row, TupleDesc desc)
+{
+	while (row->count < desc->natts)
+		row_add(row, false, (Datum) 0);
+}
+
 /* Adds a ZooKeeper session id in ZooKeeper's own form; null for 0. */
 static inline void
 row_add_session(Row *row, int64 session_id)

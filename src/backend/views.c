@@ -100,8 +100,7 @@ put_wait(ReturnSetInfo *result, int pid, const Wait *wait, bool administrator)
 		row_add(&row, true, CStringGetTextDatum(wait->contender));
 		add_others(&row, wait, administrator);
 	}
-	while (row.count < result->setDesc->natts)
-		row_add(&row, false, (Datum) 0);
+	row_fill(&row, result->setDesc);
 	row_store(result, &row);
 }
 
