@@ -37,23 +37,24 @@ free_listing(void *listing)
  * the query is dropped then.
  */
 static const ZkQueueListing *
-await_answer(Link *link, const char *doing, const char *failed,
-			 const char *path)
+await_answer(const char *doing, const char *failed, const char *path)
 {
 	MemoryContextCallback *callback = palloc(sizeof(*callback));
 	ZkQueueListing *volatile listing = NULL;
+	Link		link;
 
+	zklock_link_begin(&link);
 	PG_TRY();
 	{
 		while ((listing = zk_queue_take(zklock_client)) == NULL)
 		{
 			ZkTime		deadline;
 
-			zklock_link_look(link);
-			deadline = zklock_link_deadline(link);
+			zklock_link_look(&link);
+			deadline = zklock_link_deadline(&link);
 			if (zk_now() >= deadline)
-				zklock_link_report(link, failed, path);
-			zklock_session_wait_for(link->down_since != 0 ?
+				zklock_link_report(&link, failed, path);
+			zklock_session_wait_for(link.down_since != 0 ?
 									WAIT_FOR_CONNECT : WAIT_FOR_READ,
 									deadline, doing, path);
 		}
@@ -73,23 +74,13 @@ await_answer(Link *link, const char *doing, const char *failed,
 	return listing;
 }
 
-/* Prepares a query: has a client, and begins to watch the connection. */
-static void
-begin_query(Link *link)
-{
-	zklock_session_open(zklock_table_idle());
-	zklock_link_begin(link);
-}
-
 /* Reads the queue of a lock.  Returns and throws as await_answer(). */
 const ZkQueueListing *
 zklock_read_queue(const LockName *name)
 {
-	Link		link;
-
-	begin_query(&link);
+	zklock_session_open(zklock_table_idle());
 	zk_query_request(zklock_client, ZK_QUERY_QUEUE, name->node, NULL);
-	return await_answer(&link, "while reading the queue of lock \"%s\"",
+	return await_answer("while reading the queue of lock \"%s\"",
 						"could not read the queue of lock \"%s\"", name->path);
 }
 
@@ -97,11 +88,9 @@ zklock_read_queue(const LockName *name)
 void
 zklock_read_record(const LockName *name, ZkRecord *record)
 {
-	Link		link;
-
-	begin_query(&link);
+	zklock_session_open(zklock_table_idle());
 	zk_record_request(zklock_client, name->node, zklock_root);
-	*record = await_answer(&link, "while reading the record of lock \"%s\"",
+	*record = await_answer("while reading the record of lock \"%s\"",
 						   "could not read the record of lock \"%s\"", name->path)->record;
 }
 
@@ -111,15 +100,14 @@ zklock_read_tree(const char *path)
 {
 	bool		everything = path == NULL || strcmp(path, "/") == 0;
 	LockName	name = {.path = "/"};
-	Link		link;
 
 	if (everything)
 		strlcpy(name.node, zklock_root, sizeof(name.node));
 	else
 		zklock_name_lock(path, &name);
-	begin_query(&link);
+	zklock_session_open(zklock_table_idle());
 	zk_query_request(zklock_client, ZK_QUERY_TREE, name.node, everything ? RESERVED_CHILD : NULL);
-	return await_answer(&link, "while reading the locks below \"%s\"",
+	return await_answer("while reading the locks below \"%s\"",
 						"could not read the locks below \"%s\"", name.path);
 }
 
@@ -198,15 +186,14 @@ zklock_break(const LockName *name, const char *contender, bool only_revoke)
 	const char *user = GetUserNameFromId(GetUserId(), false);
 	char	   *who;
 	const ZkQueueListing *found;
-	Link		link;
 
-	begin_query(&link);
+	zklock_session_open(zklock_table_idle());
 	check_not_own(name, utf8);
 	who = zklock_owner_data();
 	zk_queue_break(zklock_client, name->node, utf8, who, only_revoke);
 	PG_TRY();
 	{
-		found = await_answer(&link, only_revoke ?
+		found = await_answer(only_revoke ?
 							 "while revoking a contender of lock \"%s\"" :
 							 "while breaking a contender of lock \"%s\"",
 							 only_revoke ?
