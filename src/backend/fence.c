@@ -78,14 +78,12 @@ static TableQuery raise_query = {
 	" since = CASE WHEN fence.token OPERATOR(pg_catalog.=) EXCLUDED.token"
 	" THEN fence.since ELSE EXCLUDED.since END"
 	" WHERE fence.token OPERATOR(pg_catalog.<=) EXCLUDED.token",
-	.params = 3,
 	.types = {TEXTOID, INT8OID, TIMESTAMPTZOID},
 	.result = SPI_OK_INSERT
 };
 
 static TableQuery read_query = {
 	.text = "SELECT token, since FROM %s WHERE path OPERATOR(pg_catalog.=) $1",
-	.params = 1,
 	.types = {TEXTOID},
 	.result = SPI_OK_SELECT
 };
@@ -93,7 +91,6 @@ static TableQuery read_query = {
 static TableQuery remove_query = {
 	.text = "DELETE FROM %s WHERE path OPERATOR(pg_catalog.=) $1"
 	" RETURNING token, since",
-	.params = 1,
 	.types = {TEXTOID},
 	.result = SPI_OK_DELETE_RETURNING
 };

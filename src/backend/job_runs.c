@@ -64,7 +64,6 @@ static TableQuery find_query = {
 	" WHERE path" IS "$1 AND fire_time" SINCE "$2 AND outcome" IS "'done'"
 	" AND (fire_time" SINCE "$3 AND token" UP_TO "$4) IS NOT TRUE"
 	" ORDER BY fire_time DESC LIMIT 1",
-	.params = 4,
 	.types = {TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID},
 	.result = SPI_OK_SELECT
 };
@@ -86,7 +85,6 @@ static TableQuery fail_query = {
 	" WHERE run.path" IS "$1 AND run.fire_time" IS "dead.fire_time"
 	" AND run.token" IS "dead.token AND run.begun_at" IS "dead.begun_at"
 	" AND run.outcome" IS "'running'",
-	.params = 2,
 	.types = {TEXTOID, TIMESTAMPTZOID},
 	.result = SPI_OK_UPDATE,
 	.latest = true
@@ -99,7 +97,6 @@ static TableQuery fail_query = {
 
 static TableQuery reset_query = {
 	.text = "UPDATE %s SET outcome = 'reset' WHERE " WAS_RESET,
-	.params = 3,
 	.types = {TEXTOID, TIMESTAMPTZOID, INT8OID},
 	.result = SPI_OK_UPDATE,
 	.latest = true
@@ -115,7 +112,6 @@ static TableQuery reset_free_query = {
 	" WHERE run.path" IS "$1 AND run.fire_time" IS "void.fire_time"
 	" AND run.token" IS "void.token AND run.begun_at" IS "void.begun_at"
 	" AND run.outcome" IS "'done'",
-	.params = 3,
 	.types = {TEXTOID, TIMESTAMPTZOID, INT8OID},
 	.result = SPI_OK_UPDATE,
 	.latest = true
@@ -127,7 +123,6 @@ static TableQuery reset_free_query = {
 
 static TableQuery remove_query = {
 	.text = "DELETE FROM %s WHERE " IS_RUN " AND outcome" IS "'running'",
-	.params = 4,
 	.types = {TEXTOID, TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID},
 	.result = SPI_OK_DELETE,
 	.latest = true
@@ -136,7 +131,6 @@ static TableQuery remove_query = {
 /* The same; finds the row if a later run has marked it failed. */
 static TableQuery failed_query = {
 	.text = "SELECT true FROM %s WHERE " IS_RUN,
-	.params = 4,
 	.types = {TEXTOID, TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID},
 	.result = SPI_OK_SELECT
 };
@@ -146,7 +140,6 @@ static TableQuery insert_query = {
 	.text = "INSERT INTO %s (path, fire_time, token, begun_at, ended_at, outcome,"
 	" role_name, cluster_name, host) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
 	" ON CONFLICT (path, fire_time) WHERE outcome" IS "'done' DO NOTHING",
-	.params = 9,
 	.types = {TEXTOID, TIMESTAMPTZOID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID,
 	TEXTOID, TEXTOID, TEXTOID, TEXTOID},
 	.result = SPI_OK_INSERT,

@@ -57,6 +57,7 @@ static void
 prepare_query(TableQuery *query, Relation table)
 {
 	char	   *schema = get_namespace_name(RelationGetNamespace(table));
+	int			params = 0;
 	SPIPlanPtr	plan;
 
 	if (query->plan != NULL)
@@ -67,10 +68,12 @@ prepare_query(TableQuery *query, Relation table)
 		SPI_freeplan(query->plan);
 		query->plan = NULL;
 	}
+	while (OidIsValid(query->types[params]))
+		params++;
 	plan = SPI_prepare(psprintf(query->text,
 								quote_qualified_identifier(schema,
 														   RelationGetRelationName(table))),
-					   query->params, query->types);
+					   params, query->types);
 	if (plan == NULL || SPI_keepplan(plan) != 0)
 		elog(ERROR, "SPI_prepare failed for \"%s\"", query->text);
 	query->plan = plan;

@@ -19,8 +19,7 @@
 typedef struct TableQuery
 {
 	const char *text;			/* %s stands for the table */
-	int			params;
-	Oid			types[TABLE_QUERY_PARAMS];
+	Oid			types[TABLE_QUERY_PARAMS];	/* of its parameters, then 0 */
 	int			result;			/* what SPI returns */
 	bool		latest;			/* finds what is committed now, whatever the
 								 * transaction's isolation level is */
