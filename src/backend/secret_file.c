@@ -43,17 +43,12 @@ zklock_file_path(const char *file)
 	return psprintf("%s/%s", DataDir, file);
 }
 
-static uint64
-mix(uint64 stamp, const void *data, size_t len)
-{
-	return hash_bytes_extended(data, (int) len, stamp);
-}
-
 /* Returns a number that changes with the stamp and the text. */
 uint64
 zklock_stamp_text(uint64 stamp, const char *text)
 {
-	return mix(stamp, text, strlen(text) + 1);
+	return hash_bytes_extended((const unsigned char *) text,
+							   (int) strlen(text) + 1, stamp);
 }
 
 /* Returns a number that changes with the stamp, and the file or its name. */
@@ -66,11 +61,14 @@ zklock_stamp_file(uint64 stamp, const char *file)
 	stamp = zklock_stamp_text(stamp, path);
 	if (stat(path, &st) == 0)
 	{
-		stamp = mix(stamp, &st.st_dev, sizeof(st.st_dev));
-		stamp = mix(stamp, &st.st_ino, sizeof(st.st_ino));
-		stamp = mix(stamp, &st.st_size, sizeof(st.st_size));
-		stamp = mix(stamp, &st.st_mtim, sizeof(st.st_mtim));
-		stamp = mix(stamp, &st.st_ctim, sizeof(st.st_ctim));
+		int64		facts[] = {
+			st.st_dev, st.st_ino, st.st_size,
+			st.st_mtim.tv_sec, st.st_mtim.tv_nsec,
+			st.st_ctim.tv_sec, st.st_ctim.tv_nsec
+		};
+
+		stamp = hash_bytes_extended((const unsigned char *) facts,
+									sizeof(facts), stamp);
 	}
 	pfree(path);
 	return stamp;
