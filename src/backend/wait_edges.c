@@ -71,8 +71,7 @@ typedef struct Graph
 	int			vertex_capacity;
 	Vertex	   *vertices;
 	int			edge_count;
-	int			edge_capacity;
-	ZkWaitEdge *edges;			/* sorted by "from" */
+	ZkWaitEdge *edges;			/* sorted by "from"; room for MAX_EDGES */
 	Fact	   *facts;			/* of each edge */
 } Graph;
 
@@ -202,13 +201,6 @@ add_edge(Graph *graph, int from, int to, bool local, const Fact *fact)
 
 	if (graph->edge_count == MAX_EDGES)
 		return;
-	if (graph->edge_count == graph->edge_capacity)
-	{
-		graph->edge_capacity *= 2;
-		graph->edges = repalloc(graph->edges,
-								graph->edge_capacity * sizeof(ZkWaitEdge));
-		graph->facts = repalloc(graph->facts, graph->edge_capacity * sizeof(Fact));
-	}
 	graph->facts[graph->edge_count] = *fact;
 	edge = &graph->edges[graph->edge_count++];
 	edge->from = from;
@@ -328,10 +320,10 @@ init_graph(Graph *graph, const ZkQueueListing *listing)
 	graph->listing = listing;
 	graph->entries = palloc0((listing->count + 1) * sizeof(ZkQueueEntry));
 	graph->owners = palloc((listing->count + 1) * sizeof(int));
-	graph->vertex_capacity = graph->edge_capacity = 64;
+	graph->vertex_capacity = 64;
 	graph->vertices = palloc(graph->vertex_capacity * sizeof(Vertex));
-	graph->edges = palloc(graph->edge_capacity * sizeof(ZkWaitEdge));
-	graph->facts = palloc(graph->edge_capacity * sizeof(Fact));
+	graph->edges = palloc(MAX_EDGES * sizeof(ZkWaitEdge));
+	graph->facts = palloc(MAX_EDGES * sizeof(Fact));
 	for (int i = 0; i < listing->count; i++)
 	{
 		graph->owners[i] = -1;
