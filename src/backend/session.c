@@ -235,12 +235,16 @@ zklock_session_count(void)
 	zklock_stats_session(&status);
 }
 
-/* Exit callback: counts for the last time, while shared memory is ours. */
+/*
+ * Exit callback: counts for the last time, while shared memory is ours, also an
+ * acquire call that ends with its process (57P01).
+ */
 static void
 count_at_exit(int code, Datum arg)
 {
 	(void) code;
 	(void) arg;
+	zklock_stats_end(STAT_CANCELS);
 	if (zklock_client != NULL && !zk_client_interrupted(zklock_client))
 		zklock_session_count();
 }

@@ -25,7 +25,6 @@
 #include "postgres.h"
 
 #include "port/atomics.h"
-#include "storage/ipc.h"
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
 
@@ -36,7 +35,6 @@
 typedef struct Counters
 {
 	pg_atomic_uint64 values[STAT_COUNT];
-	pg_atomic_uint64 waits[WAIT_BUCKETS];
 	pg_atomic_uint64 reset_at;	/* a TimestampTz */
 } Counters;
 
@@ -58,8 +56,6 @@ initialize(Counters *new)
 {
 	for (int i = 0; i < STAT_COUNT; i++)
 		pg_atomic_init_u64(&new->values[i], 0);
-	for (int i = 0; i < WAIT_BUCKETS; i++)
-		pg_atomic_init_u64(&new->waits[i], 0);
 	pg_atomic_init_u64(&new->reset_at, (uint64) GetCurrentTimestamp());
 }
 
@@ -118,7 +114,7 @@ count_wait(ZkTime waited)
 	while (bucket < WAIT_BUCKETS - 1 &&
 		   waited >= zklock_stats_bucket_bound(bucket))
 		bucket++;
-	pg_atomic_fetch_add_u64(&counters->waits[bucket], 1);
+	zklock_stats_count(STAT_WAITS + bucket);
 	pg_atomic_fetch_add_u64(&counters->values[STAT_WAIT_TIME], waited);
 }
 
@@ -134,26 +130,10 @@ zklock_stats_end(StatCounter outcome)
 	zklock_stats_count(outcome);
 }
 
-/* Exit callback: counts a call that ends with its process (57P01). */
-static void
-end_at_exit(int code, Datum arg)
-{
-	(void) code;
-	(void) arg;
-	zklock_stats_end(STAT_CANCELS);
-}
-
 /* Counts an acquire call that begins. zklock_stats_end() has to follow. */
 void
 zklock_stats_begin(void)
 {
-	static bool callback_registered = false;
-
-	if (!callback_registered)
-	{
-		on_shmem_exit(end_at_exit, 0);
-		callback_registered = true;
-	}
 	call.open = true;
 	call.behind_since = 0;
 	zklock_stats_count(STAT_ATTEMPTS);
@@ -227,8 +207,6 @@ zklock_stats_read(LockStats *stats)
 {
 	for (int i = 0; i < STAT_COUNT; i++)
 		stats->values[i] = (int64) pg_atomic_read_u64(&counters->values[i]);
-	for (int i = 0; i < WAIT_BUCKETS; i++)
-		stats->waits[i] = (int64) pg_atomic_read_u64(&counters->waits[i]);
 	stats->reset_at = (TimestampTz) pg_atomic_read_u64(&counters->reset_at);
 }
 
@@ -244,7 +222,5 @@ zklock_stats_reset(void)
 		before.values[STAT_ATTEMPTS] += before.values[i];
 	for (int i = 0; i < STAT_COUNT; i++)
 		pg_atomic_fetch_sub_u64(&counters->values[i], before.values[i]);
-	for (int i = 0; i < WAIT_BUCKETS; i++)
-		pg_atomic_fetch_sub_u64(&counters->waits[i], before.waits[i]);
 	pg_atomic_write_u64(&counters->reset_at, (uint64) GetCurrentTimestamp());
 }

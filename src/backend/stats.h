@@ -4,8 +4,6 @@
  *	  What is counted: acquire calls and their outcomes, lost locks, ZooKeeper
  *	  sessions (stats.c).
  *
- * For the files of backend/.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_STATS_H
@@ -28,13 +26,10 @@ typedef enum StatCounter
 	STAT_SESSIONS,				/* ZooKeeper sessions begun */
 	STAT_RECONNECTS,			/* connections lost and regained */
 	STAT_EXPIRIES,				/* ZooKeeper sessions that have expired */
-	STAT_WAIT_TIME				/* microseconds spent waiting for other
+	STAT_WAIT_TIME,				/* microseconds spent waiting for other
 								 * clients */
+	STAT_WAITS					/* waits in the first bucket, and so on */
 } StatCounter;
-
-#define STAT_COUNT			(STAT_WAIT_TIME + 1)
-#define STAT_FIRST_OUTCOME	STAT_AT_ONCE
-#define STAT_LAST_OUTCOME	STAT_ERRORS
 
 /*
  * Waits are counted by their length: up to 1, 4, 16, ... ms, and those longer
@@ -42,10 +37,13 @@ typedef enum StatCounter
  */
 #define WAIT_BUCKETS			11
 
+#define STAT_COUNT			(STAT_WAITS + WAIT_BUCKETS)
+#define STAT_FIRST_OUTCOME	STAT_AT_ONCE
+#define STAT_LAST_OUTCOME	STAT_ERRORS
+
 typedef struct LockStats
 {
 	int64		values[STAT_COUNT];
-	int64		waits[WAIT_BUCKETS];
 	TimestampTz reset_at;
 } LockStats;
 

@@ -71,14 +71,13 @@ add_others(Row *row, const Wait *wait, bool administrator)
 {
 	Datum		owner[OWNER_FIELDS];
 	bool		unknown[OWNER_FIELDS];
+	const char *holder_owner = administrator ? wait->holder.owner : "";
 
-	add_text(row, wait->blocker);
+	add_text(row, wait->holder.blocker);
 	add_text(row, administrator ? wait->blocker_owner : "");
-	add_text(row, wait->holder);
-	add_text(row, administrator ? wait->holder_owner : "");
-	zklock_owner_fields(wait->holder_owner,
-						administrator ? (int) strlen(wait->holder_owner) : 0,
-						owner, unknown);
+	add_text(row, wait->holder.name);
+	add_text(row, holder_owner);
+	zklock_owner_fields(holder_owner, (int) strlen(holder_owner), owner, unknown);
 	row_add_all(row, owner, unknown, HOLDER_COLS);
 }
 
@@ -94,9 +93,9 @@ put_wait(ReturnSetInfo *result, int pid, const Wait *wait, bool administrator)
 		add_text(&row, wait->path);
 		row_add(&row, true, CStringGetTextDatum(zklock_mode_name(wait->mode)));
 		row_add(&row, true, TimestampTzGetDatum(wait->since));
-		row_add(&row, true, Int32GetDatum(wait->position));
-		row_add(&row, true, Int32GetDatum(wait->ahead));
-		row_add(&row, true, TimestampTzGetDatum(wait->seen_at));
+		row_add(&row, true, Int32GetDatum(wait->holder.position));
+		row_add(&row, true, Int32GetDatum(wait->holder.ahead));
+		row_add(&row, true, TimestampTzGetDatum(wait->holder.seen_at));
 		row_add(&row, true, CStringGetTextDatum(wait->contender));
 		add_others(&row, wait, administrator);
 	}
@@ -163,7 +162,7 @@ wait_counts(const LockStats *stats)
 	Datum		counts[WAIT_BUCKETS];
 
 	for (int i = 0; i < WAIT_BUCKETS; i++)
-		counts[i] = Int64GetDatum(stats->waits[i]);
+		counts[i] = Int64GetDatum(stats->values[STAT_WAITS + i]);
 	return PointerGetDatum(construct_array(counts, WAIT_BUCKETS, INT8OID,
 										   sizeof(int64), FLOAT8PASSBYVAL,
 										   TYPALIGN_DOUBLE));

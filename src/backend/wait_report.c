@@ -204,17 +204,12 @@ zklock_wait_show(const LockCall *call, const LockWait *wait)
 	strlcpy(seen.path, wait->lock->node + strlen(zklock_root),
 			sizeof(seen.path));
 	seen.mode = call->request.mode;
-	seen.position = wait->holder.position;
-	seen.ahead = wait->holder.ahead;
 	strlcpy(seen.contender, status->name, sizeof(seen.contender));
-	strlcpy(seen.blocker, status->blocker, sizeof(seen.blocker));
 	seen.blocker_session = status->blocker_session;
 	strlcpy(seen.blocker_owner, status->blocker_owner,
 			sizeof(seen.blocker_owner));
-	strlcpy(seen.holder, wait->holder.name, sizeof(seen.holder));
-	seen.holder_session = wait->holder.session;
-	seen.seen_at = wait->holder.seen_at;
-	strlcpy(seen.holder_owner, wait->holder.owner, sizeof(seen.holder_owner));
+	seen.holder = wait->holder;
+	seen.holder.ask_at = 0;		/* which is for this process only */
 	zklock_wait_slot_show(&seen);
 }
 

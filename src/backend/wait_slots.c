@@ -226,7 +226,7 @@ zklock_wait_slots_blockers(int pid, int *pids)
 		if (waiter->waits && strcmp(waiter->wait.path, first->wait.path) == 0)
 		{
 			const WaitSlot *blocker = find_slot(0, waiter->wait.blocker_session);
-			const WaitSlot *holder = find_slot(0, waiter->wait.holder_session);
+			const WaitSlot *holder = find_slot(0, waiter->wait.holder.session);
 
 			if (blocker != NULL && blocker != first)
 				count = add_pid(pids, count, blocker);

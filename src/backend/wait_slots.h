@@ -3,14 +3,13 @@
  * wait_slots.h
  *	  The waits of this cluster, in shared memory (wait_slots.c).
  *
- * For the files of backend/.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_WAIT_SLOTS_H
 #define ZKLOCK_WAIT_SLOTS_H
 
 #include "zklock.h"
+#include "holder.h"
 
 /* A backend's wait for others, as all backends can see it. */
 typedef struct Wait
@@ -19,16 +18,10 @@ typedef struct Wait
 	char		path[ZK_NODE_PATH_SIZE];	/* the lock, in UTF-8 */
 	ZkMode		mode;
 	TimestampTz since;			/* when the call first had to wait */
-	int			position;		/* in the queue, from 1 on */
-	int			ahead;			/* contenders that must go first */
 	char		contender[ZK_NAME_SIZE];
-	char		blocker[ZK_NAME_SIZE];	/* the one watched */
-	int64		blocker_session;
+	int64		blocker_session;	/* of the contender watched */
 	char		blocker_owner[ZK_OWNER_SIZE];
-	char		holder[ZK_NAME_SIZE];	/* the first in the queue */
-	int64		holder_session; /* 0 while unknown */
-	TimestampTz seen_at;		/* when the queue was read last */
-	char		holder_owner[ZK_OWNER_SIZE];
+	Holder		holder;			/* the first in the queue */
 } Wait;
 
 extern void zklock_wait_slots_request(void);
