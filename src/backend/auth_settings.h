@@ -3,8 +3,6 @@
  * auth_settings.h
  *	  The settings about access to ZooKeeper (auth_settings.c).
  *
- * For the files of backend/.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_AUTH_SETTINGS_H

@@ -1,9 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * deadlock.h
- *	  Check for deadlocks while waiting (deadlock.c).
- *
- * For the files of backend/ that wait for locks.
+ *	  Check for deadlocks while waiting (deadlock.c).  For the files of backend/
+ *	  that wait for locks.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,8 +3,6 @@
  * deed.h
  *	  What a statement does, for the veto of commits (deed.c).
  *
- * For the files of backend/.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_DEED_H

@@ -1,9 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * held.h
- *	  Judge locks that the lock table has, and release them.
- *
- * For the files of backend/ that may include lock_table.h.
+ *	  Judge locks that the lock table has, and release them.  For the files of
+ *	  backend/ that may include lock_table.h.
  *
  *-------------------------------------------------------------------------
  */

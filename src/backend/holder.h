@@ -1,9 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * holder.h
- *	  The holder of a lock that is waited for (holder.c).
- *
- * For the files of backend/ that wait for locks.
+ *	  The holder of a lock that is waited for (holder.c).  For the files of
+ *	  backend/ that wait for locks.
  *
  *-------------------------------------------------------------------------
  */

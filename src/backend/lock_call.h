@@ -1,9 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * lock_call.h
- *	  A lock call on its way, and its wait for others (wait_report.c).
- *
- * For acquire.c and wait_report.c.
+ *	  A lock call on its way, and its wait for others (wait_report.c).  For
+ *	  acquire.c and wait_report.c.
  *
  *-------------------------------------------------------------------------
  */

@@ -2,9 +2,8 @@
  *
  * lock_table.h
  *	  The lock table: its entries, and what can be done to them (lock_table.c).
- *
- * For the files of backend/ that acquire, release or judge locks; the judging
- * is in held.h.
+ *	  For the files of backend/ that acquire, release or judge locks; the
+ *	  judging is in held.h.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,9 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * loss.h
- *	  What the loss of a lock does to the current statement (loss.c).
- *
- * For zklock.c and funcs.c.
+ *	  What the loss of a lock does to the current statement (loss.c).  For
+ *	  zklock.c and funcs.c.
  *
  *-------------------------------------------------------------------------
  */

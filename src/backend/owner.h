@@ -3,8 +3,6 @@
  * owner.h
  *	  What the data of a contender says about its owner (owner.c).
  *
- * For the files of backend/.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_OWNER_H

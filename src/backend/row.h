@@ -1,9 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * row.h
- *	  A row that a SQL function returns, built column by column.
- *
- * For the files of backend/ that implement SQL functions.
+ *	  A row that a SQL function returns, built column by column.  For the files
+ *	  of backend/ that implement SQL functions.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,9 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * secret_file.h
- *	  Files that settings name (secret_file.c).
- *
- * For auth_settings.c, tls_settings.c and session.c.
+ *	  Files that settings name (secret_file.c).  For auth_settings.c,
+ *	  tls_settings.c and session.c.
  *
  *-------------------------------------------------------------------------
  */

@@ -4,8 +4,6 @@
  *	  The lock client of this backend: started, judged, ended (session.c), and
  *	  waited for (session_wait.c).
  *
- * For the files of backend/.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_SESSION_H

@@ -1,9 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * tls_settings.h
- *	  The settings about TLS and SASL (tls_settings.c).
- *
- * For the files of backend/ that start the lock client or define settings.
+ *	  The settings about TLS and SASL (tls_settings.c).  For the files of
+ *	  backend/ that start the lock client or define settings.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,8 +3,6 @@
  * verdict.h
  *	  What stands against the commit of the current transaction (verdict.c).
  *
- * For the files of backend/.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_VERDICT_H

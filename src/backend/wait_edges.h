@@ -2,8 +2,7 @@
  *
  * wait_edges.h
  *	  The graph of waits, as far as it can be seen from here (wait_edges.c).
- *
- * For the files of backend/ that wait for locks.
+ *	  For the files of backend/ that wait for locks.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,8 +3,6 @@
  * xact.h
  *	  Transactions and the lock table (xact.c).
  *
- * For the files of backend/.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef ZKLOCK_XACT_H
