@@ -1,0 +1,483 @@
+/*-------------------------------------------------------------------------
+ *
+ * ensemble.c
+ *	  The simulated ensemble: servers that start and end, elections, and what
+ *	  others may see of it.
+ *
+ * An election takes no messages: a server that looks for a leader sees, after
+ * some time, the votes of those that it can reach.  That may go wrong in every
+ * way in which it does in reality, because each decides for itself; what makes
+ * it safe is what followers tell the leader when they join (leader.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server.h"
+
+/* True time 0 on the wall clocks of the servers. */
+#define WALL_MS			INT64_C(1700000000000)
+
+/* Logs are made shorter when they have so many applied transactions. */
+#define LOG_LONG		4096
+
+typedef struct Timer
+{
+	Server	   *server;
+	uint64_t	life;
+	void		(*action) (Server *server);
+	struct Timer *prev;
+	struct Timer *next;
+} Timer;
+
+Ensemble	ensemble;
+EnsembleStats ensemble_stats;
+
+/* ------ time ------ */
+
+int64_t
+wall_ms(void)
+{
+	return WALL_MS + sim_now() / 1000;
+}
+
+SimTime
+ticks(int count)
+{
+	return SIM_MS(ensemble.config.tick_ms) * count;
+}
+
+int
+majority(void)
+{
+	return ensemble.config.servers / 2 + 1;
+}
+
+static void
+timer_run(void *argument)
+{
+	Timer	   *timer = argument;
+	Server	   *server = timer->server;
+
+	if (timer->prev != NULL)
+		timer->prev->next = timer->next;
+	else
+		ensemble.timers = timer->next;
+	if (timer->next != NULL)
+		timer->next->prev = timer->prev;
+	if (timer->life == server->life)
+		timer->action(server);
+	free(timer);
+}
+
+void
+server_at(Server *server, SimTime when, void (*action) (Server *server))
+{
+	Timer	   *timer = sim_alloc(sizeof(Timer));
+
+	timer->server = server;
+	timer->life = server->life;
+	timer->action = action;
+	timer->next = ensemble.timers;
+	if (ensemble.timers != NULL)
+		ensemble.timers->prev = timer;
+	ensemble.timers = timer;
+	host_at(server->host, when, timer_run, timer);
+}
+
+/* ------ roles ------ */
+
+static const char *const role_names[] = {
+	"is down", "looks for a leader", "joins", "follows", "prepares to lead", "leads"
+};
+
+void
+server_set_role(Server *server, Role role)
+{
+	server->role = role;
+	server->life++;
+	sim_trace("%s %s", host_name(server->host), role_names[role]);
+}
+
+/* Ends whatever the server does in its role. */
+static void
+server_leave_role(Server *server)
+{
+	clients_end(server);
+	if (server->leading != NULL)
+		leader_end(server);
+	if (server->following != NULL)
+		follower_end(server);
+}
+
+static void election_step(Server *server);
+
+void
+server_look(Server *server, const char *reason)
+{
+	SimTime		soon = sim_between(SIM_MS(20), SIM_MS(300));
+
+	sim_trace("%s: %s", host_name(server->host), reason);
+	server_leave_role(server);
+	server_set_role(server, ROLE_LOOKING);
+	if (sim_one_in(8))
+		soon = sim_between(SIM_MS(300), ticks(3) + SIM_MS(300));
+	server_at(server, sim_now() + soon, election_step);
+}
+
+/* ------ elections ------ */
+
+static bool
+reaches(const Server *server, const Server *other)
+{
+	return other == server ||
+		(other->role != ROLE_DOWN && !host_is_stopped(other->host) &&
+		 !net_is_cut(server->host, other->host));
+}
+
+/* Whom the server follows, or itself if it leads; null while it looks. */
+static Server *
+choice_of(Server *server)
+{
+	if (server->leading != NULL)
+		return server;
+	return server->following != NULL ? server->following->leader : NULL;
+}
+
+/* The leader of a majority of those that can be reached, and itself can. */
+static Server *
+established_leader(const Server *server)
+{
+	for (int i = 0; i < ensemble.config.servers; i++)
+	{
+		Server	   *leader = &ensemble.servers[i];
+		int			count = 0;
+
+		if (leader == server || leader->leading == NULL || !reaches(server, leader))
+			continue;
+		for (int j = 0; j < ensemble.config.servers; j++)
+		{
+			Server	   *other = &ensemble.servers[j];
+
+			if (reaches(server, other) && choice_of(other) == leader)
+				count++;
+		}
+		if (count >= majority())
+			return leader;
+	}
+	return NULL;
+}
+
+/* The longer log wins, then the higher number. */
+static bool
+is_better(const Server *one, const Server *other)
+{
+	if (one->epoch != other->epoch)
+		return one->epoch > other->epoch;
+	if (log_last(&one->log) != log_last(&other->log))
+		return log_last(&one->log) > log_last(&other->log);
+	return one->number > other->number;
+}
+
+/* The best of those that look for a leader too, if they are a majority. */
+static Server *
+elected_leader(Server *server)
+{
+	Server	   *best = server;
+	int			count = 0;
+
+	for (int i = 0; i < ensemble.config.servers; i++)
+	{
+		Server	   *other = &ensemble.servers[i];
+		bool		takes_part = other->role == ROLE_LOOKING || other->role == ROLE_PREPARING ||
+		other->role == ROLE_JOINING;
+
+		if (!takes_part || !reaches(server, other))
+			continue;
+		count++;
+		if (is_better(other, best))
+			best = other;
+	}
+	return count >= majority() ? best : NULL;
+}
+
+/* The server looks whether there is somebody to follow. */
+static void
+election_step(Server *server)
+{
+	Server	   *leader = established_leader(server);
+
+	if (leader == NULL)
+		leader = elected_leader(server);
+	if (leader == NULL)
+		server_at(server, sim_now() + sim_between(SIM_MS(50), SIM_MS(300)), election_step);
+	else if (leader == server)
+		leader_begin(server);
+	else
+		follower_begin(server, leader);
+}
+
+/* ------ logs ------ */
+
+/* Drops what all servers have applied from their logs. */
+static void
+shorten_logs(void)
+{
+	int64_t		everywhere = INT64_MAX;
+
+	for (int i = 0; i < ensemble.config.servers; i++)
+	{
+		const Log  *log = &ensemble.servers[i].log;
+		int64_t		applied = log->applied > 0 ? log->txns[log->applied - 1]->zxid : log->base;
+
+		if (applied < everywhere)
+			everywhere = applied;
+	}
+	for (int i = 0; i < ensemble.config.servers; i++)
+		log_drop(&ensemble.servers[i].log, everywhere);
+}
+
+static void
+check_logs(void *argument)
+{
+	bool		is_long = false;
+
+	(void) argument;
+	for (int i = 0; i < ensemble.config.servers; i++)
+		is_long = is_long || ensemble.servers[i].log.applied >= LOG_LONG;
+	if (is_long)
+		shorten_logs();
+	sim_at(sim_now() + SIM_SECONDS(10), check_logs, NULL);
+}
+
+/* ------ servers ------ */
+
+static void
+server_begin(Server *server, int number)
+{
+	char		name[16];
+
+	snprintf(name, sizeof(name), "zk%d", number + 1);
+	server->number = number;
+	server->host = net_host(name);
+	server->tree.changed = clients_changed;
+	server->tree.context = server;
+	server->watches.send = clients_watch;
+	tree_begin(&server->tree);
+	host_listen(server->host, endpoint_accept, &endpoint_calls, server);
+	server_look(server, "starts");
+}
+
+/* The process is gone: its links are, and what it had in memory. */
+void
+ensemble_crash(int number)
+{
+	Server	   *server = &ensemble.servers[number];
+
+	if (server->role == ROLE_DOWN)
+		return;
+	for (Endpoint *endpoint = server->endpoints; endpoint != NULL; endpoint = endpoint->next)
+		endpoint->link = NULL;
+	if (server->following != NULL)
+		server->following->link = NULL;
+	host_die(server->host);
+	server_leave_role(server);
+	server_set_role(server, ROLE_DOWN);
+}
+
+void
+ensemble_start(int number)
+{
+	Server	   *server = &ensemble.servers[number];
+
+	if (server->role != ROLE_DOWN)
+		return;
+	host_revive(server->host);
+	server_look(server, "starts");
+}
+
+static void
+server_wipe(Server *server)
+{
+	log_end(&server->log);
+	tree_end(&server->tree);
+	tree_begin(&server->tree);
+	server->epoch = 0;
+	server->accepted_epoch = 0;
+}
+
+void
+ensemble_wipe(void)
+{
+	for (int i = 0; i < ensemble.config.servers; i++)
+	{
+		Server	   *server = &ensemble.servers[i];
+		bool		was_down = server->role == ROLE_DOWN;
+
+		ensemble_crash(i);
+		server_wipe(server);
+		if (!was_down)
+			ensemble_start(i);
+	}
+}
+
+void
+ensemble_begin(const EnsembleConfig *config)
+{
+	memset(&ensemble, 0, sizeof(ensemble));
+	memset(&ensemble_stats, 0, sizeof(ensemble_stats));
+	ensemble.config = *config;
+	ensemble.secret = sim_random();
+	for (int i = 0; i < config->servers; i++)
+		server_begin(&ensemble.servers[i], i);
+	sim_at(sim_now() + SIM_SECONDS(10), check_logs, NULL);
+}
+
+/* Frees all; the network and events that are to come must not be used after. */
+void
+ensemble_end(void)
+{
+	for (int i = 0; i < ensemble.config.servers; i++)
+	{
+		Server	   *server = &ensemble.servers[i];
+
+		for (Endpoint *endpoint = server->endpoints; endpoint != NULL; endpoint = endpoint->next)
+			endpoint->link = NULL;
+		if (server->following != NULL)
+			server->following->link = NULL;
+		server_leave_role(server);
+		watches_end(&server->watches);
+		log_end(&server->log);
+		tree_end(&server->tree);
+	}
+	while (ensemble.timers != NULL)
+	{
+		Timer	   *timer = ensemble.timers;
+
+		ensemble.timers = timer->next;
+		free(timer);
+	}
+}
+
+/* ------ what others see ------ */
+
+Host *
+ensemble_host(int server)
+{
+	return ensemble.servers[server].host;
+}
+
+void
+ensemble_set_timeouts(int min_timeout_ms, int max_timeout_ms)
+{
+	ensemble.config.min_timeout_ms = min_timeout_ms;
+	ensemble.config.max_timeout_ms = max_timeout_ms;
+}
+
+/* Returns true if the server leads, and a majority follows and reaches it. */
+static bool
+leader_works(const Server *leader)
+{
+	int			count = 0;
+
+	if (leader->role != ROLE_LEADING || host_is_stopped(leader->host))
+		return false;
+	for (int i = 0; i < ensemble.config.servers; i++)
+	{
+		const Server *other = &ensemble.servers[i];
+
+		if (other == leader ||
+			(other->role == ROLE_FOLLOWING && other->following->leader == leader &&
+			 other->following->epoch == leader->leading->epoch && reaches(leader, other)))
+			count++;
+	}
+	return count >= majority();
+}
+
+int
+ensemble_leader(void)
+{
+	int			best = -1;
+
+	for (int i = 0; i < ensemble.config.servers; i++)
+	{
+		const Server *server = &ensemble.servers[i];
+
+		if (leader_works(server) &&
+			(best < 0 || server->leading->epoch > ensemble.servers[best].leading->epoch))
+			best = i;
+	}
+	return best;
+}
+
+/* The leader's tree, or that of whoever has applied most. */
+static const Tree *
+committed_tree(void)
+{
+	int			leader = ensemble_leader();
+	const Server *best = &ensemble.servers[leader >= 0 ? leader : 0];
+
+	for (int i = 0; leader < 0 && i < ensemble.config.servers; i++)
+	{
+		if (ensemble.servers[i].tree.last_zxid > best->tree.last_zxid)
+			best = &ensemble.servers[i];
+	}
+	return &best->tree;
+}
+
+bool
+ensemble_node(const char *path, NodeView *view)
+{
+	static struct Stat stat;
+	const Node *node = tree_find(committed_tree(), path);
+
+	if (node == NULL)
+		return false;
+	tree_stat(node, &stat);
+	view->path = node->path;
+	view->stat = &stat;
+	view->data = node->data != NULL ? node->data->bytes : NULL;
+	view->len = node->data != NULL ? node->data->len : -1;
+	return true;
+}
+
+void
+ensemble_children(const char *path, void (*each) (const char *name, void *argument),
+				  void *argument)
+{
+	const Node *node = tree_find(committed_tree(), path);
+	const Node *child = node != NULL ? node->first_child : NULL;
+
+	for (; child != NULL; child = child->next)
+		each(tree_name(child), argument);
+}
+
+bool
+ensemble_session_lives(int64_t session)
+{
+	return tree_session(committed_tree(), session) != NULL;
+}
+
+bool
+ensemble_commit(const Op *op, int *err)
+{
+	int			number = ensemble_leader();
+	Asker		nobody = {0, 0, OWNER_NONE, NULL};
+	Server	   *leader;
+	Transaction *txn;
+
+	if (number < 0)
+		return false;
+	leader = &ensemble.servers[number];
+	txn = prepare_op(&leader->leading->prepare, op, &nobody, leader_next_zxid(leader), wall_ms());
+	*err = txn->change.kind == CHANGE_ERROR ? txn->change.err : ZOK;
+	for (int i = 0; i < txn->count && *err == ZOK; i++)
+	{
+		if (txn->changes[i].kind == CHANGE_ERROR)
+			*err = txn->changes[i].err;
+	}
+	leader_propose(leader, txn);
+	return true;
+}
