@@ -9,6 +9,9 @@
 #   make chaos [SECONDS=n] [SEED=s] [KEEP=1]
 #				many faults at random, and a check that none
 #				did harm; see test/chaos/README
+#   make sim [SECONDS=n] [SEED=s] [TRACE=1]
+#				many lock clients in a simulated world; with TRACE=1,
+#				all that happens in one of them; see test/sim/README
 #   make coverage [SUITE=...]	which lines of src/ the tests reach; see test/coverage
 #   make matrix [SUITES="..."] [QUICK=1] [FOLDERS=...] [OPTIONAL=1]
 #				every test, with the PostgreSQL and the ZooKeeper of
@@ -127,6 +130,7 @@ BENCH_SOURCES = $(addprefix test/bench/,peer.c raw.c pgpeer.c awake.c \
 	$(if $(wildcard /usr/include/hiredis/hiredis.h),redispeer.c))
 TOOL_SOURCES = $(wildcard test/tools/*.c)
 UNIT_SOURCES = $(wildcard test/unit/*.c)
+SIM_SOURCES = $(wildcard test/sim/*.c)
 
 .PHONY: lint lint-clang lint-tidy lint-cppcheck lint-shellcheck
 lint: lint-clang lint-tidy lint-cppcheck lint-shellcheck
@@ -139,6 +143,7 @@ lint-clang:
 	$(LINT) -DTHREADED -isystem$(shell $(PG_CONFIG) --includedir) \
 		$(BENCH_SOURCES)
 	$(LINT) $(CLIENT_CPPFLAGS) $(INCLUDES_tests) $(UNIT_SOURCES)
+	$(LINT) -Itest/sim $(CLIENT_CPPFLAGS) $(INCLUDES_tests) $(SIM_SOURCES)
 
 # One target for each file, so that "make -j" takes several at a time.  The analyzer
 # takes minutes.
@@ -162,13 +167,18 @@ lint-cppcheck:
 		--suppressions-list=test/lint/cppcheck.txt \
 		-D_GNU_SOURCE -DTHREADED -DZKLOCK_STATIC_LIBRARY -DPG_VERSION_NUM=150000 \
 		--include=test/lint/cppcheck.h $(subst -iquote ,-I,$(INCLUDES_tests)) -Isrc/backend \
-		src test/tools test/unit
+		src test/tools test/unit test/sim
 
 # Files whose first line names a shell, and those that shell scripts source.
 lint-shellcheck:
 	shellcheck --severity=warning --external-sources $$(grep -rlE \
 		'^#!.*[/ ](ba)?sh( |$$)|^# shellcheck shell=' \
 		.ci debian demo test)
+
+.PHONY: sim
+sim: all
+	$(MAKE) -s -C test/sim
+	test/sim/build/plain/sim $(SEED:%=-s %) $(if $(TRACE),-v,-t $(or $(SECONDS),60))
 
 .PHONY: check-symbols check-calls
 check-calls: all
@@ -180,8 +190,8 @@ check-symbols: all
 
 else # no PGXS
 
-.PHONY: all install uninstall installcheck clean lint check-symbols check-calls
-all install uninstall installcheck clean lint check-symbols check-calls:
+.PHONY: all install uninstall installcheck clean lint check-symbols check-calls sim
+all install uninstall installcheck clean lint check-symbols check-calls sim:
 	@echo 'PostgreSQL'"'"'s development files were not found through "$(PG_CONFIG)".' >&2
 	@echo 'Install them (test/setup does), or set PG_CONFIG.' >&2
 	@exit 1
@@ -209,7 +219,7 @@ bench:
 	@test/bench/run
 format:
 	test/format $(wildcard src/*/*.[ch] src/client/library/*.[ch] test/tools/*.[ch] test/unit/*.[ch] \
-		test/bench/*.[ch])
+		test/sim/*.[ch] test/bench/*.[ch])
 model:
 	test/model/run
 
