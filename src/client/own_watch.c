@@ -91,11 +91,11 @@ watch_due(const Contender *c)
 	return c->own.watch_at;
 }
 
-/* Sets whether others may take the contender, a holder, for a waiter (P4). */
+/* Others may take the contender, a holder, for a waiter (P4). */
 void
-zk_own_watch_announce(Contender *c, bool announce)
+zk_own_watch_announce(Contender *c)
 {
-	c->own.rewrite = announce;
+	c->own.rewrite = true;
 }
 
 /* The contender was broken; data says who did it. */

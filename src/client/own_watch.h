@@ -62,7 +62,7 @@ typedef struct OwnWatch
 
 extern void zk_own_watch_begin(Contender *c);
 extern void zk_own_watch_in(Contender *c, ZkTime delay);
-extern void zk_own_watch_announce(Contender *c, bool announce);
+extern void zk_own_watch_announce(Contender *c);
 extern void zk_own_watch(ZkClient *client, Contender *c);
 extern void zk_own_rewrite(ZkClient *client, Contender *c);
 extern ZkTime zk_own_watch_due(const ZkClient *client);

@@ -121,7 +121,8 @@ evaluate(ZkClient *client, Contender *c, const struct String_vector *list)
 	switch (verdict.decision)
 	{
 		case ZK_DECIDE_GRANTED:
-			zk_own_watch_announce(c, verdict.announce);
+			if (verdict.announce)
+				zk_own_watch_announce(c);
 			zk_unwatch(c);
 			zk_contender_grant(client, c);
 			break;
