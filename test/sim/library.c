@@ -15,6 +15,7 @@
 
 #include "../../src/client/library/library.h"
 #include "handle.h"
+#include "memory.h"
 
 /* How often connect() passes over a server (socket.c). */
 #define MAX_AVOIDED		4
@@ -97,11 +98,16 @@ zhandle_t *
 zk_transport_open(const ZkTransport *transport, ZkServers *servers,
 				  const ZkHandleWish *wish, ZkError *error, char *detail)
 {
-	zhandle_t  *zh = sim_alloc(sizeof(zhandle_t));
+	zhandle_t  *zh;
 
 	(void) transport;
-	(void) error;
-	(void) detail;
+	if (memory_is_refused())
+	{
+		*error = ZK_ERR_UNREACHABLE;
+		snprintf(detail, ZK_DETAIL_SIZE, "Could not set up the ZooKeeper client library.");
+		return NULL;
+	}
+	zh = sim_alloc(sizeof(zhandle_t));
 	zh->process = process_now();
 	zh->library = my_library();
 	zh->watcher = wish->watcher;
@@ -271,12 +277,14 @@ zk_socket_is_open(void)
 bool
 zk_threads_probe(void)
 {
-	return true;
+	return !memory_is_refused();
 }
 
 int
 zk_thread_create(pthread_t *thread, void *(*start) (void *), void *arg)
 {
+	if (memory_is_refused())
+		return EAGAIN;
 	*thread = (pthread_t) task_start(process_now(), "helper", start, arg);
 	return 0;
 }

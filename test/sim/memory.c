@@ -33,6 +33,12 @@ must_fail(Process *process)
 	return true;
 }
 
+bool
+memory_is_refused(void)
+{
+	return process_now() != NULL && must_fail(process_now());
+}
+
 static Block *
 block_of(void *memory)
 {

@@ -216,7 +216,7 @@ seam_eventfd(unsigned int count, int flags)
 	Process    *process = process_now();
 
 	(void) flags;
-	for (int i = 0; i < PROCESS_FDS; i++)
+	for (int i = 0; i < PROCESS_FDS && !memory_is_refused(); i++)
 	{
 		if (process->fds[i].open)
 			continue;
