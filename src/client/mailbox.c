@@ -501,11 +501,17 @@ zk_wait_clear(WaitText *wait)
 }
 
 /*
+ * The answer where there is no memory for one, or for the query; constant, and
+ * not freed.
+ */
+static ZkQueueListing no_memory = {.error = ZK_ERR_NO_MEMORY};
+
+/*
  * Give a query, which is taken over, in place of the last one; an empty one
- * only ends that.  Backend thread.
+ * only ends that, with the answer that is given.  Backend thread.
  */
 static void
-give_query(Mailbox *mailbox, const Query *query)
+give_query(Mailbox *mailbox, const Query *query, ZkQueueListing *answer)
 {
 	Query		old;
 	ZkQueueListing *old_listing;
@@ -517,7 +523,7 @@ give_query(Mailbox *mailbox, const Query *query)
 	mailbox->news.query.serial = old.serial + 1;
 	if (mailbox->news.query.serial == 0)
 		mailbox->news.query.serial = 1;
-	mailbox->listing = NULL;
+	mailbox->listing = answer;
 	if (query->node != NULL)
 		forget_error(mailbox);
 	wake_helper(mailbox);
@@ -538,7 +544,7 @@ zk_query_request(ZkClient *client, ZkQueryKind kind, const char *node,
 		if (query.name == NULL)
 			zk_query_clear(&query);
 	}
-	give_query(&client->mailbox, &query);
+	give_query(&client->mailbox, &query, query.node != NULL ? NULL : &no_memory);
 }
 
 void
@@ -555,7 +561,7 @@ zk_queue_break(ZkClient *client, const char *node, const char *name,
 		zk_query_clear(&query);
 	else
 		snprintf(query.note, size, ZK_BREAK_PREFIX "%s}", who);
-	give_query(&client->mailbox, &query);
+	give_query(&client->mailbox, &query, query.node != NULL ? NULL : &no_memory);
 }
 
 ZkQueueListing *
@@ -576,13 +582,13 @@ zk_queue_cancel(ZkClient *client)
 {
 	Query		none = {0};
 
-	give_query(&client->mailbox, &none);
+	give_query(&client->mailbox, &none, NULL);
 }
 
 void
 zk_queue_free(ZkQueueListing *listing)
 {
-	if (listing == NULL)
+	if (listing == NULL || listing == &no_memory)
 		return;
 	for (int i = 0; i < listing->count; i++)
 	{
@@ -803,13 +809,17 @@ zk_mailbox_next_order(Mailbox *mailbox, MailboxOrder *order)
 }
 
 /*
- * Hand a listing to the backend, or free it if that wants another one by now,
- * or none.  Client threads.
+ * Hand a listing (NULL: there was no memory for one) to the backend, or free it
+ * if that wants another one by now, or none.  Client threads.
  */
 void
 zk_mailbox_publish_listing(Mailbox *mailbox, uint32_t serial, ZkQueueListing *listing)
 {
-	ZkQueueListing *unwanted = listing;
+	ZkQueueListing *unwanted;
+
+	if (listing == NULL)
+		listing = &no_memory;
+	unwanted = listing;
 
 	pthread_mutex_lock(&mailbox->lock);
 	if (mailbox->news.query.serial == serial)

@@ -16,6 +16,7 @@ extern void *memory_resize(void *old, size_t size);
 extern void memory_put(void *memory);
 extern void *memory_map(size_t size, int protection, int flags);
 extern void memory_unmap(void *memory, size_t size);
+
 /*
  * Returns true if the process that runs gets no memory now, or none of what takes
  * some: a thread, a descriptor.  Counts as an allocation.

@@ -1,0 +1,393 @@
+/*-------------------------------------------------------------------------
+ *
+ * failing.c
+ *	  Each allocation, thread and descriptor of a lock client fails in turn.
+ *
+ *	  failing [SEEDS]
+ *	  failing SEED COUNT NUMBER
+ *
+ * One backend does everything that the lock client offers, on a server that
+ * works well: it acquires, waits behind another client, loses, downgrades,
+ * releases, asks, publishes and ends.  This is repeated: the first time the
+ * first allocation fails, then the second one, and so on until none is left;
+ * then the same with several in a row, and in other orders of threads, one for
+ * each of so many seeds (10).  Whatever fails, no call may hang, no contender may
+ * be left, and no memory.  With three arguments, prints the trace of one run.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ensemble.h"
+#include "seam.h"
+#include "task.h"
+#include "zk_inspect.h"
+#include "zk_lock.h"
+#include "zk_session.h"
+
+#define ROOT		"/zklock"
+#define WAITS		ROOT "/.zklock/waits"
+#define TIMEOUT_MS	4000
+#define OWNER		"{\"cluster\":\"alpha\",\"pid\":1}"
+
+/* No step may take longer than this. */
+#define PATIENCE	SIM_SECONDS(60)
+
+static const char *const nodes[] = {ROOT "/a", ROOT "/deep/down/b", ROOT "/c"};
+
+static Process *process;
+static ZkClient *client;
+static uint64_t number;			/* of the first allocation that fails */
+static uint64_t in_a_row;
+static uint64_t seed;
+static bool done;
+static const char *step;		/* for reports */
+
+void
+sim_violation(const char *rule, const char *fmt,...)
+{
+	va_list		args;
+
+	fflush(stdout);
+	fprintf(stderr, "seed %llu, allocations %llu to %llu: %s: %s: ",
+			(unsigned long long) seed, (unsigned long long) number,
+			(unsigned long long) (number + in_a_row - 1), step, rule);
+	va_start(args, fmt);
+	vfprintf(stderr, fmt, args);
+	va_end(args);
+	fputc('\n', stderr);
+	exit(1);
+}
+
+/*-------------------------------------------------------------------------
+ * Steps of the backend
+ *-------------------------------------------------------------------------
+ */
+
+typedef bool (*Seen) (void *argument);
+
+/* Waits until it is seen, which must not take long. */
+static void
+wait_until(Seen seen, void *argument)
+{
+	SimTime		until = process_monotonic(process) + PATIENCE;
+
+	for (;;)
+	{
+		struct pollfd pfd = {.fd = zk_client_event_fd(client),.events = POLLIN};
+
+		zk_client_clear_event(client);
+		if (seen(argument))
+			return;
+		if (process_monotonic(process) >= until)
+			sim_violation("liveness", "nothing comes of it");
+		seam_poll(&pfd, 1, 1000);
+	}
+}
+
+/* Contenders of one request. */
+typedef struct Group
+{
+	int			count;
+	ZkContenderId ids[3];
+} Group;
+
+/* Seen: all are granted, or one will not be. */
+static bool
+seen_end(void *argument)
+{
+	const Group *group = argument;
+	int			granted = 0;
+
+	for (int i = 0; i < group->count; i++)
+	{
+		ZkContenderStatus status;
+
+		zk_contender_status(client, group->ids[i], &status);
+		if (status.state == ZK_FAILED || status.state == ZK_LOST)
+			return true;
+		granted += status.state == ZK_HELD;
+	}
+	return granted == group->count;
+}
+
+static bool
+seen_gone(void *argument)
+{
+	const Group *group = argument;
+
+	for (int i = 0; i < group->count; i++)
+	{
+		ZkContenderStatus status;
+
+		zk_contender_status(client, group->ids[i], &status);
+		if (status.state != ZK_GONE && status.state != ZK_FAILED)
+			return false;
+	}
+	return true;
+}
+
+static bool
+seen_listing(void *argument)
+{
+	ZkQueueListing **listing = argument;
+
+	*listing = zk_queue_take(client);
+	return *listing != NULL;
+}
+
+static void
+begin(const char *what)
+{
+	step = what;
+	sim_trace("step: %s", what);
+}
+
+/* Requests the first locks of the list; false if that fails at once. */
+static bool
+request(Group *group, int count, ZkMode mode, bool record)
+{
+	ZkLockRequest wish = {
+		.mode = mode,.permits = mode == ZK_PERMIT ? 2 : 0,.owner = OWNER,
+		.root_len = strlen(ROOT),.record = record,
+		.lock_delay = record ? SIM_MS(100) : 0
+	};
+	ZkError		error;
+
+	group->count = count;
+	return zk_contenders_request(client, &wish, count, mode == ZK_PERMIT ? nodes + 2 : nodes,
+								 group->ids, &error);
+}
+
+static void
+release(Group *group)
+{
+	ZkRecord	note = {0};
+
+	zk_contender_note(client, group->ids[0], &note);
+	for (int i = 0; i < group->count; i++)
+		zk_contender_release(client, group->ids[i]);
+	wait_until(seen_gone, group);
+	for (int i = 0; i < group->count; i++)
+		zk_contender_abandon(client, group->ids[i]);
+}
+
+static void
+acquire_and_release(const char *what, int count, ZkMode mode, bool record)
+{
+	Group		group;
+
+	begin(what);
+	if (!request(&group, count, mode, record))
+		return;
+	wait_until(seen_end, &group);
+	release(&group);
+}
+
+/* Cancels a wait behind another client's contender, and one before it begins. */
+static void
+cancel(void)
+{
+	Group		group;
+	Op			op = {.kind = OP_CREATE,.path = ROOT "/a/other-lock-0000000000",.len = -1,.version = -1};
+	int			err;
+
+	begin("cancel");
+	ensemble_commit(&op, &err);
+	if (request(&group, 1, ZK_EXCLUSIVE, false))
+	{
+		task_sleep(SIM_SECONDS(2));
+		zk_contender_abandon(client, group.ids[0]);
+	}
+	if (request(&group, 2, ZK_SHARED, true))
+	{
+		zk_contender_abandon(client, group.ids[0]);
+		zk_contender_abandon(client, group.ids[1]);
+	}
+	op.kind = OP_DELETE;
+	ensemble_commit(&op, &err);
+}
+
+static void
+downgrade(void)
+{
+	Group		group;
+	ZkError		error;
+	ZkContenderId shared;
+
+	begin("downgrade");
+	if (!request(&group, 1, ZK_EXCLUSIVE, true))
+		return;
+	wait_until(seen_end, &group);
+	if (!zk_contender_lease_runs(client, group.ids[0]))
+	{
+		release(&group);
+		return;
+	}
+	shared = zk_contender_reserve(client, group.ids[0], &error);
+	if (shared != 0)
+	{
+		zk_contender_downgrade(client, group.ids[0], shared);
+		group.ids[0] = shared;
+		task_sleep(SIM_SECONDS(1));
+	}
+	release(&group);
+}
+
+/* The session is suspended for so long that the ensemble ends it. */
+static void
+lose(void)
+{
+	Group		group;
+
+	begin("loss");
+	if (!request(&group, 1, ZK_EXCLUSIVE, true))
+		return;
+	wait_until(seen_end, &group);
+	zk_contender_rely_on(client, group.ids[0]);
+	net_cut(process->host, ensemble_host(0));
+	task_sleep(SIM_MS(TIMEOUT_MS) * 3);
+	net_join(process->host, ensemble_host(0));
+	release(&group);
+}
+
+static void
+ask(const char *what, ZkQueryKind kind, const char *node)
+{
+	ZkQueueListing *listing;
+
+	begin(what);
+	if (kind == ZK_QUERY_RECORD)
+		zk_record_request(client, node, ROOT);
+	else if (kind == ZK_QUERY_BREAK)
+		zk_queue_break(client, node, "_c_x-lock-0000000000", "{\"broken\":{}}", false);
+	else
+		zk_query_request(client, kind, node, kind == ZK_QUERY_TREE ? ".zklock" : NULL);
+	wait_until(seen_listing, &listing);
+	zk_queue_free(listing);
+}
+
+static void
+publish(void)
+{
+	begin("publish");
+	zk_wait_publish(client, WAITS, "x", 1);
+	task_sleep(SIM_SECONDS(1));
+	ask("waits", ZK_QUERY_WAITS, WAITS);
+	zk_wait_withdraw(client);
+}
+
+static void *
+backend_main(void *argument)
+{
+	ZkConfig	config = {
+		.servers = "10.0.0.1:2181",.session_timeout_ms = TIMEOUT_MS,.root = ROOT
+	};
+	char		detail[ZK_DETAIL_SIZE];
+	ZkError		error;
+
+	(void) argument;
+	begin("start");
+	while ((client = zk_client_start(&config, &error, detail)) == NULL)
+		task_sleep(SIM_SECONDS(1));
+	acquire_and_release("acquire", 1, ZK_EXCLUSIVE, true);
+	acquire_and_release("acquire a group", 2, ZK_SHARED, true);
+	acquire_and_release("acquire a permit", 1, ZK_PERMIT, false);
+	cancel();
+	downgrade();
+	lose();
+	ask("queue", ZK_QUERY_QUEUE, nodes[0]);
+	ask("head", ZK_QUERY_HEAD, nodes[0]);
+	ask("tree", ZK_QUERY_TREE, ROOT);
+	ask("record", ZK_QUERY_RECORD, nodes[0]);
+	ask("break", ZK_QUERY_BREAK, nodes[0]);
+	publish();
+	begin("stop");
+	zk_client_stop(client, 500);
+	zk_clients_await_close(10000);
+	task_sleep(SIM_SECONDS(10));
+	if (!task_is_alone())
+		sim_violation("liveness", "a thread of the client remains");
+	if (process->blocks != NULL)
+		sim_violation("memory", "%zu bytes are left", process->allocated);
+	done = true;
+	return NULL;
+}
+
+/*-------------------------------------------------------------------------
+ * One run for each allocation
+ *-------------------------------------------------------------------------
+ */
+
+static void
+check_left(const char *name, void *argument)
+{
+	(void) argument;
+	sim_violation("orphans", "%s is left", name);
+}
+
+/* Runs all of it; returns how many allocations there were. */
+static uint64_t
+run(void)
+{
+	EnsembleConfig config = {
+		.servers = 1,.tick_ms = 1000,.sync_limit = 5,.container_check = SIM_SECONDS(60)
+	};
+	TaskConfig	schedule = {.preempt_one_in = 10,.wake = 50};
+	uint64_t	allocations;
+
+	sim_begin(seed);
+	net_begin();
+	ensemble_begin(&config);
+	tasks_begin(&schedule);
+	sim_run(SIM_SECONDS(10));
+	done = false;
+	process = process_make("backend");
+	process->fail_from = number;
+	process->fail_count = in_a_row;
+	task_start(process, "backend", backend_main, NULL);
+	sim_run(SIM_SECONDS(1000));
+	if (!done)
+		sim_violation("liveness", "the backend has not ended");
+	for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++)
+		ensemble_children(nodes[i], check_left, NULL);
+	allocations = process->allocations;
+	process_kill(process);
+	ensemble_end();
+	net_end();
+	sim_end();
+	tasks_end();
+	return allocations;
+}
+
+int
+main(int argc, char **argv)
+{
+	static const uint64_t counts[] = {1, 2, 5, 25};
+	uint64_t	seeds = argc == 2 ? strtoull(argv[1], NULL, 10) : 10;
+	uint64_t	runs = 0;
+
+	if (argc == 4)
+	{
+		sim_tracing = true;
+		seed = strtoull(argv[1], NULL, 10);
+		in_a_row = strtoull(argv[2], NULL, 10);
+		number = strtoull(argv[3], NULL, 10);
+		run();
+		return 0;
+	}
+	for (seed = 1; seed <= seeds; seed++)
+		for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+		{
+			in_a_row = counts[i];
+			for (number = 1; run() >= number; number++)
+				runs++;
+		}
+	printf("%llu runs, in each of which other allocations failed\n",
+		   (unsigned long long) runs);
+	return 0;
+}
