@@ -262,7 +262,7 @@ compare_entries(const void *a, const void *b)
 	if (x->sequence != y->sequence)
 		return x->sequence < y->sequence ? -1 : 1;
 	if (x->mode != y->mode)
-		return x->mode == ZK_EXCLUSIVE ? -1 : 1;
+		return x->mode < y->mode ? -1 : 1;
 	return strcmp(x->name, y->name);
 }
 
