@@ -12,6 +12,8 @@
 #   make sim [SECONDS=n] [SEED=s] [TRACE=1]
 #				many lock clients in a simulated world; with TRACE=1,
 #				all that happens in one of them; see test/sim/README
+#   make fuzz [SECONDS=n] [TARGET="..."]
+#				random inputs to all that parses; see test/fuzz/README
 #   make coverage [SUITE=...]	which lines of src/ the tests reach; see test/coverage
 #   make matrix [SUITES="..."] [QUICK=1] [FOLDERS=...] [OPTIONAL=1]
 #				every test, with the PostgreSQL and the ZooKeeper of
@@ -131,6 +133,7 @@ BENCH_SOURCES = $(addprefix test/bench/,peer.c raw.c pgpeer.c awake.c \
 TOOL_SOURCES = $(wildcard test/tools/*.c)
 UNIT_SOURCES = $(wildcard test/unit/*.c)
 SIM_SOURCES = $(wildcard test/sim/*.c)
+FUZZ_SOURCES = $(wildcard test/fuzz/*.c)
 
 .PHONY: lint lint-clang lint-tidy lint-cppcheck lint-shellcheck
 lint: lint-clang lint-tidy lint-cppcheck lint-shellcheck
@@ -144,6 +147,7 @@ lint-clang:
 		$(BENCH_SOURCES)
 	$(LINT) $(CLIENT_CPPFLAGS) $(INCLUDES_tests) $(UNIT_SOURCES)
 	$(LINT) -Itest/sim $(CLIENT_CPPFLAGS) $(INCLUDES_tests) $(SIM_SOURCES)
+	$(LINT) -iquote test/unit $(CLIENT_CPPFLAGS) $(INCLUDES_tests) $(FUZZ_SOURCES)
 
 # One target for each file, so that "make -j" takes several at a time.  The analyzer
 # takes minutes.
@@ -167,7 +171,7 @@ lint-cppcheck:
 		--suppressions-list=test/lint/cppcheck.txt \
 		-D_GNU_SOURCE -DTHREADED -DZKLOCK_STATIC_LIBRARY -DPG_VERSION_NUM=150000 \
 		--include=test/lint/cppcheck.h $(subst -iquote ,-I,$(INCLUDES_tests)) -Isrc/backend \
-		src test/tools test/unit test/sim
+		src test/tools test/unit test/sim test/fuzz
 
 # Files whose first line names a shell, and those that shell scripts source.
 lint-shellcheck:
@@ -198,13 +202,16 @@ all install uninstall installcheck clean lint check-symbols check-calls sim:
 
 endif
 
-.PHONY: demo demo-stop test coverage matrix debian upgrade chaos bench format model dist
+.PHONY: demo demo-stop test fuzz coverage matrix debian upgrade chaos bench format model dist
 demo:
 	demo/run
 demo-stop:
 	demo/stop
 test:
 	test/run $(SUITE)
+fuzz:
+	@CLANG='$(or $(CLANG),clang)' test/fuzz/run $(or $(FOLDER),test/fuzz/build) \
+		$(or $(SECONDS),60) $(TARGET)
 coverage:
 	test/coverage $(SUITE)
 matrix:
@@ -219,7 +226,7 @@ bench:
 	@test/bench/run
 format:
 	test/format $(wildcard src/*/*.[ch] src/client/library/*.[ch] test/tools/*.[ch] test/unit/*.[ch] \
-		test/sim/*.[ch] test/bench/*.[ch])
+		test/sim/*.[ch] test/fuzz/*.[ch] test/bench/*.[ch])
 model:
 	test/model/run
 
