@@ -26,6 +26,7 @@ WHERE classid = 'pg_proc'::regclass AND deptype = 'e'
 -- each type and each column is described, in the same words if it means the same
 SELECT typname, obj_description(t.oid, 'pg_type') AS description
 FROM pg_type t JOIN pg_depend ON classid = 'pg_type'::regclass AND objid = t.oid
+	JOIN pg_class c ON c.oid = typrelid AND c.relkind = 'c'
 WHERE deptype = 'e' AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'zklock')
 ORDER BY typname COLLATE "C";
 CREATE TEMP VIEW described AS
