@@ -39,6 +39,23 @@ check_own_name(ZkZnodeStyle style, ZkMode mode, int permits, int sequence)
 	CHECK(entry.permits == (mode == ZK_PERMIT ? permits : 0));
 }
 
+/* The number is also told from the dash of ZooKeeper's own recipes, as from C and Java. */
+static void
+check_recipe_name(int sequence)
+{
+	static const char *const forms[] = {"x-15a4-%010d", "x--5-%010d"};
+
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++)
+	{
+		char		name[32];
+		ZkQueueEntry entry;
+
+		snprintf(name, sizeof(name), forms[i], sequence);
+		CHECK(zk_queue_parse(name, &entry));
+		CHECK(entry.sequence == sequence && entry.mode == ZK_EXCLUSIVE);
+	}
+}
+
 /* What is read of a name is what a server has written, and ours are read so, too. */
 static void
 check_name(const char *name)
@@ -70,6 +87,7 @@ check_name(const char *name)
 		check_own_name(styles[i], ZK_EXCLUSIVE, 0, (int) entry.sequence);
 		check_own_name(styles[i], ZK_SHARED, 0, (int) entry.sequence);
 	}
+	check_recipe_name((int) entry.sequence);
 	if (entry.permits > 0)
 		check_own_name(ZK_STYLE_CURATOR, ZK_PERMIT, entry.permits, (int) entry.sequence);
 	CHECK(zk_queue_parse(taken, &other));
