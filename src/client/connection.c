@@ -54,7 +54,10 @@
  * ends, and the next one would get the lock before we know.  So whether it is
  * to be closed is decided, and it is given up, without letting go of
  * engine_lock in between (give_up_handle()): from then on it grants nothing
- * (S4, S7, S234).
+ * (S4, S7, S234).  If another handle is to take over the session, the ensemble
+ * is not told of an end, even if the connection comes back: such a word can be
+ * held up on its way, and the leader takes it from a server that the session
+ * has left, after a proof over the next connection (S361).
  *
  *-------------------------------------------------------------------------
  */
@@ -494,12 +497,13 @@ give_up_handle(ZkClient *client)
 
 /*
  * Close a handle that was given up.  If it is connected the ensemble is told,
- * and deletes all contenders of the session.  Without engine_lock.
+ * and deletes all contenders of the session; unless keep_session, for another
+ * handle.  Without engine_lock.
  */
 static void
-close_handle(ZkClient *client, zhandle_t *zh)
+close_handle(ZkClient *client, zhandle_t *zh, bool keep_session)
 {
-	zk_transport_close(&client->transport, zh);
+	zk_transport_close(&client->transport, zh, keep_session);
 	zk_client_disclaim();
 }
 
@@ -666,18 +670,20 @@ zk_connection_manage(ZkClient *client)
 {
 	zhandle_t  *closing = NULL;
 	bool		graceful = false;
+	bool		keep_session = false;
 	bool		open_it;
 
 	pthread_mutex_lock(&client->engine_lock);
 	if (client->connection.state != CONNECTION_NONE && must_close(client))
 	{
 		graceful = zk_is_connected(client);
+		keep_session = !graceful && zk_session_id(client) != 0;
 		closing = give_up_handle(client);
 	}
 	pthread_mutex_unlock(&client->engine_lock);
 
 	if (closing != NULL)
-		close_handle(client, closing);
+		close_handle(client, closing, keep_session);
 
 	pthread_mutex_lock(&client->engine_lock);
 	if (graceful)
@@ -705,5 +711,5 @@ zk_connection_end(ZkClient *client)
 		zh = give_up_handle(client);
 	pthread_mutex_unlock(&client->engine_lock);
 	if (zh != NULL)
-		close_handle(client, zh);
+		close_handle(client, zh, false);
 }

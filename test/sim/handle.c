@@ -719,6 +719,8 @@ part(zhandle_t *zh)
 	Packet	   *packet = packet_make(PACKET_REQUEST);
 	SimTime		until = process_monotonic(zh->process) + LAST_WORD;
 
+	sim_trace("%s: closes session %llx", zh->process->name,
+			  (unsigned long long) zh->id.client_id);
 	handle_send_all(zh);
 	packet->xid = ++zh->last_xid;
 	packet->op.kind = OP_CLOSE;
@@ -728,14 +730,15 @@ part(zhandle_t *zh)
 		task_wait(&zh->parting, until, true);
 }
 
+/* Closes the handle; says so to the server, unless the session is to be kept. */
 void
-handle_close(zhandle_t *zh)
+handle_close(zhandle_t *zh, bool keep_session)
 {
 	zh->closing = true;
 	handle_fail_all(zh, ZCLOSING);
 	handle_wake(zh);
 	task_join(zh->io);
-	if (zh->state == STATE_CONNECTED && zh->stage == LINK_UP)
+	if (!keep_session && zh->state == STATE_CONNECTED && zh->stage == LINK_UP)
 		part(zh);
 	if (zh->link != NULL)
 		link_close(zh->link, zh->process->host);

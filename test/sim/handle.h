@@ -167,6 +167,6 @@ extern void handle_send_credential(zhandle_t *zh, bool front);
 extern void handle_break(zhandle_t *zh);
 extern void handle_fail_all(zhandle_t *zh, int rc);
 extern void *handle_main(void *argument);
-extern void handle_close(zhandle_t *zh);
+extern void handle_close(zhandle_t *zh, bool keep_session);
 
 #endif							/* HANDLE_H */

@@ -154,15 +154,15 @@ zookeeper_close(zhandle_t *zh)
 {
 	ZkTransport plain = {0};
 
-	zk_transport_close(&plain, zh);
+	zk_transport_close(&plain, zh, false);
 	return ZOK;
 }
 
 void
-zk_transport_close(const ZkTransport *transport, zhandle_t *zh)
+zk_transport_close(const ZkTransport *transport, zhandle_t *zh, bool keep_session)
 {
 	(void) transport;
-	handle_close(zh);
+	handle_close(zh, keep_session);
 	if (my_library()->current == zh)
 		my_library()->current = NULL;
 }

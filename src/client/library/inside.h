@@ -49,6 +49,7 @@ extern void zk_socket_prepare(bool may_send, int highest, bool several,
 							  void (*on_end) (void));
 extern void zk_socket_give_up(bool breaking);
 extern void zk_socket_part(bool connected);
+extern void zk_socket_parted(void);
 extern bool zk_socket_given_up(void);
 extern bool zk_socket_received(int fd, void *data, size_t size);
 extern bool zk_socket_met_no_server(void);

@@ -88,7 +88,8 @@ extern bool zk_transport_check(const ZkTransport *transport, ZkError *error,
 extern zhandle_t *zk_transport_open(const ZkTransport *transport, ZkServers *servers,
 									const ZkHandleWish *wish, ZkError *error,
 									char *detail);
-extern void zk_transport_close(const ZkTransport *transport, zhandle_t *zh);
+extern void zk_transport_close(const ZkTransport *transport, zhandle_t *zh,
+							   bool keep_session);
 extern ZkHandleEnd zk_transport_look(const ZkTransport *transport, zhandle_t *zh,
 									 bool has_session, ZkError *error, char *detail);
 

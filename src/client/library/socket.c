@@ -240,7 +240,8 @@ __wrap_close(int fd)
 
 /*
  * As connect().  Fails for the server whose connection was broken last, as if
- * it did not respond; then the library tries the next one.  I/O thread.
+ * it did not respond; then the library tries the next one.  Fails for all when
+ * the handle is about to be closed.  I/O thread.
  */
 int
 __wrap_connect(int fd, const struct sockaddr *address, socklen_t len)
@@ -255,6 +256,7 @@ __wrap_connect(int fd, const struct sockaddr *address, socklen_t len)
 		pass_over = avoiding > 0 && several_servers &&
 			memcmp(&last_server, &avoided, sizeof(avoided)) == 0;
 		avoiding = pass_over ? avoiding - 1 : 0;
+		pass_over |= closing;
 	}
 	pthread_mutex_unlock(&socket_lock);
 	if (!pass_over)
@@ -572,8 +574,9 @@ zk_socket_prepare(bool may_send, int highest, bool several, void (*end) (void))
 }
 
 /*
- * The handle is about to be closed, whatever its connection is at.  If
- * breaking, break one that is being made.  Helper.
+ * The handle is about to be closed, whatever its connection is at: no other one
+ * is to be made.  If breaking, break the one that there is, or is being made.
+ * Helper.
  */
 void
 zk_socket_give_up(bool breaking)
@@ -586,13 +589,23 @@ zk_socket_give_up(bool breaking)
 }
 
 /*
- * The handle that this thread is about to close is connected, so the server is
- * told; false when it is closed.  Helper.
+ * This thread is about to close the handle.  If that is connected the server is
+ * told.  Helper.
  */
 void
 zk_socket_part(bool connected)
 {
 	parting = connected;
+}
+
+/* The handle is closed.  Helper. */
+void
+zk_socket_parted(void)
+{
+	parting = false;
+	pthread_mutex_lock(&socket_lock);
+	set_broken(broken, false);
+	pthread_mutex_unlock(&socket_lock);
 }
 
 /* Returns true if closing a handle reads what servers send (hear_out()). */

@@ -359,17 +359,19 @@ zk_transport_open(const ZkTransport *transport, ZkServers *servers,
 }
 
 /*
- * Close a handle, without waiting for a handshake that may never end.  Helper,
- * without engine_lock.
+ * Close a handle, without waiting for a handshake that may never end.  If it is
+ * connected the ensemble is told that the ZooKeeper session ends.  With
+ * keep_session it is not: the connection is broken first, and no other one is
+ * made.  Helper, without engine_lock.
  */
 void
-zk_transport_close(const ZkTransport *transport, zhandle_t *zh)
+zk_transport_close(const ZkTransport *transport, zhandle_t *zh, bool keep_session)
 {
-	if (by_tls(transport))
-		zk_socket_give_up(zk_transport_connecting(zoo_state(zh)));
-	zk_socket_part(zoo_state(zh) == ZOO_CONNECTED_STATE);
+	if (keep_session || by_tls(transport))
+		zk_socket_give_up(keep_session || zk_transport_connecting(zoo_state(zh)));
+	zk_socket_part(!keep_session && zoo_state(zh) == ZOO_CONNECTED_STATE);
 	zookeeper_close(zh);
-	zk_socket_part(false);
+	zk_socket_parted();
 #ifdef ZKLOCK_SASL
 	zk_sasl_end();
 #endif
