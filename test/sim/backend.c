@@ -75,6 +75,8 @@ typedef struct Wanted
 	WorldLock  *locks[MAX_LOCKS];
 	ZkContenderId ids[MAX_LOCKS];
 	ZkContenderStatus status[MAX_LOCKS];
+	ZkLockRequest request;
+	Hold		held[MAX_LOCKS];	/* as they were given up */
 	bool		failed;
 } Wanted;
 
@@ -150,8 +152,7 @@ request_locks(Backend *backend, Wanted *wanted)
 		.no_wait = sim_one_in(8),
 		.root_len = strlen(WORLD_ROOT),
 		.record = wanted->mode != ZK_PERMIT && sim_one_in(4),
-		.lock_delay = wanted->mode != ZK_PERMIT && sim_one_in(8) ?
-		sim_between(0, SIM_MS(world->timeout_ms)) : 0,
+		.lock_delay = wanted->mode != ZK_PERMIT && sim_one_in(4) ? world->delay : 0,
 		.max_hold = sim_one_in(16) ? sim_between(1000, SIM_MS(world->timeout_ms) * 2) : 0
 	};
 	const char *nodes[MAX_LOCKS];
@@ -159,9 +160,22 @@ request_locks(Backend *backend, Wanted *wanted)
 
 	for (int i = 0; i < wanted->count; i++)
 		nodes[i] = wanted->locks[i]->node;
+	wanted->request = request;
 	world_stats.requests++;
 	return zk_contenders_request(backend->client, &request, wanted->count, nodes,
 								 wanted->ids, &error);
+}
+
+/* They are gone, as the client says. */
+static void
+check_gone(Backend *backend, Wanted *wanted)
+{
+	for (int i = 0; i < wanted->count; i++)
+	{
+		zk_contender_status(backend->client, wanted->ids[i], &wanted->status[i]);
+		if (wanted->held[i].lock != NULL && wanted->status[i].state == ZK_GONE)
+			check_released(backend, &wanted->held[i], &wanted->status[i]);
+	}
 }
 
 /* Gives them up: waits until they are gone, or does not. */
@@ -173,7 +187,8 @@ give_up(Backend *backend, Wanted *wanted)
 	{
 		for (int i = 0; i < wanted->count; i++)
 			zk_contender_release(backend->client, wanted->ids[i]);
-		wait_until(backend, seen_gone, wanted, some_time(SIM_SECONDS(60)));
+		if (wait_until(backend, seen_gone, wanted, some_time(SIM_SECONDS(60))))
+			check_gone(backend, wanted);
 	}
 	for (int i = 0; i < wanted->count; i++)
 		zk_contender_abandon(backend->client, wanted->ids[i]);
@@ -191,6 +206,19 @@ downgrade(Backend *backend, Wanted *wanted, Hold *hold)
 	zk_contender_downgrade(backend->client, wanted->ids[0], shared);
 	wanted->ids[0] = hold->id = shared;
 	wanted->mode = hold->mode = ZK_SHARED;
+	hold->downgraded = true;
+}
+
+/* Leaves something for the next holder of the first lock, now and then. */
+static void
+note_something(Backend *backend, const Wanted *wanted, Hold *hold)
+{
+	ZkRecord	note = {0};
+
+	if (!sim_one_in(4))
+		return;
+	zk_contender_note(backend->client, wanted->ids[0], &note);
+	hold->noted = wanted->request.record;
 }
 
 /* Works under locks that were granted. */
@@ -198,29 +226,29 @@ static void
 hold_locks(Backend *backend, Wanted *wanted)
 {
 	Hold	   *held[MAX_LOCKS];
-	ZkRecord	note = {0};
 
 	now_doing(backend, DOING_HOLD);
 	for (int i = 0; i < wanted->count; i++)
 	{
 		held[i] = check_granted(backend, wanted->locks[i], wanted->mode, wanted->ids[i],
-								&wanted->status[i]);
+								&wanted->status[i], &wanted->request);
 		zk_contender_rely_on(backend->client, wanted->ids[i]);
 	}
+	note_something(backend, wanted, held[0]);
 	task_sleep(world->resting ? 0 : some_time(SIM_MS(world->timeout_ms) * 6));
 	if (wanted->mode == ZK_EXCLUSIVE && wanted->count == 1 && sim_one_in(8))
 	{
 		downgrade(backend, wanted, held[0]);
 		task_sleep(some_time(SIM_MS(world->timeout_ms) * 2));
 	}
-	if (sim_one_in(4))
-		zk_contender_note(backend->client, wanted->ids[0], &note);
+	note_something(backend, wanted, held[0]);
 	if (sim_one_in(4))
 		zk_client_renew(backend->client);
-	if (zk_client_lost_any(backend->client))
-		world_stats.losses++;
 	for (int i = 0; i < wanted->count; i++)
+	{
+		wanted->held[i] = *held[i];
 		check_let_go(held[i]);
+	}
 }
 
 /* A call of zk_lock_acquire(), and the work. */
@@ -271,6 +299,8 @@ break_one(Backend *backend, const WorldLock *lock, const ZkQueueListing *listing
 	wait_until(backend, seen_listing, &answer, some_time(SIM_SECONDS(10)));
 	if (!only_revoke)
 		check_tampered(member->name);
+	if (answer != NULL && answer->count == 1)
+		(only_revoke ? calm_revoked : calm_broken) (member->name);
 	if (answer != NULL)
 		zk_queue_free(answer);
 }
@@ -379,6 +409,8 @@ backend_main(void *argument)
 	{
 		if (world->resting)
 		{
+			if (backend->doing != DOING_REST && backend->client != NULL)
+				zk_wait_withdraw(backend->client);
 			now_doing(backend, DOING_REST);
 			task_sleep(SIM_SECONDS(1));
 			continue;
@@ -389,7 +421,7 @@ backend_main(void *argument)
 			continue;
 		}
 		do_something(backend);
-		if (world->resting || sim_one_in(40))
+		if ((world->resting && !world->keeping) || sim_one_in(40))
 			stop_client(backend);
 		else if (sim_one_in(4))
 			task_sleep(some_time(SIM_SECONDS(20)));
@@ -409,6 +441,9 @@ backend_start(Backend *backend)
 	backend->process->base = sim_between(0, SIM_SECONDS(100000));
 	backend->client = NULL;
 	memset(backend->held, 0, sizeof(backend->held));
+	memset(backend->due, 0, sizeof(backend->due));
+	backend->connecting = 0;
+	backend->attempts = 0;
 	now_doing(backend, DOING_NOTHING);
 	task_start(backend->process, "backend", backend_main, backend);
 }
@@ -418,6 +453,7 @@ void
 backend_kill(Backend *backend)
 {
 	sim_trace("%s: is killed", backend->process->name);
+	check_killed(backend);
 	process_kill(backend->process);
 	world_stats.kills++;
 	backend_start(backend);

@@ -15,30 +15,48 @@
 #include <string.h>
 
 #include "client.h"
+#include "request.h"
 #include "slot.h"
 #include "world.h"
 
-/* Names of contenders that others have deleted, the last ones; they are unique. */
-#define MAX_TAMPERED	1024
-static char tampered[MAX_TAMPERED][ZK_NAME_SIZE];
-static unsigned int tampered_count;
+/* Names of contenders, the last ones; they are unique. */
+#define MAX_NAMES	1024
+typedef struct Names
+{
+	char		names[MAX_NAMES][ZK_NAME_SIZE];
+	unsigned int count;
+} Names;
+
+static Names tampered;			/* that others have deleted */
+static Names losers;			/* that were lost, and never released */
+
+static void
+remember(Names *names, const char *name)
+{
+	snprintf(names->names[names->count++ % MAX_NAMES], ZK_NAME_SIZE, "%s", name);
+}
 
 static bool
-is_tampered(const char *name)
+is_among(const Names *names, const char *name)
 {
-	for (unsigned int i = 0; i < MAX_TAMPERED && i < tampered_count; i++)
-		if (strcmp(tampered[i], name) == 0)
+	for (unsigned int i = 0; i < MAX_NAMES && i < names->count; i++)
+		if (strcmp(names->names[i], name) == 0)
 			return true;
 	return false;
 }
 
+bool
+check_is_tampered(const char *name)
+{
+	return is_among(&tampered, name);
+}
+
 /* The mailbox's slot of what is held; NULL if it is no more. */
-static const MailboxSlot *
-slot_of(const Backend *backend, const Hold *hold)
+const MailboxSlot *
+check_slot(const Backend *backend, const Hold *hold)
 {
 	const Mailbox *mailbox = &backend->client->mailbox;
-	int			index = (int) (hold->id & 0xFFFF);
-	const MailboxSlot *slot = &mailbox->slots[index];
+	const MailboxSlot *slot = &mailbox->slots[hold->id & 0xFFFF];
 
 	return slot->in_use && !slot->dead &&
 		slot->generation == (uint32_t) (hold->id >> 16) ? slot : NULL;
@@ -51,7 +69,7 @@ check_believed(const Backend *backend, const Hold *hold)
 
 	if (!hold->in_use || backend->client == NULL || backend->process->dead)
 		return false;
-	slot = slot_of(backend, hold);
+	slot = check_slot(backend, hold);
 	return slot != NULL && slot->status.state == ZK_HELD &&
 		slot->order != ZK_ORDER_RELEASE &&
 		process_boottime(backend->process) < slot->status.lease_end;
@@ -70,10 +88,10 @@ exclude(const Hold *a, const Hold *b)
 static bool
 is_spoilt(const Backend *backend, const Hold *hold)
 {
-	const MailboxSlot *slot = slot_of(backend, hold);
+	const MailboxSlot *slot = check_slot(backend, hold);
 
-	return is_tampered(hold->name) ||
-		(slot != NULL && is_tampered(slot->status.name));
+	return check_is_tampered(hold->name) ||
+		(slot != NULL && check_is_tampered(slot->status.name));
 }
 
 static void
@@ -125,23 +143,64 @@ check_hold(const Backend *backend, const Hold *hold)
 	}
 }
 
+/*
+ * What the mailbox says of what is held: lost is final (L4), and the token stays
+ * the same (F9).
+ */
+static void
+check_state(const Backend *backend, Hold *hold)
+{
+	const MailboxSlot *slot = check_slot(backend, hold);
+
+	if (slot == NULL)
+		return;
+	if (slot->status.state == ZK_LOST && !hold->lost)
+	{
+		hold->lost = true;
+		world_stats.losses++;
+		if (!hold->downgraded)
+			remember(&losers, hold->name);
+		if (calm() && slot->status.loss != ZK_LOST_OVERTIME && !is_spoilt(backend, hold))
+			sim_violation("calm", "%s has lost %s without a fault: %s",
+						  backend->process->name, hold->name, slot->status.detail);
+	}
+	if (slot->status.state == ZK_HELD && hold->lost)
+		sim_violation("final", "%s holds %s, which it had lost",
+					  backend->process->name, hold->name);
+	if (slot->status.state == ZK_HELD && slot->status.token != hold->token)
+		sim_violation("tokens", "%s: the token of %s was %llx, and is %llx",
+					  backend->process->name, hold->name, (unsigned long long) hold->token,
+					  (unsigned long long) slot->status.token);
+}
+
 /* After a step of a task: what its process believes. */
 static void
 check_step(void)
 {
-	const Backend *backend = task_last_process()->program;
+	Backend    *backend = task_last_process()->program;
 
 	world_stats.checks++;
-	for (int k = 0; backend != NULL && k < MAX_HELD; k++)
-		if (backend->held[k].in_use && check_believed(backend, &backend->held[k]))
-			check_hold(backend, &backend->held[k]);
+	if (backend == NULL || backend->process->dead)
+		return;
+	calm_connecting(backend);
+	for (int k = 0; k < MAX_HELD; k++)
+	{
+		Hold	   *hold = &backend->held[k];
+
+		if (!hold->in_use || backend->client == NULL)
+			continue;
+		check_state(backend, hold);
+		calm_hold(backend, hold);
+		if (check_believed(backend, hold))
+			check_hold(backend, hold);
+	}
 }
 
 void
 check_begin(void)
 {
 	sim_after = check_step;
-	tampered_count = 0;
+	tampered.count = losers.count = 0;
 }
 
 /*
@@ -165,10 +224,79 @@ check_token(WorldLock *lock, ZkMode mode, int64_t token, const Backend *backend)
 		lock->last_exclusive = token;
 }
 
+/* Writes the path of the marker of a contender. */
+static void
+marker_path(const Hold *hold, char *path, size_t size)
+{
+	snprintf(path, size, WORLD_ROOT "/.zklock/records%s/%s",
+			 hold->lock->node + strlen(WORLD_ROOT), hold->name);
+}
+
+static bool
+contender_exists(const Hold *hold)
+{
+	char		path[160];
+	NodeView	view;
+
+	snprintf(path, sizeof(path), "%s/%s", hold->lock->node, hold->name);
+	return ensemble_node(path, &view);
+}
+
+static bool
+marker_exists(const Hold *hold)
+{
+	char		path[160];
+	NodeView	view;
+
+	marker_path(hold, path, sizeof(path));
+	return ensemble_node(path, &view);
+}
+
+/*
+ * A holder with a lock delay has a marker (K1), and came that long after one
+ * that was killed (K4).
+ */
+static void
+check_delay(const Backend *backend, const Hold *hold)
+{
+	SimTime		since = hold->lock->unclean_since;
+
+	if (hold->delay == 0 || check_is_tampered(hold->name))
+		return;
+	if (contender_exists(hold) && !marker_exists(hold))
+		sim_violation("markers", "%s holds %s without a marker", backend->process->name,
+					  hold->name);
+	if (since != 0 && sim_now() < since + hold->delay * 9 / 10)
+		sim_violation("delay", "%s: %s was granted %lld ms after a holder was killed",
+					  hold->lock->node, hold->name, (long long) (sim_now() - since) / 1000);
+	hold->lock->unclean_since = 0;
+}
+
+/*
+ * The record has what the last holder has left (R1, R3), and nothing of one
+ * that had lost the lock.
+ */
+static void
+check_record(Backend *backend, const Hold *hold)
+{
+	ZkRecord	record;
+
+	if (!zk_contender_record(backend->client, hold->id, &record))
+		return;
+	if (hold->token > hold->lock->record_token &&
+		record.token < hold->lock->record_token)
+		sim_violation("records", "%s: %s has found the release %llx, and not %llx",
+					  hold->lock->node, hold->name, (unsigned long long) record.token,
+					  (unsigned long long) hold->lock->record_token);
+	if (is_among(&losers, record.contender))
+		sim_violation("records", "%s: %s had lost the lock, and wrote its record",
+					  hold->lock->node, record.contender);
+}
+
 /* A backend has accepted a grant, and relies on it from now on. */
 Hold *
 check_granted(Backend *backend, WorldLock *lock, ZkMode mode, ZkContenderId id,
-			  const ZkContenderStatus *status)
+			  const ZkContenderStatus *status, const ZkLockRequest *request)
 {
 	Hold	   *hold = backend->held;
 
@@ -179,9 +307,17 @@ check_granted(Backend *backend, WorldLock *lock, ZkMode mode, ZkContenderId id,
 	hold->lock = lock;
 	hold->mode = mode;
 	hold->id = id;
+	hold->token = status->token;
+	hold->session = backend->client->mailbox.session.session_id;
+	hold->delay = request->lock_delay;
 	strcpy(hold->name, status->name);
-	if (!is_tampered(status->name))
+	if (!check_is_tampered(status->name))
 		check_token(lock, mode, status->token, backend);
+	if (check_believed(backend, hold))
+	{
+		check_delay(backend, hold);
+		check_record(backend, hold);
+	}
 	world_stats.grants++;
 	sim_trace("%s: holds %s, %s", backend->process->name, lock->node, hold->name);
 	return hold;
@@ -194,13 +330,56 @@ check_let_go(Hold *hold)
 }
 
 /*
+ * The client says that what was held is gone: then so is the contender (Q6), and
+ * with it the marker (K6), and the record is written (R1).
+ */
+void
+check_released(const Backend *backend, const Hold *hold, const ZkContenderStatus *status)
+{
+	bool		in_order = status->loss == ZK_NOT_LOST && !check_is_tampered(hold->name) &&
+	ensemble_session_lives(hold->session);
+
+	/*
+	 * a leader that was replaced may say that a session has expired which has
+	 * not
+	 */
+	if (hold->downgraded ||
+		backend->client->connection.session.client_id != hold->session)
+		return;
+	if (contender_exists(hold))
+		sim_violation("release", "%s: %s is released, and still there",
+					  hold->lock->node, hold->name);
+	if (in_order && marker_exists(hold))
+		sim_violation("markers", "%s: %s is released, and its marker still there",
+					  hold->lock->node, hold->name);
+	if (in_order && hold->noted && hold->mode == ZK_EXCLUSIVE &&
+		hold->token > hold->lock->record_token)
+		hold->lock->record_token = hold->token;
+}
+
+/* A backend is about to be killed: the next holder has to wait for its delay. */
+void
+check_killed(const Backend *backend)
+{
+	for (int k = 0; k < MAX_HELD; k++)
+	{
+		const Hold *hold = &backend->held[k];
+
+		if (check_believed(backend, hold) && hold->mode == ZK_EXCLUSIVE &&
+			!hold->downgraded && hold->delay > 0 && !check_is_tampered(hold->name) &&
+			contender_exists(hold) && marker_exists(hold))
+			hold->lock->unclean_since = sim_now();
+	}
+}
+
+/*
  * Others have deleted a contender, or will: whoever relies on it learns it
  * later, and nothing is promised until then.
  */
 void
 check_tampered(const char *name)
 {
-	snprintf(tampered[tampered_count++ % MAX_TAMPERED], ZK_NAME_SIZE, "%s", name);
+	remember(&tampered, name);
 }
 
 /* A contender that is there although nobody wants anything any more. */
@@ -253,6 +432,31 @@ trace_contender(const char *name, void *argument)
 				  (unsigned long long) view.stat->ephemeralOwner);
 }
 
+/*
+ * A client that is kept although nothing is wanted of it has no slot in use, and
+ * no request under way but a heartbeat.
+ */
+static void
+check_kept(const Backend *backend)
+{
+	if (backend->client == NULL)
+		return;
+	if (backend->client->mailbox.contenders > 0)
+		sim_violation("slots", "%s: %d are in use", backend->process->name,
+					  (int) backend->client->mailbox.contenders);
+	if (zk_requests_free(backend->client) < ZK_MAX_IN_FLIGHT - 2)
+		sim_violation("requests", "%s: %d are under way", backend->process->name,
+					  ZK_MAX_IN_FLIGHT - zk_requests_free(backend->client));
+}
+
+/* A wait that was withdrawn, or whose client is gone. */
+static void
+check_wait(const char *name, void *argument)
+{
+	(void) argument;
+	sim_violation("orphans", "the wait of session %s is still published", name);
+}
+
 /* Nobody holds or wants anything, and all is well: nothing is left. */
 void
 check_at_rest(void)
@@ -265,6 +469,7 @@ check_at_rest(void)
 	{
 		const Backend *backend = &world->backends[i];
 
+		check_kept(backend);
 		if (backend->doing != DOING_REST)
 			sim_violation("liveness", "%s does not come to an end: doing %d since %lld s",
 						  backend->process->name, (int) backend->doing,
@@ -272,4 +477,5 @@ check_at_rest(void)
 	}
 	for (int i = 0; i < world->locks; i++)
 		ensemble_children(world->lock[i].node, check_orphan, &world->lock[i]);
+	ensemble_children(WORLD_ROOT "/.zklock/waits", check_wait, NULL);
 }

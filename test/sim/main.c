@@ -19,8 +19,12 @@
 
 #include "world.h"
 
-/* Rounds of faults in a world, and how long it rests after each. */
+/*
+ * Rounds of faults in a world, how long their effects last, and how long it rests
+ * after each.
+ */
 #define ROUNDS		4
+#define CALMING		(SIM_SECONDS(10) + SIM_MS(world->timeout_ms) * 4)
 #define REST		(SIM_SECONDS(120) + SIM_MS(world->timeout_ms) * 16)
 
 World		world_of_now;
@@ -59,6 +63,7 @@ choose_world(void)
 	world->ensemble.throttle_one_in = sim_one_in(8) ? 200 : 0;
 	world->clients = 2 + (int) sim_below(sim_one_in(8) ? 40 : 6);
 	world->locks = 1 + (int) sim_below(MAX_LOCKS);
+	world->delay = sim_between(0, SIM_MS(world->timeout_ms));
 	world->busy = SIM_SECONDS(60) << sim_below(6);
 	world->fault_every = SIM_MS(world->timeout_ms) << sim_below(3);
 	for (int i = 0; i < world->ensemble.servers; i++)
@@ -83,6 +88,8 @@ choose_schedule(TaskConfig *config)
 	config->pause_one_in = UINT64_C(1000) << sim_below(6);
 	config->pause = SIM_MS(1) << sim_below(14);
 	config->wake = 1 + (SimTime) sim_below(200);
+	world->steady = config->pause <= SIM_MS(world->timeout_ms) / 40 &&
+		world->ensemble.throttle_one_in == 0;
 }
 
 /* One world, from its beginning to its end. */
@@ -99,6 +106,7 @@ run_world(void)
 	ensemble_begin(&world->ensemble);
 	tasks_begin(&config);
 	check_begin();
+	calm_begin();
 	for (int i = 0; i < world->clients; i++)
 	{
 		world->backends[i].number = i;
@@ -107,9 +115,12 @@ run_world(void)
 	for (int round = 0; round < ROUNDS; round++)
 	{
 		world->resting = false;
+		world->keeping = sim_one_in(2);
+		world->calm_from = SIM_NEVER;
 		nemesis_begin(sim_now() + world->busy);
 		sim_run(sim_now() + world->busy);
 		nemesis_heal();
+		world->calm_from = sim_now() + CALMING;
 		sim_run(sim_now() + REST / 2);
 		world->resting = true;
 		sim_run(sim_now() + REST);

@@ -201,8 +201,8 @@ choose_child(const char *name, void *argument)
 }
 
 /* An administrator, or another program, deletes a contender. */
-static void
-delete_contender(void)
+void
+nemesis_delete(void)
 {
 	WorldLock  *lock = &world->lock[sim_below((uint64_t) world->locks)];
 	Choice		choice = {0};
@@ -243,6 +243,17 @@ slow_network(void)
 	end_later(calm_network, 0, 0, SIM_MS(world->timeout_ms) * 4);
 }
 
+/* The servers were started again with another maxSessionTimeout. */
+static void
+change_timeouts(void)
+{
+	int			longest = (int) sim_between(world->ensemble.tick_ms * 2,
+											world->timeout_ms * 3 / 2);
+
+	sim_trace("fault: the longest session timeout is %d ms", longest);
+	ensemble_set_timeouts(0, longest);
+}
+
 /* A client gets no memory for a moment. */
 static void
 fail_memory(void)
@@ -258,7 +269,7 @@ static void (*const faults[]) (void) =
 {
 	stop_server, stop_server, crash_server, crash_server, cut_servers, cut_servers,
 		cut_backend, cut_backend, cut_backend, stop_backend, stop_backend, stop_backend,
-		kill_backend, delete_contender, slow_network, fail_memory
+		kill_backend, nemesis_delete, slow_network, fail_memory, change_timeouts
 };
 
 static void
@@ -289,6 +300,7 @@ nemesis_heal(void)
 	nemesis.round++;
 	sim_trace("all faults are over");
 	calm_network(0, 0);
+	ensemble_set_timeouts(0, 0);
 	for (int i = 0; i < world->ensemble.servers; i++)
 	{
 		ensemble_start(i);

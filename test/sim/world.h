@@ -18,6 +18,7 @@
 #define MAX_CLIENTS		50
 #define MAX_LOCKS		8
 #define MAX_HELD		16
+#define MAX_DUE			32
 
 /* A lock of the world. */
 typedef struct WorldLock
@@ -26,6 +27,10 @@ typedef struct WorldLock
 	int			permits;		/* 0 for a lock, else of a semaphore */
 	int64_t		last_token;		/* of what was granted last, of any mode */
 	int64_t		last_exclusive; /* the same, of exclusive ones */
+	int64_t		record_token;	/* of the last release that must be in the
+								 * record */
+	SimTime		unclean_since;	/* a holder with a lock delay was killed then;
+								 * 0 if none was since the last grant */
 } WorldLock;
 
 /* What a backend relies on. */
@@ -36,7 +41,23 @@ typedef struct Hold
 	ZkMode		mode;
 	ZkContenderId id;
 	char		name[ZK_NAME_SIZE]; /* of the contender */
+	int64_t		token;
+	int64_t		session;		/* whose the contender is */
+	ZkTime		proved_at;		/* as seen last */
+	ZkTime		delay;			/* the lock delay */
+	int			overdue;		/* for how many seconds it is over, untold */
+	int			deleted;		/* for how many seconds its znode is gone */
+	bool		lost;
+	bool		downgraded;
+	bool		noted;			/* the record is to be written */
 } Hold;
+
+/* A contender that is in front of its queue, as seen each second. */
+typedef struct Due
+{
+	char		name[ZK_NAME_SIZE];
+	int			seconds;
+} Due;
 
 /* What a backend is doing; for reports. */
 typedef enum Doing
@@ -62,6 +83,10 @@ typedef struct Backend
 	SimTime		since;
 	Hold		held[MAX_HELD];
 	int			life;			/* processes that it has been before */
+	Due			due[MAX_DUE];	/* by slot */
+	SimTime		connecting;		/* the last attempt to connect, and how many
+								 * there were in these ten seconds */
+	int			attempts;
 } Backend;
 
 /* How the world is; chosen by the seed. */
@@ -74,7 +99,11 @@ typedef struct World
 	int			locks;
 	SimTime		busy;			/* how long there are faults in each round */
 	SimTime		fault_every;	/* on average */
+	SimTime		delay;			/* lock delay of all requests that have one */
 	bool		resting;		/* backends finish what they do, and stop */
+	bool		keeping;		/* or keep their clients */
+	bool		steady;			/* nothing stands still for long by itself */
+	SimTime		calm_from;		/* faults are over, and their effects */
 	Backend		backends[MAX_CLIENTS];
 	WorldLock	lock[MAX_LOCKS];
 } World;
@@ -101,14 +130,29 @@ extern void backend_kill(Backend *backend);
 /* in check.c */
 extern void check_begin(void);
 extern Hold *check_granted(Backend *backend, WorldLock *lock, ZkMode mode,
-						   ZkContenderId id, const ZkContenderStatus *status);
+						   ZkContenderId id, const ZkContenderStatus *status,
+						   const ZkLockRequest *request);
 extern void check_let_go(Hold *hold);
+extern void check_released(const Backend *backend, const Hold *hold,
+						   const ZkContenderStatus *status);
+extern void check_killed(const Backend *backend);
 extern bool check_believed(const Backend *backend, const Hold *hold);
 extern void check_tampered(const char *name);
+extern bool check_is_tampered(const char *name);
+extern const struct MailboxSlot *check_slot(const Backend *backend, const Hold *hold);
 extern void check_at_rest(void);
+
+/* in calm.c */
+extern bool calm(void);
+extern void calm_begin(void);
+extern void calm_hold(const Backend *backend, Hold *hold);
+extern void calm_connecting(Backend *backend);
+extern void calm_revoked(const char *name);
+extern void calm_broken(const char *name);
 
 /* in nemesis.c */
 extern void nemesis_begin(SimTime until);
 extern void nemesis_heal(void);
+extern void nemesis_delete(void);
 
 #endif							/* WORLD_H */

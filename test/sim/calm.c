@@ -1,0 +1,275 @@
+/*-------------------------------------------------------------------------
+ *
+ * calm.c
+ *	  What must be true when nothing goes wrong: locks are kept, and given on.
+ *
+ * Calm begins when the faults of a round and their effects are over.  Some worlds
+ * have none, because their threads stand still for too long by themselves.  What
+ * others do to contenders goes on: they break, revoke and delete them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <string.h>
+
+#include "client.h"
+#include "handle.h"
+#include "queue.h"
+#include "slot.h"
+#include "world.h"
+
+/* After how many seconds something must have been noticed. */
+#define PATIENCE		5
+
+/*
+ * How many attempts to connect a client may make in ten seconds, at any time:
+ * the library pauses for a sixtieth of the timeout when it has tried all servers.
+ */
+#define MAX_ATTEMPTS \
+	(50 + world->ensemble.servers * 900000 / world->timeout_ms)
+
+/* Contenders that were revoked in calm times, the last ones. */
+#define MAX_REVOKED		32
+static struct
+{
+	char		names[MAX_REVOKED][ZK_NAME_SIZE];
+	SimTime		at[MAX_REVOKED];
+	unsigned int count;
+}			revoked;
+
+bool
+calm(void)
+{
+	return world->steady && sim_now() >= world->calm_from;
+}
+
+/* An attempt to connect: there are not too many (src/client/server_timeout.c). */
+void
+calm_connecting(Backend *backend)
+{
+	const Library *library = backend->process->library;
+
+	if (library == NULL || library->connecting_since == backend->connecting)
+		return;
+	backend->connecting = library->connecting_since;
+	if (++backend->attempts > MAX_ATTEMPTS)
+		sim_violation("storm", "%s has tried to connect %d times in 10 s",
+					  backend->process->name, backend->attempts);
+}
+
+/*
+ * The lease of a lock that is held for some time already (L2): its length after
+ * each proof, and what is left before the next one.
+ */
+void
+calm_hold(const Backend *backend, Hold *hold)
+{
+	const MailboxSlot *slot = check_slot(backend, hold);
+	ZkTime		timeout = SIM_MS(backend->client->mailbox.session.timeout_ms);
+	ZkTime		now = process_boottime(backend->process);
+
+	if (!calm() || slot == NULL || slot->status.state != ZK_HELD ||
+		slot->order == ZK_ORDER_RELEASE || hold->downgraded ||
+		check_is_tampered(hold->name) ||
+		sim_now() < world->calm_from + SIM_MS(world->timeout_ms) * 2 ||
+		now < slot->status.granted_at + timeout)
+		return;
+	if (slot->status.proved_at != hold->proved_at && hold->proved_at != 0 &&
+		slot->status.lease_end - slot->status.proved_at < timeout * 58 / 100)
+		sim_violation("leases", "%s: a proof of %s is good for %lld ms",
+					  backend->process->name, hold->name,
+					  (long long) (slot->status.lease_end - slot->status.proved_at) / 1000);
+	hold->proved_at = slot->status.proved_at;
+	if (slot->status.lease_end < now + timeout * 28 / 100)
+		sim_violation("leases", "%s: the lease of %s has %lld ms left",
+					  backend->process->name, hold->name,
+					  (long long) (slot->status.lease_end - now) / 1000);
+}
+
+/* A revocation has been written. */
+void
+calm_revoked(const char *name)
+{
+	unsigned int at = revoked.count % MAX_REVOKED;
+
+	if (!calm())
+		return;
+	snprintf(revoked.names[at], ZK_NAME_SIZE, "%s", name);
+	revoked.at[at] = sim_now();
+	revoked.count++;
+}
+
+/* Returns true if it was revoked some time ago. */
+static bool
+was_revoked(const char *name)
+{
+	for (unsigned int i = 0; i < MAX_REVOKED && i < revoked.count; i++)
+		if (strcmp(revoked.names[i], name) == 0)
+			return sim_now() > revoked.at[i] + SIM_SECONDS(PATIENCE);
+	return false;
+}
+
+/* Returns true if the backend has held it for some time, as it believes. */
+static bool
+is_settled(const Backend *backend, const Hold *hold)
+{
+	return check_believed(backend, hold) && !hold->downgraded &&
+		process_boottime(backend->process) >
+		check_slot(backend, hold)->status.granted_at + SIM_SECONDS(2);
+}
+
+/* A contender was broken: its holder knows before others do (W3). */
+void
+calm_broken(const char *name)
+{
+	for (int i = 0; i < world->clients && calm(); i++)
+	{
+		const Backend *backend = &world->backends[i];
+
+		for (int k = 0; k < MAX_HELD; k++)
+			if (is_settled(backend, &backend->held[k]) &&
+				strcmp(backend->held[k].name, name) == 0)
+				sim_violation("break", "%s still believes in %s, which is broken",
+							  backend->process->name, name);
+	}
+}
+
+/* What a backend holds: the end is noticed (L3, W1, W2), and a revocation (W4). */
+static void
+check_hold(const Backend *backend, Hold *hold)
+{
+	const MailboxSlot *slot = check_slot(backend, hold);
+	char		path[160];
+	NodeView	view;
+	bool		held = slot != NULL && slot->status.state == ZK_HELD;
+
+	snprintf(path, sizeof(path), "%s/%s", hold->lock->node, hold->name);
+	if (!held || hold->downgraded || ensemble_node(path, &view))
+		hold->deleted = 0;
+	else if (++hold->deleted > PATIENCE)
+		sim_violation("deleted", "%s still holds %s, which was deleted",
+					  backend->process->name, hold->name);
+	if (!held || process_boottime(backend->process) < slot->status.presumed_lost)
+		hold->overdue = 0;
+	else if (++hold->overdue > PATIENCE)
+		sim_violation("overdue", "%s does not know that it has lost %s",
+					  backend->process->name, hold->name);
+	if (held && is_settled(backend, hold) && !slot->status.revoked &&
+		was_revoked(hold->name))
+		sim_violation("revoke", "%s does not know that %s was revoked",
+					  backend->process->name, hold->name);
+}
+
+/* The slot of a contender, and whose it is; NULL if of no client that runs. */
+static const MailboxSlot *
+find_slot(const char *name, Backend **backend, Due **due)
+{
+	for (int i = 0; i < world->clients; i++)
+	{
+		const Mailbox *mailbox;
+
+		*backend = &world->backends[i];
+		if ((*backend)->client == NULL || (*backend)->process->dead)
+			continue;
+		mailbox = &(*backend)->client->mailbox;
+		for (int k = 0; k < mailbox->used && k < MAX_DUE; k++)
+			if (mailbox->slots[k].in_use && !mailbox->slots[k].dead &&
+				strcmp(mailbox->slots[k].status.name, name) == 0)
+			{
+				*due = &(*backend)->due[k];
+				return &mailbox->slots[k];
+			}
+	}
+	return NULL;
+}
+
+/* A contender is in front of its queue: it is granted soon. */
+static void
+check_front(const WorldLock *lock, const char *name)
+{
+	Backend    *backend;
+	Due		   *due;
+	const MailboxSlot *slot = find_slot(name, &backend, &due);
+	ZkContenderState state;
+
+	if (slot == NULL || check_is_tampered(name))
+		return;
+	state = slot->status.state;
+	if (strcmp(due->name, name) != 0 || slot->order == ZK_ORDER_RELEASE ||
+		(state != ZK_CREATING && state != ZK_QUEUED && state != ZK_WATCHING))
+	{
+		snprintf(due->name, sizeof(due->name), "%s", name);
+		due->seconds = 0;
+	}
+	else if (++due->seconds > PATIENCE + 3 * slot->request.lock_delay / 1000000)
+		sim_violation("waiting", "%s: %s is in front, and not granted",
+					  lock->node, name);
+}
+
+/* The names of children. */
+#define MAX_CHILDREN	256
+typedef struct Children
+{
+	int			count;
+	char		names[MAX_CHILDREN][ZK_NAME_SIZE];
+	const char *pointers[MAX_CHILDREN];
+} Children;
+
+static void
+add_child(const char *name, void *argument)
+{
+	Children   *children = argument;
+
+	if (children->count == MAX_CHILDREN)
+		return;
+	snprintf(children->names[children->count], ZK_NAME_SIZE, "%s", name);
+	children->pointers[children->count] = children->names[children->count];
+	children->count++;
+}
+
+static void
+check_lock(const WorldLock *lock)
+{
+	static Children children;
+	static ZkQueueEntry entries[MAX_CHILDREN];
+	int			count;
+	int			front;
+
+	children.count = 0;
+	ensemble_children(lock->node, add_child, &children);
+	count = zk_queue_sort(INT64_MAX, children.pointers, children.count, entries, NULL);
+	front = lock->permits == 0 ? zk_queue_front(entries, count) :
+		lock->permits < count ? lock->permits : count;
+	for (int i = 0; i < front; i++)
+		check_front(lock, entries[i].name);
+}
+
+/* Each second. */
+static void
+tick(void *argument)
+{
+	int			seconds = (int) (sim_now() / 1000000);
+
+	sim_at(sim_now() + SIM_SECONDS(1), tick, argument);
+	for (int i = 0; i < world->clients; i++)
+	{
+		Backend    *backend = &world->backends[i];
+
+		if (seconds % 10 == 0)
+			backend->attempts = 0;
+		for (int k = 0; k < MAX_HELD && calm(); k++)
+			if (backend->held[k].in_use && backend->client != NULL)
+				check_hold(backend, &backend->held[k]);
+	}
+	for (int i = 0; i < world->locks && calm(); i++)
+		check_lock(&world->lock[i]);
+	if (calm() && sim_one_in(20))
+		nemesis_delete();
+}
+
+void
+calm_begin(void)
+{
+	revoked.count = 0;
+	world->calm_from = SIM_NEVER;
+	sim_at(SIM_SECONDS(1), tick, NULL);
+}
