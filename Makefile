@@ -14,6 +14,8 @@
 #				all that happens in one of them; see test/sim/README
 #   make fuzz [SECONDS=n] [TARGET="..."]
 #				random inputs to all that parses; see test/fuzz/README
+#   make sabotage [NAMES="..."]	what the simulation notices of a client that is
+#				broken on purpose; see test/sabotage/README
 #   make coverage [SUITE=...]	which lines of src/ the tests reach; see test/coverage
 #   make matrix [SUITES="..."] [QUICK=1] [FOLDERS=...] [OPTIONAL=1]
 #				every test, with the PostgreSQL and the ZooKeeper of
@@ -184,6 +186,10 @@ sim: all
 	$(MAKE) -s -C test/sim
 	test/sim/build/plain/sim $(SEED:%=-s %) $(if $(TRACE),-v,-t $(or $(SECONDS),60))
 
+.PHONY: sabotage
+sabotage: all
+	test/sabotage/run build/sabotage $(NAMES)
+
 .PHONY: check-symbols check-calls
 check-calls: all
 	FOLDERS='$(FOLDERS)' OBJS='$(OBJS)' CC='$(CC)' test/check-calls
@@ -194,8 +200,9 @@ check-symbols: all
 
 else # no PGXS
 
-.PHONY: all install uninstall installcheck clean lint check-symbols check-calls sim
-all install uninstall installcheck clean lint check-symbols check-calls sim:
+.PHONY: all install uninstall installcheck clean lint check-symbols check-calls sim \
+	sabotage
+all install uninstall installcheck clean lint check-symbols check-calls sim sabotage:
 	@echo 'PostgreSQL'"'"'s development files were not found through "$(PG_CONFIG)".' >&2
 	@echo 'Install them (test/setup does), or set PG_CONFIG.' >&2
 	@exit 1
