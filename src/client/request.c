@@ -261,7 +261,6 @@ void
 zk_contender_touch(ZkClient *client, Contender *c)
 {
 	Engine	   *engine = client->engine;
-
 	uint16_t	slot = zk_contender_slot(client, c);
 
 	if (engine->is_touched[slot])
