@@ -36,10 +36,13 @@ some_time(SimTime longest)
 	return sim_between(0, limit);
 }
 
-
-/* The same, but looks first at what there is to see. */
+/* Whether there is what a backend waits for. */
 typedef bool (*Seen) (Backend *backend, void *argument);
 
+/*
+ * Waits until that is seen; false if it was not, after so long.  Looks before
+ * each wait.
+ */
 static bool
 wait_until(Backend *backend, Seen seen, void *argument, SimTime longest)
 {

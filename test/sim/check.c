@@ -232,14 +232,22 @@ marker_path(const Hold *hold, char *path, size_t size)
 			 hold->lock->node + strlen(WORLD_ROOT), hold->name);
 }
 
+/* What the ensemble has of a contender; false if it is not there. */
+static bool
+find_contender(const WorldLock *lock, const char *name, NodeView *view)
+{
+	char		path[160];
+
+	snprintf(path, sizeof(path), "%s/%s", lock->node, name);
+	return ensemble_node(path, view);
+}
+
 static bool
 contender_exists(const Hold *hold)
 {
-	char		path[160];
 	NodeView	view;
 
-	snprintf(path, sizeof(path), "%s/%s", hold->lock->node, hold->name);
-	return ensemble_node(path, &view);
+	return find_contender(hold->lock, hold->name, &view);
 }
 
 static bool
@@ -387,12 +395,10 @@ static void
 check_orphan(const char *name, void *argument)
 {
 	const WorldLock *lock = argument;
-	char		path[160];
 	NodeView	view;
 
-	snprintf(path, sizeof(path), "%s/%s", lock->node, name);
-	if (strncmp(name, "_c_", 3) == 0 && ensemble_node(path, &view))
-		sim_violation("orphans", "%s is left, of session %llx", path,
+	if (strncmp(name, "_c_", 3) == 0 && find_contender(lock, name, &view))
+		sim_violation("orphans", "%s/%s is left, of session %llx", lock->node, name,
 					  (unsigned long long) view.stat->ephemeralOwner);
 }
 
@@ -422,13 +428,10 @@ static void
 trace_contender(const char *name, void *argument)
 {
 	const WorldLock *lock = argument;
-
-	char		path[160];
 	NodeView	view;
 
-	snprintf(path, sizeof(path), "%s/%s", lock->node, name);
-	if (ensemble_node(path, &view))
-		sim_trace("  %s of session %llx", path,
+	if (find_contender(lock, name, &view))
+		sim_trace("  %s/%s of session %llx", lock->node, name,
 				  (unsigned long long) view.stat->ephemeralOwner);
 }
 

@@ -43,7 +43,7 @@ packets_add(PacketQueue *queue, Packet *packet)
 	queue->packets[queue->first + queue->count++] = packet;
 }
 
-void
+static void
 packets_add_front(PacketQueue *queue, Packet *packet)
 {
 	packets_add(queue, packet);
@@ -52,7 +52,7 @@ packets_add_front(PacketQueue *queue, Packet *packet)
 	queue->packets[queue->first] = packet;
 }
 
-Packet *
+static Packet *
 packets_take(PacketQueue *queue)
 {
 	if (queue->count == 0)
@@ -80,7 +80,7 @@ completions_add(CompletionQueue *queue, Completion *completion)
 	queue->last = completion;
 }
 
-Completion *
+static Completion *
 completions_take(CompletionQueue *queue)
 {
 	Completion *first = queue->first;
@@ -280,7 +280,7 @@ path_event(zhandle_t *zh, const Packet *packet)
  *-------------------------------------------------------------------------
  */
 
-void
+static void
 handle_fail_all(zhandle_t *zh, int rc)
 {
 	Completion *completion;

@@ -102,7 +102,6 @@ typedef struct Library
 	int			avoided;		/* server; -1 for none */
 	int			avoiding;
 	int			event_fd;
-	uint64_t	loss_signals;	/* sent to the backend */
 	char		error[128];		/* the last thing that went wrong */
 } Library;
 
@@ -151,21 +150,14 @@ struct _zhandle
 	WaitList	parting;		/* who waits for that */
 };
 
-/* in library.c */
-extern Library *library_of(Process *process);
-
 /* in handle.c */
 extern void packets_add(PacketQueue *queue, Packet *packet);
-extern void packets_add_front(PacketQueue *queue, Packet *packet);
-extern Packet *packets_take(PacketQueue *queue);
 extern void completions_add(CompletionQueue *queue, Completion *completion);
-extern Completion *completions_take(CompletionQueue *queue);
 extern bool handle_unrecoverable(const zhandle_t *zh);
 extern void handle_send_all(zhandle_t *zh);
 extern void handle_wake(zhandle_t *zh);
 extern void handle_send_credential(zhandle_t *zh, bool front);
 extern void handle_break(zhandle_t *zh);
-extern void handle_fail_all(zhandle_t *zh, int rc);
 extern void *handle_main(void *argument);
 extern void handle_close(zhandle_t *zh, bool keep_session);
 

@@ -24,7 +24,7 @@
 __attribute__((section("client_data")))
 atomic_bool zk_poisoned = false;
 
-Library *
+static Library *
 library_of(Process *process)
 {
 	Library    *library = process->library;
@@ -306,7 +306,7 @@ zk_guard_forget_event_fd(int fd)
 void
 zk_signal_loss(void)
 {
-	my_library()->loss_signals++;
+	sim_trace("%s: has lost a lock", process_now()->name);
 }
 
 /*-------------------------------------------------------------------------

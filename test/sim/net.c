@@ -80,9 +80,7 @@ typedef struct HostTimer
 typedef struct Path
 {
 	bool		cut;
-	bool		special;		/* has a latency of its own */
 	SimTime		cut_at;
-	Latency		latency;
 } Path;
 
 struct Host
@@ -225,21 +223,11 @@ net_latency(const Latency *latency)
 	net.latency = *latency;
 }
 
-void
-net_latency_between(Host *one, Host *other, const Latency *latency)
-{
-	Path	   *path = path_between(one, other);
-
-	path->special = true;
-	path->latency = *latency;
-}
-
 /* Returns how long one message takes. */
 static SimTime
-travel_time(const Host *one, const Host *other)
+travel_time(void)
 {
-	const Path *path = path_between(one, other);
-	const Latency *latency = path->special ? &path->latency : &net.latency;
+	const Latency *latency = &net.latency;
 
 	if (latency->slow_one_in > 0 && latency->slow > latency->high &&
 		sim_one_in(latency->slow_one_in))
@@ -266,7 +254,6 @@ static void
 pipe_send(Pipe *pipe, ItemKind kind, Message message)
 {
 	Item	   *item = sim_alloc(sizeof(Item));
-	Link	   *link = pipe->link;
 
 	item->kind = kind;
 	item->message = message;
@@ -275,7 +262,7 @@ pipe_send(Pipe *pipe, ItemKind kind, Message message)
 	else
 		pipe->first = item;
 	pipe->last = item;
-	pipe_schedule(pipe, sim_now() + travel_time(link->ends[0].host, link->ends[1].host));
+	pipe_schedule(pipe, sim_now() + travel_time());
 }
 
 static void
@@ -724,20 +711,4 @@ link_close(Link *link, Host *at)
 		return;
 	}
 	pipe_send_sign(&link->pipes[1 - which], ITEM_FIN);
-}
-
-void
-link_reset(Link *link)
-{
-	if (syn_is_on_its_way(link))
-		discard_items(&link->pipes[1]);
-	for (int i = 0; i < 2; i++)
-	{
-		Pipe	   *pipe = &link->pipes[i];
-
-		if (!link->ends[i].open)
-			continue;
-		discard_items(pipe);
-		pipe_send_sign(pipe, ITEM_FIN);
-	}
 }

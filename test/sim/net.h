@@ -82,7 +82,6 @@ typedef struct Latency
 } Latency;
 
 extern void net_latency(const Latency *latency);
-extern void net_latency_between(Host *one, Host *other, const Latency *latency);
 
 /* Connects from a host to another one that listens; never to itself. */
 extern Link *link_connect(Host *from, Host *to, const LinkCalls *calls, void *owner);
@@ -93,8 +92,5 @@ extern void link_send(Link *link, Host *from, Message message);
  * sent before arrives; then the other end is told.
  */
 extern void link_close(Link *link, Host *at);
-
-/* Breaks it for both ends, as a middlebox does. */
-extern void link_reset(Link *link);
 
 #endif							/* NET_H */

@@ -77,8 +77,6 @@ static struct
 	uint64_t	steps_at_once;
 }			tasks;
 
-uint64_t	task_steps;
-
 /* The client's global variables, in sections of their own (Makefile). */
 extern char __start_client_data[] __attribute__((weak));
 extern char __stop_client_data[] __attribute__((weak));
@@ -220,7 +218,6 @@ enter(Task *task)
 static void
 count_step(void)
 {
-	task_steps++;
 	if (tasks.stepped_at != sim_now())
 	{
 		tasks.stepped_at = sim_now();
@@ -251,7 +248,6 @@ tasks_begin(const TaskConfig *config)
 {
 	tasks.config = *config;
 	sim_step = run_one;
-	task_steps = 0;
 	if (tasks.pristine == NULL)
 	{
 		tasks.pristine = sim_alloc(data_size() + bss_size());
@@ -475,12 +471,6 @@ task_start(Process *process, const char *name, void *(*start) (void *), void *ar
 }
 
 bool
-task_has_ended(const Task *task)
-{
-	return task->state == TASK_ENDED;
-}
-
-bool
 task_is_alone(void)
 {
 	for (Task *task = tasks.running->process->first_task; task != NULL; task = task->sibling)
@@ -598,10 +588,4 @@ process_monotonic(const Process *process)
 {
 	return (process->suspended_at != 0 ? process->suspended_at :
 			process_boottime(process)) - process->suspended;
-}
-
-SimTime
-process_true_time(const Process *process, SimTime boottime)
-{
-	return (boottime - process->base) * 1000000 / process->rate;
 }

@@ -101,10 +101,9 @@ extern void process_kill(Process *process);
 extern void process_stop(Process *process, bool suspend);
 extern void process_go_on(Process *process);
 
-/* The clocks of a process, and when they will show that. */
+/* The clocks of a process, by its own rate. */
 extern SimTime process_boottime(const Process *process);
 extern SimTime process_monotonic(const Process *process);
-extern SimTime process_true_time(const Process *process, SimTime boottime);
 
 /* The process and the task that run; NULL in an event. */
 extern Process *process_now(void);
@@ -115,7 +114,6 @@ extern Process *task_last_process(void);
 
 extern Task *task_start(Process *process, const char *name,
 						void *(*start) (void *), void *argument);
-extern bool task_has_ended(const Task *task);
 
 /* The task that runs is the last one of its process. */
 extern bool task_is_alone(void);
@@ -132,8 +130,5 @@ extern bool task_wait(WaitList *list, SimTime until, bool monotonic);
 extern void task_sleep(SimTime span);
 extern void task_wake_one(WaitList *list);
 extern void task_wake_all(WaitList *list);
-
-/* How many steps tasks have made. */
-extern uint64_t task_steps;
 
 #endif							/* TASK_H */

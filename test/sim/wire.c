@@ -39,27 +39,6 @@ packet_free(Packet *packet)
 	free(packet);
 }
 
-/* Returns a copy of a buffer, or null for a null buffer. */
-static char *
-copy_buffer(const char *data, int len)
-{
-	return data != NULL && len >= 0 ? sim_memdup(data, (size_t) len) : NULL;
-}
-
-void
-op_copy(Op *to, const Op *from)
-{
-	*to = *from;
-	to->path = sim_strdup(from->path);
-	to->data = copy_buffer(from->data, from->len);
-	acl_copy(&to->acl, &from->acl);
-	to->ops = NULL;
-	if (from->count > 0)
-		to->ops = sim_alloc(sizeof(Op) * (size_t) from->count);
-	for (int i = 0; i < from->count; i++)
-		op_copy(&to->ops[i], &from->ops[i]);
-}
-
 void
 op_free(Op *op)
 {
@@ -70,23 +49,6 @@ op_free(Op *op)
 		op_free(&op->ops[i]);
 	free(op->ops);
 	memset(op, 0, sizeof(Op));
-}
-
-void
-result_copy(Result *to, const Result *from)
-{
-	*to = *from;
-	to->path = sim_strdup(from->path);
-	to->data = copy_buffer(from->data, from->len);
-	acl_copy(&to->acl, &from->acl);
-	memset(&to->children, 0, sizeof(to->children));
-	for (int i = 0; i < from->children.count; i++)
-		strings_add(&to->children, from->children.data[i]);
-	to->results = NULL;
-	if (from->count > 0)
-		to->results = sim_alloc(sizeof(Result) * (size_t) from->count);
-	for (int i = 0; i < from->count; i++)
-		result_copy(&to->results[i], &from->results[i]);
 }
 
 void

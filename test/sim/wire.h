@@ -101,9 +101,7 @@ typedef struct Packet
 
 extern Packet *packet_make(PacketKind kind);
 extern void packet_free(Packet *packet);
-extern void op_copy(Op *to, const Op *from);	/* deep */
 extern void op_free(Op *op);	/* what it points to */
-extern void result_copy(Result *to, const Result *from);
 extern void result_free(Result *result);
 extern void acl_copy(struct ACL_vector *to, const struct ACL_vector *from);
 extern void acl_free(struct ACL_vector *acl);
