@@ -321,8 +321,19 @@ is_later(const ZkPosition *position, const ZkPosition *other)
 }
 
 /*
- * Puts a position first into a record, unless that has a later one of the
- * cluster.  Replaces the last one if there is no room.
+ * Returns true if a record has no position of the cluster, or an earlier one.
+ */
+static bool
+is_news(const ZkRecord *record, const ZkPosition *position)
+{
+	const ZkPosition *known = zk_record_position(record, position->system);
+
+	return known == NULL || is_later(position, known);
+}
+
+/*
+ * Puts a position first into a record, in place of the cluster's earlier one.
+ * Replaces the last one if there is no room.
  */
 static void
 add_position(ZkRecord *record, const ZkPosition *position)
@@ -333,9 +344,6 @@ add_position(ZkRecord *record, const ZkPosition *position)
 	while (place < record->position_count &&
 		   positions[place].system != position->system)
 		place++;
-	if (place < record->position_count &&
-		!is_later(position, &positions[place]))
-		return;
 	if (place == ZK_RECORD_POSITIONS)
 		place--;
 	else if (place == record->position_count)
@@ -344,13 +352,16 @@ add_position(ZkRecord *record, const ZkPosition *position)
 	positions[0] = *position;
 }
 
-/* Returns the run with the earliest fire time, which makes room for another. */
+/*
+ * Returns the run with the earliest fire time, which makes room for another.
+ * Passes over the first ones, "added", which came with the same release.
+ */
 static ZkRun *
-earliest_run(ZkRecord *record)
+earliest_run(ZkRecord *record, int added)
 {
-	ZkRun	   *earliest = &record->runs[0];
+	ZkRun	   *earliest = &record->runs[added];
 
-	for (int i = 1; i < record->run_count; i++)
+	for (int i = added + 1; i < record->run_count; i++)
 		if (record->runs[i].fire_time < earliest->fire_time)
 			earliest = &record->runs[i];
 	return earliest;
@@ -359,17 +370,17 @@ earliest_run(ZkRecord *record)
 /*
  * Puts a run first into a record, in place of that of the same database: its
  * writer holds the lock, and so knows better.  Replaces the earliest one if
- * there is no room.
+ * there is no room, but none of the first ones, "added".
  */
 static void
-add_run(ZkRecord *record, const ZkRun *run)
+add_run(ZkRecord *record, const ZkRun *run, int added)
 {
 	ZkRun	   *runs = record->runs;
 	ZkRun	   *old = find_run(record, run);
 
 	if (old == NULL)
 		old = record->run_count < ZK_RECORD_RUNS ?
-			&runs[record->run_count++] : earliest_run(record);
+			&runs[record->run_count++] : earliest_run(record, added);
 	memmove(&runs[1], &runs[0], (size_t) (old - runs) * sizeof(ZkRun));
 	runs[0] = *run;
 }
@@ -393,17 +404,23 @@ reset_runs(ZkRecord *record, int64_t reset_time, int64_t token)
 
 /*
  * Adds to a record what a later release says: each cluster's later position,
- * each database's run, and the release with the higher token.
+ * each database's run, and the release with the higher token.  Compares the
+ * positions with those before the merge: one that made room for another must
+ * not come back with what was earlier.
  */
 void
 zk_record_merge(ZkRecord *record, const ZkRecord *later)
 {
+	const ZkRecord before = *record;
+	int			added = 0;
+
 	for (int i = later->position_count - 1; i >= 0; i--)
-		add_position(record, &later->positions[i]);
+		if (is_news(&before, &later->positions[i]))
+			add_position(record, &later->positions[i]);
 	if (later->has_reset)
 		reset_runs(record, later->reset_time, later->reset_token);
 	for (int i = later->run_count - 1; i >= 0; i--)
-		add_run(record, &later->runs[i]);
+		add_run(record, &later->runs[i], added++);
 	if (later->contender[0] != '\0' && later->token >= record->token)
 	{
 		record->token = later->token;

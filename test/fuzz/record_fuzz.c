@@ -66,22 +66,19 @@ parse(const uint8_t *data, size_t size, ZkRecord *record)
 }
 
 /*
- * A release, with one position and one run at most as all of ours, shows in the record
- * that it is merged into, and no cluster's position gets earlier.
+ * A release shows in the record that it is merged into, and no cluster's position gets
+ * earlier.
  */
 static void
-check_merge(const ZkRecord *record, const ZkRecord *later)
+check_merge(const ZkRecord *record, const ZkRecord *release)
 {
-	ZkRecord	release = *later;
 	ZkRecord	merged = *record;
 
-	release.position_count = release.position_count > 0 ? 1 : 0;
-	release.run_count = release.run_count > 0 ? 1 : 0;
-	zk_record_merge(&merged, &release);
+	zk_record_merge(&merged, release);
 	check_record(&merged);
-	if (release.run_count > 0 ||
-		(release.contender[0] != '\0' && release.token >= record->token))
-		CHECK(zk_record_shows(&merged, &release));
+	if (release->run_count > 0 ||
+		(release->contender[0] != '\0' && release->token >= record->token))
+		CHECK(zk_record_shows(&merged, release));
 	for (int i = 0; i < merged.position_count; i++)
 	{
 		const ZkPosition *is = &merged.positions[i];
@@ -90,8 +87,9 @@ check_merge(const ZkRecord *record, const ZkRecord *later)
 		CHECK(was == NULL || is->timeline > was->timeline ||
 			  (is->timeline == was->timeline && is->lsn >= was->lsn));
 	}
-	for (int i = 0; i < release.position_count; i++)
-		CHECK(zk_record_position(&merged, release.positions[i].system) != NULL);
+	for (int i = 0; i < release->position_count; i++)
+		CHECK(zk_record_position(record, release->positions[i].system) != NULL ||
+			  zk_record_position(&merged, release->positions[i].system) != NULL);
 }
 
 int

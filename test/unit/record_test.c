@@ -246,6 +246,22 @@ test_merge(void)
 			  "position 3 1 1\nposition 4 1 1\nposition 5 1 1\n"
 			  "position 6 1 1\nposition 7 1 1\n",
 			  "the one that wrote least recently makes room");
+	is_merged(FIRST "position 1 1 1\nposition 2 1 1\nposition 3 1 1\n"
+			  "position 4 1 1\nposition 5 1 1\nposition 6 1 1\n"
+			  "position 7 1 1\nposition 8 1 F\n",
+			  FIRST "position 8 1 E\nposition 9 1 1\n",
+			  FIRST "position 9 1 1\nposition 1 1 1\nposition 2 1 1\n"
+			  "position 3 1 1\nposition 4 1 1\nposition 5 1 1\n"
+			  "position 6 1 1\nposition 7 1 1\n",
+			  "and does not come back with an earlier position");
+	is_merged(FIRST "position 1 1 1\nposition 2 1 1\nposition 3 1 1\n"
+			  "position 4 1 1\nposition 5 1 1\nposition 6 1 1\n"
+			  "position 7 1 1\nposition 8 1 F\n",
+			  FIRST "position 8 1 10\nposition 9 1 1\n",
+			  FIRST "position 8 1 10\nposition 9 1 1\nposition 1 1 1\n"
+			  "position 2 1 1\nposition 3 1 1\nposition 4 1 1\n"
+			  "position 5 1 1\nposition 6 1 1\n",
+			  "but with a later one");
 	is_merged(FIRST "run 5 6 7 1 1 F x\n", FIRST "run 6 1 7 1 1 E y\n",
 			  FIRST "run 6 1 7 1 1 E y\n",
 			  "a run takes the place of another one of the database");
@@ -262,6 +278,12 @@ test_merge(void)
 			  FIRST "run 3 6 7 5 1 F x\nrun 5 6 7 1 1 F x\n"
 			  "run 5 6 7 2 1 F x\nrun 5 6 7 4 1 F x\n",
 			  "the one that was due first makes room");
+	is_merged(FIRST "run 5 6 7 1 1 F x\nrun 5 6 7 2 1 F x\n"
+			  "run 5 6 7 3 1 F x\nrun 5 6 7 4 1 F x\n",
+			  FIRST "run 2 6 7 5 1 F x\nrun 3 6 7 6 1 F x\n",
+			  FIRST "run 2 6 7 5 1 F x\nrun 3 6 7 6 1 F x\n"
+			  "run 5 6 7 3 1 F x\nrun 5 6 7 4 1 F x\n",
+			  "but none of the same release");
 	is_merged(FIRST "run 5 6 7 1 1 F x\nrun 4 6 7 2 1 F x\nrun 3 6 7 3 1 F x\n",
 			  FIRST "reset 4 9\n",
 			  FIRST "reset 4 9\nrun 3 6 7 3 1 F x\n",
