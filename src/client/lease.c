@@ -56,7 +56,9 @@
  *       0.65 T - (1/4 + 1/64) T - 4 r = 0.385 T - 4 r
  *
  * A lock that was acquired between two beats has 0.38 T at least, and is
- * renewed with the next one; unit/client_lease_test measures the lengths
+ * renewed with the next one.  So has a proof that a commit asks for between two
+ * beats: the leader has not heard of the session since, and the lease ends when
+ * it would have ended, or later.  unit/client_lease_test measures the lengths
  * (S231).  A lease can be kept running as long as a round trip takes less than
  * about a tenth of T.  The waiter that is next in line keeps its lease too, so
  * that the event is its grant; a waiter whose lease ran out proves itself

@@ -224,6 +224,18 @@ note_something(Backend *backend, const Wanted *wanted, Hold *hold)
 	hold->noted = wanted->request.record;
 }
 
+/* Does something for some time, and asks for proofs now and then, as commits do. */
+static void
+work(Backend *backend)
+{
+	for (int commits = (int) sim_below(4); commits > 0; commits--)
+	{
+		task_sleep(world->resting ? 0 : some_time(SIM_MS(world->timeout_ms) * 2));
+		zk_client_renew(backend->client);
+	}
+	task_sleep(world->resting ? 0 : some_time(SIM_MS(world->timeout_ms) * 6));
+}
+
 /* Works under locks that were granted. */
 static void
 hold_locks(Backend *backend, Wanted *wanted)
@@ -238,15 +250,13 @@ hold_locks(Backend *backend, Wanted *wanted)
 		zk_contender_rely_on(backend->client, wanted->ids[i]);
 	}
 	note_something(backend, wanted, held[0]);
-	task_sleep(world->resting ? 0 : some_time(SIM_MS(world->timeout_ms) * 6));
+	work(backend);
 	if (wanted->mode == ZK_EXCLUSIVE && wanted->count == 1 && sim_one_in(8))
 	{
 		downgrade(backend, wanted, held[0]);
 		task_sleep(some_time(SIM_MS(world->timeout_ms) * 2));
 	}
 	note_something(backend, wanted, held[0]);
-	if (sim_one_in(4))
-		zk_client_renew(backend->client);
 	for (int i = 0; i < wanted->count; i++)
 	{
 		wanted->held[i] = *held[i];

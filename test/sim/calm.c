@@ -56,9 +56,26 @@ calm_connecting(Backend *backend)
 					  backend->process->name, backend->attempts);
 }
 
+/* Returns true if L2 says how long the leases of this hold are. */
+static bool
+has_full_leases(const Backend *backend, const Hold *hold)
+{
+	const MailboxSlot *slot = check_slot(backend, hold);
+	ZkTime		timeout = SIM_MS(backend->client->mailbox.session.timeout_ms);
+
+	return calm() && slot != NULL && slot->status.state == ZK_HELD &&
+		slot->order != ZK_ORDER_RELEASE && !hold->downgraded &&
+		!check_is_tampered(hold->name) &&
+		sim_now() >= world->calm_from + SIM_MS(world->timeout_ms) * 2 &&
+		process_boottime(backend->process) >= slot->status.granted_at + timeout;
+}
+
 /*
- * The lease of a lock that is held for some time already (L2): its length after
- * each proof, and what is left before the next one.
+ * The lease of a lock that is held for some time already (L2).  The proof that
+ * comes with a beat is good for 0.65 of the timeout, and a beat comes 0.27 after
+ * the one before, if round trips took no time.  A proof that a commit asks for in
+ * between is good for less, because the leader has not heard of the session since;
+ * but no proof ends a lease earlier.
  */
 void
 calm_hold(const Backend *backend, Hold *hold)
@@ -67,18 +84,23 @@ calm_hold(const Backend *backend, Hold *hold)
 	ZkTime		timeout = SIM_MS(backend->client->mailbox.session.timeout_ms);
 	ZkTime		now = process_boottime(backend->process);
 
-	if (!calm() || slot == NULL || slot->status.state != ZK_HELD ||
-		slot->order == ZK_ORDER_RELEASE || hold->downgraded ||
-		check_is_tampered(hold->name) ||
-		sim_now() < world->calm_from + SIM_MS(world->timeout_ms) * 2 ||
-		now < slot->status.granted_at + timeout)
+	if (!has_full_leases(backend, hold))
+	{
+		hold->lease_end = 0;
 		return;
-	if (slot->status.proved_at != hold->proved_at && hold->proved_at != 0 &&
-		slot->status.lease_end - slot->status.proved_at < timeout * 58 / 100)
-		sim_violation("leases", "%s: a proof of %s is good for %lld ms",
+	}
+	if (hold->lease_end == 0 ||
+		slot->status.lease_end - slot->status.proved_at >= timeout * 58 / 100)
+		hold->beat_at = now;
+	if (now > hold->beat_at + timeout * 38 / 100)
+		sim_violation("leases", "%s: no proof of %s was good for long enough for %lld ms",
 					  backend->process->name, hold->name,
-					  (long long) (slot->status.lease_end - slot->status.proved_at) / 1000);
-	hold->proved_at = slot->status.proved_at;
+					  (long long) (now - hold->beat_at) / 1000);
+	if (slot->status.lease_end < hold->lease_end)
+		sim_violation("leases", "%s: a proof of %s shortens its lease by %lld ms",
+					  backend->process->name, hold->name,
+					  (long long) (hold->lease_end - slot->status.lease_end) / 1000);
+	hold->lease_end = slot->status.lease_end;
 	if (slot->status.lease_end < now + timeout * 28 / 100)
 		sim_violation("leases", "%s: the lease of %s has %lld ms left",
 					  backend->process->name, hold->name,

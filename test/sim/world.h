@@ -43,7 +43,9 @@ typedef struct Hold
 	char		name[ZK_NAME_SIZE]; /* of the contender */
 	int64_t		token;
 	int64_t		session;		/* whose the contender is */
-	ZkTime		proved_at;		/* as seen last */
+	ZkTime		lease_end;		/* as seen last; 0 if L2 does not say its
+								 * length */
+	ZkTime		beat_at;		/* when a proof was good for long */
 	ZkTime		delay;			/* the lock delay */
 	int			overdue;		/* for how many seconds it is over, untold */
 	int			deleted;		/* for how many seconds its znode is gone */
