@@ -29,11 +29,11 @@ now_doing(Backend *backend, Doing doing)
 
 /* A span of up to so many session timeouts, more often a short one. */
 static SimTime
-some_time(SimTime longest)
+some_time(Backend *backend, SimTime longest)
 {
-	SimTime		limit = longest >> sim_below(8);
+	SimTime		limit = longest >> chance_below(&backend->chance, 8);
 
-	return sim_between(0, limit);
+	return chance_between(&backend->chance, 0, limit);
 }
 
 /* Whether there is what a backend waits for. */
@@ -121,18 +121,18 @@ seen_gone(Backend *backend, void *argument)
 
 /* Chooses locks of one kind, in the order of their names. */
 static void
-choose_locks(Wanted *wanted)
+choose_locks(Backend *backend, Wanted *wanted)
 {
-	int			most = sim_one_in(6) ? 4 : 1;
+	int			most = chance_one_in(&backend->chance, 6) ? 4 : 1;
 
 	memset(wanted, 0, sizeof(*wanted));
-	wanted->mode = sim_one_in(3) ? ZK_SHARED : ZK_EXCLUSIVE;
+	wanted->mode = chance_one_in(&backend->chance, 3) ? ZK_SHARED : ZK_EXCLUSIVE;
 	while (wanted->count == 0)
 		for (int i = 0; i < world->locks && wanted->count < most; i++)
 		{
 			WorldLock  *lock = &world->lock[i];
 
-			if (!sim_one_in((uint64_t) world->locks))
+			if (!chance_one_in(&backend->chance, (uint64_t) world->locks))
 				continue;
 			if (lock->permits > 0 && wanted->count > 0)
 				continue;
@@ -152,11 +152,12 @@ request_locks(Backend *backend, Wanted *wanted)
 		.mode = wanted->mode,
 		.permits = wanted->mode == ZK_PERMIT ? wanted->locks[0]->permits : 0,
 		.owner = OWNER,
-		.no_wait = sim_one_in(8),
+		.no_wait = chance_one_in(&backend->chance, 8),
 		.root_len = strlen(WORLD_ROOT),
-		.record = wanted->mode != ZK_PERMIT && sim_one_in(4),
-		.lock_delay = wanted->mode != ZK_PERMIT && sim_one_in(4) ? world->delay : 0,
-		.max_hold = sim_one_in(16) ? sim_between(1000, SIM_MS(world->timeout_ms) * 2) : 0
+		.record = wanted->mode != ZK_PERMIT && chance_one_in(&backend->chance, 4),
+		.lock_delay = wanted->mode != ZK_PERMIT && chance_one_in(&backend->chance, 4) ? world->delay : 0,
+		.max_hold = chance_one_in(&backend->chance, 16) ?
+		chance_between(&backend->chance, 1000, SIM_MS(world->timeout_ms) * 2) : 0
 	};
 	const char *nodes[MAX_LOCKS];
 	ZkError		error;
@@ -186,11 +187,11 @@ static void
 give_up(Backend *backend, Wanted *wanted)
 {
 	now_doing(backend, DOING_RELEASE);
-	if (!sim_one_in(3))
+	if (!chance_one_in(&backend->chance, 3))
 	{
 		for (int i = 0; i < wanted->count; i++)
 			zk_contender_release(backend->client, wanted->ids[i]);
-		if (wait_until(backend, seen_gone, wanted, some_time(SIM_SECONDS(60))))
+		if (wait_until(backend, seen_gone, wanted, some_time(backend, SIM_SECONDS(60))))
 			check_gone(backend, wanted);
 	}
 	for (int i = 0; i < wanted->count; i++)
@@ -218,7 +219,7 @@ note_something(Backend *backend, const Wanted *wanted, Hold *hold)
 {
 	ZkRecord	note = {0};
 
-	if (!sim_one_in(4))
+	if (!chance_one_in(&backend->chance, 4))
 		return;
 	zk_contender_note(backend->client, wanted->ids[0], &note);
 	hold->noted = wanted->request.record;
@@ -228,12 +229,12 @@ note_something(Backend *backend, const Wanted *wanted, Hold *hold)
 static void
 work(Backend *backend)
 {
-	for (int commits = (int) sim_below(4); commits > 0; commits--)
+	for (int commits = (int) chance_below(&backend->chance, 4); commits > 0; commits--)
 	{
-		task_sleep(world->resting ? 0 : some_time(SIM_MS(world->timeout_ms) * 2));
+		task_sleep(world->resting ? 0 : some_time(backend, SIM_MS(world->timeout_ms) * 2));
 		zk_client_renew(backend->client);
 	}
-	task_sleep(world->resting ? 0 : some_time(SIM_MS(world->timeout_ms) * 6));
+	task_sleep(world->resting ? 0 : some_time(backend, SIM_MS(world->timeout_ms) * 6));
 }
 
 /* Works under locks that were granted. */
@@ -251,10 +252,10 @@ hold_locks(Backend *backend, Wanted *wanted)
 	}
 	note_something(backend, wanted, held[0]);
 	work(backend);
-	if (wanted->mode == ZK_EXCLUSIVE && wanted->count == 1 && sim_one_in(8))
+	if (wanted->mode == ZK_EXCLUSIVE && wanted->count == 1 && chance_one_in(&backend->chance, 8))
 	{
 		downgrade(backend, wanted, held[0]);
-		task_sleep(some_time(SIM_MS(world->timeout_ms) * 2));
+		task_sleep(some_time(backend, SIM_MS(world->timeout_ms) * 2));
 	}
 	note_something(backend, wanted, held[0]);
 	for (int i = 0; i < wanted->count; i++)
@@ -269,9 +270,10 @@ static void
 use_locks(Backend *backend)
 {
 	Wanted		wanted;
-	SimTime		patience = sim_one_in(3) ? some_time(SIM_SECONDS(30)) : SIM_SECONDS(36000);
+	SimTime		patience = chance_one_in(&backend->chance, 3) ?
+	some_time(backend, SIM_SECONDS(30)) : SIM_SECONDS(36000);
 
-	choose_locks(&wanted);
+	choose_locks(backend, &wanted);
 	if (!request_locks(backend, &wanted))
 		return;
 	now_doing(backend, DOING_WAIT);
@@ -301,15 +303,15 @@ break_one(Backend *backend, const WorldLock *lock, const ZkQueueListing *listing
 {
 	const ZkQueueMember *member;
 	ZkQueueListing *answer = NULL;
-	bool		only_revoke = sim_one_in(2);
+	bool		only_revoke = chance_one_in(&backend->chance, 2);
 
 	if (listing->count == 0)
 		return;
-	member = &listing->members[sim_below((uint64_t) listing->count)];
+	member = &listing->members[chance_below(&backend->chance, (uint64_t) listing->count)];
 	if (!only_revoke)
 		check_tampered(member->name);
 	zk_queue_break(backend->client, lock->node, member->name, "{\"broken\":{}}", only_revoke);
-	wait_until(backend, seen_listing, &answer, some_time(SIM_SECONDS(10)));
+	wait_until(backend, seen_listing, &answer, some_time(backend, SIM_SECONDS(10)));
 	if (!only_revoke)
 		check_tampered(member->name);
 	if (answer != NULL && answer->count == 1)
@@ -321,9 +323,9 @@ break_one(Backend *backend, const WorldLock *lock, const ZkQueueListing *listing
 static void
 ask(Backend *backend)
 {
-	const WorldLock *lock = &world->lock[sim_below((uint64_t) world->locks)];
+	const WorldLock *lock = &world->lock[chance_below(&backend->chance, (uint64_t) world->locks)];
 	ZkQueueListing *listing = NULL;
-	int			kind = (int) sim_below(5);
+	int			kind = (int) chance_below(&backend->chance, 5);
 
 	now_doing(backend, DOING_QUERY);
 	if (kind == 0)
@@ -336,8 +338,8 @@ ask(Backend *backend)
 		zk_query_request(backend->client, ZK_QUERY_WAITS, WORLD_ROOT "/.zklock/waits", NULL);
 	else
 		zk_query_request(backend->client, ZK_QUERY_QUEUE, lock->node, NULL);
-	wait_until(backend, seen_listing, &listing, some_time(SIM_SECONDS(10)));
-	if (listing != NULL && kind == 4 && sim_one_in(4))
+	wait_until(backend, seen_listing, &listing, some_time(backend, SIM_SECONDS(10)));
+	if (listing != NULL && kind == 4 && chance_one_in(&backend->chance, 4))
 		break_one(backend, lock, listing);
 	if (listing != NULL)
 		zk_queue_free(listing);
@@ -347,7 +349,7 @@ ask(Backend *backend)
 static void
 publish(Backend *backend)
 {
-	if (sim_one_in(2))
+	if (chance_one_in(&backend->chance, 2))
 		zk_wait_publish(backend->client, WORLD_ROOT "/.zklock/waits", "x", 1);
 	else
 		zk_wait_withdraw(backend->client);
@@ -381,7 +383,7 @@ stop_client(Backend *backend)
 
 	now_doing(backend, DOING_STOP);
 	backend->client = NULL;
-	zk_client_stop(client, sim_one_in(8) ? 0 : 500);
+	zk_client_stop(client, chance_one_in(&backend->chance, 8) ? 0 : 500);
 	zk_clients_await_close(10000);
 	if (task_is_alone() && backend->process->blocks != NULL)
 		sim_violation("memory", "%s: %zu bytes are left by clients that have stopped",
@@ -391,7 +393,7 @@ stop_client(Backend *backend)
 static void
 do_something(Backend *backend)
 {
-	switch (sim_below(16))
+	switch (chance_below(&backend->chance, 16))
 	{
 		case 0:
 		case 1:
@@ -401,7 +403,7 @@ do_something(Backend *backend)
 			publish(backend);
 			break;
 		case 3:
-			task_sleep(some_time(SIM_MS(world->timeout_ms) * 8));
+			task_sleep(some_time(backend, SIM_MS(world->timeout_ms) * 8));
 			break;
 		case 4:
 			zk_client_connect(backend->client, 1000);
@@ -417,7 +419,7 @@ backend_main(void *argument)
 {
 	Backend    *backend = argument;
 
-	task_sleep(some_time(SIM_SECONDS(30)));
+	task_sleep(some_time(backend, SIM_SECONDS(30)));
 	for (;;)
 	{
 		if (world->resting)
@@ -434,10 +436,10 @@ backend_main(void *argument)
 			continue;
 		}
 		do_something(backend);
-		if ((world->resting && !world->keeping) || sim_one_in(40))
+		if ((world->resting && !world->keeping) || chance_one_in(&backend->chance, 40))
 			stop_client(backend);
-		else if (sim_one_in(4))
-			task_sleep(some_time(SIM_SECONDS(20)));
+		else if (chance_one_in(&backend->chance, 4))
+			task_sleep(some_time(backend, SIM_SECONDS(20)));
 	}
 	return NULL;
 }
@@ -446,13 +448,16 @@ void
 backend_start(Backend *backend)
 {
 	char		name[PROCESS_NAME];
+	Chance		clock;
 
 	snprintf(name, sizeof(name), "b%d.%d", backend->number, ++backend->life);
+	clock = chance_named("clock of %s", name);
 	backend->process = process_make(name);
 	backend->process->program = backend;
-	backend->process->rate = sim_between(925000, 1080000);
-	backend->process->base = sim_between(0, SIM_SECONDS(100000));
+	backend->process->rate = chance_between(&clock, 925000, 1080000);
+	backend->process->base = chance_between(&clock, 0, SIM_SECONDS(100000));
 	backend->client = NULL;
+	backend->chance = chance_named("backend %s", name);
 	memset(backend->held, 0, sizeof(backend->held));
 	memset(backend->due, 0, sizeof(backend->due));
 	backend->connecting = 0;

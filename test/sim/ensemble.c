@@ -117,13 +117,13 @@ static void election_step(Server *server);
 void
 server_look(Server *server, const char *reason)
 {
-	SimTime		soon = sim_between(SIM_MS(20), SIM_MS(300));
+	SimTime		soon = chance_between(&server->chance, SIM_MS(20), SIM_MS(300));
 
 	sim_trace("%s: %s", host_name(server->host), reason);
 	server_leave_role(server);
 	server_set_role(server, ROLE_LOOKING);
-	if (sim_one_in(8))
-		soon = sim_between(SIM_MS(300), ticks(3) + SIM_MS(300));
+	if (chance_one_in(&server->chance, 8))
+		soon = chance_between(&server->chance, SIM_MS(300), ticks(3) + SIM_MS(300));
 	server_at(server, sim_now() + soon, election_step);
 }
 
@@ -212,7 +212,8 @@ election_step(Server *server)
 	if (leader == NULL)
 		leader = elected_leader(server);
 	if (leader == NULL)
-		server_at(server, sim_now() + sim_between(SIM_MS(50), SIM_MS(300)), election_step);
+		server_at(server, sim_now() + chance_between(&server->chance, SIM_MS(50), SIM_MS(300)),
+				  election_step);
 	else if (leader == server)
 		leader_begin(server);
 	else
@@ -262,6 +263,7 @@ server_begin(Server *server, int number)
 	snprintf(name, sizeof(name), "zk%d", number + 1);
 	server->number = number;
 	server->host = net_host(name);
+	server->chance = chance_named("server %s", name);
 	server->tree.changed = clients_changed;
 	server->tree.context = server;
 	server->watches.send = clients_watch;
@@ -326,10 +328,13 @@ ensemble_wipe(void)
 void
 ensemble_begin(const EnsembleConfig *config)
 {
+	Chance		secrets;
+
 	memset(&ensemble, 0, sizeof(ensemble));
 	memset(&ensemble_stats, 0, sizeof(ensemble_stats));
 	ensemble.config = *config;
-	ensemble.secret = sim_random();
+	secrets = chance_named("secret of the ensemble");
+	ensemble.secret = chance_next(&secrets);
 	for (int i = 0; i < config->servers; i++)
 		server_begin(&ensemble.servers[i], i);
 	sim_at(sim_now() + SIM_SECONDS(10), check_logs, NULL);

@@ -653,7 +653,7 @@ process(zhandle_t *zh)
 	Packet	   *packet;
 
 	/* an error may be found before what has come is read */
-	if (zh->stage == LINK_BROKEN && (zh->inbox.count == 0 || sim_one_in(2)))
+	if (zh->stage == LINK_BROKEN && (zh->inbox.count == 0 || chance_one_in(&zh->chance, 2)))
 	{
 		connection_failed(zh, ZCONNECTIONLOSS, "connection lost");
 		return;

@@ -97,6 +97,7 @@ typedef enum LinkStage
 typedef struct Library
 {
 	zhandle_t  *current;		/* the handle that has a connection, or had */
+	int			handles;		/* that there have ever been */
 	bool		direct;			/* threads send what they request (socket.c) */
 	SimTime		connecting_since;	/* on the process's clock */
 	int			avoided;		/* server; -1 for none */
@@ -109,6 +110,7 @@ struct _zhandle
 {
 	Process    *process;
 	Library    *library;
+	Chance		chance;			/* the order of servers, of errors and packets */
 	watcher_fn	watcher;
 	void	   *context;
 	void		(*on_end) (void);

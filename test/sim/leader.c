@@ -157,7 +157,8 @@ schedule_expiry(Server *server)
 {
 	int64_t		wait_ms = server->leading->tracker.next_ms - leader_clock_ms(server);
 
-	server_at(server, sim_now() + SIM_MS(wait_ms > 0 ? wait_ms : 0) + sim_between(0, 1000),
+	server_at(server, sim_now() + SIM_MS(wait_ms > 0 ? wait_ms : 0) +
+			  chance_between(&server->chance, 0, 1000),
 			  leader_expire);
 }
 
@@ -243,7 +244,7 @@ leader_begin(Server *server)
 	Leading    *leading = sim_alloc(sizeof(Leading));
 
 	server->leading = leading;
-	leading->clock_ms = sim_between(0, 10 * ensemble.config.tick_ms);
+	leading->clock_ms = chance_between(&server->chance, 0, 10 * ensemble.config.tick_ms);
 	leading->prepare.tree = &server->tree;
 	leading->prepare.tracker = &leading->tracker;
 	leading->highest_epoch = server->accepted_epoch;

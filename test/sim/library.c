@@ -86,7 +86,7 @@ read_servers(zhandle_t *zh, const char *addresses)
 	}
 	for (int i = zh->server_count - 1; i > 0; i--)
 	{
-		int			j = (int) sim_below((uint64_t) i + 1);
+		int			j = (int) chance_below(&zh->chance, (uint64_t) i + 1);
 		int			server = zh->servers[i];
 
 		zh->servers[i] = zh->servers[j];
@@ -120,6 +120,7 @@ zk_transport_open(const ZkTransport *transport, ZkServers *servers,
 		zh->id = *wish->session;
 		memcpy(&zh->password, zh->id.passwd, sizeof(zh->password));
 	}
+	zh->chance = chance_named("handle %d of %s", ++zh->library->handles, zh->process->name);
 	read_servers(zh, servers->addresses);
 	zh->library->direct = true;
 	zh->library->current = zh;

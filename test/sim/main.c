@@ -30,6 +30,7 @@
 World		world_of_now;
 WorldStats	world_stats;
 static uint64_t seed;
+static Chance chance;			/* of how the world is */
 
 void
 sim_violation(const char *rule, const char *fmt,...)
@@ -54,18 +55,18 @@ choose_world(void)
 	static const int timeouts[] = {4000, 6000, 10000, 20000, 40000};
 
 	memset(world, 0, sizeof(*world));
-	world->ensemble.servers = server_counts[sim_below(5)];
-	world->timeout_ms = timeouts[sim_below(5)];
+	world->ensemble.servers = server_counts[chance_below(&chance, 5)];
+	world->timeout_ms = timeouts[chance_below(&chance, 5)];
 	world->ensemble.tick_ms = world->timeout_ms > 4000 ? 2000 : 1000;
 	world->ensemble.sync_limit = 5;
-	world->ensemble.behaves_as_39 = sim_one_in(2);
+	world->ensemble.behaves_as_39 = chance_one_in(&chance, 2);
 	world->ensemble.container_check = SIM_SECONDS(60);
-	world->ensemble.throttle_one_in = sim_one_in(8) ? 200 : 0;
-	world->clients = 2 + (int) sim_below(sim_one_in(8) ? 40 : 6);
-	world->locks = 1 + (int) sim_below(MAX_LOCKS);
-	world->delay = sim_between(0, SIM_MS(world->timeout_ms));
-	world->busy = SIM_SECONDS(60) << sim_below(6);
-	world->fault_every = SIM_MS(world->timeout_ms) << sim_below(3);
+	world->ensemble.throttle_one_in = chance_one_in(&chance, 8) ? 200 : 0;
+	world->clients = 2 + (int) chance_below(&chance, chance_one_in(&chance, 8) ? 40 : 6);
+	world->locks = 1 + (int) chance_below(&chance, MAX_LOCKS);
+	world->delay = chance_between(&chance, 0, SIM_MS(world->timeout_ms));
+	world->busy = SIM_SECONDS(60) << chance_below(&chance, 6);
+	world->fault_every = SIM_MS(world->timeout_ms) << chance_below(&chance, 3);
 	for (int i = 0; i < world->ensemble.servers; i++)
 	{
 		size_t		len = strlen(world->servers);
@@ -76,18 +77,18 @@ choose_world(void)
 	for (int i = 0; i < world->locks; i++)
 	{
 		snprintf(world->lock[i].node, sizeof(world->lock[i].node), "%s/%s%c", WORLD_ROOT,
-				 sim_one_in(4) ? "a/b/" : "", 'a' + i);
-		world->lock[i].permits = sim_one_in(4) ? 1 + (int) sim_below(4) : 0;
+				 chance_one_in(&chance, 4) ? "a/b/" : "", 'a' + i);
+		world->lock[i].permits = chance_one_in(&chance, 4) ? 1 + (int) chance_below(&chance, 4) : 0;
 	}
 }
 
 static void
 choose_schedule(TaskConfig *config)
 {
-	config->preempt_one_in = UINT64_C(2) << sim_below(6);
-	config->pause_one_in = UINT64_C(1000) << sim_below(6);
-	config->pause = SIM_MS(1) << sim_below(14);
-	config->wake = 1 + (SimTime) sim_below(200);
+	config->preempt_one_in = UINT64_C(2) << chance_below(&chance, 6);
+	config->pause_one_in = UINT64_C(1000) << chance_below(&chance, 6);
+	config->pause = SIM_MS(1) << chance_below(&chance, 14);
+	config->wake = 1 + (SimTime) chance_below(&chance, 200);
 	world->steady = config->pause <= SIM_MS(world->timeout_ms) / 40 &&
 		world->ensemble.throttle_one_in == 0;
 }
@@ -100,6 +101,7 @@ run_world(void)
 	SimTime		end;
 
 	sim_begin(seed);
+	chance = chance_named("world");
 	net_begin();
 	choose_world();
 	choose_schedule(&config);
@@ -115,7 +117,7 @@ run_world(void)
 	for (int round = 0; round < ROUNDS; round++)
 	{
 		world->resting = false;
-		world->keeping = sim_one_in(2);
+		world->keeping = chance_one_in(&chance, 2);
 		world->calm_from = SIM_NEVER;
 		nemesis_begin(sim_now() + world->busy);
 		sim_run(sim_now() + world->busy);

@@ -16,6 +16,7 @@ static struct
 	SimTime		until;			/* no fault begins after that */
 	uint64_t	round;			/* of healing: a fault of an earlier one is
 								 * over */
+	Chance		chance;
 }			nemesis;
 
 /* A fault that ends later. */
@@ -47,7 +48,7 @@ end_later(void (*end) (int which, int other), int which, int other, SimTime long
 	fault->which = which;
 	fault->other = other;
 	fault->round = nemesis.round;
-	sim_at(sim_now() + sim_between(0, longest >> sim_below(6)), end_fault, fault);
+	sim_at(sim_now() + chance_between(&nemesis.chance, 0, longest >> chance_below(&nemesis.chance, 6)), end_fault, fault);
 }
 
 static int
@@ -55,15 +56,15 @@ some_server(void)
 {
 	int			leader = ensemble_leader();
 
-	if (leader >= 0 && sim_one_in(3))
+	if (leader >= 0 && chance_one_in(&nemesis.chance, 3))
 		return leader;
-	return (int) sim_below((uint64_t) world->ensemble.servers);
+	return (int) chance_below(&nemesis.chance, (uint64_t) world->ensemble.servers);
 }
 
 static int
 some_backend(void)
 {
-	return (int) sim_below((uint64_t) world->clients);
+	return (int) chance_below(&nemesis.chance, (uint64_t) world->clients);
 }
 
 /*-------------------------------------------------------------------------
@@ -115,7 +116,7 @@ static void
 cut_servers(void)
 {
 	int			one = some_server();
-	int			other = (int) sim_below((uint64_t) world->ensemble.servers);
+	int			other = (int) chance_below(&nemesis.chance, (uint64_t) world->ensemble.servers);
 
 	if (one == other)
 		return;
@@ -139,7 +140,7 @@ static void
 cut_backend(void)
 {
 	int			number = some_backend();
-	bool		all = sim_one_in(2);
+	bool		all = chance_one_in(&nemesis.chance, 2);
 	int			server = some_server();
 	SimTime		longest = SIM_MS(world->timeout_ms) * 4;
 
@@ -165,12 +166,12 @@ static void
 stop_backend(void)
 {
 	Backend    *backend = &world->backends[some_backend()];
-	bool		suspend = sim_one_in(3);
+	bool		suspend = chance_one_in(&nemesis.chance, 3);
 
 	sim_trace("fault: %s is %s", backend->process->name, suspend ? "suspended" : "stopped");
 	process_stop(backend->process, suspend);
 	end_later(wake_backend, backend->number, backend->life,
-			  SIM_MS(world->timeout_ms) * (sim_one_in(8) ? 20 : 2));
+			  SIM_MS(world->timeout_ms) * (chance_one_in(&nemesis.chance, 8) ? 20 : 2));
 }
 
 static void
@@ -196,7 +197,7 @@ choose_child(const char *name, void *argument)
 {
 	Choice	   *choice = argument;
 
-	if (sim_one_in((uint64_t) ++choice->seen))
+	if (chance_one_in(&nemesis.chance, (uint64_t) ++choice->seen))
 		snprintf(choice->name, sizeof(choice->name), "%s", name);
 }
 
@@ -204,7 +205,7 @@ choose_child(const char *name, void *argument)
 void
 nemesis_delete(void)
 {
-	WorldLock  *lock = &world->lock[sim_below((uint64_t) world->locks)];
+	WorldLock  *lock = &world->lock[chance_below(&nemesis.chance, (uint64_t) world->locks)];
 	Choice		choice = {0};
 	char		path[160];
 	Op			op = {.kind = OP_DELETE,.path = path,.len = -1,.version = -1};
@@ -234,7 +235,7 @@ static void
 slow_network(void)
 {
 	Latency		slow = {
-		SIM_MS(1), sim_between(SIM_MS(2), SIM_MS(world->timeout_ms) / 4),
+		SIM_MS(1), chance_between(&nemesis.chance, SIM_MS(2), SIM_MS(world->timeout_ms) / 4),
 		SIM_MS(world->timeout_ms), 50
 	};
 
@@ -247,8 +248,8 @@ slow_network(void)
 static void
 change_timeouts(void)
 {
-	int			longest = (int) sim_between(world->ensemble.tick_ms * 2,
-											world->timeout_ms * 3 / 2);
+	int			longest = (int) chance_between(&nemesis.chance, world->ensemble.tick_ms * 2,
+											   world->timeout_ms * 3 / 2);
 
 	sim_trace("fault: the longest session timeout is %d ms", longest);
 	ensemble_set_timeouts(0, longest);
@@ -261,8 +262,8 @@ fail_memory(void)
 	Process    *process = world->backends[some_backend()].process;
 
 	sim_trace("fault: %s gets no memory", process->name);
-	process->fail_from = process->allocations + 1 + sim_below(20);
-	process->fail_count = 1 + sim_below(4);
+	process->fail_from = process->allocations + 1 + chance_below(&nemesis.chance, 20);
+	process->fail_count = 1 + chance_below(&nemesis.chance, 4);
 }
 
 static void (*const faults[]) (void) =
@@ -279,9 +280,9 @@ next_fault(void *argument)
 
 	if (round != nemesis.round || sim_now() >= nemesis.until)
 		return;
-	faults[sim_below(sizeof(faults) / sizeof(faults[0]))] ();
+	faults[chance_below(&nemesis.chance, sizeof(faults) / sizeof(faults[0]))] ();
 	world_stats.faults++;
-	sim_at(sim_now() + sim_between(0, 2 * world->fault_every), next_fault, argument);
+	sim_at(sim_now() + chance_between(&nemesis.chance, 0, 2 * world->fault_every), next_fault, argument);
 }
 
 /* Faults come from now on until that time. */
@@ -289,6 +290,7 @@ void
 nemesis_begin(SimTime until)
 {
 	nemesis.until = until;
+	nemesis.chance = chance_named("faults from %lld", (long long) sim_now());
 	calm_network(0, 0);
 	sim_at(sim_now() + world->fault_every, next_fault, (void *) (uintptr_t) nemesis.round);
 }

@@ -44,6 +44,7 @@ typedef struct Pipe
 	SimTime		busy_until;		/* nothing comes out before */
 	int			held;			/* events that met a cut */
 	int			stalled;		/* events that met a stopped host */
+	Chance		chance;			/* delays */
 } Pipe;
 
 typedef struct End
@@ -81,6 +82,7 @@ typedef struct Path
 {
 	bool		cut;
 	SimTime		cut_at;
+	int			links;			/* that there have ever been */
 } Path;
 
 struct Host
@@ -94,6 +96,7 @@ struct Host
 	void	   *context;
 	Link	   *links;			/* with an open end here */
 	HostTimer  *late;			/* timers of a stopped host, newest first */
+	Chance		chance;
 	Path	   *paths;			/* to the hosts of lower numbers, and itself */
 };
 
@@ -177,6 +180,7 @@ net_host(const char *name)
 
 	host->number = net.host_count++;
 	host->name = sim_strdup(name);
+	host->chance = chance_named("host %s", name);
 	host->paths = sim_alloc(sizeof(Path) * (size_t) net.host_count);
 	net.hosts = sim_realloc(net.hosts, sizeof(Host *) * (size_t) net.host_count);
 	net.hosts[host->number] = host;
@@ -225,14 +229,14 @@ net_latency(const Latency *latency)
 
 /* Returns how long one message takes. */
 static SimTime
-travel_time(void)
+travel_time(Chance *chance)
 {
 	const Latency *latency = &net.latency;
 
 	if (latency->slow_one_in > 0 && latency->slow > latency->high &&
-		sim_one_in(latency->slow_one_in))
-		return sim_between(latency->high, latency->slow);
-	return sim_between(latency->low, latency->high);
+		chance_one_in(chance, latency->slow_one_in))
+		return chance_between(chance, latency->high, latency->slow);
+	return chance_between(chance, latency->low, latency->high);
 }
 
 /* ------ pipes ------ */
@@ -262,7 +266,7 @@ pipe_send(Pipe *pipe, ItemKind kind, Message message)
 	else
 		pipe->first = item;
 	pipe->last = item;
-	pipe_schedule(pipe, sim_now() + travel_time());
+	pipe_schedule(pipe, sim_now() + travel_time(&pipe->chance));
 }
 
 static void
@@ -461,7 +465,7 @@ pipe_resume(Pipe *pipe, SimTime cut_for)
 
 	if (pipe->held == 0)
 		return;
-	when = sim_now() + sim_between(0, wait);
+	when = sim_now() + chance_between(&pipe->chance, 0, wait);
 	for (; pipe->held > 0; pipe->held--)
 		pipe_schedule(pipe, when);
 }
@@ -526,7 +530,7 @@ resume_pipes(Host *host)
 
 	while (count > 0)
 	{
-		int			i = (int) sim_below((uint64_t) count);
+		int			i = (int) chance_below(&host->chance, (uint64_t) count);
 
 		pipes[i]->link->events++;
 		sim_at(sim_now(), pipe_event, pipes[i]);
@@ -564,7 +568,7 @@ resume_timers(Host *host)
 void
 host_go_on(Host *host)
 {
-	bool		timers_first = sim_one_in(3);
+	bool		timers_first = chance_one_in(&host->chance, 3);
 
 	if (!host->stopped)
 		return;
@@ -591,7 +595,7 @@ host_die(Host *host)
 		int			which = (int) (end_in_list(link, host) - link->ends);
 
 		end_shut(link, which);
-		if (sim_one_in(2) && link->ends[1].open)
+		if (chance_one_in(&host->chance, 2) && link->ends[1].open)
 			discard_items(&link->pipes[1 - which]);
 		pipe_send_sign(&link->pipes[1 - which], ITEM_FIN);
 	}
@@ -647,9 +651,11 @@ Link *
 link_connect(Host *from, Host *to, const LinkCalls *calls, void *owner)
 {
 	Link	   *link;
+	int			number;
 
 	if (from == to)
 		sim_violation("network", "host %s connects to itself", from->name);
+	number = ++path_between(from, to)->links;
 	link = sim_alloc(sizeof(Link));
 	link->ends[0].host = from;
 	link->ends[0].calls = calls;
@@ -660,6 +666,8 @@ link_connect(Host *from, Host *to, const LinkCalls *calls, void *owner)
 	{
 		link->pipes[i].link = link;
 		link->pipes[i].to = i;
+		link->pipes[i].chance = chance_named("pipe %d of link %d from %s to %s", i, number,
+											 from->name, to->name);
 	}
 	link->next = net.links;
 	if (net.links != NULL)

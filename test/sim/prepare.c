@@ -492,11 +492,11 @@ prepare_op(Prepare *prepare, const Op *op, const Asker *asker, int64_t zxid, int
 
 /* In any order, which is that of a hash set. */
 static void
-shuffle(struct String_vector *strings)
+shuffle(struct String_vector *strings, Chance chance)
 {
 	for (int i = strings->count - 1; i > 0; i--)
 	{
-		int			j = (int) sim_below((uint64_t) i + 1);
+		int			j = (int) chance_below(&chance, (uint64_t) i + 1);
 		char	   *text = strings->data[i];
 
 		strings->data[i] = strings->data[j];
@@ -534,7 +534,7 @@ prepare_close(Prepare *prepare, const Asker *asker, int64_t zxid, int64_t time_m
 
 	txn->change.kind = CHANGE_CLOSE_SESSION;
 	collect_ephemerals(prepare, asker->session, &txn->closed);
-	shuffle(&txn->closed);
+	shuffle(&txn->closed, chance_numbered((uint64_t) asker->session, 0));
 	for (int i = 0; i < txn->closed.count; i++)
 	{
 		const char *path = txn->closed.data[i];

@@ -117,21 +117,25 @@ answer(Server *server, const Request *request, Result *result)
 	connection_send(request->connection, packet);
 }
 
+/* The stream of chance of a request. */
+static Chance
+chance_of(const Request *request)
+{
+	return chance_numbered((uint64_t) request->session, (uint64_t) request->cxid);
+}
+
 /* In any order, as a hash set has it. */
 static void
-add_children(const Node *node, struct String_vector *names)
+add_children(const Node *node, struct String_vector *names, Chance chance)
 {
-	uint64_t	choice = node->child_count > 1 ? sim_random() : 0;
 
 	for (const Node *child = node->first_child; child != NULL; child = child->next)
 		strings_add(names, tree_name(child));
 	for (int i = names->count - 1; i > 0; i--)
 	{
-		int			j;
+		int			j = (int) chance_below(&chance, (uint64_t) i + 1);
 		char	   *name = names->data[i];
 
-		choice = hash_number(choice + 1);
-		j = (int) (choice % (uint64_t) (i + 1));
 		names->data[i] = names->data[j];
 		names->data[j] = name;
 	}
@@ -168,7 +172,7 @@ read_node(const Request *request, const Node *node, Result *result)
 		result->len = node->data->len;
 	}
 	if (op->kind == OP_GET_CHILDREN)
-		add_children(node, &result->children);
+		add_children(node, &result->children, chance_of(request));
 	if (op->kind == OP_GET_ACL)
 	{
 		acl_copy(&result->acl, &node->acl->acl);
@@ -428,9 +432,11 @@ submit_at_leader(Server *server, Request *request)
 void
 requests_submit(Server *server, Request *request)
 {
+	Chance		chance = chance_of(request);
+
 	ensemble_stats.requests++;
 	if (request->kind == REQUEST_OP && request->packet->op.kind != OP_CLOSE)
-		request->throttled = sim_one_in(ensemble.config.throttle_one_in);
+		request->throttled = chance_one_in(&chance, ensemble.config.throttle_one_in);
 	if (server->role == ROLE_LEADING)
 	{
 		submit_at_leader(server, request);

@@ -180,7 +180,7 @@ seam_getrandom(void *data, size_t size, unsigned int flags)
 
 	(void) flags;
 	for (size_t i = 0; i < size; i++)
-		bytes[i] = (char) sim_random();
+		bytes[i] = (char) chance_next(&process_now()->chance);
 	return (ssize_t) size;
 }
 

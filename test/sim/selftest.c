@@ -69,6 +69,7 @@ static uint64_t current_seed;
 static bool faults;
 static SimTime fault_pause;
 static bool quiet;
+static Chance luck;
 static int64_t counted;			/* acknowledged increments */
 static uint64_t replies;
 static EnsembleConfig config;
@@ -198,7 +199,7 @@ ask_multi(Client *client, bool fails)
 static void
 random_path(char *path, size_t size)
 {
-	int			choice = (int) sim_below(2 * CLIENTS * 8);
+	int			choice = (int) chance_below(&luck, 2 * CLIENTS * 8);
 
 	snprintf(path, size, "/dir%d/c%d-%d", choice % 2, choice / 2 % CLIENTS,
 			 choice / 2 / CLIENTS);
@@ -208,10 +209,10 @@ static void
 act(Client *client)
 {
 	char		path[64];
-	const char *dir = sim_one_in(2) ? "/dir0" : "/dir1";
+	const char *dir = chance_one_in(&luck, 2) ? "/dir0" : "/dir1";
 
 	random_path(path, sizeof(path));
-	switch (sim_below(12))
+	switch (chance_below(&luck, 12))
 	{
 		case 0:
 			snprintf(path, sizeof(path), "%s/q-", dir);
@@ -223,7 +224,7 @@ act(Client *client)
 			ask(client, OP_GET, path, 0, false)->must_exist = true;
 			break;
 		case 2:
-			ask(client, OP_CREATE, path, (int) sim_below(2), false);
+			ask(client, OP_CREATE, path, (int) chance_below(&luck, 2), false);
 			break;
 		case 3:
 			ask(client, OP_DELETE, path, 0, false);
@@ -238,13 +239,13 @@ act(Client *client)
 			ask(client, OP_EXISTS, path, 0, true);
 			break;
 		case 7:
-			ask(client, OP_GET_CHILDREN, sim_one_in(2) ? dir : path, 0, true);
+			ask(client, OP_GET_CHILDREN, chance_one_in(&luck, 2) ? dir : path, 0, true);
 			break;
 		case 8:
 			ask(client, OP_SET, "/count", 0, false);
 			break;
 		case 9:
-			ask_multi(client, sim_one_in(2));
+			ask_multi(client, chance_one_in(&luck, 2));
 			break;
 		case 10:
 			ask(client, OP_SYNC, "/", 0, false);
@@ -274,23 +275,23 @@ client_step(void *argument)
 {
 	Client	   *client = argument;
 
-	sim_at(sim_now() + sim_between(SIM_MS(1), SIM_MS(quiet ? 500 : 150)), client_step, client);
+	sim_at(sim_now() + chance_between(&luck, SIM_MS(1), SIM_MS(quiet ? 500 : 150)), client_step, client);
 	if (client->link == NULL || host_is_stopped(client->host))
 		return;
 	if (sim_now() - client->heard_at > SIM_MS(TIMEOUT_MS) * 2 / 3)
 		lose(client);
 	if (!client->ready)
 		return;
-	if (!quiet && sim_one_in(200))
+	if (!quiet && chance_one_in(&luck, 200))
 	{
-		if (sim_one_in(2))
+		if (chance_one_in(&luck, 2))
 			lose(client);
 		else
 			ask(client, OP_CLOSE, "", 0, false);
 	}
 	else if (!quiet && client->pending_count < PENDING - 8 && client->watched_count < WATCHED - 80)
 		act(client);
-	else if (client->pending_count < PENDING - 8 && sim_one_in(2))
+	else if (client->pending_count < PENDING - 8 && chance_one_in(&luck, 2))
 	{
 		Packet	   *packet = packet_make(PACKET_PING);
 
@@ -499,14 +500,14 @@ connect_now(void *argument)
 	if (client->link != NULL)
 		return;
 	client->heard_at = sim_now();
-	client->link = link_connect(client->host, ensemble_host((int) sim_below((uint64_t) config.servers)),
+	client->link = link_connect(client->host, ensemble_host((int) chance_below(&luck, (uint64_t) config.servers)),
 								&calls, client);
 }
 
 static void
 connect_soon(Client *client)
 {
-	sim_at(sim_now() + sim_between(SIM_MS(1), SIM_MS(200)), connect_now, client);
+	sim_at(sim_now() + chance_between(&luck, SIM_MS(1), SIM_MS(200)), connect_now, client);
 }
 
 /* ------ what fails ------ */
@@ -515,16 +516,16 @@ static void
 fail(void *argument)
 {
 	int			leader = ensemble_leader();
-	int			server = leader >= 0 && sim_one_in(3) ? leader :
-	(int) sim_below((uint64_t) config.servers);
+	int			server = leader >= 0 && chance_one_in(&luck, 3) ? leader :
+	(int) chance_below(&luck, (uint64_t) config.servers);
 	Host	   *host = ensemble_host(server);
-	Host	   *other = sim_one_in(2) ? clients[sim_below(CLIENTS)].host :
-	ensemble_host((int) sim_below((uint64_t) config.servers));
+	Host	   *other = chance_one_in(&luck, 2) ? clients[chance_below(&luck, CLIENTS)].host :
+	ensemble_host((int) chance_below(&luck, (uint64_t) config.servers));
 
 	(void) argument;
 	if (!faults)
 		return;
-	switch (sim_below(8))
+	switch (chance_below(&luck, 8))
 	{
 		case 0:
 			host_stop(host);
@@ -549,7 +550,7 @@ fail(void *argument)
 			ensemble_start(server);
 			break;
 	}
-	sim_at(sim_now() + sim_between(0, fault_pause), fail, NULL);
+	sim_at(sim_now() + chance_between(&luck, 0, fault_pause), fail, NULL);
 }
 
 static void
@@ -665,17 +666,18 @@ begin(uint64_t seed)
 	Latency		latency = {100, 2000, SIM_MS(400), 0};
 
 	sim_begin(seed);
+	luck = chance_named("clients and faults");
 	net_begin();
 	memset(&config, 0, sizeof(config));
-	config.servers = sizes[sim_below(4)];
-	config.tick_ms = tick_times[sim_below(3)];
-	config.sync_limit = (int) sim_between(2, 5);
+	config.servers = sizes[chance_below(&luck, 4)];
+	config.tick_ms = tick_times[chance_below(&luck, 3)];
+	config.sync_limit = (int) chance_between(&luck, 2, 5);
 	config.min_timeout_ms = 1000;
 	config.max_timeout_ms = 60000;
-	config.behaves_as_39 = sim_one_in(2);
+	config.behaves_as_39 = chance_one_in(&luck, 2);
 	config.container_check = SIM_SECONDS(5);
-	config.throttle_one_in = sim_one_in(4) ? 100 : 0;
-	latency.slow_one_in = sim_one_in(2) ? 100 : 0;
+	config.throttle_one_in = chance_one_in(&luck, 4) ? 100 : 0;
+	latency.slow_one_in = chance_one_in(&luck, 2) ? 100 : 0;
 	net_latency(&latency);
 	ensemble_begin(&config);
 	memset(clients, 0, sizeof(clients));
@@ -683,7 +685,7 @@ begin(uint64_t seed)
 	digest = seed;
 	quiet = false;
 	faults = true;
-	fault_pause = pauses[sim_below(3)];
+	fault_pause = pauses[chance_below(&luck, 3)];
 }
 
 static void

@@ -238,6 +238,7 @@ struct Server
 {
 	int			number;
 	Host	   *host;
+	Chance		chance;			/* elections, and when sessions expire */
 	Role		role;
 	uint64_t	life;			/* counts roles: timers of others are void */
 

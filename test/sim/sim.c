@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * sim.c
- *	  The simulated world: events in the order of their times, the choices of
- *	  the seed, the trace.
+ *	  The simulated world: events in the order of their times, and the trace.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,7 +23,6 @@ typedef struct Event
 
 static struct
 {
-	uint64_t	state[4];		/* of the random numbers */
 	SimTime		now;
 	uint64_t	serial;
 	int			count;
@@ -36,22 +34,10 @@ bool		sim_tracing;
 bool		(*sim_step) (void);
 void		(*sim_after) (void);
 
-/* The next number of splitmix64, with which the state is filled. */
-static uint64_t
-splitmix(uint64_t *seed)
-{
-	uint64_t	z = (*seed += UINT64_C(0x9E3779B97F4A7C15));
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-	return z ^ (z >> 31);
-}
-
 void
 sim_begin(uint64_t seed)
 {
-	for (int i = 0; i < 4; i++)
-		world.state[i] = splitmix(&seed);
+	chance_begin(seed);
 	world.now = 0;
 	world.serial = 0;
 	world.count = 0;
@@ -68,47 +54,6 @@ SimTime
 sim_now(void)
 {
 	return world.now;
-}
-
-static uint64_t
-rotate(uint64_t x, int bits)
-{
-	return (x << bits) | (x >> (64 - bits));
-}
-
-/* xoshiro256**, by Blackman and Vigna. */
-uint64_t
-sim_random(void)
-{
-	uint64_t   *s = world.state;
-	uint64_t	result = rotate(s[1] * 5, 7) * 9;
-	uint64_t	t = s[1] << 17;
-
-	s[2] ^= s[0];
-	s[3] ^= s[1];
-	s[1] ^= s[2];
-	s[0] ^= s[3];
-	s[2] ^= t;
-	s[3] = rotate(s[3], 45);
-	return result;
-}
-
-uint64_t
-sim_below(uint64_t limit)
-{
-	return sim_random() % limit;
-}
-
-SimTime
-sim_between(SimTime low, SimTime high)
-{
-	return low + (SimTime) sim_below((uint64_t) (high - low) + 1);
-}
-
-bool
-sim_one_in(uint64_t count)
-{
-	return count > 0 && sim_below(count) == 0;
 }
 
 static bool

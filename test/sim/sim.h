@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "chance.h"
+
 /* True time: microseconds since the simulation began. */
 typedef int64_t SimTime;
 
@@ -36,12 +38,6 @@ extern void sim_end(void);
 /* Runs events and tasks until that time. */
 extern void sim_run(SimTime until);
 extern SimTime sim_now(void);
-
-/* The seed's choices. */
-extern uint64_t sim_random(void);
-extern uint64_t sim_below(uint64_t limit);	/* 0 to limit - 1; limit > 0 */
-extern SimTime sim_between(SimTime low, SimTime high);	/* both included */
-extern bool sim_one_in(uint64_t count); /* true once in so many times */
 
 /*
  * Runs a step of a task that can go on, and returns false if there is none;

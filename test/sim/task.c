@@ -33,6 +33,8 @@ typedef enum TaskState
 struct Task
 {
 	TaskState	state;
+	Chance		chance;			/* preemption, pauses, delays, turns */
+	uint64_t	turn;			/* in the list of those who can go on */
 	Process    *process;
 	const char *name;
 	void	   *(*start) (void *);
@@ -153,17 +155,29 @@ make_ready(Task *task)
 		tasks.ready = sim_realloc(tasks.ready, sizeof(Task *) * (size_t) tasks.ready_room);
 	}
 	task->state = TASK_READY;
+	task->turn = chance_next(&task->chance);
 	tasks.ready[tasks.ready_count++] = task;
 }
 
-/* Takes a task at random from those who can go on; NULL if there is none. */
+/* Returns who is next of those who can go on, by the turns that they have drawn. */
+static int
+next_ready(void)
+{
+	int			next = 0;
+
+	for (int i = 1; i < tasks.ready_count; i++)
+		if (tasks.ready[i]->turn < tasks.ready[next]->turn)
+			next = i;
+	return next;
+}
+
+/* Takes the next of those who can go on; NULL if there is none. */
 static Task *
 take_ready(void)
 {
 	while (tasks.ready_count > 0)
 	{
-		int			i = tasks.ready_count == 1 ? 0 :
-		(int) sim_below((uint64_t) tasks.ready_count);
+		int			i = next_ready();
 		Task	   *task = tasks.ready[i];
 
 		tasks.ready[i] = tasks.ready[--tasks.ready_count];
@@ -390,7 +404,7 @@ wake(Task *task)
 	}
 	task->state = TASK_WAKING;
 	task->wait = ++tasks.waits;
-	set_alarm(task, sim_now() + sim_between(0, tasks.config.wake));
+	set_alarm(task, sim_now() + chance_between(&task->chance, 0, tasks.config.wake));
 }
 
 void
@@ -446,13 +460,13 @@ task_step(void)
 
 	if (task == NULL)
 		return;
-	if (sim_one_in(tasks.config.preempt_one_in))
+	if (chance_one_in(&task->chance, tasks.config.preempt_one_in))
 	{
 		make_ready(task);
 		leave(task);
 	}
-	else if (sim_one_in(tasks.config.pause_one_in))
-		task_sleep(sim_between(0, tasks.config.pause));
+	else if (chance_one_in(&task->chance, tasks.config.pause_one_in))
+		task_sleep(chance_between(&task->chance, 0, tasks.config.pause));
 }
 
 Task *
@@ -462,6 +476,7 @@ task_start(Process *process, const char *name, void *(*start) (void *), void *ar
 
 	task->process = process;
 	task->name = name;
+	task->chance = chance_named("task %d of %s", ++process->tasks, process->name);
 	task->start = start;
 	task->argument = argument;
 	task->sibling = process->first_task;
@@ -499,6 +514,7 @@ process_make(const char *name)
 	snprintf(process->name, sizeof(process->name), "%s", name);
 	process->number = ++tasks.processes;
 	process->host = net_host(process->name);
+	process->chance = chance_named("process %s", process->name);
 	process->rate = 1000000;
 	process->base = SIM_SECONDS(1000);
 	process->globals = sim_memdup(tasks.pristine, data_size() + bss_size());

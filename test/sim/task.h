@@ -56,6 +56,8 @@ struct Process
 	bool		dead;
 	Process    *next_killed;
 	Task	   *first_task;
+	int			tasks;			/* that it has ever had */
+	Chance		chance;			/* the system's random bytes */
 
 	/* the clock: local = base + true time * rate / 1,000,000 */
 	SimTime		base;

@@ -82,6 +82,7 @@ typedef struct Backend
 	ZkClient   *client;
 	ZkConfig	config;
 	Doing		doing;
+	Chance		chance;
 	SimTime		since;
 	Hold		held[MAX_HELD];
 	int			life;			/* processes that it has been before */
