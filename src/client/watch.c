@@ -76,8 +76,8 @@
  * breaks the contender; if another client has written, that is read first
  * (own_watch.c).
  *
- * P7. For a permit an event is never a grant.  Of several holders that are
- * watched one may have gone before another is.
+ * P7. For a permit an event is never a grant: it does not say whether anybody
+ * is behind, who must learn of the grant (P4).
  *
  * All functions run on client threads under engine_lock, which the watcher
  * takes itself.
