@@ -12,6 +12,10 @@
 #   make sim [SECONDS=n] [SEED=s] [TRACE=1]
 #				many lock clients in a simulated world; with TRACE=1,
 #				all that happens in one of them; see test/sim/README
+#   make random [SECONDS=n] [SEED=s] [SHRINK=1] [KEEP=1]
+#				random transactions, each result of which a model
+#				predicts; with SHRINK=1, a failure is shortened; see
+#				test/random/README
 #   make fuzz [SECONDS=n] [TARGET="..."]
 #				random inputs to all that parses; see test/fuzz/README
 #   make sabotage [NAMES="..."]	what the simulation notices of a client that is
@@ -209,7 +213,7 @@ all install uninstall installcheck clean lint check-symbols check-calls sim sabo
 
 endif
 
-.PHONY: demo demo-stop test fuzz coverage matrix debian upgrade chaos bench format model dist
+.PHONY: demo demo-stop test fuzz coverage matrix debian upgrade chaos random bench format model dist
 demo:
 	demo/run
 demo-stop:
@@ -229,6 +233,8 @@ upgrade:
 	@test/upgrade
 chaos:
 	@CHAOS_SECONDS='$(SECONDS)' CHAOS_SEED='$(SEED)' test/chaos/run
+random:
+	@RANDOM_SECONDS='$(SECONDS)' RANDOM_SEED='$(SEED)' RANDOM_SHRINK='$(SHRINK)' test/random/run
 bench:
 	@test/bench/run
 format:

@@ -36,7 +36,8 @@
  *    harmless    has only released locks, looked at them, or set something.
  *                The same, and its commit is not judged: a release has to
  *                succeed whatever other locks were lost.
- *    work        anything else, or has a transaction ID.  A loss dooms it.
+ *    work        anything else, or has a transaction ID, as PREPARE TRANSACTION
+ *                gives to any transaction.  A loss dooms it.
  *    doomed      its commit is refused.
  *    effective   Y1: its commit is not refused any more.
  *

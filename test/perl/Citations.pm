@@ -27,9 +27,9 @@ my %file_of_suite = (
 	regress => 'sql/%s.sql',
 	tap => 'test/t/%s.pl',
 	unit => 'test/unit/%s.c',
-	map { $_ => "test/$_/t/%s.pl" } qw(chaos docs interop shared tls));
+	map { $_ => "test/$_/t/%s.pl" } qw(chaos docs interop random shared tls));
 
-my $name = qr/(?:regress|isolation)\/[a-z_]+\b|unit\/\w+_test\b|(?:tap|chaos|docs|interop|shared|tls)\/\d{3}\w*/;
+my $name = qr/(?:regress|isolation)\/[a-z_]+\b|unit\/\w+_test\b|(?:tap|chaos|docs|interop|random|shared|tls)\/\d{3}\w*/;
 
 # Letters with a number that are rules: all but S, which are scenarios, and Z, which
 # are parts of SQLSTATEs.

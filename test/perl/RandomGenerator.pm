@@ -1,0 +1,245 @@
+
+=pod
+
+=head1 NAME
+
+RandomGenerator - random steps for a random run
+
+=head1 SYNOPSIS
+
+  my $generator = RandomGenerator->new($seed, 150);
+  while (my ($step, $next) = $generator->next($model)) { ... }
+
+=head1 DESCRIPTION
+
+The same seed gives the same steps, because the model alone decides what is possible.
+
+=cut
+
+package RandomGenerator;
+
+use strict;
+use warnings;
+
+use ChaosRandom;
+use RandomStep;
+
+my @locks = qw(/a /b /c);
+my @semaphores = qw(/p /q);
+my @savepoints = qw(one two three);
+
+=pod
+
+=head1 METHODS
+
+=over
+
+=item RandomGenerator->new($seed, $count)
+
+=item $generator->next($model)
+
+A step that is possible, and the model after it; nothing after C<$count> of them.
+
+=back
+
+=cut
+
+sub new
+{
+	my ($class, $seed, $count) = @_;
+	return bless {
+		random => ChaosRandom->new($seed, 'random transactions'),
+		left => $count,
+		names => 0
+	}, $class;
+}
+
+sub next
+{
+	my ($self, $model) = @_;
+	return if $self->{left}-- <= 0;
+	while (1)
+	{
+		my $step = RandomStep->new($self->invent($model));
+		my $next = $model->predict($step) or next;
+		return ($step, $next);
+	}
+}
+
+sub pick { my ($self, @list) = @_; return $self->{random}->pick(@list); }
+sub chance { my ($self, $chance) = @_; return $self->{random}->chance($chance); }
+sub name { my ($self) = @_; return ++$self->{names}; }
+
+# A line, possible or not.
+sub invent
+{
+	my ($self, $model) = @_;
+	my $session = $self->pick($model->sessions);
+	my $number = $session->{number};
+	return '0 terminate ' . $number if $self->chance(0.01);
+	return "0 cancel $number" if $session->waits && $self->chance(0.3);
+	my @held = map { $_->{path} } $session->{locks}->all;
+	return "0 lose $number " . $self->pick(@held) if @held && $self->chance(0.08);
+	my $method = $session->{block};
+	return "$number " . $self->$method($session, $model);
+}
+
+# Outside of a transaction block.
+sub idle
+{
+	my ($self, $session, $model) = @_;
+	my $kind = $self->{random}->weighted(
+		begin => 30,
+		single => 40,
+		code => 20,
+		prepared => 5,
+		discard => 3,
+		wrong => 2);
+	return 'begin' if $kind eq 'begin';
+	return $self->code($session) if $kind eq 'code';
+	return $self->operation($session) if $kind eq 'single';
+	return 'discard ' . $self->pick('ALL', 'ALL', 'TEMP') if $kind eq 'discard';
+	return $self->pick('commit', 'rollback', 'savepoint one', 'rollback_to one', 'prepare nothing')
+	  if $kind eq 'wrong';
+	my @prepared = sort keys %{ $model->{prepared} };
+	return $self->pick('commit_prepared', 'commit_prepared', 'rollback_prepared') . ' '
+	  . ($self->pick(@prepared) // 'nothing');
+}
+
+# In a transaction block.
+sub open
+{
+	my ($self, $session) = @_;
+	my $kind = $self->{random}->weighted(
+		operation => 50,
+		savepoint => 8,
+		rollback_to => 6,
+		release_savepoint => 4,
+		commit => 10,
+		rollback => 5,
+		prepare => 4,
+		code => 12,
+		wrong => 1);
+	return $self->operation($session) if $kind eq 'operation';
+	return $self->code($session) if $kind eq 'code';
+	return $kind if $kind eq 'commit' || $kind eq 'rollback';
+	return 'prepare g' . $self->name if $kind eq 'prepare';
+	return $self->pick('begin', 'discard ALL', 'discard TEMP', 'commit_prepared nothing')
+	  if $kind eq 'wrong';
+	return 'savepoint ' . $self->pick(@savepoints) if $kind eq 'savepoint';
+	my @names = @{ $session->{savepoints} };
+	return "$kind " . $self->pick(@names ? @names : @savepoints);
+}
+
+# In one that has failed.
+sub failed
+{
+	my ($self, $session) = @_;
+	my @names = @{ $session->{savepoints} };
+	return 'rollback_to ' . $self->pick(@names) if @names && $self->chance(0.6);
+	return $self->pick('rollback', 'rollback', 'commit', 'prepare g' . $self->name, 'look',
+		'work ' . $self->name, 'savepoint one');
+}
+
+# A lock; preferably one that the session has.
+sub held
+{
+	my ($self, $session) = @_;
+	my @held = map { $_->{path} } grep { !$_->{permits} } $session->{locks}->all;
+	return $self->pick(@held) if @held && $self->chance(0.7);
+	return $self->path;
+}
+
+sub path
+{
+	my ($self) = @_;
+	return $self->pick($self->chance(0.03) ? @semaphores : @locks);
+}
+
+# How long to wait.  Most calls try, so that not all sessions wait.
+sub timeout
+{
+	my ($self) = @_;
+	return $self->{random}->weighted(try => 45, wait => 30, long => 23, short => 2);
+}
+
+sub acquire
+{
+	my ($self) = @_;
+	my @paths = ($self->path);
+	push @paths, $self->path, $self->path if $self->chance(0.15);
+	return join ' ', 'acquire', join(',', @paths), $self->pick('x', 'x', 's'),
+	  $self->pick('session', 'xact'), $self->timeout;
+}
+
+sub permit
+{
+	my ($self) = @_;
+	my $path = $self->pick($self->chance(0.03) ? @locks : @semaphores);
+	my %permits = ('/p' => 2, '/q' => 1);
+	my $permits = $self->chance(0.03) ? 3 : $permits{$path} // 2;
+	return join ' ', 'permit', $path, $permits, $self->pick('session', 'xact'), $self->timeout;
+}
+
+# What can be done in SQL, in any place.
+sub operation
+{
+	my ($self, $session) = @_;
+	my $kind = $self->{random}->weighted(
+		acquire => 30,
+		permit => 10,
+		release => 16,
+		release_permit => 5,
+		release_all => 2,
+		close => 1,
+		look => 8,
+		token => 4,
+		verify => 2,
+		fence => 6,
+		work => 10,
+		fail => 3,
+		nothing => 1,
+		set => 1);
+	return $self->acquire if $kind eq 'acquire';
+	return $self->permit if $kind eq 'permit';
+	return 'release ' . $self->held($session) . ' ' . $self->pick('any', 'any', 'x', 's')
+	  if $kind eq 'release';
+	return 'release_permit ' . $self->pick(@semaphores) if $kind eq 'release_permit';
+	return "$kind " . $self->held($session) if $kind eq 'fence';
+	return "$kind " . $self->pick($self->held($session), @semaphores)
+	  if $kind =~ /^(token|verify)$/;
+	return 'work ' . $self->name if $kind eq 'work';
+	return $kind;
+}
+
+# PL/pgSQL, with exception blocks, and with transactions of its own.
+sub code
+{
+	my ($self, $session) = @_;
+	my $form = $self->pick('do', 'do', 'call', 'function');
+	my @operations;
+	my $depth = 0;
+	foreach (1 .. 1 + int 6 * $self->{random}->uniform)
+	{
+		my $operation = $self->operation($session);
+		$operation = $self->pick('commit', 'commit', 'rollback') if $self->chance(0.12);
+		next if $operation eq 'set' || ($operation eq 'nothing' && $form ne 'do');
+		push @operations, $operation;
+		next if $form ne 'do';
+		if ($self->chance(0.2))
+		{
+			push @operations, 'try';
+			$depth++;
+		}
+		elsif ($depth && $self->chance(0.3))
+		{
+			push @operations, 'end';
+			$depth--;
+		}
+	}
+	push @operations, 'look' if $self->chance(0.5);
+	push @operations, 'look' unless @operations;
+	return join ' ', $form, join ' ; ', @operations, ('end') x $depth;
+}
+
+1;

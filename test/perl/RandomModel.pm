@@ -1,0 +1,353 @@
+
+=pod
+
+=head1 NAME
+
+RandomModel - what a random run has to look like
+
+=head1 SYNOPSIS
+
+  my $model = RandomModel->new(4);
+  my $next = $model->predict(RandomStep->new('1 acquire /a x session wait')) or next;
+  $next->answers;    # { 1 => { state => '', value => 'true', notices => [] } }
+
+=head1 DESCRIPTION
+
+The locks of all sessions, their transactions, the fences, and the rows that are
+committed.  A step has one outcome, or none that can be predicted: then it is not used.
+That is so where sessions that continue at the same time could overtake each other, and
+in a deadlock, where it is open which one ends.
+
+To find the former, a step that wakes others is executed in several orders, which must
+all lead to the same.
+
+=cut
+
+package RandomModel;
+
+use strict;
+use warnings;
+
+use RandomQueues;
+use RandomSession;
+use Storable qw(dclone);
+
+=pod
+
+=head1 METHODS
+
+=over
+
+=item RandomModel->new($sessions)
+
+=item $model->predict($step)
+
+The model after that step; undef if it is not possible now, or cannot be predicted.
+
+=item $model->answers()
+
+By session: what the statements return that have ended with the last step.
+
+=item $model->sessions(), $model->session($number), $model->queues()
+
+=cut
+
+sub new
+{
+	my ($class, $count) = @_;
+	my $self = bless {
+		queues => RandomQueues->new,
+		fences => {},
+		prepared => {},
+		work => {},
+		answers => {},
+		order => 'eager'
+	}, $class;
+	$self->{sessions} = [ map { RandomSession->new($_, $self) } 1 .. $count ];
+	return $self;
+}
+
+sub answers { return $_[0]->{answers}; }
+sub sessions { return @{ $_[0]->{sessions} }; }
+sub session { return $_[0]->{sessions}[ $_[1] - 1 ]; }
+sub queues { return $_[0]->{queues}; }
+
+sub predict
+{
+	my ($self, $step) = @_;
+	my $first = $self->try($step, 'eager') or return;
+	return $first unless $first->{woken};
+	my $text = $first->text;
+	foreach my $order (qw(lazy reverse))
+	{
+		my $other = $self->try($step, $order) or return;
+		return if $other->text ne $text;
+	}
+	return $first;
+}
+
+sub try
+{
+	my ($self, $step, $order) = @_;
+	my $copy = dclone($self);
+	@{$copy}{qw(order answers woken)} = ($order, {}, 0);
+	return $copy if eval { $copy->take($step); 1 };
+	die $@ unless ref $@ eq 'RandomUnpredictable';
+	return;
+}
+
+sub give_up { die bless {}, 'RandomUnpredictable'; }
+
+sub take
+{
+	my ($self, $step) = @_;
+	if ($step->session == 0)
+	{
+		my ($verb, $number, @arguments) = @{ ($step->operations)[0] };
+		my $method = "world_$verb";
+		give_up() unless $self->session($number);
+		$self->$method($self->session($number), @arguments);
+	}
+	else
+	{
+		my $session = $self->session($step->session) or give_up();
+		give_up() if $session->waits;
+		$session->execute($step->kind, $step->operations);
+	}
+	$self->wake_all(0);
+	$self->check_waits;
+	return;
+}
+
+# ---- Waits.
+
+# Does a wait end?
+sub is_over
+{
+	my ($self, $session) = @_;
+	my $wait = $session->waits or return 0;
+	return !$self->fence_owner($wait->{path}, $session->{number}) if $wait->{kind} eq 'fence';
+	return !grep { $self->{queues}->blockers($_) } @{ $wait->{contenders} };
+}
+
+# Something has happened in the middle of a statement.
+sub wake
+{
+	my ($self, $session) = @_;
+	$self->wake_all($session->{number}) if $self->{order} ne 'lazy';
+	return;
+}
+
+# Let all sessions but this one continue that can.
+sub wake_all
+{
+	my ($self, $but) = @_;
+	while (1)
+	{
+		my @ready = grep { $_->{number} != $but && $self->is_over($_) } $self->sessions;
+		last unless @ready;
+		$self->{woken}++;
+		($self->{order} eq 'reverse' ? $ready[-1] : $ready[0])->continue;
+	}
+	return;
+}
+
+# The sessions that one waits for.
+sub waited_for
+{
+	my ($self, $session) = @_;
+	my $wait = $session->waits or return;
+	if ($wait->{kind} eq 'fence')
+	{
+		my $owner = $self->fence_owner($wait->{path}, $session->{number});
+		return $owner =~ /^\d+$/ ? $owner : ();
+	}
+	return if $wait->{mode} eq 'p';
+	return map { $_->{session} } map { $self->{queues}->blockers($_) } @{ $wait->{contenders} };
+}
+
+# Gives up if sessions wait in a circle, or two at one fence.
+sub check_waits
+{
+	my ($self) = @_;
+	my %fence;
+	foreach my $session ($self->sessions)
+	{
+		my $wait = $session->waits or next;
+		give_up() if $wait->{kind} eq 'fence' && $fence{ $wait->{path} }++;
+		my %seen;
+		my @todo = $self->waited_for($session);
+		while (defined(my $number = shift @todo))
+		{
+			give_up() if $number == $session->{number};
+			push @todo, $self->waited_for($self->session($number)) unless $seen{$number}++;
+		}
+	}
+	return;
+}
+
+# ---- The outside world.
+
+sub world_cancel
+{
+	my ($self, $session) = @_;
+	give_up() unless $session->waits;
+	$session->interrupt('57014');
+	return;
+}
+
+sub world_terminate
+{
+	my ($self, $session) = @_;
+	$session->terminate;
+	return;
+}
+
+# A statement that waits ends; else the session is asked until it knows.
+sub world_lose
+{
+	my ($self, $session, $path) = @_;
+	my $lock = $session->{locks}->find($path);
+	give_up() if !$lock || $lock->{lost} || $session->{block} eq 'failed';
+	$session->{locks}->lose($lock);
+	if ($session->waits)
+	{
+		$session->interrupt('ZKL01');
+	}
+	else
+	{
+		$session->{conduct} = 'harmless' if $session->{conduct} eq 'unknown';
+		$session->{conduct} = 'unknown' if $session->{block} eq 'idle';
+	}
+	return;
+}
+
+# ---- Fences and prepared transactions.  A writer is a session, or a prepared
+# transaction.
+
+=pod
+
+=item $model->fence_owner($path, $number)
+
+Another writer whose transaction has fenced this lock; undef if there is none.
+
+=item $model->fence_token($path), $model->write_fence($path, $number, $nest, $token)
+
+=item $model->roll_back_fences($number, $nest), $model->pass_fences_up($number, $nest)
+
+=item $model->end_writer($number, $commit)
+
+=item $model->prepare($name, $number, $rows), $model->end_prepared($name, $commit)
+
+=cut
+
+sub fence_owner
+{
+	my ($self, $path, $number) = @_;
+	my $fence = $self->{fences}{$path} or return;
+	return unless @{ $fence->{writes} };
+	return $fence->{owner} eq $number ? undef : $fence->{owner};
+}
+
+sub fence_token
+{
+	my ($self, $path) = @_;
+	my $fence = $self->{fences}{$path} or return 0;
+	return @{ $fence->{writes} } ? $fence->{writes}[-1]{token} : $fence->{token};
+}
+
+sub write_fence
+{
+	my ($self, $path, $number, $nest, $token) = @_;
+	my $fence = $self->{fences}{$path} //= { token => 0, writes => [] };
+	$fence->{owner} = $number;
+	push @{ $fence->{writes} }, { nest => $nest, token => $token };
+	return;
+}
+
+sub fences_of
+{
+	my ($self, $writer) = @_;
+	return grep { @{ $_->{writes} } && $_->{owner} eq $writer } values %{ $self->{fences} };
+}
+
+sub roll_back_fences
+{
+	my ($self, $number, $nest) = @_;
+	foreach my $fence ($self->fences_of($number))
+	{
+		@{ $fence->{writes} } = grep { $_->{nest} < $nest } @{ $fence->{writes} };
+	}
+	return;
+}
+
+sub pass_fences_up
+{
+	my ($self, $number, $nest) = @_;
+	foreach my $fence ($self->fences_of($number))
+	{
+		foreach my $write (@{ $fence->{writes} })
+		{
+			$write->{nest} = $nest - 1 if $write->{nest} == $nest;
+		}
+	}
+	return;
+}
+
+sub end_writer
+{
+	my ($self, $writer, $commit) = @_;
+	foreach my $fence ($self->fences_of($writer))
+	{
+		$fence->{token} = $fence->{writes}[-1]{token} if $commit;
+		$fence->{writes} = [];
+	}
+	return;
+}
+
+sub prepare
+{
+	my ($self, $name, $number, $rows) = @_;
+	$self->{prepared}{$name} = [ map { $_->{row} } @$rows ];
+	$_->{owner} = $name foreach $self->fences_of($number);
+	return;
+}
+
+sub end_prepared
+{
+	my ($self, $name, $commit) = @_;
+	my $rows = delete $self->{prepared}{$name} or return 0;
+	$self->end_writer($name, $commit);
+	return 1 unless $commit;
+	$self->{work}{$_} = 1 foreach @$rows;
+	return 1;
+}
+
+=pod
+
+=item $model->text()
+
+The whole state and the answers: the same for models that cannot be told apart.
+
+=back
+
+=cut
+
+sub text
+{
+	my ($self) = @_;
+	my @fences = map {
+		my $fence = $self->{fences}{$_};
+		"fence $_ " . join ' ', $fence->{token},
+		  map { "$fence->{owner}/$_->{nest}/$_->{token}" } @{ $fence->{writes} };
+	} sort keys %{ $self->{fences} };
+	my @answers = map {
+		my $answer = $self->{answers}{$_};
+		"answer $_ $answer->{state} $answer->{value} @{ $answer->{notices} }";
+	} sort keys %{ $self->{answers} };
+	return join "\n", $self->{queues}->text, (map { $_->text } $self->sessions), @fences,
+	  (map { "prepared $_ @{ $self->{prepared}{$_} }" } sort keys %{ $self->{prepared} }),
+	  'work ' . join(' ', sort keys %{ $self->{work} }), @answers;
+}
+
+1;

@@ -1,0 +1,304 @@
+
+=pod
+
+=head1 NAME
+
+RandomRun - steps of a random run, executed and compared with the model
+
+=head1 SYNOPSIS
+
+  my $run = RandomRun->new($world, 4);
+  my $failure = $run->play(sub { $generator->next($_[0]) });
+  print "$failure->{kind}: $failure->{text}\n" if $failure;
+  print "$_\n" foreach $run->lines;
+
+=head1 DESCRIPTION
+
+One step at a time.  After each the answers of all sessions and the queues in ZooKeeper
+must be those of the model.  Nothing is slept for: what the model says must come about,
+in so many seconds, and what it excludes must not have happened by then.
+
+=cut
+
+package RandomRun;
+
+use strict;
+use warnings;
+
+use List::Util qw(any);
+use Time::HiRes qw(sleep time);
+use RandomModel;
+
+# For how long the outcome of a step is waited for, in seconds.
+my $patience = 30;
+
+# After how many steps all is compared.
+my $period = 15;
+
+=pod
+
+=head1 METHODS
+
+=over
+
+=item RandomRun->new($world, $sessions)
+
+=item $run->play($source)
+
+C<$source> gets the model and returns a step and the model after it, or nothing.
+Returns how the run failed, if it did: a hash with C<kind> and C<text>.
+
+=item $run->lines(), $run->count()
+
+The steps that were executed.
+
+=back
+
+=cut
+
+sub new
+{
+	my ($class, $world, $count) = @_;
+	return bless { world => $world, sessions => $count, lines => [], tokens => {} }, $class;
+}
+
+sub lines { return @{ $_[0]->{lines} }; }
+sub count { return scalar @{ $_[0]->{lines} }; }
+
+sub play
+{
+	my ($self, $source) = @_;
+	my $failed = !eval { $self->play_all($source); 1 };
+	my $error = $@;
+	$self->close_all;
+	return unless $failed;
+	return $error if ref $error eq 'HASH';
+	return { kind => 'error', text => $error };
+}
+
+sub play_all
+{
+	my ($self, $source) = @_;
+	my $world = $self->{world};
+	$world->begin_run;
+	$self->{model} = RandomModel->new($self->{sessions});
+	$self->{clients}{$_} = $world->connect foreach 1 .. $self->{sessions};
+	while (my ($step, $next) = $source->($self->{model}))
+	{
+		push @{ $self->{lines} }, $step->line;
+		$self->take($step, $next);
+		$self->compare_all if $self->count % $period == 0;
+	}
+	$self->compare_all;
+	return;
+}
+
+# The run has failed.
+sub fail
+{
+	my ($self, $kind, $text) = @_;
+	die { kind => $kind, text => $text };
+}
+
+sub take
+{
+	my ($self, $step, $next) = @_;
+	my $before = $self->{model};
+	$self->{model} = $next;
+	if ($step->session == 0)
+	{
+		my ($verb, $number, @arguments) = @{ ($step->operations)[0] };
+		my $method = "world_$verb";
+		$self->$method($before, $number, @arguments);
+	}
+	else
+	{
+		$self->{clients}{ $step->session }->send($step->sql);
+	}
+	$self->compare_answer($_) foreach sort keys %{ $next->answers };
+	$self->compare_queue($_) foreach $next->queues->paths;
+	$self->compare_waits;
+	return;
+}
+
+# ---- What the outside does.
+
+sub world_cancel
+{
+	my ($self, $before, $number) = @_;
+	my $pid = $self->{clients}{$number}->pid;
+	$self->{world}->observer->ask("SELECT pg_cancel_backend($pid)");
+	return;
+}
+
+sub world_terminate
+{
+	my ($self, $before, $number) = @_;
+	my $world = $self->{world};
+	my $client = $self->{clients}{$number};
+	$world->observer->ask('SELECT pg_terminate_backend(' . $client->pid . ", 30000)");
+	$client->close;
+	$self->{clients}{$number} = $world->connect;
+	return;
+}
+
+sub world_lose
+{
+	my ($self, $before, $number, $path) = @_;
+	my $world = $self->{world};
+	my $session = $before->session($number);
+	my $id = $session->token_of($session->{locks}->find($path));
+	my @queue = $before->queues->list($path);
+	my ($index) = grep { $queue[$_]{id} == $id } 0 .. $#queue;
+	my $name = ($world->queue($path))[$index]{name};
+	return $world->delete_contender($path, $name) if $session->waits;
+
+	# The statement that asks would be cancelled as well.
+	my $client = $self->{clients}{$number};
+	$client->ask('SET zklock.on_lock_loss = report');
+	$world->delete_contender($path, $name);
+	$self->await(
+		sub {
+			my ($row) = $client->ask("SELECT bool_and(state = 'lost')::text"
+				  . " FROM zk_locks WHERE path = '$path'");
+			return $row->[0] eq 'true';
+		},
+		'hang', "session $number does not notice that $path was lost");
+	$client->ask('SET zklock.on_lock_loss = cancel');
+	return;
+}
+
+# ---- Comparisons.
+
+sub await
+{
+	my ($self, $condition, $kind, $text) = @_;
+	my $deadline = time + $patience;
+	until ($condition->())
+	{
+		$self->fail($kind, ref $text ? $text->() : $text) if time > $deadline;
+		sleep 0.002;
+	}
+	return;
+}
+
+# Replace the tokens in an expected text: a number of the model, which is bound to the
+# real token as soon as that is known.
+sub with_tokens
+{
+	my ($self, $expected, $found) = @_;
+	while ($expected =~ /token (\d+)/)
+	{
+		my ($id, $at) = ($1, $-[0]);
+		my ($token) = substr($found, $at) =~ /^(\d+)/;
+		$self->{tokens}{$id} //= $token // 'unknown';
+		$expected =~ s/token \d+/$self->{tokens}{$id}/;
+	}
+	return $expected;
+}
+
+sub describe
+{
+	my ($answer) = @_;
+	return join "\n", $answer->{state} ne '' ? "error $answer->{state}" : "value $answer->{value}",
+	  @{ $answer->{notices} };
+}
+
+sub compare_answer
+{
+	my ($self, $number) = @_;
+	my $client = $self->{clients}{$number};
+	my $expected = describe($self->{model}->answers->{$number});
+	my $deadline = time + $patience;
+	until ($client->wait(1))
+	{
+		$self->fail('hang', "session $number does not answer; expected:\n$expected")
+		  if time > $deadline;
+	}
+	my $answer = $client->answer;
+	my $found = describe($answer);
+	$expected = $self->with_tokens($expected, $found);
+	return if $found eq $expected;
+	$self->fail('answer',
+		"session $number: expected:\n$expected\nfound:\n$found\n$answer->{message}");
+}
+
+sub compare_queue
+{
+	my ($self, $path) = @_;
+	my @wanted = $self->{model}->queues->list($path);
+	my $wanted = join ' ',
+	  map { $self->{clients}{ $_->{session} }->pid . $_->{mode} } @wanted;
+	my @found;
+	$self->await(
+		sub {
+			@found = $self->{world}->queue($path);
+			return $wanted eq join ' ', map { "$_->{pid}$_->{mode}" } @found;
+		},
+		'queue',
+		sub { "queue of $path: expected: $wanted\nfound: " . join ' ', map { "$_->{pid}$_->{mode}" } @found });
+	foreach my $i (0 .. $#wanted)
+	{
+		my $id = $wanted[$i]{id};
+		my $token = $self->{tokens}{$id} //= $found[$i]{token};
+		$self->fail('token', "contender $id of $path: token $token, but $found[$i]{token}")
+		  if $token > $found[$i]{token};
+	}
+	return;
+}
+
+# Those that wait must wait: for a lock of PostgreSQL's, as seen there, or for a
+# contender, as seen in the queues.
+sub compare_waits
+{
+	my ($self) = @_;
+	foreach my $session ($self->{model}->sessions)
+	{
+		my $number = $session->{number};
+		my $client = $self->{clients}{$number};
+		my $wait = $session->waits or next;
+		$self->await(
+			sub { $self->{world}->waits_in_postgres($client->pid) || $client->is_ready },
+			'hang', "session $number does not wait at the fence of $wait->{path}")
+		  if $wait->{kind} eq 'fence';
+		next unless $client->is_ready;
+		$self->fail('early', "session $number does not wait, but answered:\n"
+			  . describe($client->answer));
+	}
+	return;
+}
+
+sub compare_all
+{
+	my ($self) = @_;
+	my ($world, $model) = @{$self}{qw(world model)};
+	$self->compare('state', join(' ', sort keys %{ $model->{work} }),
+		$world->committed_rows, 'committed rows');
+	$self->compare('state',
+		join(' ', map { "$_:" . $self->{tokens}{ $model->{fences}{$_}{token} } }
+			grep { $model->{fences}{$_}{token} } sort keys %{ $model->{fences} }),
+		$world->fences,
+		'fences');
+	return;
+}
+
+sub compare
+{
+	my ($self, $kind, $expected, $found, $what) = @_;
+	return if $expected eq $found;
+	$self->fail($kind, "$what: expected:\n$expected\nfound:\n$found");
+}
+
+# End all connections, and see that nothing is left of them.
+sub close_all
+{
+	my ($self) = @_;
+	my $observer = $self->{world}->observer;
+	eval { $observer->ask('SELECT pg_terminate_backend(' . $_->pid . ', 30000)') }
+	  foreach values %{ $self->{clients} };
+	$_->close foreach values %{ $self->{clients} };
+	$observer->close;
+	return;
+}
+
+1;

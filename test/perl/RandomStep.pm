@@ -1,0 +1,195 @@
+
+=pod
+
+=head1 NAME
+
+RandomStep - one step of a random run, as text, for the model, and in SQL
+
+=head1 SYNOPSIS
+
+  my $step = RandomStep->new('2 do try ; acquire /a x xact wait ; fail ; end ; look');
+  $step->session;       # 2
+  $step->operations;    # (['try'], ['acquire', '/a', ...], ...)
+  $session->send($step->sql);
+
+=head1 DESCRIPTION
+
+A line: a number of a session, and a statement.  Session 0 is the outside world, which
+does something to another session:
+
+  0 cancel 2
+  0 terminate 2
+  0 lose 2 /a          delete its contender, so that it loses the lock
+
+A statement is an operation with its arguments, or C<do>, C<call> or C<function> and
+operations separated by semicolons: PL/pgSQL in that form.  The operations:
+
+  acquire PATHS MODE SCOPE TIMEOUT    PATHS separated by commas; MODE x or s;
+                                      SCOPE session or xact;
+                                      TIMEOUT wait, long, short or try
+  permit PATH PERMITS SCOPE TIMEOUT
+  release PATH MODE                   MODE x, s or any
+  release_permit PATH
+  release_all, close
+  token PATH, verify PATH, fence PATH
+  look                                at zk_locks
+  work NUMBER                         write a row
+  fail, nothing, set
+  try, end                            an exception block, in PL/pgSQL
+  begin, commit, rollback, savepoint NAME, rollback_to NAME, release_savepoint NAME
+  prepare NAME, commit_prepared NAME, rollback_prepared NAME
+  discard ALL, discard TEMP
+
+=cut
+
+package RandomStep;
+
+use strict;
+use warnings;
+
+my %timeout = (wait => 'NULL', long => q('2 min'), short => q('150 ms'), try => q('0'));
+
+my $look = q(SELECT coalesce(string_agg(format('%s %s %s %s %s', path, mode,
+	session_count, transaction_count, state), ', '
+	ORDER BY path COLLATE "C", mode COLLATE "C"), '') FROM zk_locks);
+
+my %frame = map { $_ => 1 }
+  qw(begin commit rollback savepoint rollback_to release_savepoint prepare);
+
+=pod
+
+=head1 METHODS
+
+=over
+
+=item RandomStep->new($line)
+
+=item $step->line(), $step->session(), $step->kind(), $step->operations()
+
+=item $step->sql()
+
+=back
+
+=cut
+
+sub new
+{
+	my ($class, $line) = @_;
+	my ($session, $first, $rest) = split ' ', $line, 3;
+	my $is_code = $first =~ /^(do|call|function)$/;
+	my @operations =
+	  map { [ split ' ' ] } $is_code ? split /;/, $rest : join ' ', $first, $rest // '';
+	return bless {
+		line => $line,
+		session => $session,
+		kind => $is_code ? $first : $frame{$first} ? 'transaction' : 'query',
+		operations => \@operations
+	}, $class;
+}
+
+sub line { return $_[0]->{line}; }
+sub session { return $_[0]->{session}; }
+sub kind { return $_[0]->{kind}; }
+sub operations { return @{ $_[0]->{operations} }; }
+
+sub sql
+{
+	my ($self) = @_;
+	my @operations = $self->operations;
+	my $kind = $self->{kind};
+	return 'DO $do$ DECLARE r text; BEGIN ' . join(' ', map { in_code(@$_) } @operations)
+	  . ' END $do$'
+	  if $kind eq 'do';
+	return ($kind eq 'call' ? 'CALL random_procedure' : 'SELECT random_function')
+	  . '(ARRAY[' . join(', ', map { quote(statement(@$_)) } @operations) . '])'
+	  if $kind ne 'query' && $kind ne 'transaction';
+	return statement(@{ $operations[0] });
+}
+
+sub quote
+{
+	my ($text) = @_;
+	$text =~ s/'/''/g;
+	return "'$text'";
+}
+
+# The call of a function, as an expression; undef if the operation is none.
+sub expression
+{
+	my ($verb, @arguments) = @_;
+	my $method = __PACKAGE__->can("call_$verb") or return;
+	return $method->(@arguments);
+}
+
+# An operation as a statement.
+sub statement
+{
+	my ($verb, @arguments) = @_;
+	my $call = expression($verb, @arguments);
+	return "SELECT $call" if defined $call;
+	return $look if $verb eq 'look';
+	return 'SELECT 1' if $verb eq 'nothing';
+	return "INSERT INTO random_work VALUES ($arguments[0])" if $verb eq 'work';
+	return q(SET work_mem = '5MB') if $verb eq 'set';
+	my %words = (
+		rollback_to => 'ROLLBACK TO',
+		release_savepoint => 'RELEASE',
+		prepare => 'PREPARE TRANSACTION',
+		commit_prepared => 'COMMIT PREPARED',
+		rollback_prepared => 'ROLLBACK PREPARED');
+	$arguments[0] = quote($arguments[0]) if $verb =~ /prepare/;
+	return join ' ', $words{$verb} // uc $verb, @arguments;
+}
+
+# An operation in PL/pgSQL.
+sub in_code
+{
+	my ($verb, @arguments) = @_;
+	return 'BEGIN' if $verb eq 'try';
+	return q(EXCEPTION WHEN OTHERS THEN RAISE NOTICE 'caught %', SQLSTATE; END;)
+	  if $verb eq 'end';
+	return 'NULL;' if $verb eq 'nothing';
+	my $call = expression($verb, @arguments);
+	return "r := $call; RAISE NOTICE '%', r;" if defined $call;
+	return "r := ($look); RAISE NOTICE '%', r;" if $verb eq 'look';
+	return statement($verb, @arguments) . ';';
+}
+
+sub call_acquire
+{
+	my ($paths, $mode, $scope, $timeout) = @_;
+	my @paths = map { quote($_) } split /,/, $paths;
+	my $what = @paths > 1 ? 'ARRAY[' . join(', ', @paths) . ']' : $paths[0];
+	return
+		'zk_lock_acquire'
+	  . ($scope eq 'xact' ? '_xact' : '')
+	  . "($what, $timeout{$timeout}"
+	  . ($mode eq 's' ? ', true' : '')
+	  . ')::text';
+}
+
+sub call_permit
+{
+	my ($path, $permits, $scope, $timeout) = @_;
+	return
+		'zk_semaphore_acquire'
+	  . ($scope eq 'xact' ? '_xact' : '')
+	  . "('$path', $permits, $timeout{$timeout})::text";
+}
+
+sub call_release
+{
+	my ($path, $mode) = @_;
+	my %shared = (any => '', x => ', false', s => ', true');
+	return "zk_lock_release('$path'$shared{$mode})::text";
+}
+
+sub call_release_permit { return "zk_semaphore_release('$_[0]')::text"; }
+sub call_release_all { return 'zk_lock_release_all()::text'; }
+sub call_close { return 'zk_session_close()::text'; }
+sub call_token { return "zk_lock_token('$_[0]')::text"; }
+sub call_verify { return "zk_lock_verify('$_[0]')::text"; }
+sub call_fence { return "zk_lock_fence('$_[0]')::text"; }
+sub call_fail { return '(1 / random_zero())::text'; }
+
+1;

@@ -1,0 +1,207 @@
+
+=pod
+
+=head1 NAME
+
+RandomWorld - the servers of random runs
+
+=head1 SYNOPSIS
+
+  my $world = RandomWorld->new;
+  my $failure = $world->run(source => $source)->{failure};
+
+=head1 DESCRIPTION
+
+A ZooKeeper server, a PostgreSQL server, and what the outside does there.  Each run has
+a root of its own in ZooKeeper, and empty tables.
+
+=cut
+
+package RandomWorld;
+
+use strict;
+use warnings;
+
+use PostgreSQL::Test::Cluster;
+use RandomClient;
+use ZkEnsemble;
+
+=pod
+
+=head1 METHODS
+
+=over
+
+=item RandomWorld->new()
+
+=item $world->begin_run()
+
+=item $world->connect()
+
+A new RandomClient of this run.
+
+=item $world->observer()
+
+A client that sees what the others have done.
+
+=cut
+
+sub new
+{
+	my ($class) = @_;
+	my $ensemble = ZkEnsemble->new('random');
+	my $node = zk_cluster(
+		'random', $ensemble,
+		settings => { max_prepared_transactions => 20, fsync => 'off' });
+	my $connection = $node->connstr('postgres') =~ s/ /;/gr =~ s/'//gr;
+	my $self = bless {
+		ensemble => $ensemble,
+		node => $node,
+		connection => $connection,
+		runs => 0
+	}, $class;
+	$node->safe_psql('postgres', <<'END');
+CREATE TABLE random_work (row integer);
+CREATE FUNCTION random_zero() RETURNS integer LANGUAGE plpgsql AS $$ BEGIN RETURN 0; END $$;
+CREATE PROCEDURE random_procedure(commands text[]) LANGUAGE plpgsql AS $$
+DECLARE
+	command text;
+	result text;
+BEGIN
+	FOREACH command IN ARRAY commands LOOP
+		IF command = 'COMMIT' THEN
+			COMMIT;
+		ELSIF command = 'ROLLBACK' THEN
+			ROLLBACK;
+		ELSIF command LIKE 'SELECT%' THEN
+			EXECUTE command INTO result;
+			RAISE NOTICE '%', result;
+		ELSE
+			EXECUTE command;
+		END IF;
+	END LOOP;
+END $$;
+CREATE FUNCTION random_function(commands text[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	command text;
+	result text;
+BEGIN
+	FOREACH command IN ARRAY commands LOOP
+		IF command = 'COMMIT' THEN
+			COMMIT;
+		ELSIF command = 'ROLLBACK' THEN
+			ROLLBACK;
+		ELSIF command LIKE 'SELECT%' THEN
+			EXECUTE command INTO result;
+			RAISE NOTICE '%', result;
+		ELSE
+			EXECUTE command;
+		END IF;
+	END LOOP;
+END $$;
+END
+	return $self;
+}
+
+sub begin_run
+{
+	my ($self) = @_;
+	$self->{root} = '/random/' . ++$self->{runs};
+	$self->{znodes} = {};
+	$self->{observer} = RandomClient->new($self->{connection}, 'zklock.root' => $self->{root});
+	$self->{observer}->ask("ROLLBACK PREPARED '$_->[0]'")
+	  foreach $self->{observer}->ask('SELECT gid FROM pg_prepared_xacts');
+	$self->{observer}->ask('TRUNCATE random_work, zk_lock_fences, zk_job_runs');
+	return;
+}
+
+sub connect
+{
+	my ($self) = @_;
+	return RandomClient->new(
+		$self->{connection},
+		'zklock.root' => $self->{root},
+		'zklock.on_lock_loss' => 'cancel');
+}
+
+sub observer { return $_[0]->{observer}; }
+
+=pod
+
+=item $world->queue($path)
+
+The contenders in ZooKeeper, in order; each a hash with C<name>, C<mode>, C<pid> and
+C<token>.
+
+=item $world->delete_contender($path, $name)
+
+=item $world->waits_in_postgres($pid)
+
+Whether a backend waits for a lock of PostgreSQL's.
+
+=item $world->committed_rows(), $world->fences()
+
+As text, in order.
+
+=back
+
+=cut
+
+sub queue
+{
+	my ($self, $path) = @_;
+	my $zk = $self->{ensemble}->zk;
+	my @queue;
+	foreach my $name (sort { substr($a, -10) cmp substr($b, -10) } $zk->ls("$self->{root}$path"))
+	{
+		my $znode = $self->{znodes}{$name} //= $self->read_contender($path, $name) or next;
+		push @queue, $znode;
+	}
+	return @queue;
+}
+
+# Undef if it is gone again.
+sub read_contender
+{
+	my ($self, $path, $name) = @_;
+	my $zk = $self->{ensemble}->zk;
+	my $stat = $zk->stat("$self->{root}$path/$name") or return;
+	my ($pid) = ($zk->get("$self->{root}$path/$name") // return) =~ /"pid":(\d+)/;
+	return {
+		name => $name,
+		mode => $name =~ /__READ__/ ? 's' : $name =~ /sem\d+/ ? 'p' : 'x',
+		pid => $pid,
+		token => $stat->{czxid}
+	};
+}
+
+sub delete_contender
+{
+	my ($self, $path, $name) = @_;
+	$self->{ensemble}->zk->delete("$self->{root}$path/$name");
+	return;
+}
+
+sub waits_in_postgres
+{
+	my ($self, $pid) = @_;
+	my ($row) = $self->{observer}
+	  ->ask("SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = $pid");
+	return $row && ($row->[0] // '') eq 't';
+}
+
+sub committed_rows
+{
+	my ($self) = @_;
+	return join ' ',
+	  map { $_->[0] } $self->{observer}->ask('SELECT row FROM random_work ORDER BY row::text COLLATE "C"');
+}
+
+sub fences
+{
+	my ($self) = @_;
+	return join ' ', map { "$_->[0]:$_->[1]" }
+	  $self->{observer}->ask('SELECT path, token FROM zk_lock_fences ORDER BY path');
+}
+
+1;
