@@ -90,7 +90,7 @@ settle(void)
 	}
 }
 
-/* The version of a contender's data, as soon as it is that; else what it is. */
+/* The version of a contender's data, as soon as it is that or higher; else what it is. */
 static int
 wait_version(const char *node, const char *name, int version)
 {
@@ -271,7 +271,8 @@ test_announcing_over(void)
 	zoo_set(stranger, path, ZK_REVOCATION, strlen(ZK_REVOCATION), -1);
 	zoo_delete(stranger, first, -1);
 	ok(wait_state(id, ZK_HELD, &status), "and is granted");
-	is_int(wait_version(node, status.name, 2), 2, "S131: it announces that all the same");
+	/* If it was a waiter for long, it may have read that and written before. */
+	ok(wait_version(node, status.name, 2) >= 2, "S131: it announces that all the same");
 	zk_contender_status(client, id, &status);
 	ok(status.revoked, "S131: the other client's data is not lost");
 	ok(release(id), "it is released");
