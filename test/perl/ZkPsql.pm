@@ -54,6 +54,9 @@ sub new
 		statements => 0
 	}, $class;
 
+	# It would end the test some minutes after the connection, whatever happens then;
+	# each wait has its own deadline.
+	$self->{psql}{timeout}->reset;
 	$self->ask('\set VERBOSITY verbose', 'quiet');
 	$self->ask("SET $_ = '$settings{$_}'") foreach sort keys %settings;
 	$self->{pid} = $self->ask('SELECT pg_backend_pid()');
@@ -281,6 +284,7 @@ sub continue
 sub quit
 {
 	my ($self) = @_;
+	$self->{psql}{timeout}->start;
 	$self->{psql}->quit;
 	return;
 }
