@@ -459,6 +459,7 @@ backend_start(Backend *backend)
 	backend->client = NULL;
 	backend->chance = chance_named("backend %s", name);
 	memset(backend->held, 0, sizeof(backend->held));
+	backend->holds = 0;
 	memset(backend->due, 0, sizeof(backend->due));
 	backend->connecting = 0;
 	backend->attempts = 0;

@@ -149,7 +149,7 @@ calm_broken(const char *name)
 	{
 		const Backend *backend = &world->backends[i];
 
-		for (int k = 0; k < MAX_HELD; k++)
+		for (int k = 0; k < backend->holds; k++)
 			if (is_settled(backend, &backend->held[k]) &&
 				strcmp(backend->held[k].name, name) == 0)
 				sim_violation("break", "%s still believes in %s, which is broken",
@@ -280,7 +280,7 @@ tick(void *argument)
 
 		if (seconds % 10 == 0)
 			backend->attempts = 0;
-		for (int k = 0; k < MAX_HELD && calm(); k++)
+		for (int k = 0; k < backend->holds && calm(); k++)
 			if (backend->held[k].in_use && backend->client != NULL)
 				check_hold(backend, &backend->held[k]);
 	}

@@ -109,7 +109,7 @@ permits_held(const WorldLock *lock)
 	int			count = 0;
 
 	for (int i = 0; i < world->clients; i++)
-		for (int k = 0; k < MAX_HELD; k++)
+		for (int k = 0; k < world->backends[i].holds; k++)
 		{
 			const Hold *hold = &world->backends[i].held[k];
 
@@ -135,7 +135,7 @@ check_hold(const Backend *backend, const Hold *hold)
 	{
 		const Backend *other = &world->backends[i];
 
-		for (int k = 0; k < MAX_HELD && other != backend; k++)
+		for (int k = 0; k < other->holds && other != backend; k++)
 			if (other->held[k].in_use && exclude(hold, &other->held[k]) &&
 				check_believed(other, &other->held[k]) &&
 				!is_spoilt(other, &other->held[k]) && !is_spoilt(backend, hold))
@@ -183,7 +183,7 @@ check_step(void)
 	if (backend == NULL || backend->process->dead)
 		return;
 	calm_connecting(backend);
-	for (int k = 0; k < MAX_HELD; k++)
+	for (int k = 0; k < backend->holds; k++)
 	{
 		Hold	   *hold = &backend->held[k];
 
@@ -310,6 +310,8 @@ check_granted(Backend *backend, WorldLock *lock, ZkMode mode, ZkContenderId id,
 
 	while (hold->in_use)
 		hold++;
+	if (hold == backend->held + backend->holds)
+		backend->holds++;
 	memset(hold, 0, sizeof(*hold));
 	hold->in_use = true;
 	hold->lock = lock;
@@ -369,7 +371,7 @@ check_released(const Backend *backend, const Hold *hold, const ZkContenderStatus
 void
 check_killed(const Backend *backend)
 {
-	for (int k = 0; k < MAX_HELD; k++)
+	for (int k = 0; k < backend->holds; k++)
 	{
 		const Hold *hold = &backend->held[k];
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "resolver.h"
 #include "world.h"
 
 static struct
@@ -244,6 +245,24 @@ slow_network(void)
 	end_later(calm_network, 0, 0, SIM_MS(world->timeout_ms) * 4);
 }
 
+static void
+calm_resolver(int which, int other)
+{
+	(void) which;
+	(void) other;
+	resolver_be(0, 0);
+}
+
+/* Names are looked up slowly for a while, or not at all. */
+static void
+slow_resolver(void)
+{
+	sim_trace("fault: the resolver is slow, and fails");
+	resolver_be(SIM_MS(world->timeout_ms) >> chance_below(&nemesis.chance, 6),
+				chance_below(&nemesis.chance, 4));
+	end_later(calm_resolver, 0, 0, SIM_MS(world->timeout_ms) * 4);
+}
+
 /* The servers were started again with another maxSessionTimeout. */
 static void
 change_timeouts(void)
@@ -270,7 +289,8 @@ static void (*const faults[]) (void) =
 {
 	stop_server, stop_server, crash_server, crash_server, cut_servers, cut_servers,
 		cut_backend, cut_backend, cut_backend, stop_backend, stop_backend, stop_backend,
-		kill_backend, nemesis_delete, slow_network, fail_memory, change_timeouts
+		kill_backend, nemesis_delete, slow_network, fail_memory, change_timeouts,
+		slow_resolver
 };
 
 static void
@@ -302,6 +322,7 @@ nemesis_heal(void)
 	nemesis.round++;
 	sim_trace("all faults are over");
 	calm_network(0, 0);
+	calm_resolver(0, 0);
 	ensemble_set_timeouts(0, 0);
 	for (int i = 0; i < world->ensemble.servers; i++)
 	{

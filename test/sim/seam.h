@@ -10,6 +10,7 @@
 #ifndef SEAM_H
 #define SEAM_H
 
+#include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -33,6 +34,9 @@ extern int	seam_munmap(void *address, size_t size);
 extern int	seam_clock_gettime(clockid_t clock, struct timespec *time);
 extern ssize_t seam_getrandom(void *data, size_t size, unsigned int flags);
 extern pid_t seam_getpid(void);
+extern int	seam_getaddrinfo(const char *host, const char *service,
+							 const struct addrinfo *hints, struct addrinfo **result);
+extern void seam_freeaddrinfo(struct addrinfo *result);
 extern int	seam_eventfd(unsigned int count, int flags);
 extern ssize_t seam_read(int fd, void *data, size_t size);
 extern ssize_t seam_write(int fd, const void *data, size_t size);

@@ -104,16 +104,19 @@ bss_size(void)
 	return (uintptr_t) __stop_client_bss - (uintptr_t) __start_client_bss;
 }
 
-/*
- * As memcpy(), of variables and what AddressSanitizer has put between them; they
- * are few.
- */
+#ifdef __SANITIZE_ADDRESS__
+
+/* As memcpy(), which would report what AddressSanitizer has put between variables. */
 __attribute__((no_sanitize("address", "undefined"))) static void
 copy_globals(char *to, const char *from, size_t size)
 {
 	for (volatile size_t i = 0; i < size; i++)
 		to[i] = from[i];
 }
+
+#else
+#define copy_globals	memcpy
+#endif
 
 static void
 save_globals(char *copy)

@@ -57,7 +57,7 @@ struct Process
 	Process    *next_killed;
 	Task	   *first_task;
 	int			tasks;			/* that it has ever had */
-	Chance		chance;			/* the system's random bytes */
+	Chance		chance;			/* the system's random bytes, the resolver */
 
 	/* the clock: local = base + true time * rate / 1,000,000 */
 	SimTime		base;

@@ -85,6 +85,7 @@ typedef struct Backend
 	Chance		chance;
 	SimTime		since;
 	Hold		held[MAX_HELD];
+	int			holds;			/* so many of these have been in use */
 	int			life;			/* processes that it has been before */
 	Due			due[MAX_DUE];	/* by slot */
 	SimTime		connecting;		/* the last attempt to connect, and how many
