@@ -414,6 +414,15 @@ do_something(Backend *backend)
 	}
 }
 
+/* Wants nothing for some time. */
+static void
+idle(Backend *backend)
+{
+	for (SimTime left = some_time(backend, world->idle); left > 0 && !world->resting;
+		 left -= SIM_SECONDS(10))
+		task_sleep(left < SIM_SECONDS(10) ? left : SIM_SECONDS(10));
+}
+
 static void *
 backend_main(void *argument)
 {
@@ -439,7 +448,7 @@ backend_main(void *argument)
 		if ((world->resting && !world->keeping) || chance_one_in(&backend->chance, 40))
 			stop_client(backend);
 		else if (chance_one_in(&backend->chance, 4))
-			task_sleep(some_time(backend, SIM_SECONDS(20)));
+			idle(backend);
 	}
 	return NULL;
 }

@@ -20,13 +20,6 @@
 /* After how many seconds something must have been noticed. */
 #define PATIENCE		5
 
-/*
- * How many attempts to connect a client may make in ten seconds, at any time:
- * the library pauses for a sixtieth of the timeout when it has tried all servers.
- */
-#define MAX_ATTEMPTS \
-	(50 + world->ensemble.servers * 900000 / world->timeout_ms)
-
 /* Contenders that were revoked in calm times, the last ones. */
 #define MAX_REVOKED		32
 static struct
@@ -44,6 +37,22 @@ calm(void)
 	return world->steady && sim_now() >= world->calm_from;
 }
 
+/*
+ * How many attempts to connect a client may make in ten seconds, at any time:
+ * the library pauses for a sixtieth of the negotiated timeout when it has tried all
+ * servers.
+ */
+static int
+most_attempts(const Backend *backend)
+{
+	int			timeout_ms = backend->client != NULL ?
+	backend->client->mailbox.session.timeout_ms : 0;
+
+	if (timeout_ms == 0)
+		timeout_ms = world->timeout_ms;
+	return 50 + world->ensemble.servers * 900000 / timeout_ms;
+}
+
 /* An attempt to connect: there are not too many (src/client/server_timeout.c). */
 void
 calm_connecting(Backend *backend)
@@ -53,7 +62,7 @@ calm_connecting(Backend *backend)
 	if (library == NULL || library->connecting_since == backend->connecting)
 		return;
 	backend->connecting = library->connecting_since;
-	if (++backend->attempts > MAX_ATTEMPTS)
+	if (++backend->attempts > most_attempts(backend))
 		sim_violation("storm", "%s has tried to connect %d times in 10 s",
 					  backend->process->name, backend->attempts);
 }

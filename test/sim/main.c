@@ -62,11 +62,12 @@ choose_world(void)
 	world->ensemble.behaves_as_39 = chance_one_in(&chance, 2);
 	world->ensemble.container_check = SIM_SECONDS(60);
 	world->ensemble.throttle_one_in = chance_one_in(&chance, 8) ? 200 : 0;
-	world->clients = 2 + (int) chance_below(&chance, chance_one_in(&chance, 8) ? 40 : 6);
+	world->clients = 2 + (int) chance_below(&chance, chance_one_in(&chance, 16) ? 40 : 6);
 	world->locks = 1 + (int) chance_below(&chance, MAX_LOCKS);
 	world->delay = chance_between(&chance, 0, SIM_MS(world->timeout_ms));
 	world->busy = SIM_SECONDS(60) << chance_below(&chance, 6);
-	world->fault_every = SIM_MS(world->timeout_ms) << chance_below(&chance, 3);
+	world->fault_every = (SIM_MS(world->timeout_ms) << chance_below(&chance, 5)) / 4;
+	world->idle = SIM_SECONDS(20) << chance_below(&chance, 6);
 	for (int i = 0; i < world->ensemble.servers; i++)
 	{
 		size_t		len = strlen(world->servers);

@@ -103,6 +103,7 @@ typedef struct World
 	int			locks;
 	SimTime		busy;			/* how long there are faults in each round */
 	SimTime		fault_every;	/* on average */
+	SimTime		idle;			/* at most, between two uses */
 	SimTime		delay;			/* lock delay of all requests that have one */
 	bool		resting;		/* backends finish what they do, and stop */
 	bool		keeping;		/* or keep their clients */
