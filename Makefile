@@ -20,6 +20,9 @@
 #				random inputs to all that parses; see test/fuzz/README
 #   make sabotage [NAMES="..."]	what the simulation notices of a client that is
 #				broken on purpose; see test/sabotage/README
+#   make mutants [FILES="..."] [SAMPLE=n] [SEED=s]
+#				which small changes of src/ the tests notice; see
+#				test/mutants/README
 #   make coverage [SUITE=...]	which lines of src/ the tests reach; see test/coverage
 #   make matrix [SUITES="..."] [QUICK=1] [FOLDERS=...] [OPTIONAL=1]
 #				every test, with the PostgreSQL and the ZooKeeper of
@@ -213,7 +216,7 @@ all install uninstall installcheck clean lint check-symbols check-calls sim sabo
 
 endif
 
-.PHONY: demo demo-stop test fuzz coverage matrix debian upgrade chaos random bench format model dist
+.PHONY: demo demo-stop test fuzz mutants coverage matrix debian upgrade chaos random bench format model dist
 demo:
 	demo/run
 demo-stop:
@@ -223,6 +226,8 @@ test:
 fuzz:
 	@CLANG='$(or $(CLANG),clang)' test/fuzz/run $(or $(FOLDER),test/fuzz/build) \
 		$(or $(SECONDS),60) $(TARGET)
+mutants:
+	@SAMPLE='$(SAMPLE)' SEED='$(SEED)' test/mutants/run $(FILES)
 coverage:
 	test/coverage $(SUITE)
 matrix:
