@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * backend.c
- *	  What the backends of the simulated world do, at random.
+ *	  What the backends of the simulated world do, by the plan.
  *
  * Each uses the lock client as a session of the database does: it requests
  * locks and waits, relies on them, releases or abandons them, looks at queues,
@@ -9,6 +9,7 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,15 +26,6 @@ now_doing(Backend *backend, Doing doing)
 {
 	backend->doing = doing;
 	backend->since = sim_now();
-}
-
-/* A span of up to so many session timeouts, more often a short one. */
-static SimTime
-some_time(Backend *backend, SimTime longest)
-{
-	SimTime		limit = longest >> chance_below(&backend->chance, 8);
-
-	return chance_between(&backend->chance, 0, limit);
 }
 
 /* Whether there is what a backend waits for. */
@@ -119,45 +111,38 @@ seen_gone(Backend *backend, void *argument)
 	return true;
 }
 
-/* Chooses locks of one kind, in the order of their names. */
+/* Collects the locks of the line: of one kind, and in the order of their names. */
 static void
-choose_locks(Backend *backend, Wanted *wanted)
+find_locks(const PlanLine *line, Wanted *wanted)
 {
-	int			most = chance_one_in(&backend->chance, 6) ? 4 : 1;
-
 	memset(wanted, 0, sizeof(*wanted));
-	wanted->mode = chance_one_in(&backend->chance, 3) ? ZK_SHARED : ZK_EXCLUSIVE;
-	while (wanted->count == 0)
-		for (int i = 0; i < world->locks && wanted->count < most; i++)
-		{
-			WorldLock  *lock = &world->lock[i];
+	wanted->mode = line->shared ? ZK_SHARED : ZK_EXCLUSIVE;
+	for (int i = 0; i < MAX_LOCKS; i++)
+	{
+		WorldLock  *lock = &world->lock[i];
 
-			if (!chance_one_in(&backend->chance, (uint64_t) world->locks))
-				continue;
-			if (lock->permits > 0 && wanted->count > 0)
-				continue;
-			wanted->locks[wanted->count++] = lock;
-			if (lock->permits > 0)
-			{
-				wanted->mode = ZK_PERMIT;
-				return;
-			}
-		}
+		if ((line->locks >> i & 1) == 0 || (lock->permits > 0 && wanted->count > 0))
+			continue;
+		wanted->locks[wanted->count++] = lock;
+		if (lock->permits == 0)
+			continue;
+		wanted->mode = ZK_PERMIT;
+		break;
+	}
 }
 
 static bool
-request_locks(Backend *backend, Wanted *wanted)
+request_locks(Backend *backend, const PlanLine *line, Wanted *wanted)
 {
 	ZkLockRequest request = {
 		.mode = wanted->mode,
 		.permits = wanted->mode == ZK_PERMIT ? wanted->locks[0]->permits : 0,
 		.owner = OWNER,
-		.no_wait = chance_one_in(&backend->chance, 8),
+		.no_wait = line->no_wait,
 		.root_len = strlen(WORLD_ROOT),
-		.record = wanted->mode != ZK_PERMIT && chance_one_in(&backend->chance, 4),
-		.lock_delay = wanted->mode != ZK_PERMIT && chance_one_in(&backend->chance, 4) ? world->delay : 0,
-		.max_hold = chance_one_in(&backend->chance, 16) ?
-		chance_between(&backend->chance, 1000, SIM_MS(world->timeout_ms) * 2) : 0
+		.record = wanted->mode != ZK_PERMIT && line->recorded,
+		.lock_delay = wanted->mode != ZK_PERMIT ? line->delay : 0,
+		.max_hold = line->max_hold
 	};
 	const char *nodes[MAX_LOCKS];
 	ZkError		error;
@@ -184,14 +169,14 @@ check_gone(Backend *backend, Wanted *wanted)
 
 /* Gives them up: waits until they are gone, or does not. */
 static void
-give_up(Backend *backend, Wanted *wanted)
+give_up(Backend *backend, const PlanLine *line, Wanted *wanted)
 {
 	now_doing(backend, DOING_RELEASE);
-	if (!chance_one_in(&backend->chance, 3))
+	if (line->released > 0)
 	{
 		for (int i = 0; i < wanted->count; i++)
 			zk_contender_release(backend->client, wanted->ids[i]);
-		if (wait_until(backend, seen_gone, wanted, some_time(backend, SIM_SECONDS(60))))
+		if (wait_until(backend, seen_gone, wanted, line->released))
 			check_gone(backend, wanted);
 	}
 	for (int i = 0; i < wanted->count; i++)
@@ -213,33 +198,31 @@ downgrade(Backend *backend, Wanted *wanted, Hold *hold)
 	hold->downgraded = true;
 }
 
-/* Leaves something for the next holder of the first lock, now and then. */
+/* Leaves something for the next holder of the first lock. */
 static void
 note_something(Backend *backend, const Wanted *wanted, Hold *hold)
 {
 	ZkRecord	note = {0};
 
-	if (!chance_one_in(&backend->chance, 4))
-		return;
 	zk_contender_note(backend->client, wanted->ids[0], &note);
 	hold->noted = wanted->request.record;
 }
 
 /* Does something for some time, and asks for proofs now and then, as commits do. */
 static void
-work(Backend *backend)
+work(Backend *backend, const PlanLine *line)
 {
-	for (int commits = (int) chance_below(&backend->chance, 4); commits > 0; commits--)
+	for (int64_t commits = line->commits; commits > 0; commits--)
 	{
-		task_sleep(world->resting ? 0 : some_time(backend, SIM_MS(world->timeout_ms) * 2));
+		task_sleep(world->resting ? 0 : line->commit_after);
 		zk_client_renew(backend->client);
 	}
-	task_sleep(world->resting ? 0 : some_time(backend, SIM_MS(world->timeout_ms) * 6));
+	task_sleep(world->resting ? 0 : line->hold);
 }
 
 /* Works under locks that were granted. */
 static void
-hold_locks(Backend *backend, Wanted *wanted)
+hold_locks(Backend *backend, const PlanLine *line, Wanted *wanted)
 {
 	Hold	   *held[MAX_LOCKS];
 
@@ -250,14 +233,16 @@ hold_locks(Backend *backend, Wanted *wanted)
 								&wanted->status[i], &wanted->request);
 		zk_contender_rely_on(backend->client, wanted->ids[i]);
 	}
-	note_something(backend, wanted, held[0]);
-	work(backend);
-	if (wanted->mode == ZK_EXCLUSIVE && wanted->count == 1 && chance_one_in(&backend->chance, 8))
+	if (line->note_first)
+		note_something(backend, wanted, held[0]);
+	work(backend, line);
+	if (wanted->mode == ZK_EXCLUSIVE && wanted->count == 1 && line->downgraded > 0)
 	{
 		downgrade(backend, wanted, held[0]);
-		task_sleep(some_time(backend, SIM_MS(world->timeout_ms) * 2));
+		task_sleep(line->downgraded);
 	}
-	note_something(backend, wanted, held[0]);
+	if (line->note_last)
+		note_something(backend, wanted, held[0]);
 	for (int i = 0; i < wanted->count; i++)
 	{
 		wanted->held[i] = *held[i];
@@ -267,19 +252,18 @@ hold_locks(Backend *backend, Wanted *wanted)
 
 /* A call of zk_lock_acquire(), and the work. */
 static void
-use_locks(Backend *backend)
+acquire(Backend *backend, const PlanLine *line)
 {
 	Wanted		wanted;
-	SimTime		patience = chance_one_in(&backend->chance, 3) ?
-	some_time(backend, SIM_SECONDS(30)) : SIM_SECONDS(36000);
+	SimTime		patience = line->patience > 0 ? line->patience : SIM_SECONDS(36000);
 
-	choose_locks(backend, &wanted);
-	if (!request_locks(backend, &wanted))
+	find_locks(line, &wanted);
+	if (wanted.count == 0 || !request_locks(backend, line, &wanted))
 		return;
 	now_doing(backend, DOING_WAIT);
 	if (wait_until(backend, seen_end, &wanted, patience) && !wanted.failed)
-		hold_locks(backend, &wanted);
-	give_up(backend, &wanted);
+		hold_locks(backend, line, &wanted);
+	give_up(backend, line, &wanted);
 }
 
 /*-------------------------------------------------------------------------
@@ -299,60 +283,52 @@ seen_listing(Backend *backend, void *argument)
 
 /* Breaks one of those in a listing, or asks for its lock. */
 static void
-break_one(Backend *backend, const WorldLock *lock, const ZkQueueListing *listing)
+break_one(Backend *backend, const PlanLine *line, const WorldLock *lock,
+		  const ZkQueueListing *listing)
 {
 	const ZkQueueMember *member;
 	ZkQueueListing *answer = NULL;
-	bool		only_revoke = chance_one_in(&backend->chance, 2);
 
 	if (listing->count == 0)
 		return;
-	member = &listing->members[chance_below(&backend->chance, (uint64_t) listing->count)];
-	if (!only_revoke)
+	member = &listing->members[line->pick % listing->count];
+	if (line->broken)
 		check_tampered(member->name);
-	zk_queue_break(backend->client, lock->node, member->name, "{\"broken\":{}}", only_revoke);
-	wait_until(backend, seen_listing, &answer, some_time(backend, SIM_SECONDS(10)));
-	if (!only_revoke)
+	zk_queue_break(backend->client, lock->node, member->name, "{\"broken\":{}}",
+				   line->revoked != 0);
+	wait_until(backend, seen_listing, &answer, line->patience);
+	if (line->broken)
 		check_tampered(member->name);
 	if (answer != NULL && answer->count == 1)
-		(only_revoke ? calm_revoked : calm_broken) (member->name);
+		(line->revoked ? calm_revoked : calm_broken) (member->name);
 	if (answer != NULL)
 		zk_queue_free(answer);
 }
 
 static void
-ask(Backend *backend)
+query(Backend *backend, const PlanLine *line)
 {
-	const WorldLock *lock = &world->lock[chance_below(&backend->chance, (uint64_t) world->locks)];
+	int			number = plan_first_lock(line);
+	const WorldLock *lock = &world->lock[number >= 0 ? number : 0];
 	ZkQueueListing *listing = NULL;
-	int			kind = (int) chance_below(&backend->chance, 5);
 
 	now_doing(backend, DOING_QUERY);
-	if (kind == 0)
+	if (line->word == PLAN_HEAD)
 		zk_query_request(backend->client, ZK_QUERY_HEAD, lock->node, NULL);
-	else if (kind == 1)
+	else if (line->word == PLAN_TREE)
 		zk_query_request(backend->client, ZK_QUERY_TREE, WORLD_ROOT, ".zklock");
-	else if (kind == 2)
+	else if (line->word == PLAN_RECORD)
 		zk_record_request(backend->client, lock->node, WORLD_ROOT);
-	else if (kind == 3)
+	else if (line->word == PLAN_WAITS)
 		zk_query_request(backend->client, ZK_QUERY_WAITS, WORLD_ROOT "/.zklock/waits", NULL);
 	else
 		zk_query_request(backend->client, ZK_QUERY_QUEUE, lock->node, NULL);
-	wait_until(backend, seen_listing, &listing, some_time(backend, SIM_SECONDS(10)));
-	if (listing != NULL && kind == 4 && chance_one_in(&backend->chance, 4))
-		break_one(backend, lock, listing);
+	wait_until(backend, seen_listing, &listing, line->patience);
+	if (listing != NULL && line->word == PLAN_LIST && (line->broken || line->revoked))
+		break_one(backend, line, lock, listing);
 	if (listing != NULL)
 		zk_queue_free(listing);
 	zk_queue_cancel(backend->client);
-}
-
-static void
-publish(Backend *backend)
-{
-	if (chance_one_in(&backend->chance, 2))
-		zk_wait_publish(backend->client, WORLD_ROOT "/.zklock/waits", "x", 1);
-	else
-		zk_wait_withdraw(backend->client);
 }
 
 /*-------------------------------------------------------------------------
@@ -377,13 +353,13 @@ start_client(Backend *backend)
 
 /* Stops it, as the end of a session or zk_session_close() does. */
 static void
-stop_client(Backend *backend)
+stop_client(Backend *backend, bool hasty)
 {
 	ZkClient   *client = backend->client;
 
 	now_doing(backend, DOING_STOP);
 	backend->client = NULL;
-	zk_client_stop(client, chance_one_in(&backend->chance, 8) ? 0 : 500);
+	zk_client_stop(client, hasty ? 0 : 500);
 	zk_clients_await_close(10000);
 	if (task_is_alone() && backend->process->blocks != NULL)
 		sim_violation("memory", "%s: %zu bytes are left by clients that have stopped",
@@ -391,36 +367,80 @@ stop_client(Backend *backend)
 }
 
 static void
-do_something(Backend *backend)
+operate(Backend *backend, const PlanLine *line)
 {
-	switch (chance_below(&backend->chance, 16))
+	sim_trace("%s: begins line at %lld.%06lld of round %d", backend->process->name,
+			  (long long) line->at / 1000000, (long long) line->at % 1000000, line->round);
+	switch (line->word)
 	{
-		case 0:
-		case 1:
-			ask(backend);
+		case PLAN_ACQUIRE:
+			acquire(backend, line);
 			break;
-		case 2:
-			publish(backend);
+		case PLAN_PUBLISH:
+			zk_wait_publish(backend->client, WORLD_ROOT "/.zklock/waits", "x", 1);
 			break;
-		case 3:
-			task_sleep(some_time(backend, SIM_MS(world->timeout_ms) * 8));
+		case PLAN_WITHDRAW:
+			zk_wait_withdraw(backend->client);
 			break;
-		case 4:
+		case PLAN_CONNECT:
 			zk_client_connect(backend->client, 1000);
 			break;
+		case PLAN_CLOSE:
+			stop_client(backend, line->hasty != 0);
+			break;
 		default:
-			use_locks(backend);
+			query(backend, line);
 			break;
 	}
 }
 
-/* Wants nothing for some time. */
-static void
-idle(Backend *backend)
+/* Returns the next line of the backend in the plan, or NULL if it has no more. */
+static const PlanLine *
+next_line(Backend *backend)
 {
-	for (SimTime left = some_time(backend, world->idle); left > 0 && !world->resting;
-		 left -= SIM_SECONDS(10))
-		task_sleep(left < SIM_SECONDS(10) ? left : SIM_SECONDS(10));
+	const PlanLine *line;
+
+	if (world->choosing)
+		return choose_operation(backend->number, backend->next_line++,
+								sim_now() - world->round_began);
+	while ((line = plan_line(backend->next_line)) != NULL)
+	{
+		backend->next_line++;
+		if (line->word >= PLAN_FIRST_OPERATION && line->client == backend->number)
+			return line;
+	}
+	return NULL;
+}
+
+/* Nothing is wanted any more in this round. */
+static void
+rest(Backend *backend)
+{
+	if (backend->doing != DOING_REST && backend->client != NULL)
+	{
+		if (world->keeping)
+			zk_wait_withdraw(backend->client);
+		else
+			stop_client(backend, false);
+	}
+	now_doing(backend, DOING_REST);
+	task_sleep(SIM_SECONDS(1));
+}
+
+/* Rests until that time of that round, or a later round. */
+static void
+await_turn(Backend *backend, int round, SimTime at)
+{
+	while (world->resting || round > world->round ||
+		   (round == world->round && sim_now() < world->round_began + at))
+	{
+		SimTime		left = world->round_began + at - sim_now();
+
+		if (world->resting)
+			rest(backend);
+		else
+			task_sleep(left < 0 || left > SIM_SECONDS(1) ? SIM_SECONDS(1) : left);
+	}
 }
 
 static void *
@@ -428,27 +448,23 @@ backend_main(void *argument)
 {
 	Backend    *backend = argument;
 
-	task_sleep(some_time(backend, SIM_SECONDS(30)));
 	for (;;)
 	{
-		if (world->resting)
-		{
-			if (backend->doing != DOING_REST && backend->client != NULL)
-				zk_wait_withdraw(backend->client);
-			now_doing(backend, DOING_REST);
-			task_sleep(SIM_SECONDS(1));
+		const PlanLine *line;
+
+		await_turn(backend, world->round, 0);
+		if (backend->line == NULL)
+			backend->line = next_line(backend);
+		line = backend->line;
+		if (line == NULL)
+			await_turn(backend, INT_MAX, 0);
+		await_turn(backend, line->round, line->at);
+		backend->line = NULL;
+		if (line->round < world->round)
 			continue;
-		}
-		if (backend->client == NULL && !start_client(backend))
-		{
+		while (backend->client == NULL && !start_client(backend))
 			task_sleep(SIM_SECONDS(1));
-			continue;
-		}
-		do_something(backend);
-		if ((world->resting && !world->keeping) || chance_one_in(&backend->chance, 40))
-			stop_client(backend);
-		else if (chance_one_in(&backend->chance, 4))
-			idle(backend);
+		operate(backend, line);
 	}
 	return NULL;
 }
@@ -463,10 +479,9 @@ backend_start(Backend *backend)
 	clock = chance_named("clock of %s", name);
 	backend->process = process_make(name);
 	backend->process->program = backend;
-	backend->process->rate = chance_between(&clock, 925000, 1080000);
+	backend->process->rate = 1000000 + chance_between(&clock, -world->slow, world->fast);
 	backend->process->base = chance_between(&clock, 0, SIM_SECONDS(100000));
 	backend->client = NULL;
-	backend->chance = chance_named("backend %s", name);
 	memset(backend->held, 0, sizeof(backend->held));
 	backend->holds = 0;
 	memset(backend->due, 0, sizeof(backend->due));

@@ -29,8 +29,6 @@ static struct
 	unsigned int count;
 }			revoked;
 
-static Chance calm_chance;
-
 bool
 calm(void)
 {
@@ -295,15 +293,12 @@ tick(void *argument)
 	}
 	for (int i = 0; i < world->locks && calm(); i++)
 		check_lock(&world->lock[i]);
-	if (calm() && chance_one_in(&calm_chance, 20))
-		nemesis_delete();
 }
 
 void
 calm_begin(void)
 {
 	revoked.count = 0;
-	calm_chance = chance_named("calm");
 	world->calm_from = SIM_NEVER;
 	sim_at(SIM_SECONDS(1), tick, NULL);
 }

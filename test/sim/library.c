@@ -322,7 +322,7 @@ zk_log(bool warning, const char *fmt,...)
 	va_list		args;
 
 	(void) warning;
-	if (!sim_tracing)
+	if (!sim_tracing && sim_hear == NULL)
 		return;
 	va_start(args, fmt);
 	vsnprintf(line, sizeof(line), fmt, args);

@@ -1,12 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * main.c
- *	  Simulates lock clients, one world for each seed.
+ *	  Simulates lock clients, one world for each seed or plan.
  *
- *	  sim [-s SEED] [-n WORLDS] [-t SECONDS] [-v]
+ *	  sim [-s SEED] [-n WORLDS] [-t SECONDS] [-p PLAN] [-v]
+ *	  sim -r PLAN [-v]
  *
  * -s is the first seed, -n how many worlds, one seed after the other, -t for how
- * many seconds of the machine's time at most; -v prints the trace.
+ * many seconds of the machine's time at most.  -p is a file for the plan of the
+ * last world, also if something is violated in it.  -r runs the world of a plan.
+ * -v prints the trace.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,7 +33,8 @@
 World		world_of_now;
 WorldStats	world_stats;
 static uint64_t seed;
-static Chance chance;			/* of how the world is */
+static const char *plan_file;	/* to be written; or NULL */
+static bool replays;			/* the plan has been read */
 
 void
 sim_violation(const char *rule, const char *fmt,...)
@@ -38,6 +42,8 @@ sim_violation(const char *rule, const char *fmt,...)
 	va_list		args;
 
 	fflush(stdout);
+	if (plan_file != NULL)
+		plan_write(plan_file);
 	fprintf(stderr, "seed %llu: %s: ", (unsigned long long) seed, rule);
 	va_start(args, fmt);
 	vfprintf(stderr, fmt, args);
@@ -47,27 +53,86 @@ sim_violation(const char *rule, const char *fmt,...)
 	exit(1);
 }
 
-/* The seed chooses how the world is. */
+/* The line says something about the servers or the session. */
 static void
-choose_world(void)
+apply_to_servers(const PlanLine *line)
 {
-	static const int server_counts[] = {1, 3, 3, 3, 5};
-	static const int timeouts[] = {4000, 6000, 10000, 20000, 40000};
+	if (line->word == PLAN_ENSEMBLE)
+	{
+		world->ensemble.servers = (int) line->servers;
+		world->ensemble.behaves_as_39 = line->as_39 != 0;
+	}
+	else if (line->word == PLAN_SESSION)
+		world->timeout_ms = (int) (line->timeout / 1000);
+	else if (line->word == PLAN_THROTTLE)
+		world->ensemble.throttle_one_in = (uint64_t) line->one_in;
+}
 
-	memset(world, 0, sizeof(*world));
-	world->ensemble.servers = server_counts[chance_below(&chance, 5)];
-	world->timeout_ms = timeouts[chance_below(&chance, 5)];
+static int
+at_least(int count, int64_t more)
+{
+	return count > (int) more ? count : (int) more;
+}
+
+/* The line says something about clients and locks, or is about some of them. */
+static void
+apply_to_clients(const PlanLine *line)
+{
+	world->clients = at_least(world->clients,
+							  line->word == PLAN_CLIENTS ? line->count : line->client + 1);
+	world->locks = at_least(world->locks, line->word == PLAN_LOCKS ? line->count :
+							64 - __builtin_clzll((uint64_t) line->locks | 1));
+	if (line->client < 0 || world->clients > MAX_CLIENTS || world->locks > MAX_LOCKS)
+		sim_violation("plan", "a client or a lock is one too many");
+	if (line->word == PLAN_LOCK)
+	{
+		int			i = plan_first_lock(line);
+
+		world->lock[i].permits = (int) line->permits;
+		snprintf(world->lock[i].node, sizeof(world->lock[i].node), "%s/%s%c", WORLD_ROOT,
+				 line->deep ? "a/b/" : "", 'a' + i);
+	}
+}
+
+/* The line says something about threads and clocks. */
+static void
+apply_to_schedule(const PlanLine *line, TaskConfig *config)
+{
+	if (line->word == PLAN_PREEMPT)
+		config->preempt_one_in = (uint64_t) line->one_in;
+	else if (line->word == PLAN_PAUSE)
+	{
+		config->pause_one_in = (uint64_t) line->one_in;
+		config->pause = line->longest;
+	}
+	else if (line->word == PLAN_WAKE)
+		config->wake = line->longest;
+	else if (line->word == PLAN_CLOCKS)
+	{
+		world->slow = line->slow;
+		world->fast = line->fast;
+	}
+}
+
+/* Makes the world, and how tasks are scheduled, as the plan says. */
+static void
+apply_plan(TaskConfig *config)
+{
+	const PlanLine *line;
+
+	world->ensemble.servers = 1;
+	world->timeout_ms = 4000;
+	for (int i = 0; i < MAX_LOCKS; i++)
+		snprintf(world->lock[i].node, sizeof(world->lock[i].node), WORLD_ROOT "/%c", 'a' + i);
+	for (int i = 0; (line = plan_line(i)) != NULL; i++)
+	{
+		apply_to_servers(line);
+		apply_to_clients(line);
+		apply_to_schedule(line, config);
+	}
 	world->ensemble.tick_ms = world->timeout_ms > 4000 ? 2000 : 1000;
 	world->ensemble.sync_limit = 5;
-	world->ensemble.behaves_as_39 = chance_one_in(&chance, 2);
 	world->ensemble.container_check = SIM_SECONDS(60);
-	world->ensemble.throttle_one_in = chance_one_in(&chance, 8) ? 200 : 0;
-	world->clients = 2 + (int) chance_below(&chance, chance_one_in(&chance, 16) ? 40 : 6);
-	world->locks = 1 + (int) chance_below(&chance, MAX_LOCKS);
-	world->delay = chance_between(&chance, 0, SIM_MS(world->timeout_ms));
-	world->busy = SIM_SECONDS(60) << chance_below(&chance, 6);
-	world->fault_every = (SIM_MS(world->timeout_ms) << chance_below(&chance, 5)) / 4;
-	world->idle = SIM_SECONDS(20) << chance_below(&chance, 6);
 	for (int i = 0; i < world->ensemble.servers; i++)
 	{
 		size_t		len = strlen(world->servers);
@@ -75,60 +140,78 @@ choose_world(void)
 		snprintf(world->servers + len, sizeof(world->servers) - len,
 				 "%s10.0.0.%d:2181", i > 0 ? "," : "", i + 1);
 	}
-	for (int i = 0; i < world->locks; i++)
-	{
-		snprintf(world->lock[i].node, sizeof(world->lock[i].node), "%s/%s%c", WORLD_ROOT,
-				 chance_one_in(&chance, 4) ? "a/b/" : "", 'a' + i);
-		world->lock[i].permits = chance_one_in(&chance, 4) ? 1 + (int) chance_below(&chance, 4) : 0;
-	}
-}
-
-static void
-choose_schedule(TaskConfig *config)
-{
-	config->preempt_one_in = UINT64_C(2) << chance_below(&chance, 6);
-	config->pause_one_in = UINT64_C(1000) << chance_below(&chance, 6);
-	config->pause = SIM_MS(1) << chance_below(&chance, 14);
-	config->wake = 1 + (SimTime) chance_below(&chance, 200);
 	world->steady = config->pause <= SIM_MS(world->timeout_ms) / 40 &&
 		world->ensemble.throttle_one_in == 0;
+}
+
+/* Returns the line of the next round, or NULL. */
+static const PlanLine *
+next_round(void)
+{
+	const PlanLine *line;
+
+	if (!replays && world->round < ROUNDS)
+		choose_round(world->round + 1, CALMING, REST / 2);
+	for (int i = 0; (line = plan_line(i)) != NULL; i++)
+		if (line->word == PLAN_ROUND && line->round == world->round + 1)
+			return line;
+	return NULL;
+}
+
+/* What goes wrong, and what clients do, until they rest. */
+static void
+run_round(const PlanLine *line)
+{
+	world->round++;
+	world->round_began = sim_now();
+	world->resting = false;
+	world->keeping = line->keeping != 0;
+	world->calm_from = SIM_NEVER;
+	nemesis_begin();
+	sim_run(sim_now() + line->busy);
+	nemesis_heal();
+	world->calm_from = sim_now() + CALMING;
+	sim_run(sim_now() + REST / 2);
+	world->resting = true;
+	sim_run(sim_now() + REST);
+	check_at_rest();
+}
+
+/* Makes the world. */
+static void
+begin_world(void)
+{
+	TaskConfig	config = {0};
+
+	memset(world, 0, sizeof(*world));
+	world->choosing = !replays;
+	sim_begin(seed);
+	if (!replays)
+		choose_world(seed);
+	net_begin();
+	apply_plan(&config);
+	ensemble_begin(&world->ensemble);
+	tasks_begin(&config);
+	check_begin();
+	calm_begin();
+	world->resting = true;
+	for (int i = 0; i < world->clients; i++)
+	{
+		world->backends[i].number = i;
+		backend_start(&world->backends[i]);
+	}
 }
 
 /* One world, from its beginning to its end. */
 static SimTime
 run_world(void)
 {
-	TaskConfig	config;
+	const PlanLine *round;
 	SimTime		end;
 
-	sim_begin(seed);
-	chance = chance_named("world");
-	net_begin();
-	choose_world();
-	choose_schedule(&config);
-	ensemble_begin(&world->ensemble);
-	tasks_begin(&config);
-	check_begin();
-	calm_begin();
-	for (int i = 0; i < world->clients; i++)
-	{
-		world->backends[i].number = i;
-		backend_start(&world->backends[i]);
-	}
-	for (int round = 0; round < ROUNDS; round++)
-	{
-		world->resting = false;
-		world->keeping = chance_one_in(&chance, 2);
-		world->calm_from = SIM_NEVER;
-		nemesis_begin(sim_now() + world->busy);
-		sim_run(sim_now() + world->busy);
-		nemesis_heal();
-		world->calm_from = sim_now() + CALMING;
-		sim_run(sim_now() + REST / 2);
-		world->resting = true;
-		sim_run(sim_now() + REST);
-		check_at_rest();
-	}
+	begin_world();
+	while ((round = next_round()) != NULL)
+		run_round(round);
 	end = sim_now();
 	sim_after = NULL;
 	for (int i = 0; i < world->clients; i++)
@@ -137,7 +220,21 @@ run_world(void)
 	net_end();
 	sim_end();
 	tasks_end();
+	plan_check_expected();
 	return end;
+}
+
+/* Reads a plan, and the seed that is in it. */
+static void
+read_plan(const char *file)
+{
+	const PlanLine *line;
+
+	plan_read(file);
+	replays = true;
+	for (int i = 0; (line = plan_line(i)) != NULL; i++)
+		if (line->word == PLAN_CHANCE)
+			seed = (uint64_t) line->seed;
 }
 
 static double
@@ -160,7 +257,7 @@ main(int argc, char **argv)
 	int			option;
 
 	seed = 1;
-	while ((option = getopt(argc, argv, "s:n:t:v")) != -1)
+	while ((option = getopt(argc, argv, "s:n:t:p:r:v")) != -1)
 	{
 		if (option == 's')
 			seed = strtoull(optarg, NULL, 0);
@@ -171,6 +268,10 @@ main(int argc, char **argv)
 			limit = strtod(optarg, NULL);
 			worlds = 1000000000;
 		}
+		else if (option == 'p')
+			plan_file = optarg;
+		else if (option == 'r')
+			read_plan(optarg);
 		else if (option == 'v')
 			sim_tracing = true;
 		else
@@ -184,5 +285,7 @@ main(int argc, char **argv)
 		   (unsigned long long) world_stats.grants, (unsigned long long) world_stats.losses,
 		   (unsigned long long) world_stats.kills, (unsigned long long) world_stats.checks,
 		   seconds() - begin);
+	if (plan_file != NULL)
+		plan_write(plan_file);
 	return 0;
 }

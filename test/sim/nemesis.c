@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * nemesis.c
- *	  What goes wrong in the simulated world, and for how long.
+ *	  Makes go wrong in the simulated world what the plan says, for so long.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,60 +12,56 @@
 #include "resolver.h"
 #include "world.h"
 
-static struct
-{
-	SimTime		until;			/* no fault begins after that */
-	uint64_t	round;			/* of healing: a fault of an earlier one is
-								 * over */
-	Chance		chance;
-}			nemesis;
-
-/* A fault that ends later. */
+/* A fault that ends later; of which round it is. */
 typedef struct Fault
 {
 	void		(*end) (int which, int other);
 	int			which;
 	int			other;
-	uint64_t	round;
+	int			round;
 } Fault;
+
+/* Of the round whose faults are over. */
+static int	healed;
 
 static void
 end_fault(void *argument)
 {
 	Fault	   *fault = argument;
 
-	if (fault->round == nemesis.round)
+	if (fault->round > healed)
 		fault->end(fault->which, fault->other);
 	free(fault);
 }
 
-/* The fault ends after a time that suits what it is to test. */
+/* The fault of that line ends after its time. */
 static void
-end_later(void (*end) (int which, int other), int which, int other, SimTime longest)
+end_later(const PlanLine *line, void (*end) (int which, int other), int which, int other)
 {
 	Fault	   *fault = sim_alloc(sizeof(Fault));
 
 	fault->end = end;
 	fault->which = which;
 	fault->other = other;
-	fault->round = nemesis.round;
-	sim_at(sim_now() + chance_between(&nemesis.chance, 0, longest >> chance_below(&nemesis.chance, 6)), end_fault, fault);
+	fault->round = world->round;
+	sim_at(sim_now() + line->lasts, end_fault, fault);
 }
 
+/* The number of a server, which a line counts from 1 on; 0 is the leader, or the first. */
 static int
-some_server(void)
+server_of(int64_t server)
 {
 	int			leader = ensemble_leader();
 
-	if (leader >= 0 && chance_one_in(&nemesis.chance, 3))
-		return leader;
-	return (int) chance_below(&nemesis.chance, (uint64_t) world->ensemble.servers);
+	if (server == 0)
+		return leader >= 0 ? leader : 0;
+	return (int) ((server - 1) % world->ensemble.servers);
 }
 
-static int
-some_backend(void)
+static Backend *
+backend_of(const PlanLine *line)
 {
-	return (int) chance_below(&nemesis.chance, (uint64_t) world->clients);
+	return &world->backends[line->client];
 }
 
 /*-------------------------------------------------------------------------
@@ -81,13 +77,13 @@ wake_server(int server, int other)
 }
 
 static void
-stop_server(void)
+stop_server(const PlanLine *line)
 {
-	int			server = some_server();
+	int			server = server_of(line->server);
 
 	sim_trace("fault: server %d is stopped", server);
 	host_stop(ensemble_host(server));
-	end_later(wake_server, server, 0, SIM_MS(world->timeout_ms) * 3);
+	end_later(line, wake_server, server, 0);
 }
 
 static void
@@ -98,13 +94,13 @@ start_server(int server, int other)
 }
 
 static void
-crash_server(void)
+crash_server(const PlanLine *line)
 {
-	int			server = some_server();
+	int			server = server_of(line->server);
 
 	sim_trace("fault: server %d crashes", server);
 	ensemble_crash(server);
-	end_later(start_server, server, 0, SIM_MS(world->timeout_ms) * 3);
+	end_later(line, start_server, server, 0);
 }
 
 static void
@@ -114,20 +110,20 @@ join_servers(int one, int other)
 }
 
 static void
-cut_servers(void)
+cut_servers(const PlanLine *line)
 {
-	int			one = some_server();
-	int			other = (int) chance_below(&nemesis.chance, (uint64_t) world->ensemble.servers);
+	int			one = server_of(line->server);
+	int			other = server_of(line->other);
 
 	if (one == other)
 		return;
 	sim_trace("fault: servers %d and %d are cut off", one, other);
 	net_cut(ensemble_host(one), ensemble_host(other));
-	end_later(join_servers, one, other, SIM_MS(world->timeout_ms) * 3);
+	end_later(line, join_servers, one, other);
 }
 
 /*-------------------------------------------------------------------------
- * Backends
+ * Clients
  *-------------------------------------------------------------------------
  */
 
@@ -137,22 +133,19 @@ join_backend(int number, int server)
 	net_join(world->backends[number].process->host, ensemble_host(server));
 }
 
+/* From one server, or from all. */
 static void
-cut_backend(void)
+cut_client(const PlanLine *line)
 {
-	int			number = some_backend();
-	bool		all = chance_one_in(&nemesis.chance, 2);
-	int			server = some_server();
-	SimTime		longest = SIM_MS(world->timeout_ms) * 4;
+	Backend    *backend = backend_of(line);
 
 	for (int i = 0; i < world->ensemble.servers; i++)
 	{
-		if (!all && i != server)
+		if (line->server != 0 && server_of(line->server) != i)
 			continue;
-		sim_trace("fault: %s is cut off from server %d",
-				  world->backends[number].process->name, i);
-		net_cut(world->backends[number].process->host, ensemble_host(i));
-		end_later(join_backend, number, i, longest);
+		sim_trace("fault: %s is cut off from server %d", backend->process->name, i);
+		net_cut(backend->process->host, ensemble_host(i));
+		end_later(line, join_backend, backend->number, i);
 	}
 }
 
@@ -164,21 +157,31 @@ wake_backend(int number, int life)
 }
 
 static void
-stop_backend(void)
+stop_client(const PlanLine *line)
 {
-	Backend    *backend = &world->backends[some_backend()];
-	bool		suspend = chance_one_in(&nemesis.chance, 3);
+	Backend    *backend = backend_of(line);
 
-	sim_trace("fault: %s is %s", backend->process->name, suspend ? "suspended" : "stopped");
-	process_stop(backend->process, suspend);
-	end_later(wake_backend, backend->number, backend->life,
-			  SIM_MS(world->timeout_ms) * (chance_one_in(&nemesis.chance, 8) ? 20 : 2));
+	sim_trace("fault: %s is %s", backend->process->name,
+			  line->suspended ? "suspended" : "stopped");
+	process_stop(backend->process, line->suspended != 0);
+	end_later(line, wake_backend, backend->number, backend->life);
 }
 
 static void
-kill_backend(void)
+kill_client(const PlanLine *line)
 {
-	backend_kill(&world->backends[some_backend()]);
+	backend_kill(backend_of(line));
+}
+
+/* A client gets no memory for a moment. */
+static void
+refuse_memory(const PlanLine *line)
+{
+	Process    *process = backend_of(line)->process;
+
+	sim_trace("fault: %s gets no memory", process->name);
+	process->fail_from = process->allocations + 1 + (uint64_t) line->after;
+	process->fail_count = (uint64_t) line->count;
 }
 
 /*-------------------------------------------------------------------------
@@ -186,10 +189,11 @@ kill_backend(void)
  *-------------------------------------------------------------------------
  */
 
-/* A child of a lock node, chosen at random. */
+/* A child of a lock node, and how many there are. */
 typedef struct Choice
 {
-	int			seen;
+	int64_t		pick;			/* of which the name is wanted; -1 for none */
+	int64_t		seen;
 	char		name[ZK_NAME_SIZE];
 } Choice;
 
@@ -198,23 +202,29 @@ choose_child(const char *name, void *argument)
 {
 	Choice	   *choice = argument;
 
-	if (chance_one_in(&nemesis.chance, (uint64_t) ++choice->seen))
+	if (choice->seen++ == choice->pick)
 		snprintf(choice->name, sizeof(choice->name), "%s", name);
 }
 
 /* An administrator, or another program, deletes a contender. */
-void
-nemesis_delete(void)
+static void
+delete_contender(const PlanLine *line)
 {
-	WorldLock  *lock = &world->lock[chance_below(&nemesis.chance, (uint64_t) world->locks)];
-	Choice		choice = {0};
+	int			number = plan_first_lock(line);
+	WorldLock  *lock = &world->lock[number];
+	Choice		choice = {.pick = -1};
 	char		path[160];
 	Op			op = {.kind = OP_DELETE,.path = path,.len = -1,.version = -1};
 	int			err;
 
+	if (number < 0)
+		return;
 	ensemble_children(lock->node, choose_child, &choice);
 	if (choice.seen == 0)
 		return;
+	choice.pick = line->pick % choice.seen;
+	choice.seen = 0;
+	ensemble_children(lock->node, choose_child, &choice);
 	snprintf(path, sizeof(path), "%s/%s", lock->node, choice.name);
 	sim_trace("fault: %s is deleted", path);
 	check_tampered(choice.name);
@@ -233,16 +243,13 @@ calm_network(int which, int other)
 
 /* All messages take long for a while. */
 static void
-slow_network(void)
+slow_network(const PlanLine *line)
 {
-	Latency		slow = {
-		SIM_MS(1), chance_between(&nemesis.chance, SIM_MS(2), SIM_MS(world->timeout_ms) / 4),
-		SIM_MS(world->timeout_ms), 50
-	};
+	Latency		slow = {SIM_MS(1), line->longest, SIM_MS(world->timeout_ms), 50};
 
 	sim_trace("fault: the network is slow, up to %lld ms", (long long) slow.high / 1000);
 	net_latency(&slow);
-	end_later(calm_network, 0, 0, SIM_MS(world->timeout_ms) * 4);
+	end_later(line, calm_network, 0, 0);
 }
 
 static void
@@ -255,71 +262,67 @@ calm_resolver(int which, int other)
 
 /* Names are looked up slowly for a while, or not at all. */
 static void
-slow_resolver(void)
+slow_resolver(const PlanLine *line)
 {
 	sim_trace("fault: the resolver is slow, and fails");
-	resolver_be(SIM_MS(world->timeout_ms) >> chance_below(&nemesis.chance, 6),
-				chance_below(&nemesis.chance, 4));
-	end_later(calm_resolver, 0, 0, SIM_MS(world->timeout_ms) * 4);
+	resolver_be(line->longest, (uint64_t) line->one_in);
+	end_later(line, calm_resolver, 0, 0);
 }
 
 /* The servers were started again with another maxSessionTimeout. */
 static void
-change_timeouts(void)
+change_timeout(const PlanLine *line)
 {
-	int			longest = (int) chance_between(&nemesis.chance, world->ensemble.tick_ms * 2,
-											   world->timeout_ms * 3 / 2);
+	int			longest = (int) (line->timeout / 1000);
 
 	sim_trace("fault: the longest session timeout is %d ms", longest);
 	ensemble_set_timeouts(0, longest);
 }
 
-/* A client gets no memory for a moment. */
-static void
-fail_memory(void)
+static void (*const faults[PLAN_WORDS]) (const PlanLine *line) =
 {
-	Process    *process = world->backends[some_backend()].process;
-
-	sim_trace("fault: %s gets no memory", process->name);
-	process->fail_from = process->allocations + 1 + chance_below(&nemesis.chance, 20);
-	process->fail_count = 1 + chance_below(&nemesis.chance, 4);
-}
-
-static void (*const faults[]) (void) =
-{
-	stop_server, stop_server, crash_server, crash_server, cut_servers, cut_servers,
-		cut_backend, cut_backend, cut_backend, stop_backend, stop_backend, stop_backend,
-		kill_backend, nemesis_delete, slow_network, fail_memory, change_timeouts,
-		slow_resolver
+	[PLAN_STOP_SERVER] = stop_server,
+		[PLAN_CRASH_SERVER] = crash_server,
+		[PLAN_CUT_SERVERS] = cut_servers,
+		[PLAN_CUT_CLIENT] = cut_client,
+		[PLAN_STOP_CLIENT] = stop_client,
+		[PLAN_KILL_CLIENT] = kill_client,
+		[PLAN_DELETE] = delete_contender,
+		[PLAN_SLOW_NETWORK] = slow_network,
+		[PLAN_SLOW_RESOLVER] = slow_resolver,
+		[PLAN_REFUSE_MEMORY] = refuse_memory,
+		[PLAN_CHANGE_TIMEOUT] = change_timeout,
 };
 
 static void
-next_fault(void *argument)
+make_fault(void *argument)
 {
-	uint64_t	round = (uint64_t) (uintptr_t) argument;
+	const PlanLine *line = argument;
 
-	if (round != nemesis.round || sim_now() >= nemesis.until)
+	if (line->round != world->round || (line->round == healed && line->word != PLAN_DELETE))
 		return;
-	faults[chance_below(&nemesis.chance, sizeof(faults) / sizeof(faults[0]))] ();
 	world_stats.faults++;
-	sim_at(sim_now() + chance_between(&nemesis.chance, 0, 2 * world->fault_every), next_fault, argument);
+	faults[line->word] (line);
 }
 
-/* Faults come from now on until that time. */
+/* The faults of the round that begins now are to come. */
 void
-nemesis_begin(SimTime until)
+nemesis_begin(void)
 {
-	nemesis.until = until;
-	nemesis.chance = chance_named("faults from %lld", (long long) sim_now());
+	PlanLine   *line;
+
+	healed = world->round - 1;
 	calm_network(0, 0);
-	sim_at(sim_now() + world->fault_every, next_fault, (void *) (uintptr_t) nemesis.round);
+	for (int i = 0; (line = plan_line(i)) != NULL; i++)
+		if (line->round == world->round && faults[line->word] != NULL)
+			sim_at(sim_now() + line->at, make_fault, line);
 }
 
 /* All faults are over. */
 void
 nemesis_heal(void)
 {
-	nemesis.round++;
+	healed = world->round;
 	sim_trace("all faults are over");
 	calm_network(0, 0);
 	calm_resolver(0, 0);

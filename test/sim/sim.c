@@ -31,6 +31,7 @@ static struct
 }			world;
 
 bool		sim_tracing;
+void		(*sim_hear) (const char *line);
 bool		(*sim_step) (void);
 void		(*sim_after) (void);
 
@@ -129,14 +130,17 @@ sim_run(SimTime until)
 void
 sim_trace_line(const char *fmt,...)
 {
+	char		line[512];
 	va_list		args;
 
-	printf("%10lld.%06lld  ", (long long) (world.now / 1000000),
-		   (long long) (world.now % 1000000));
 	va_start(args, fmt);
-	vprintf(fmt, args);
+	vsnprintf(line, sizeof(line), fmt, args);
 	va_end(args);
-	putchar('\n');
+	if (sim_hear != NULL)
+		sim_hear(line);
+	if (sim_tracing)
+		printf("%10lld.%06lld  %s\n", (long long) (world.now / 1000000),
+			   (long long) (world.now % 1000000), line);
 }
 
 /* Returns what was allocated, if it was. */

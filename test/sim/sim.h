@@ -54,14 +54,15 @@ extern void (*sim_after) (void);
 extern void sim_at(SimTime when, SimAction action, void *argument);
 
 /*
- * The trace: a line with the time, if somebody wants to read it.  Costs nothing
- * otherwise.
+ * The trace: a line with the time is printed, or heard, if somebody wants that.
+ * Costs nothing otherwise.
  */
 extern bool sim_tracing;
+extern void (*sim_hear) (const char *line);
 extern void sim_trace_line(const char *fmt,...)
 			__attribute__((format(printf, 1, 2)));
 #define sim_trace(...) \
-	do { if (sim_tracing) sim_trace_line(__VA_ARGS__); } while (0)
+	do { if (sim_tracing || sim_hear != NULL) sim_trace_line(__VA_ARGS__); } while (0)
 
 /* Memory that is there: ends the program if it is not. */
 extern void *sim_alloc(size_t size);	/* zeroed */

@@ -9,6 +9,7 @@
 #define WORLD_H
 
 #include "ensemble.h"
+#include "plan.h"
 #include "task.h"
 #include "zk_inspect.h"
 #include "zk_lock.h"
@@ -82,7 +83,8 @@ typedef struct Backend
 	ZkClient   *client;
 	ZkConfig	config;
 	Doing		doing;
-	Chance		chance;
+	const PlanLine *line;		/* of the plan, not begun yet; or NULL */
+	int			next_line;		/* of the plan, or how many have been chosen */
 	SimTime		since;
 	Hold		held[MAX_HELD];
 	int			holds;			/* so many of these have been in use */
@@ -93,7 +95,7 @@ typedef struct Backend
 	int			attempts;
 } Backend;
 
-/* How the world is; chosen by the seed. */
+/* How the world is; the plan says it. */
 typedef struct World
 {
 	EnsembleConfig ensemble;
@@ -101,10 +103,11 @@ typedef struct World
 	int			timeout_ms;
 	int			clients;
 	int			locks;
-	SimTime		busy;			/* how long there are faults in each round */
-	SimTime		fault_every;	/* on average */
-	SimTime		idle;			/* at most, between two uses */
-	SimTime		delay;			/* lock delay of all requests that have one */
+	bool		choosing;		/* the plan is made as the world goes on */
+	int			round;			/* from 1 on */
+	SimTime		round_began;
+	int64_t		slow;			/* clocks, by so many millionths at most */
+	int64_t		fast;
 	bool		resting;		/* backends finish what they do, and stop */
 	bool		keeping;		/* or keep their clients */
 	bool		steady;			/* nothing stands still for long by itself */
@@ -155,9 +158,17 @@ extern void calm_connecting(Backend *backend);
 extern void calm_revoked(const char *name);
 extern void calm_broken(const char *name);
 
-/* in nemesis.c */
-extern void nemesis_begin(SimTime until);
+/* in nemesis.c: the faults of a round, and their end */
+extern void nemesis_begin(void);
 extern void nemesis_heal(void);
-extern void nemesis_delete(void);
+
+/*
+ * In choose.c: draws lots for a plan, for one of its rounds, or for what a client
+ * does next, in that round, at that time or later.  Calm begins so long after the
+ * end of the faults, and clients rest after that.
+ */
+extern void choose_world(uint64_t seed);
+extern void choose_round(int number, SimTime calming, SimTime rest);
+extern PlanLine *choose_operation(int client, int number, SimTime since);
 
 #endif							/* WORLD_H */
