@@ -44,10 +44,8 @@ static int
 most_attempts(const Backend *backend)
 {
 	int			timeout_ms = backend->client != NULL ?
-	backend->client->mailbox.session.timeout_ms : 0;
+	backend->client->connection.timeout_ms : world->timeout_ms;
 
-	if (timeout_ms == 0)
-		timeout_ms = world->timeout_ms;
 	return 50 + world->ensemble.servers * 900000 / timeout_ms;
 }
 

@@ -339,6 +339,17 @@ check_let_go(Hold *hold)
 	hold->in_use = false;
 }
 
+/* What a holder has left is in the record now, or the client says why not (R1). */
+static void
+check_recorded(const Hold *hold, const ZkContenderStatus *status)
+{
+	if (!status->recorded && status->error == ZK_OK)
+		sim_violation("records", "%s: the release of %s is not recorded, without an error",
+					  hold->lock->node, hold->name);
+	if (status->recorded && hold->token > hold->lock->record_token)
+		hold->lock->record_token = hold->token;
+}
+
 /*
  * The client says that what was held is gone: then so is the contender (Q6), and
  * with it the marker (K6), and the record is written (R1).
@@ -359,12 +370,11 @@ check_released(const Backend *backend, const Hold *hold, const ZkContenderStatus
 	if (contender_exists(hold))
 		sim_violation("release", "%s: %s is released, and still there",
 					  hold->lock->node, hold->name);
-	if (in_order && marker_exists(hold))
+	if (in_order && !world->denied && marker_exists(hold))
 		sim_violation("markers", "%s: %s is released, and its marker still there",
 					  hold->lock->node, hold->name);
-	if (in_order && hold->noted && hold->mode == ZK_EXCLUSIVE &&
-		hold->token > hold->lock->record_token)
-		hold->lock->record_token = hold->token;
+	if (in_order && hold->noted && hold->mode == ZK_EXCLUSIVE)
+		check_recorded(hold, status);
 }
 
 /* A backend is about to be killed: the next holder has to wait for its delay. */
@@ -390,6 +400,33 @@ void
 check_tampered(const char *name)
 {
 	remember(&tampered, name);
+}
+
+static void
+check_tampered_child(const char *name, void *argument)
+{
+	(void) argument;
+	check_tampered(name);
+}
+
+/*
+ * All data are about to be lost: clients lose their locks later (S12), and what is
+ * granted from now on has nothing to do with what was.
+ */
+void
+check_wiped(void)
+{
+	for (int i = 0; i < world->locks; i++)
+	{
+		WorldLock  *lock = &world->lock[i];
+
+		ensemble_children(lock->node, check_tampered_child, NULL);
+		lock->last_token = lock->last_exclusive = lock->record_token = 0;
+		lock->unclean_since = 0;
+	}
+	for (int i = 0; i < world->clients; i++)
+		for (int k = 0; k < world->backends[i].holds; k++)
+			check_tampered(world->backends[i].held[k].name);
 }
 
 /* A contender that is there although nobody wants anything any more. */

@@ -133,6 +133,20 @@ choose_servers_to_cut(PlanLine *line)
 	line->lasts = some_while(timeouts(3));
 }
 
+/*
+ * The leader stands still now and then for less than it takes its followers to give it
+ * up: they answer reads, and it commits what has queued up before it expires sessions
+ * (L1).
+ */
+static void
+choose_server_to_stop(PlanLine *line)
+{
+	line->server = one_in(4) ? 0 : some_server();
+	line->lasts = some_while(one_in(4) ?
+							 SIM_MS(world->ensemble.tick_ms) * world->ensemble.sync_limit :
+							 timeouts(3));
+}
+
 /* Which fault, and what of it. */
 static PlanLine *
 choose_fault(SimTime at)
@@ -142,7 +156,8 @@ choose_fault(SimTime at)
 		PLAN_CUT_SERVERS, PLAN_CUT_SERVERS, PLAN_CUT_CLIENT, PLAN_CUT_CLIENT,
 		PLAN_CUT_CLIENT, PLAN_STOP_CLIENT, PLAN_STOP_CLIENT, PLAN_STOP_CLIENT,
 		PLAN_KILL_CLIENT, PLAN_DELETE, PLAN_SLOW_NETWORK, PLAN_REFUSE_MEMORY,
-		PLAN_CHANGE_TIMEOUT, PLAN_SLOW_RESOLVER
+		PLAN_CHANGE_TIMEOUT, PLAN_SLOW_RESOLVER, PLAN_CRASH_SERVERS, PLAN_OVERLOAD, PLAN_DENY,
+		PLAN_DENY
 	};
 	PlanLine   *line = plan_add(faults[below(sizeof(faults) / sizeof(faults[0]))]);
 
@@ -160,15 +175,40 @@ choose_contender(PlanLine *line)
 	line->pick = (int64_t) below(1000);
 }
 
+/* Some permissions are left on the znode of a lock, or on another one. */
+static void
+choose_permissions(PlanLine *line, int64_t guarded)
+{
+	line->guarded = guarded;
+	if (guarded == 0)
+		line->locks = 1 << below((uint64_t) world->locks);
+	line->permissions = (int64_t) below(ZOO_PERM_ALL);
+}
+
 static void
 choose_details(PlanLine *line)
 {
 	switch (line->word)
 	{
 		case PLAN_STOP_SERVER:
+			choose_server_to_stop(line);
+			break;
 		case PLAN_CRASH_SERVER:
 			line->server = some_server();
+			line->wiped = one_in(4);
 			line->lasts = some_while(timeouts(3));
+			break;
+		case PLAN_CRASH_SERVERS:
+			line->wiped = one_in(4);
+			line->lasts = some_while(timeouts(1));
+			break;
+		case PLAN_OVERLOAD:
+			line->one_in = between(2, 9);
+			line->lasts = some_while(timeouts(4));
+			break;
+		case PLAN_DENY:
+			choose_permissions(line, one_in(2) ? between(1, 4) : 0);
+			line->lasts = some_while(timeouts(4));
 			break;
 		case PLAN_CUT_SERVERS:
 			choose_servers_to_cut(line);
@@ -207,7 +247,24 @@ choose_details(PlanLine *line)
 	}
 }
 
-/* A round: what goes wrong in it, and which contenders others delete in calm times. */
+static PlanLine *
+plan_add_at(PlanWord word, SimTime at)
+{
+	PlanLine   *line = plan_add(word);
+
+	line->at = at;
+	return line;
+}
+
+/* Permissions for a lock are not there, for a short time. */
+static void
+choose_denial(PlanLine *line)
+{
+	choose_permissions(line, 0);
+	line->lasts = some_while(SIM_SECONDS(10));
+}
+
+/* A round: what goes wrong in it, and what others do in calm times. */
 void
 choose_round(int number, SimTime calming, SimTime rest)
 {
@@ -222,12 +279,10 @@ choose_round(int number, SimTime calming, SimTime rest)
 		choose_details(choose_fault(at));
 	for (SimTime at = line->busy + calming; at < line->busy + rest; at += SIM_SECONDS(1))
 	{
-		PlanLine   *deleted = world->steady && one_in(20) ? plan_add(PLAN_DELETE) : NULL;
-
-		if (deleted == NULL)
-			continue;
-		deleted->at = at;
-		choose_contender(deleted);
+		if (world->steady && one_in(20))
+			choose_contender(plan_add_at(PLAN_DELETE, at));
+		if (world->steady && one_in(60))
+			choose_denial(plan_add_at(PLAN_DENY, at));
 	}
 }
 

@@ -310,6 +310,34 @@ server_wipe(Server *server)
 	server->accepted_epoch = 0;
 }
 
+/* Returns true if all servers but one have the whole log of the leader. */
+static bool
+all_others_are_complete(int number)
+{
+	int			leader = ensemble_leader();
+
+	for (int i = 0; i < ensemble.config.servers && leader >= 0; i++)
+	{
+		const Server *server = &ensemble.servers[i];
+
+		if (i != number && (!server_serves(server) || host_is_stopped(server->host) ||
+							log_last(&server->log) != log_last(&ensemble.servers[leader].log)))
+			return false;
+	}
+	return leader >= 0;
+}
+
+bool
+ensemble_wipe_server(int number)
+{
+	Server	   *server = &ensemble.servers[number];
+
+	if (server->role != ROLE_DOWN || server->log.base > 0 || !all_others_are_complete(number))
+		return false;
+	server_wipe(server);
+	return true;
+}
+
 void
 ensemble_wipe(void)
 {
@@ -379,6 +407,12 @@ ensemble_set_timeouts(int min_timeout_ms, int max_timeout_ms)
 {
 	ensemble.config.min_timeout_ms = min_timeout_ms;
 	ensemble.config.max_timeout_ms = max_timeout_ms;
+}
+
+void
+ensemble_throttle(uint64_t one_in)
+{
+	ensemble.config.throttle_one_in = one_in;
 }
 
 /* Returns true if the server leads, and a majority follows and reaches it. */

@@ -38,6 +38,14 @@ extern Host *ensemble_host(int server);
 extern void ensemble_crash(int server);
 extern void ensemble_start(int server);
 
+/*
+ * The disk of a server that is down is empty when it starts again.  Does nothing
+ * and returns false unless all others have all that is committed, else ZooKeeper
+ * may lose data; and unless their logs reach back to the beginning, because a
+ * leader sends no snapshots here.
+ */
+extern bool ensemble_wipe_server(int server);
+
 /* All data are gone, as if the servers' disks had been wiped. */
 extern void ensemble_wipe(void);
 
@@ -46,6 +54,9 @@ extern int	ensemble_leader(void);
 
 /* The negotiated timeout for another one that was asked for. */
 extern void ensemble_set_timeouts(int min_timeout_ms, int max_timeout_ms);
+
+/* One in so many requests is refused with ZTHROTTLEDOP; 0 for none. */
+extern void ensemble_throttle(uint64_t one_in);
 
 /*
  * What is committed: for invariants.  Paths as the servers have them.  A view is

@@ -169,8 +169,8 @@ run_round(const PlanLine *line)
 	world->calm_from = SIM_NEVER;
 	nemesis_begin();
 	sim_run(sim_now() + line->busy);
-	nemesis_heal();
 	world->calm_from = sim_now() + CALMING;
+	nemesis_heal();
 	sim_run(sim_now() + REST / 2);
 	world->resting = true;
 	sim_run(sim_now() + REST);

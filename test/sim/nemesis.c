@@ -34,17 +34,24 @@ end_fault(void *argument)
 	free(fault);
 }
 
-/* The fault of that line ends after its time. */
+/* A fault ends after that time, or with all others. */
 static void
-end_later(const PlanLine *line, void (*end) (int which, int other), int which, int other)
+end_after(SimTime time, void (*end) (int which, int other), int which, int other)
 {
 	Fault	   *fault = sim_alloc(sizeof(Fault));
 
 	fault->end = end;
 	fault->which = which;
 	fault->other = other;
-	fault->round = world->round;
-	sim_at(sim_now() + line->lasts, end_fault, fault);
+	fault->round = healed < world->round ? world->round : world->round + 1;
+	sim_at(sim_now() + time, end_fault, fault);
+}
+
+/* The fault of that line ends after its time. */
+static void
+end_later(const PlanLine *line, void (*end) (int which, int other), int which, int other)
+{
+	end_after(line->lasts, end, which, other);
 }
 
 /* The number of a server, which a line counts from 1 on; 0 is the leader, or the first. */
@@ -100,7 +107,45 @@ crash_server(const PlanLine *line)
 
 	sim_trace("fault: server %d crashes", server);
 	ensemble_crash(server);
+	if (line->wiped && ensemble_wipe_server(server))
+		sim_trace("fault: server %d has lost its disk", server);
 	end_later(line, start_server, server, 0);
+}
+
+/* The power fails; servers start again one after the other. */
+static void
+crash_servers(const PlanLine *line)
+{
+	int			count = world->ensemble.servers;
+
+	sim_trace("fault: all servers crash%s", line->wiped ? ", and have lost their disks" : "");
+	if (line->wiped)
+	{
+		check_wiped();
+		ensemble_wipe();
+	}
+	for (int i = 0; i < count; i++)
+	{
+		ensemble_crash(i);
+		end_after(line->lasts * (i + 1) / count, start_server, i, 0);
+	}
+}
+
+static void
+calm_requests(int which, int other)
+{
+	(void) which;
+	(void) other;
+	ensemble_throttle(world->ensemble.throttle_one_in);
+}
+
+/* The servers refuse many requests, because there are too many. */
+static void
+overload_servers(const PlanLine *line)
+{
+	sim_trace("fault: servers throttle one request in %lld", (long long) line->one_in);
+	ensemble_throttle((uint64_t) line->one_in);
+	end_later(line, calm_requests, 0, 0);
 }
 
 static void
@@ -231,6 +276,62 @@ delete_contender(const PlanLine *line)
 	ensemble_commit(&op, &err);
 }
 
+/* Znodes whose ACLs change, behind those of the locks. */
+static const char *const guarded[] = {
+	WORLD_ROOT, WORLD_ROOT "/.zklock", WORLD_ROOT "/.zklock/waits", WORLD_ROOT "/.zklock/records"
+};
+#define GUARDED		((int) (sizeof(guarded) / sizeof(guarded[0])))
+
+/* Anyone has these permissions on that znode from now on. */
+static void
+permit(int which, int permissions)
+{
+	const char *node = which < world->locks ? world->lock[which].node :
+	guarded[which - world->locks];
+	char		path[160];
+	struct ACL	anyone = {permissions, {"world", "anyone"}};
+	Op			op = {.kind = OP_SET_ACL,.path = path,.len = -1,.version = -1,.acl = {1, &anyone}};
+	int			err;
+
+	snprintf(path, sizeof(path), "%s", node);
+	ensemble_commit(&op, &err);
+}
+
+static void
+permit_all(int which, int other)
+{
+	(void) other;
+	permit(which, ZOO_PERM_ALL);
+}
+
+/*
+ * An administrator takes permissions away for a while: of the first lock, or of one
+ * of those behind them, counted from 1 on.
+ */
+static void
+deny(const PlanLine *line)
+{
+	int			which = line->guarded > 0 ?
+	world->locks + (int) (line->guarded - 1) % GUARDED : plan_first_lock(line);
+
+	if (which < 0)
+		return;
+	sim_trace("fault: permissions %x on znode %d", (unsigned int) line->permissions, which);
+	world->denied = world->denied || line->guarded > 0;
+	permit(which, (int) line->permissions);
+	end_later(line, permit_all, which, 0);
+}
+
+/* All permissions are there again: for some time, because leaders may still change. */
+static void
+permit_again(void *argument)
+{
+	for (int i = 0; i < world->locks + GUARDED; i++)
+		permit_all(i, 0);
+	if (sim_now() < world->calm_from - SIM_SECONDS(4))
+		sim_at(sim_now() + SIM_SECONDS(1), permit_again, argument);
+}
+
 static void
 calm_network(int which, int other)
 {
@@ -283,11 +384,14 @@ static void (*const faults[PLAN_WORDS]) (const PlanLine *line) =
 {
 	[PLAN_STOP_SERVER] = stop_server,
 		[PLAN_CRASH_SERVER] = crash_server,
+		[PLAN_CRASH_SERVERS] = crash_servers,
+		[PLAN_OVERLOAD] = overload_servers,
 		[PLAN_CUT_SERVERS] = cut_servers,
 		[PLAN_CUT_CLIENT] = cut_client,
 		[PLAN_STOP_CLIENT] = stop_client,
 		[PLAN_KILL_CLIENT] = kill_client,
 		[PLAN_DELETE] = delete_contender,
+		[PLAN_DENY] = deny,
 		[PLAN_SLOW_NETWORK] = slow_network,
 		[PLAN_SLOW_RESOLVER] = slow_resolver,
 		[PLAN_REFUSE_MEMORY] = refuse_memory,
@@ -299,7 +403,8 @@ make_fault(void *argument)
 {
 	const PlanLine *line = argument;
 
-	if (line->round != world->round || (line->round == healed && line->word != PLAN_DELETE))
+	if (line->round != world->round ||
+		(line->round == healed && line->word != PLAN_DELETE && line->word != PLAN_DENY))
 		return;
 	world_stats.faults++;
 	faults[line->word] (line);
@@ -312,6 +417,7 @@ nemesis_begin(void)
 	PlanLine   *line;
 
 	healed = world->round - 1;
+	world->denied = false;
 	calm_network(0, 0);
 	for (int i = 0; (line = plan_line(i)) != NULL; i++)
 		if (line->round == world->round && faults[line->word] != NULL)
@@ -326,7 +432,9 @@ nemesis_heal(void)
 	sim_trace("all faults are over");
 	calm_network(0, 0);
 	calm_resolver(0, 0);
+	calm_requests(0, 0);
 	ensemble_set_timeouts(0, 0);
+	permit_again(NULL);
 	for (int i = 0; i < world->ensemble.servers; i++)
 	{
 		ensemble_start(i);

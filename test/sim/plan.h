@@ -36,11 +36,14 @@ typedef enum PlanWord
 	/* what goes wrong */
 	PLAN_STOP_SERVER,
 	PLAN_CRASH_SERVER,
+	PLAN_CRASH_SERVERS,
+	PLAN_OVERLOAD,
 	PLAN_CUT_SERVERS,
 	PLAN_CUT_CLIENT,
 	PLAN_STOP_CLIENT,
 	PLAN_KILL_CLIENT,
 	PLAN_DELETE,
+	PLAN_DENY,
 	PLAN_SLOW_NETWORK,
 	PLAN_SLOW_RESOLVER,
 	PLAN_REFUSE_MEMORY,
@@ -88,6 +91,10 @@ typedef struct PlanLine
 	int64_t		other;
 	int64_t		lasts;
 	int64_t		suspended;
+	int64_t		wiped;			/* servers have lost their disks */
+	int64_t		permissions;	/* that are left to anyone */
+	int64_t		guarded;		/* from 1 on: a znode that is no lock's; 0 for
+								 * a lock's */
 	int64_t		pick;			/* which of those that are there then */
 	int64_t		after;
 

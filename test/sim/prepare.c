@@ -15,6 +15,7 @@
 #define PERM_WRITE		2
 #define PERM_CREATE		4
 #define PERM_DELETE		8
+#define PERM_ADMIN		16
 
 #define MODE_EPHEMERAL	1
 #define MODE_SEQUENTIAL	2
@@ -417,6 +418,26 @@ prepare_data(const Ask *ask, Change *change)
 	return ZOK;
 }
 
+static int
+prepare_acl(const Ask *ask, Change *change)
+{
+	const Op   *op = ask->op;
+	Look		self;
+
+	if (!look_at(ask->prepare, op->path, strlen(op->path), &self))
+		return ZNONODE;
+	if (!may(&self, PERM_ADMIN, ask->asker))
+		return ZNOAUTH;
+	change->acl = acl_fix(&op->acl, ask->asker);
+	if (change->acl == NULL)
+		return ZINVALIDACL;
+	change->kind = CHANGE_SET_ACL;
+	change->path = sim_strdup(op->path);
+	self.acl = change->acl;
+	note(ask->prepare, ask->zxid, op->path, strlen(op->path), &self);
+	return ZOK;
+}
+
 /* Makes the change that an op asks for, or an error. */
 static int
 prepare_change(const Ask *ask, Change *change)
@@ -433,6 +454,8 @@ prepare_change(const Ask *ask, Change *change)
 			err = prepare_delete(ask, change);
 		else if (ask->op->kind == OP_SET || ask->op->kind == OP_CHECK)
 			err = prepare_data(ask, change);
+		else if (ask->op->kind == OP_SET_ACL)
+			err = prepare_acl(ask, change);
 		else
 			err = ZUNIMPLEMENTED;
 	}

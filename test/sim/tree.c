@@ -324,6 +324,20 @@ apply_set(Tree *tree, const Transaction *txn, const Change *change)
 	return ZOK;
 }
 
+/* No watch fires. */
+static int
+apply_set_acl(const Tree *tree, const Change *change)
+{
+	Node	   *node = tree_find(tree, change->path);
+
+	if (node == NULL)
+		return ZNONODE;
+	acl_list_drop(node->acl);
+	node->acl = acl_list_share(change->acl);
+	node->stat.aversion++;
+	return ZOK;
+}
+
 /* Applies one change of a node, and fills in its result if that is wanted. */
 static int
 apply_change(Tree *tree, const Transaction *txn, const Change *change, Result *result)
@@ -337,6 +351,8 @@ apply_change(Tree *tree, const Transaction *txn, const Change *change, Result *r
 		err = apply_delete(tree, txn->zxid, change->path);
 	else if (change->kind == CHANGE_SET)
 		err = apply_set(tree, txn, change);
+	else if (change->kind == CHANGE_SET_ACL)
+		err = apply_set_acl(tree, change);
 	else if (change->kind == CHANGE_ERROR)
 		err = change->err;
 	if (result == NULL)

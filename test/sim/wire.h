@@ -24,6 +24,7 @@ typedef enum OpKind
 	OP_GET_ACL,
 	OP_GET_CHILDREN,
 	OP_SET,
+	OP_SET_ACL,					/* of others only (ensemble_commit()) */
 	OP_CHECK,					/* in a multi-op only */
 	OP_SYNC,
 	OP_MULTI,
@@ -39,7 +40,7 @@ struct Op
 	int			len;			/* of data; -1 for none (a null buffer) */
 	int			version;		/* delete, set, check; -1 for any */
 	int			mode;			/* create: ZOO_EPHEMERAL and so on */
-	struct ACL_vector acl;		/* create */
+	struct ACL_vector acl;		/* create, set_acl */
 	bool		watch;			/* get, exists, get_children */
 	int			count;			/* multi */
 	Op		   *ops;

@@ -110,6 +110,8 @@ typedef struct World
 	int64_t		fast;
 	bool		resting;		/* backends finish what they do, and stop */
 	bool		keeping;		/* or keep their clients */
+	bool		denied;			/* in this round, permissions were taken away,
+								 * also for records */
 	bool		steady;			/* nothing stands still for long by itself */
 	SimTime		calm_from;		/* faults are over, and their effects */
 	Backend		backends[MAX_CLIENTS];
@@ -146,6 +148,7 @@ extern void check_released(const Backend *backend, const Hold *hold,
 extern void check_killed(const Backend *backend);
 extern bool check_believed(const Backend *backend, const Hold *hold);
 extern void check_tampered(const char *name);
+extern void check_wiped(void);
 extern bool check_is_tampered(const char *name);
 extern const struct MailboxSlot *check_slot(const Backend *backend, const Hold *hold);
 extern void check_at_rest(void);
