@@ -458,6 +458,16 @@ zklock_link_deadline(const Link *link)
 	return link->down_since + ZK_MS(timeout);
 }
 
+/* Returns why there is no connection, if nothing else is known; palloc'd. */
+static char *
+describe_silence(const Link *link)
+{
+	if (zk_now() - link->down_since < ZK_MS(zklock_connect_timeout))
+		return pstrdup("No server had responded when the time for the call was over.");
+	return psprintf("No server responded within %d ms (\"zklock.connect_timeout\").",
+					zklock_connect_timeout);
+}
+
 /*
  * Reports what could not be done for lack of an answer: a format for the path,
  * as in "could not acquire lock \"%s\"".  Throws 08001 if there was no
@@ -477,9 +487,8 @@ zklock_link_report(const Link *link, const char *what, const char *path)
 		zklock_report_error(status->error, detail, what, path);
 	if (!link->was_up)
 		zklock_report_error(ZK_ERR_UNREACHABLE,
-							detail[0] != '\0' ? detail :
-							psprintf("No server responded within %d ms (\"zklock.connect_timeout\").",
-									 zklock_connect_timeout), what, path);
+							detail[0] != '\0' ? detail : describe_silence(link),
+							what, path);
 
 	ereport(ERROR,
 			(errcode(ERRCODE_CONNECTION_FAILURE),

@@ -145,6 +145,16 @@ my $not_zookeeper = qr/server is not a ZooKeeper server/;
 my $no_answer = qr/could not connect to ZooKeeper/;
 
 check_servers('silent', new_peer(sub { }), '08001', $no_answer);
+
+# A timeout of the call that is over before zklock.connect_timeout.
+$session = ZkPsql->new($node);
+ask_servers($session, new_peer(sub { }), ", '100 ms'");
+is($session->sqlstate, '08001', 'S87: silent, with a short timeout: SQLSTATE 08001');
+like(
+	$session->errors,
+	qr/DETAIL:  No server had responded when the time for the call was over/,
+	'S87: and it names no setting that has nothing to do with it');
+$session->quit;
 check_servers(
 	'closes immediately',
 	new_peer(sub { $_[0]->close }),
