@@ -17,9 +17,9 @@ package RandomFunctions;
 use strict;
 use warnings;
 
-use List::Util qw(uniq);
+use parent 'RandomJobs';
 
-my %text = (0 => 'false', 1 => 'true');
+use List::Util qw(uniq);
 
 # ---- Acquiring.
 
@@ -46,6 +46,7 @@ sub sort_out
 		if ($lock)
 		{
 			$self->raise('55000') if $lock->{permits} != $call->{permits};
+			$self->check_job($lock);
 			if (!$lock->{lost} && RandomLocks::covers($lock, $call->{mode}))
 			{
 				push @{ $call->{held} }, $path;
@@ -77,15 +78,30 @@ sub acquire
 		$self->withdraw($call);
 		$self->raise('55000');
 	}
-	return $self->granted_locks($call)
+	my $granted = "granted_$call->{kind}";
+	return $self->$granted($call)
 	  unless grep { $queues->blockers($_) } @{ $call->{contenders} };
 	if ($call->{timeout} eq 'try' || $call->{timeout} eq 'short')
 	{
 		$self->withdraw($call);
-		return $self->result('false');
+		$self->raise('55006') if ($call->{verb} // '') eq 'reset';
+		return $self->acquired($call, 'false');
+	}
+	if ($self->{lock_timeout})
+	{
+		$self->withdraw($call);
+		$self->raise('55P03');
 	}
 	$self->{statement}{wait} = $call;
 	return;
+}
+
+# What a function, or the procedure, returns.
+sub acquired
+{
+	my ($self, $call, $text) = @_;
+	$text = substr $text, 0, 1 if $call->{plain} && $self->{statement}{kind} eq 'query';
+	return $self->result($text);
 }
 
 sub do_acquire
@@ -99,6 +115,27 @@ sub do_acquire
 			permits => 0,
 			scope => $scope,
 			timeout => $timeout,
+			held => [],
+			missing => []
+		});
+}
+
+# The procedure needs a place where it can do without a snapshot.
+sub do_lock_wait
+{
+	my ($self, $paths, $mode, $timeout) = @_;
+	my $statement = $self->{statement};
+	my $atomic = !$statement->{alone} || $statement->{kind} =~ /call|function/;
+	$self->raise('25001') if $atomic || @{ $statement->{handlers} } || $self->{wrote};
+	return $self->acquire(
+		{
+			kind => 'locks',
+			paths => [ uniq sort split /,/, $paths ],
+			mode => $mode,
+			permits => 0,
+			scope => 'session',
+			timeout => $timeout,
+			plain => 1,
 			held => [],
 			missing => []
 		});
@@ -131,6 +168,13 @@ sub withdraw
 sub granted_locks
 {
 	my ($self, $call) = @_;
+	$self->count_granted($call);
+	return $self->acquired($call, 'true');
+}
+
+sub count_granted
+{
+	my ($self, $call) = @_;
 	my $locks = $self->{locks};
 	my $mode = $call->{mode};
 	my @contenders = @{ $call->{contenders} };
@@ -142,6 +186,7 @@ sub granted_locks
 			$self->notice("WARNING ZKL01 $path");
 			$lock->{lost} = 0;
 			$lock->{session} = {};
+			$lock->{job}{begun} = 0;
 		}
 		$lock->{has}{$mode} = shift @contenders;
 	}
@@ -152,7 +197,7 @@ sub granted_locks
 		$locks->count($lock, $call->{scope}, $mode, $self->{nest});
 	}
 	$self->work;
-	return $self->result('true');
+	return;
 }
 
 # ---- Releasing.
@@ -183,6 +228,7 @@ sub release_modes
 		$locks->forget($lock);
 		return $self->result('false');
 	}
+	$self->check_job($lock) if $lock && !$permit;
 	foreach my $mode (@modes)
 	{
 		next unless $lock && $lock->{session}{$mode};
@@ -212,6 +258,7 @@ sub do_release_all
 	my ($self) = @_;
 	my $locks = $self->{locks};
 	my $ended = 0;
+	$self->check_jobs;
 	my @used = grep { RandomLocks::session_used($_) } $locks->all;
 	foreach my $lock (@used)
 	{
@@ -232,6 +279,7 @@ sub do_close
 {
 	my ($self) = @_;
 	my $locks = $self->{locks};
+	$self->check_jobs;
 	foreach my $lock ($locks->all)
 	{
 		$locks->lose($lock) if @{ $lock->{levels} } && !$lock->{lost};
@@ -254,8 +302,8 @@ sub do_look
 sub token_of
 {
 	my ($self, $lock) = @_;
-	my ($id) = grep { $_ } @{ $lock->{has} }{qw(x s p)};
-	return $id;
+	my $has = $lock->{has};
+	return $has->{x} // $has->{s} // $has->{p};
 }
 
 sub do_token
@@ -292,9 +340,11 @@ sub granted_fence
 	{
 		if ($world->fence_owner($path, $self->{number}))
 		{
+			$self->raise('55P03') if $self->{lock_timeout};
 			$self->{statement}{wait} = $call;
 			return;
 		}
+		$self->{wrote} = 1;
 		$self->raise('ZKL01') if $world->fence_token($path) > $token;
 		$world->write_fence($path, $self->{number}, $self->{nest}, $token);
 		$lock->{fenced} = $self->{nest};

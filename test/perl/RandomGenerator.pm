@@ -26,6 +26,7 @@ use RandomStep;
 
 my @locks = qw(/a /b /c);
 my @semaphores = qw(/p /q);
+my @jobs = qw(/j /k);
 my @savepoints = qw(one two three);
 
 =pod
@@ -50,7 +51,8 @@ sub new
 	return bless {
 		random => ChaosRandom->new($seed, 'random transactions'),
 		left => $count,
-		names => 0
+		names => 0,
+		last => 0
 	}, $class;
 }
 
@@ -70,16 +72,30 @@ sub pick { my ($self, @list) = @_; return $self->{random}->pick(@list); }
 sub chance { my ($self, $chance) = @_; return $self->{random}->chance($chance); }
 sub name { my ($self) = @_; return ++$self->{names}; }
 
+# Often the same session as before, because there is more to find in what one does than
+# in what all do.
+sub session
+{
+	my ($self, $model) = @_;
+	$self->{last} = 1 + int $self->{random}->between(0, scalar $model->sessions)
+	  unless $self->{last} && $self->chance(0.6);
+	return $model->session($self->{last});
+}
+
 # A line, possible or not.
 sub invent
 {
 	my ($self, $model) = @_;
-	my $session = $self->pick($model->sessions);
+	my $session = $self->session($model);
 	my $number = $session->{number};
 	return '0 terminate ' . $number if $self->chance(0.01);
 	return "0 cancel $number" if $session->waits && $self->chance(0.3);
 	my @held = map { $_->{path} } $session->{locks}->all;
-	return "0 lose $number " . $self->pick(@held) if @held && $self->chance(0.08);
+	return "0 " . $self->pick('lose', 'lose', 'break') . " $number " . $self->pick(@held)
+	  if @held && $self->chance(0.07);
+	return "0 expire $number" if @held && $self->chance(0.01);
+	return "0 break $number " . $self->pick(@locks, @semaphores)
+	  if $session->waits && $self->chance(0.1);
 	my $method = $session->{block};
 	return "$number " . $self->$method($session, $model);
 }
@@ -94,10 +110,14 @@ sub idle
 		code => 20,
 		prepared => 5,
 		discard => 3,
+		lock_wait => 8,
+		lock_timeout => 1,
 		wrong => 2);
 	return 'begin' if $kind eq 'begin';
 	return $self->code($session) if $kind eq 'code';
 	return $self->operation($session) if $kind eq 'single';
+	return $self->lock_wait($session) if $kind eq 'lock_wait';
+	return 'lock_timeout ' . ($session->{lock_timeout} ? 'off' : 'on') if $kind eq 'lock_timeout';
 	return 'discard ' . $self->pick('ALL', 'ALL', 'TEMP') if $kind eq 'discard';
 	return $self->pick('commit', 'rollback', 'savepoint one', 'rollback_to one', 'prepare nothing')
 	  if $kind eq 'wrong';
@@ -118,12 +138,15 @@ sub open
 		commit => 10,
 		rollback => 5,
 		prepare => 4,
+		cursor => 7,
 		code => 12,
 		wrong => 1);
 	return $self->operation($session) if $kind eq 'operation';
 	return $self->code($session) if $kind eq 'code';
+	return $self->cursor($session) if $kind eq 'cursor';
 	return $kind if $kind eq 'commit' || $kind eq 'rollback';
 	return 'prepare g' . $self->name if $kind eq 'prepare';
+	return $self->lock_wait($session) if $kind eq 'wrong' && $self->chance(0.2);
 	return $self->pick('begin', 'discard ALL', 'discard TEMP', 'commit_prepared nothing')
 	  if $kind eq 'wrong';
 	return 'savepoint ' . $self->pick(@savepoints) if $kind eq 'savepoint';
@@ -165,8 +188,8 @@ sub timeout
 
 sub acquire
 {
-	my ($self) = @_;
-	my @paths = ($self->path);
+	my ($self, $session) = @_;
+	my @paths = ($self->chance(0.3) ? $self->held($session) : $self->path);
 	push @paths, $self->path, $self->path if $self->chance(0.15);
 	return join ' ', 'acquire', join(',', @paths), $self->pick('x', 'x', 's'),
 	  $self->pick('session', 'xact'), $self->timeout;
@@ -181,13 +204,50 @@ sub permit
 	return join ' ', 'permit', $path, $permits, $self->pick('session', 'xact'), $self->timeout;
 }
 
+sub lock_wait
+{
+	my ($self, $session) = @_;
+	my (undef, $paths, $mode, undef, $timeout) = split ' ', $self->acquire($session);
+	return "lock_wait $paths $mode $timeout";
+}
+
+# With one of two cursors; preferably one that is there.
+sub cursor
+{
+	my ($self, $session) = @_;
+	my @open = sort keys %{ $session->{cursors} };
+	return $self->pick('fetch', 'fetch', 'fetch', 'close_cursor') . ' '
+	  . ($self->pick(@open) // 'c1')
+	  if @open && $self->chance(0.7);
+	return join ' ', 'declare', $self->pick('c1', 'c2'), $self->pick('plain', 'hold'),
+	  $self->pick('session', 'xact'), join ',', map { $self->path } 1 .. 3;
+}
+
+# With jobs; preferably with one that the session runs.
+sub job
+{
+	my ($self, $session) = @_;
+	my @own = map { $_->{path} } grep { $_->{job}{state} } $session->{locks}->all;
+	my $path = $self->pick(@own && $self->chance(0.6) ? @own : @jobs);
+	my $kind = $self->{random}->weighted(
+		job_begin => 40,
+		job_begin_xact => 15,
+		job_end => @own ? 40 : 3,
+		job_history => 10,
+		job_reset => 3);
+	my $hour = 1 + int $self->{random}->between(0, 8);
+	return "$kind $path $hour " . $self->timeout if $kind =~ /begin/;
+	return "$kind $path" . ($kind eq 'job_reset' ? " $hour" : '');
+}
+
 # What can be done in SQL, in any place.
 sub operation
 {
 	my ($self, $session) = @_;
 	my $kind = $self->{random}->weighted(
 		acquire => 30,
-		permit => 10,
+		job => 12,
+		permit => 8,
 		release => 16,
 		release_permit => 5,
 		release_all => 2,
@@ -200,7 +260,8 @@ sub operation
 		fail => 3,
 		nothing => 1,
 		set => 1);
-	return $self->acquire if $kind eq 'acquire';
+	return $self->acquire($session) if $kind eq 'acquire';
+	return $self->job($session) if $kind eq 'job';
 	return $self->permit if $kind eq 'permit';
 	return 'release ' . $self->held($session) . ' ' . $self->pick('any', 'any', 'x', 's')
 	  if $kind eq 'release';
@@ -223,6 +284,7 @@ sub code
 	{
 		my $operation = $self->operation($session);
 		$operation = $self->pick('commit', 'commit', 'rollback') if $self->chance(0.12);
+		$operation = $self->lock_wait($session) if $self->chance(0.05);
 		next if $operation eq 'set' || ($operation eq 'nothing' && $form ne 'do');
 		push @operations, $operation;
 		next if $form ne 'do';

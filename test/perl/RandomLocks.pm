@@ -62,7 +62,7 @@ sub make
 		reserved => 0,
 		lost => 0,
 		fenced => 0,
-		job => ''
+		job => no_job()
 	};
 }
 
@@ -195,7 +195,7 @@ sub settle
 		$self->{queues}->downgrade($has->{x});
 		$has->{s} = delete $has->{x};
 		$lock->{reserved} = 0;
-		$lock->{job} = '';
+		$lock->{job} = no_job();
 	}
 	foreach my $mode (@modes)
 	{
@@ -203,6 +203,7 @@ sub settle
 		$lock->{reserved} = 0 if $mode eq 's';
 		next unless $has->{$mode};
 		$self->{queues}->remove(delete $has->{$mode});
+		$lock->{job} = no_job() if $mode eq 'x';
 		$ended++;
 	}
 	return $ended;
@@ -215,6 +216,7 @@ sub lose
 	$lock->{has} = {};
 	$lock->{reserved} = 0;
 	$lock->{lost} = 1;
+	$lock->{job}{state} = '';
 	return;
 }
 
@@ -234,8 +236,36 @@ sub drop_levels
 	{
 		@{ $lock->{levels} } = grep { $_->{nest} < $nest } @{ $lock->{levels} };
 		$lock->{fenced} = 0 if $lock->{fenced} >= $nest;
+		$self->roll_back_job($lock, $nest);
 		$self->settle($lock);
 		$self->forget($lock);
+	}
+	return;
+}
+
+sub no_job { return { state => '', begun => 0, nest => 0 }; }
+
+# A job that was begun there was not begun; its end there was no end.
+sub roll_back_job
+{
+	my ($self, $lock, $nest) = @_;
+	my $job = $lock->{job};
+	$job->{state} = 'begun' if $job->{state} eq 'ending' && $job->{nest} >= $nest;
+	return if $job->{begun} < $nest;
+	$lock->{job} = no_job();
+	$lock->{session}{x}-- if $lock->{session}{x};
+	return;
+}
+
+# What the commit of the transaction does to jobs.
+sub commit_jobs
+{
+	my ($self) = @_;
+	foreach my $lock ($self->all)
+	{
+		$lock->{job}{begun} = 0;
+		$lock->{session} = {} if $lock->{job}{state} eq 'ending';
+		$self->settle($lock) if $lock->{job}{state} eq 'ending';
 	}
 	return;
 }
@@ -247,6 +277,10 @@ sub pass_up
 	{
 		my $levels = $lock->{levels};
 		$lock->{fenced} = $nest - 1 if $lock->{fenced} == $nest;
+		foreach my $when (qw(begun nest))
+		{
+			$lock->{job}{$when} = $nest - 1 if $lock->{job}{$when} == $nest;
+		}
 		next unless @$levels && $levels->[-1]{nest} == $nest;
 		if (@$levels > 1 && $levels->[-2]{nest} == $nest - 1)
 		{
@@ -293,7 +327,8 @@ sub text
 {
 	my ($self) = @_;
 	return join "\n", $self->rows,
-	  map { "$_->{path} fenced $_->{fenced}" } grep { $_->{fenced} } $self->all;
+	  map { "$_->{path} fenced $_->{fenced} job " . join ' ', @{ $_->{job} }{qw(state begun nest)} }
+	  $self->all;
 }
 
 1;

@@ -29,6 +29,7 @@ use strict;
 use warnings;
 
 use RandomQueues;
+use RandomRuns;
 use RandomSession;
 use Storable qw(dclone);
 
@@ -58,6 +59,7 @@ sub new
 	my $self = bless {
 		queues => RandomQueues->new,
 		fences => {},
+		runs => RandomRuns->new,
 		prepared => {},
 		work => {},
 		answers => {},
@@ -203,13 +205,43 @@ sub world_terminate
 	return;
 }
 
-# A statement that waits ends; else the session is asked until it knows.
+# The contender of a waiter ends its wait.
+sub world_break
+{
+	my ($self, $session, $path) = @_;
+	my $wait = $session->waits;
+	return $self->world_lose($session, $path)
+	  unless $wait && grep { $self->{queues}->get($_)->{path} eq $path } @{ $wait->{contenders} // [] };
+	give_up() if $session->{locks}->find($path);
+	$session->throw('57000');
+	return;
+}
+
 sub world_lose
 {
 	my ($self, $session, $path) = @_;
 	my $lock = $session->{locks}->find($path);
-	give_up() if !$lock || $lock->{lost} || $session->{block} eq 'failed';
-	$session->{locks}->lose($lock);
+	give_up() if !$lock || $lock->{lost};
+	$self->lose_locks($session, $lock);
+	return;
+}
+
+# All that it holds.
+sub world_expire
+{
+	my ($self, $session) = @_;
+	my @locks = grep { !$_->{lost} } $session->{locks}->all;
+	give_up() unless @locks;
+	$self->lose_locks($session, @locks);
+	return;
+}
+
+# A statement that waits ends; else the session is asked until it knows.
+sub lose_locks
+{
+	my ($self, $session, @locks) = @_;
+	give_up() if $session->{block} eq 'failed';
+	$session->{locks}->lose($_) foreach @locks;
 	if ($session->waits)
 	{
 		$session->interrupt('ZKL01');
@@ -233,7 +265,7 @@ Another writer whose transaction has fenced this lock; undef if there is none.
 
 =item $model->fence_token($path), $model->write_fence($path, $number, $nest, $token)
 
-=item $model->roll_back_fences($number, $nest), $model->pass_fences_up($number, $nest)
+=item $model->roll_back($number, $nest), $model->pass_up($number, $nest)
 
 =item $model->end_writer($number, $commit)
 
@@ -271,9 +303,10 @@ sub fences_of
 	return grep { @{ $_->{writes} } && $_->{owner} eq $writer } values %{ $self->{fences} };
 }
 
-sub roll_back_fences
+sub roll_back
 {
 	my ($self, $number, $nest) = @_;
+	$self->{runs}->roll_back($number, $nest);
 	foreach my $fence ($self->fences_of($number))
 	{
 		@{ $fence->{writes} } = grep { $_->{nest} < $nest } @{ $fence->{writes} };
@@ -281,9 +314,10 @@ sub roll_back_fences
 	return;
 }
 
-sub pass_fences_up
+sub pass_up
 {
 	my ($self, $number, $nest) = @_;
+	$self->{runs}->pass_up($number, $nest);
 	foreach my $fence ($self->fences_of($number))
 	{
 		foreach my $write (@{ $fence->{writes} })
@@ -297,6 +331,7 @@ sub pass_fences_up
 sub end_writer
 {
 	my ($self, $writer, $commit) = @_;
+	$self->{runs}->end_writer($writer, $commit);
 	foreach my $fence ($self->fences_of($writer))
 	{
 		$fence->{token} = $fence->{writes}[-1]{token} if $commit;
@@ -309,6 +344,7 @@ sub prepare
 {
 	my ($self, $name, $number, $rows) = @_;
 	$self->{prepared}{$name} = [ map { $_->{row} } @$rows ];
+	$self->{runs}->rename_writer($number, $name);
 	$_->{owner} = $name foreach $self->fences_of($number);
 	return;
 }
@@ -345,7 +381,7 @@ sub text
 		my $answer = $self->{answers}{$_};
 		"answer $_ $answer->{state} $answer->{value} @{ $answer->{notices} }";
 	} sort keys %{ $self->{answers} };
-	return join "\n", $self->{queues}->text, (map { $_->text } $self->sessions), @fences,
+	return join "\n", $self->{queues}->text, $self->{runs}->state, (map { $_->text } $self->sessions), @fences,
 	  (map { "prepared $_ @{ $self->{prepared}{$_} }" } sort keys %{ $self->{prepared} }),
 	  'work ' . join(' ', sort keys %{ $self->{work} }), @answers;
 }

@@ -46,7 +46,8 @@ my $period = 15;
 =item $run->play($source)
 
 C<$source> gets the model and returns a step and the model after it, or nothing.
-Returns how the run failed, if it did: a hash with C<kind> and C<text>.
+Returns how the run failed, if it did: a hash with C<kind> and C<text>.  A run is over
+when a short timeout ends before ZooKeeper has answered, which is no failure.
 
 =item $run->lines(), $run->count()
 
@@ -72,6 +73,7 @@ sub play
 	my $error = $@;
 	$self->close_all;
 	return unless $failed;
+	return if ref $error && $error->{kind} eq 'slow';
 	return $error if ref $error eq 'HASH';
 	return { kind => 'error', text => $error };
 }
@@ -145,18 +147,51 @@ sub world_terminate
 sub world_lose
 {
 	my ($self, $before, $number, $path) = @_;
-	my $world = $self->{world};
+	my $contender = $self->find_contender($before, $number, $path);
+	return $self->lose($before, $number, $path,
+		sub { $self->{world}->delete_contender($path, $contender->{name}) });
+}
+
+sub world_break
+{
+	my ($self, $before, $number, $path) = @_;
+	my $contender = $self->find_contender($before, $number, $path);
+	return $self->lose($before, $number, $path,
+		sub { $self->{world}->break_contender($path, $contender->{name}) });
+}
+
+sub world_expire
+{
+	my ($self, $before, $number) = @_;
+	my ($lock) = grep { !$_->{lost} } $before->session($number)->{locks}->all;
+	my $contender = $self->find_contender($before, $number, $lock->{path});
+	return $self->lose($before, $number, $lock->{path},
+		sub { $self->{world}->expire($contender->{session}) });
+}
+
+# The main contender of a session, or the one that waits, as ZooKeeper has it.
+sub find_contender
+{
+	my ($self, $before, $number, $path) = @_;
 	my $session = $before->session($number);
-	my $id = $session->token_of($session->{locks}->find($path));
+	my $lock = $session->{locks}->find($path);
 	my @queue = $before->queues->list($path);
-	my ($index) = grep { $queue[$_]{id} == $id } 0 .. $#queue;
-	my $name = ($world->queue($path))[$index]{name};
-	return $world->delete_contender($path, $name) if $session->waits;
+	my $id = $lock ? $session->token_of($lock) : 0;
+	my ($index) =
+	  grep { $lock ? $queue[$_]{id} == $id : $queue[$_]{session} == $number } 0 .. $#queue;
+	return ($self->{world}->queue($path))[$index];
+}
+
+# Do something that makes a session lose a lock, and wait until it knows.
+sub lose
+{
+	my ($self, $before, $number, $path, $sub) = @_;
+	return $sub->() if $before->session($number)->waits;
 
 	# The statement that asks would be cancelled as well.
 	my $client = $self->{clients}{$number};
 	$client->ask('SET zklock.on_lock_loss = report');
-	$world->delete_contender($path, $name);
+	$sub->();
 	$self->await(
 		sub {
 			my ($row) = $client->ask("SELECT bool_and(state = 'lost')::text"
@@ -197,11 +232,28 @@ sub with_tokens
 	return $expected;
 }
 
+# An answer as text.  Several losses are reported in any order.
 sub describe
 {
 	my ($answer) = @_;
-	return join "\n", $answer->{state} ne '' ? "error $answer->{state}" : "value $answer->{value}",
-	  @{ $answer->{notices} };
+	my (@notices, @losses);
+	foreach my $notice (@{ $answer->{notices} }, '')
+	{
+		push @losses, $notice if $notice =~ /^WARNING ZKL01/;
+		next if $notice =~ /^WARNING ZKL01/;
+		push @notices, sort(@losses), $notice;
+		@losses = ();
+	}
+	return join "\n",
+	  $answer->{state} ne '' ? "error $answer->{state}" : "value $answer->{value}", @notices;
+}
+
+# Did a timeout end before the ensemble had answered?
+sub was_slow
+{
+	my ($self, $number, $answer) = @_;
+	return 1 if $answer->{state} =~ /^0800[16]$/ && $self->{lines}[-1] =~ /\bshort\b/;
+	return $answer->{state} eq '55P03' && $self->{model}->session($number)->{lock_timeout};
 }
 
 sub compare_answer
@@ -219,7 +271,8 @@ sub compare_answer
 	my $found = describe($answer);
 	$expected = $self->with_tokens($expected, $found);
 	return if $found eq $expected;
-	$self->fail('answer',
+	$self->fail('slow', $answer->{message}) if $self->was_slow($number, $answer);
+	$self->fail("answer $answer->{state}",
 		"session $number: expected:\n$expected\nfound:\n$found\n$answer->{message}");
 }
 
@@ -272,6 +325,7 @@ sub compare_all
 {
 	my ($self) = @_;
 	my ($world, $model) = @{$self}{qw(world model)};
+	$self->compare('state', $model->{runs}->text, $world->runs, 'runs of jobs');
 	$self->compare('state', join(' ', sort keys %{ $model->{work} }),
 		$world->committed_rows, 'committed rows');
 	$self->compare('state',

@@ -21,7 +21,7 @@ package RandomSession;
 use strict;
 use warnings;
 
-use parent 'RandomFunctions';
+use parent qw(RandomFunctions RandomCursors);
 use RandomLocks;
 
 sub new
@@ -42,6 +42,9 @@ sub start
 	$self->{savepoints} = [];
 	$self->{conduct} = 'unknown';
 	$self->{rows} = [];
+	$self->{cursors} = {};
+	$self->{lock_timeout} = 0;
+	$self->{wrote} = 0;
 	$self->{statement} = undef;
 	return;
 }
@@ -67,6 +70,10 @@ What it waited for is there.
 =item $session->interrupt($state)
 
 It ends with an error that no block handles.
+
+=item $session->throw($state)
+
+Its wait ends with an error that a block may handle.
 
 =item $session->terminate()
 
@@ -109,13 +116,21 @@ sub is_code
 	return $statement->{kind} =~ /^(do|call|function)$/;
 }
 
+# A query of the client's that is a transaction of its own.
+sub is_alone
+{
+	my ($self) = @_;
+	my $statement = $self->{statement};
+	return $statement->{alone} && $statement->{kind} eq 'query';
+}
+
 # What a query does, as far as the veto is concerned.
 sub deed
 {
 	my ($verb) = @_;
 	return 'harmless'
-	  if $verb =~ /^(release|release_permit|release_all|close|look|set|discard|rollback_prepared)$/;
-	return 'locking' if $verb =~ /^(acquire|permit|token|verify)$/;
+	  if $verb =~ /^(release|release_permit|release_all|close|look|set|lock_timeout|close_cursor|discard|rollback_prepared)$/;
+	return 'locking' if $verb =~ /^(acquire|permit|token|verify|job_begin|lock_wait)$/;
 	return 'work';
 }
 
@@ -155,6 +170,16 @@ sub interrupt
 	my $wait = delete $statement->{wait};
 	$self->withdraw($wait);
 	return $self->fail($state);
+}
+
+sub throw
+{
+	my ($self, $state) = @_;
+	my $statement = $self->{statement};
+	$self->withdraw(delete $statement->{wait});
+	return unless $self->attempt(sub { $self->raise($state) });
+	$statement->{next}++;
+	return $self->run;
 }
 
 sub terminate
@@ -241,8 +266,7 @@ sub end
 	$self->work if $statement->{deed} eq 'locking';
 	if ($statement->{alone} && $self->{block} eq 'idle' && $self->{nest} > 0)
 	{
-		return $self->fail('ZKL01') unless $self->may_commit;
-		$self->finish_commit;
+		return unless $self->attempt(sub { $self->commit });
 	}
 	return $self->answer('');
 }
@@ -291,12 +315,24 @@ sub may_commit
 	return !grep { $_->{lost} } $self->{locks}->all;
 }
 
+# Throws ZKL01 if the commit is refused.
+sub commit
+{
+	my ($self) = @_;
+	$self->hold_cursors;
+	$self->raise('ZKL01') unless $self->may_commit;
+	$self->finish_commit;
+	return;
+}
+
 sub finish_commit
 {
 	my ($self) = @_;
 	my $world = $self->{world};
 	$world->{work}{ $_->{row} } = 1 foreach @{ $self->{rows} };
 	$world->end_writer($self->{number}, 1);
+	$_->{nest} = 0 foreach grep { $_->{rows} } values %{ $self->{cursors} };
+	$self->{locks}->commit_jobs;
 	$self->forget_transaction;
 	return;
 }
@@ -315,6 +351,8 @@ sub forget_transaction
 	my ($self) = @_;
 	my $statement = $self->{statement};
 	$self->{rows} = [];
+	$self->{wrote} = 0;
+	$self->drop_cursors(1);
 	$self->{locks}->drop_levels(1);
 	$self->{conduct} = $statement && is_code($statement) ? 'work' : 'unknown';
 	$self->{nest} = 0;
@@ -330,10 +368,12 @@ sub abort_to
 	foreach my $lock ($self->{locks}->all)
 	{
 		my $levels = $lock->{levels};
-		$self->let_go($lock) if @$levels && $levels->[-1]{nest} >= $nest;
+		$self->let_go($lock)
+		  if $lock->{job}{begun} >= $nest || @$levels && $levels->[-1]{nest} >= $nest;
 	}
 	$self->{rows} = [ grep { $_->{nest} < $nest } @{ $self->{rows} } ];
-	$self->{world}->roll_back_fences($self->{number}, $nest);
+	$self->drop_cursors($nest);
+	$self->{world}->roll_back($self->{number}, $nest);
 	$self->{locks}->drop_levels($nest);
 	$self->{nest} = $nest;
 	return;
@@ -344,7 +384,8 @@ sub commit_level
 	my ($self) = @_;
 	my $nest = $self->{nest}--;
 	$self->{locks}->pass_up($nest);
-	$self->{world}->pass_fences_up($self->{number}, $nest);
+	$self->pass_cursors_up($nest);
+	$self->{world}->pass_up($self->{number}, $nest);
 	foreach my $row (@{ $self->{rows} })
 	{
 		$row->{nest} = $nest - 1 if $row->{nest} == $nest;
@@ -375,8 +416,7 @@ sub do_commit
 	$self->commit_level while $self->{nest} > 1;
 	$self->{block} = 'idle';
 	$self->{savepoints} = [];
-	$self->raise('ZKL01') unless $self->may_commit;
-	$self->finish_commit;
+	$self->commit;
 	return;
 }
 
@@ -396,8 +436,7 @@ sub commit_in_code
 	my $statement = $self->{statement};
 	$self->raise('2D000')
 	  if @{ $statement->{handlers} } || !$statement->{alone} || $statement->{kind} eq 'function';
-	$self->raise('ZKL01') if $commit && !$self->may_commit;
-	$commit ? $self->finish_commit : $self->abort;
+	$commit ? $self->commit : $self->abort;
 	$self->{nest} = 1;
 	return;
 }
@@ -455,7 +494,10 @@ sub do_prepare
 	$self->commit_level while $self->{nest} > 1;
 	$self->{block} = 'idle';
 	$self->{savepoints} = [];
-	$self->raise('0A000') if grep { @{ $_->{levels} } } $self->{locks}->all;
+	$self->raise('0A000') if grep { $_->{hold} && !$_->{rows} } values %{ $self->{cursors} };
+	$self->raise('0A000')
+	  if grep { @{ $_->{levels} } || $_->{job}{state} eq 'ending' || $_->{job}{begun} > 0 }
+	  $self->{locks}->all;
 	$self->work;
 	$self->raise('ZKL01') unless $self->may_commit;
 	$self->{world}->prepare($name, $self->{number}, $self->{rows});
@@ -514,6 +556,7 @@ sub do_end
 sub do_work
 {
 	my ($self, $row) = @_;
+	$self->{wrote} = 1;
 	push @{ $self->{rows} }, { nest => $self->{nest}, row => $row };
 	return;
 }
@@ -533,11 +576,21 @@ sub do_nothing
 
 sub do_set { return; }
 
+sub do_lock_timeout
+{
+	my ($self, $on) = @_;
+	RandomModel::give_up() if $self->{block} ne 'idle';
+	$self->{lock_timeout} = $on eq 'on';
+	return;
+}
+
 sub do_discard
 {
 	my ($self, $what) = @_;
 	return if $what ne 'ALL';
 	$self->raise('25001') unless $self->{statement}{alone};
+	$self->{cursors} = {};
+	$self->{lock_timeout} = 0;
 	foreach my $lock ($self->{locks}->all)
 	{
 		$self->let_go($lock);
@@ -564,6 +617,10 @@ sub text
 	return join "\n",
 	  "$self->{number} $self->{block} $self->{nest} $self->{conduct} @{ $self->{savepoints} }",
 	  "rows " . join(' ', map { "$_->{row}/$_->{nest}" } @{ $self->{rows} }),
+	  "cursors " . join(' ', map {
+			my $cursor = $self->{cursors}{$_};
+			"$_ $cursor->{nest} $cursor->{failed} @{ $cursor->{paths} } / @{ $cursor->{rows} // [] }"
+	  } sort keys %{ $self->{cursors} }),
 	  ($statement ? "in $statement->{next} @{ $statement->{notices} }" : ''),
 	  $self->{locks}->text;
 }

@@ -20,6 +20,8 @@ does something to another session:
   0 cancel 2
   0 terminate 2
   0 lose 2 /a          delete its contender, so that it loses the lock
+  0 break 2 /a         zk_lock_break(), of a holder or a waiter
+  0 expire 2           end its ZooKeeper session
 
 A statement is an operation with its arguments, or C<do>, C<call> or C<function> and
 operations separated by semicolons: PL/pgSQL in that form.  The operations:
@@ -33,7 +35,13 @@ operations separated by semicolons: PL/pgSQL in that form.  The operations:
   release_all, close
   token PATH, verify PATH, fence PATH
   look                                at zk_locks
+  job_begin PATH HOUR TIMEOUT, job_begin_xact PATH HOUR TIMEOUT
+  job_end PATH, job_reset PATH HOUR, job_history PATH
   work NUMBER                         write a row
+  lock_wait PATHS MODE TIMEOUT        the procedure
+  declare NAME hold|plain SCOPE PATHS, fetch NAME, close_cursor NAME
+                                      a cursor that acquires with each row
+  lock_timeout on|off
   fail, nothing, set
   try, end                            an exception block, in PL/pgSQL
   begin, commit, rollback, savepoint NAME, rollback_to NAME, release_savepoint NAME
@@ -52,6 +60,10 @@ my %timeout = (wait => 'NULL', long => q('2 min'), short => q('150 ms'), try => 
 my $look = q(SELECT coalesce(string_agg(format('%s %s %s %s %s', path, mode,
 	session_count, transaction_count, state), ', '
 	ORDER BY path COLLATE "C", mode COLLATE "C"), '') FROM zk_locks);
+
+my $history = q(SELECT coalesce(string_agg(format('%s %s',
+	extract(hour FROM fire_time AT TIME ZONE 'UTC'), outcome), ', '
+	ORDER BY fire_time, token), '') FROM );
 
 my %frame = map { $_ => 1 }
   qw(begin commit rollback savepoint rollback_to release_savepoint prepare);
@@ -97,7 +109,7 @@ sub sql
 	my ($self) = @_;
 	my @operations = $self->operations;
 	my $kind = $self->{kind};
-	return 'DO $do$ DECLARE r text; BEGIN ' . join(' ', map { in_code(@$_) } @operations)
+	return 'DO $do$ DECLARE r text; got boolean; BEGIN ' . join(' ', map { in_code(@$_) } @operations)
 	  . ' END $do$'
 	  if $kind eq 'do';
 	return ($kind eq 'call' ? 'CALL random_procedure' : 'SELECT random_function')
@@ -121,19 +133,34 @@ sub expression
 	return $method->(@arguments);
 }
 
+# A longer query; undef if the operation is none.
+sub query
+{
+	my ($verb, @arguments) = @_;
+	return $look if $verb eq 'look';
+	return $history . "zk_job_history('$arguments[0]')" if $verb eq 'job_history';
+	return;
+}
+
 # An operation as a statement.
 sub statement
 {
 	my ($verb, @arguments) = @_;
 	my $call = expression($verb, @arguments);
 	return "SELECT $call" if defined $call;
-	return $look if $verb eq 'look';
+	my $query = query($verb, @arguments);
+	return $query if defined $query;
+	return declaration(@arguments) if $verb eq 'declare';
+	return 'SET lock_timeout = ' . ($arguments[0] eq 'on' ? q('300ms') : 0)
+	  if $verb eq 'lock_timeout';
+	return 'CALL zk_lock_wait(' . lock_arguments(@arguments) . ')' if $verb eq 'lock_wait';
 	return 'SELECT 1' if $verb eq 'nothing';
 	return "INSERT INTO random_work VALUES ($arguments[0])" if $verb eq 'work';
 	return q(SET work_mem = '5MB') if $verb eq 'set';
 	my %words = (
 		rollback_to => 'ROLLBACK TO',
 		release_savepoint => 'RELEASE',
+		close_cursor => 'CLOSE',
 		prepare => 'PREPARE TRANSACTION',
 		commit_prepared => 'COMMIT PREPARED',
 		rollback_prepared => 'ROLLBACK PREPARED');
@@ -149,23 +176,46 @@ sub in_code
 	return q(EXCEPTION WHEN OTHERS THEN RAISE NOTICE 'caught %', SQLSTATE; END;)
 	  if $verb eq 'end';
 	return 'NULL;' if $verb eq 'nothing';
+	return 'CALL zk_lock_wait(' . lock_arguments(@arguments)
+	  . q{, acquired => got); RAISE NOTICE '%', got::text;}
+	  if $verb eq 'lock_wait';
 	my $call = expression($verb, @arguments);
 	return "r := $call; RAISE NOTICE '%', r;" if defined $call;
-	return "r := ($look); RAISE NOTICE '%', r;" if $verb eq 'look';
+	my $query = query($verb, @arguments);
+	return "r := ($query); RAISE NOTICE '%', r;" if defined $query;
 	return statement($verb, @arguments) . ';';
+}
+
+# Of the functions, and of the procedure.
+sub lock_arguments
+{
+	my ($paths, $mode, $timeout) = @_;
+	my @paths = map { quote($_) } split /,/, $paths;
+	my $what = @paths > 1 ? 'ARRAY[' . join(', ', @paths) . ']' : $paths[0];
+	return "$what, $timeout{$timeout}" . ($mode eq 's' ? ', true' : '');
 }
 
 sub call_acquire
 {
 	my ($paths, $mode, $scope, $timeout) = @_;
-	my @paths = map { quote($_) } split /,/, $paths;
-	my $what = @paths > 1 ? 'ARRAY[' . join(', ', @paths) . ']' : $paths[0];
 	return
 		'zk_lock_acquire'
-	  . ($scope eq 'xact' ? '_xact' : '')
-	  . "($what, $timeout{$timeout}"
-	  . ($mode eq 's' ? ', true' : '')
+	  . ($scope eq 'xact' ? '_xact' : '') . '('
+	  . lock_arguments($paths, $mode, $timeout)
 	  . ')::text';
+}
+
+sub declaration
+{
+	my ($name, $hold, $scope, $paths) = @_;
+	return
+		"DECLARE $name NO SCROLL CURSOR"
+	  . ($hold eq 'hold' ? ' WITH HOLD' : '')
+	  . ' FOR SELECT zk_lock_acquire'
+	  . ($scope eq 'xact' ? '_xact' : '')
+	  . q{(path, '0')::text FROM unnest(ARRAY[}
+	  . join(', ', map { quote($_) } split /,/, $paths)
+	  . ']) AS path';
 }
 
 sub call_permit
@@ -190,6 +240,27 @@ sub call_close { return 'zk_session_close()::text'; }
 sub call_token { return "zk_lock_token('$_[0]')::text"; }
 sub call_verify { return "zk_lock_verify('$_[0]')::text"; }
 sub call_fence { return "zk_lock_fence('$_[0]')::text"; }
+sub fire_time { return sprintf q('2026-01-01 %02d:00+00'), @_; }
+
+sub call_job_begin
+{
+	my ($path, $hour, $timeout) = @_;
+	return "zk_job_begin('$path', " . fire_time($hour) . ", $timeout{$timeout})::text";
+}
+
+sub call_job_begin_xact
+{
+	my ($path, $hour, $timeout) = @_;
+	return "zk_job_begin_xact('$path', " . fire_time($hour) . ", $timeout{$timeout})::text";
+}
+
+sub call_job_reset
+{
+	my ($path, $hour) = @_;
+	return "zk_job_reset('$path', " . fire_time($hour) . ')::text';
+}
+
+sub call_job_end { return "zk_job_end('$_[0]')::text"; }
 sub call_fail { return '(1 / random_zero())::text'; }
 
 1;

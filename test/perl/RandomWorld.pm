@@ -50,12 +50,14 @@ sub new
 {
 	my ($class) = @_;
 	my $ensemble = ZkEnsemble->new('random');
+	my $proxy = $ensemble->proxy;
 	my $node = zk_cluster(
-		'random', $ensemble,
+		'random', $proxy,
 		settings => { max_prepared_transactions => 20, fsync => 'off' });
 	my $connection = $node->connstr('postgres') =~ s/ /;/gr =~ s/'//gr;
 	my $self = bless {
 		ensemble => $ensemble,
+		proxy => $proxy,
 		node => $node,
 		connection => $connection,
 		runs => 0
@@ -130,16 +132,20 @@ sub observer { return $_[0]->{observer}; }
 
 =item $world->queue($path)
 
-The contenders in ZooKeeper, in order; each a hash with C<name>, C<mode>, C<pid> and
-C<token>.
+The contenders in ZooKeeper, in order; each a hash with C<name>, C<mode>, C<pid>,
+C<session> and C<token>.
 
-=item $world->delete_contender($path, $name)
+=item $world->delete_contender($path, $name), $world->break_contender($path, $name)
+
+=item $world->expire($session)
+
+A ZooKeeper session.
 
 =item $world->waits_in_postgres($pid)
 
 Whether a backend waits for a lock of PostgreSQL's.
 
-=item $world->committed_rows(), $world->fences()
+=item $world->committed_rows(), $world->fences(), $world->runs()
 
 As text, in order.
 
@@ -171,6 +177,7 @@ sub read_contender
 		name => $name,
 		mode => $name =~ /__READ__/ ? 's' : $name =~ /sem\d+/ ? 'p' : 'x',
 		pid => $pid,
+		session => $stat->{ephemeralOwner},
 		token => $stat->{czxid}
 	};
 }
@@ -179,6 +186,20 @@ sub delete_contender
 {
 	my ($self, $path, $name) = @_;
 	$self->{ensemble}->zk->delete("$self->{root}$path/$name");
+	return;
+}
+
+sub break_contender
+{
+	my ($self, $path, $name) = @_;
+	$self->{observer}->ask("SELECT zk_lock_break('$path', '$name')");
+	return;
+}
+
+sub expire
+{
+	my ($self, $session) = @_;
+	$self->{proxy}->expire($self->{ensemble}->zk, $session);
 	return;
 }
 
@@ -195,6 +216,15 @@ sub committed_rows
 	my ($self) = @_;
 	return join ' ',
 	  map { $_->[0] } $self->{observer}->ask('SELECT row FROM random_work ORDER BY row::text COLLATE "C"');
+}
+
+sub runs
+{
+	my ($self) = @_;
+	return join '; ', map { "$_->[0] $_->[1]" } $self->{observer}->ask(
+		q(SELECT path, string_agg(format('%s %s',
+			extract(hour FROM fire_time AT TIME ZONE 'UTC'), outcome), ', '
+			ORDER BY fire_time, token) FROM zk_job_runs GROUP BY path ORDER BY path));
 }
 
 sub fences
