@@ -416,6 +416,39 @@ test_watch_lost(void)
 }
 
 /*
+ * A wait reads the queue once if one or two are ahead: the deletion of the last one
+ * is the grant.  A list would be the end of the connection.
+ */
+static void
+test_event_is_grant(bool second)
+{
+	char		node[128];
+	char		first[PATH_SIZE];
+	char		next[PATH_SIZE];
+	ZkContenderId id;
+	ZkContenderStatus status;
+	int			cuts = proxy_cuts();
+
+	make_node(node, second ? "event-of-two" : "event");
+	stranger_queues(node, "_c_aaa-lock-", first, sizeof(first));
+	if (second)
+		stranger_queues(node, "_c_bbb-lock-", next, sizeof(next));
+	id = request(node, ZK_EXCLUSIVE);
+	wait_state(id, ZK_WATCHING, &status);
+	/* an acquire behind them shows that the watches have been set */
+	release(acquire(root, ZK_SHARED));
+	proxy_cut_at(ZOO_GETCHILDREN_OP, 1, PROXY_BEFORE_REQUEST, true);
+	zoo_delete(stranger, first, -1);
+	if (second)
+		zoo_delete(stranger, next, -1);
+	ok(wait_state(id, ZK_HELD, &status), "S90: %s ahead: the lock is granted",
+	   second ? "two" : "one");
+	proxy_cut_at(0, 0, PROXY_BEFORE_REQUEST, false);
+	is_int(proxy_cuts(), cuts, "without another list of the queue");
+	release(id);
+}
+
+/*
  * While a waiter is away, the holder turns its exclusive lock into a shared
  * one.  On return the waiter hears that the watched contender is deleted,
  * which is no grant.
@@ -888,6 +921,8 @@ main(void)
 	test_cut_while_waiting(false);
 	test_reopened();
 	test_watch_lost();
+	test_event_is_grant(false);
+	test_event_is_grant(true);
 	test_downgrade_unseen(true);
 	test_downgrade_unseen(false);
 	test_own_downgrade();
