@@ -81,6 +81,7 @@ sub acquire
 	my $granted = "granted_$call->{kind}";
 	return $self->$granted($call)
 	  unless grep { $queues->blockers($_) } @{ $call->{contenders} };
+	$self->refuse_circle($call) if $call->{timeout} eq 'short' || $self->{lock_timeout};
 	if ($call->{timeout} eq 'try' || $call->{timeout} eq 'short')
 	{
 		$self->withdraw($call);
@@ -93,6 +94,16 @@ sub acquire
 		$self->raise('55P03');
 	}
 	$self->{statement}{wait} = $call;
+	return;
+}
+
+# It is open whether a timeout or the check for deadlocks comes first.
+sub refuse_circle
+{
+	my ($self, $call) = @_;
+	$self->{statement}{wait} = $call;
+	RandomModel::give_up() if $self->{world}->find_circle($self);
+	delete $self->{statement}{wait};
 	return;
 }
 
@@ -340,6 +351,7 @@ sub granted_fence
 	{
 		if ($world->fence_owner($path, $self->{number}))
 		{
+			$self->refuse_circle($call) if $self->{lock_timeout};
 			$self->raise('55P03') if $self->{lock_timeout};
 			$self->{statement}{wait} = $call;
 			return;

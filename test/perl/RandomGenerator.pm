@@ -52,7 +52,8 @@ sub new
 		random => ChaosRandom->new($seed, 'random transactions'),
 		left => $count,
 		names => 0,
-		last => 0
+		last => 0,
+		plan => []
 	}, $class;
 }
 
@@ -96,6 +97,9 @@ sub invent
 	return "0 expire $number" if @held && $self->chance(0.01);
 	return "0 break $number " . $self->pick(@locks, @semaphores)
 	  if $session->waits && $self->chance(0.1);
+	return "$number " . shift @{ $self->{plan} }
+	  if @{ $self->{plan} } && $session->{block} eq 'open' && !$session->waits;
+	$self->{plan} = [];
 	my $method = $session->{block};
 	return "$number " . $self->$method($session, $model);
 }
@@ -139,11 +143,13 @@ sub open
 		rollback => 5,
 		prepare => 4,
 		cursor => 7,
+		nested => 8,
 		code => 12,
 		wrong => 1);
 	return $self->operation($session) if $kind eq 'operation';
 	return $self->code($session) if $kind eq 'code';
 	return $self->cursor($session) if $kind eq 'cursor';
+	return $self->nested($session) if $kind eq 'nested';
 	return $kind if $kind eq 'commit' || $kind eq 'rollback';
 	return 'prepare g' . $self->name if $kind eq 'prepare';
 	return $self->lock_wait($session) if $kind eq 'wrong' && $self->chance(0.2);
@@ -202,6 +208,29 @@ sub permit
 	my %permits = ('/p' => 2, '/q' => 1);
 	my $permits = $self->chance(0.03) ? 3 : $permits{$path} // 2;
 	return join ' ', 'permit', $path, $permits, $self->pick('session', 'xact'), $self->timeout;
+}
+
+# Several steps about one lock, in a subtransaction and around it.  Returns the first.
+sub nested
+{
+	my ($self, $session) = @_;
+	my $path = $self->held($session);
+	my @deeper = map {
+		$self->pick(
+			"acquire $path x xact try",
+			"acquire $path s xact try",
+			"acquire $path x session try",
+			"fence $path", $self->job($session), $self->cursor($session))
+	} 1 .. 2;
+	my @plan = ("acquire $path x xact try", 'savepoint one', @deeper);
+	push @plan, 'savepoint two', $self->operation($session),
+	  $self->pick('release_savepoint two', 'rollback_to two')
+	  if $self->chance(0.4);
+	push @plan, $self->pick('release_savepoint one', 'rollback_to one'), 'look';
+	push @plan, 'savepoint one', "acquire $path x xact try", 'rollback_to one', 'look'
+	  if $self->chance(0.3);
+	$self->{plan} = \@plan;
+	return shift @plan;
 }
 
 sub lock_wait

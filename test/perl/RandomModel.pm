@@ -16,7 +16,7 @@ RandomModel - what a random run has to look like
 The locks of all sessions, their transactions, the fences, and the rows that are
 committed.  A step has one outcome, or none that can be predicted: then it is not used.
 That is so where sessions that continue at the same time could overtake each other, and
-in a deadlock, where it is open which one ends.
+in some deadlocks.
 
 To find the former, a step that wakes others is executed in several orders, which must
 all lead to the same.
@@ -49,6 +49,10 @@ The model after that step; undef if it is not possible now, or cannot be predict
 
 By session: what the statements return that have ended with the last step.
 
+=item $model->circle()
+
+The sessions of the deadlock that the last step has closed and ended; its own comes first.
+
 =item $model->sessions(), $model->session($number), $model->queues()
 
 =cut
@@ -70,6 +74,7 @@ sub new
 }
 
 sub answers { return $_[0]->{answers}; }
+sub circle { return @{ $_[0]->{circle} }; }
 sub sessions { return @{ $_[0]->{sessions} }; }
 sub session { return $_[0]->{sessions}[ $_[1] - 1 ]; }
 sub queues { return $_[0]->{queues}; }
@@ -92,7 +97,7 @@ sub try
 {
 	my ($self, $step, $order) = @_;
 	my $copy = dclone($self);
-	@{$copy}{qw(order answers woken)} = ($order, {}, 0);
+	@{$copy}{qw(order answers woken circle)} = ($order, {}, 0, []);
 	return $copy if eval { $copy->take($step); 1 };
 	die $@ unless ref $@ eq 'RandomUnpredictable';
 	return;
@@ -117,7 +122,23 @@ sub take
 		$session->execute($step->kind, $step->operations);
 	}
 	$self->wake_all(0);
+	$self->end_deadlock($step->session);
 	$self->check_waits;
+	return;
+}
+
+# A session whose wait closes a circle of waits for locks gets the error, if the others
+# have waited before.
+sub end_deadlock
+{
+	my ($self, $number) = @_;
+	return if $number == 0 || $self->{woken};
+	my $session = $self->session($number);
+	my @circle = $self->find_circle($session) or return;
+	give_up() if grep { $self->session($_)->waits->{kind} eq 'fence' } @circle;
+	$self->{circle} = \@circle;
+	$session->throw('40P01');
+	$self->wake_all(0);
 	return;
 }
 
@@ -166,6 +187,21 @@ sub waited_for
 	}
 	return if $wait->{mode} eq 'p';
 	return map { $_->{session} } map { $self->{queues}->blockers($_) } @{ $wait->{contenders} };
+}
+
+# The sessions of a circle in which this one waits for itself; none if there is none.
+sub find_circle
+{
+	my ($self, $session, @before) = @_;
+	foreach my $number ($self->waited_for($session))
+	{
+		return (@before, $session->{number})
+		  if $number == ($before[0] // $session->{number});
+		next if grep { $_ == $number } @before, $session->{number};
+		my @found = $self->find_circle($self->session($number), @before, $session->{number});
+		return @found if @found;
+	}
+	return;
 }
 
 # Gives up if sessions wait in a circle, or two at one fence.
@@ -381,7 +417,7 @@ sub text
 		my $answer = $self->{answers}{$_};
 		"answer $_ $answer->{state} $answer->{value} @{ $answer->{notices} }";
 	} sort keys %{ $self->{answers} };
-	return join "\n", $self->{queues}->text, $self->{runs}->state, (map { $_->text } $self->sessions), @fences,
+	return join "\n", "circle @{ $self->{circle} }", $self->{queues}->text, $self->{runs}->state, (map { $_->text } $self->sessions), @fences,
 	  (map { "prepared $_ @{ $self->{prepared}{$_} }" } sort keys %{ $self->{prepared} }),
 	  'work ' . join(' ', sort keys %{ $self->{work} }), @answers;
 }

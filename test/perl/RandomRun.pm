@@ -25,12 +25,16 @@ package RandomRun;
 use strict;
 use warnings;
 
-use List::Util qw(any);
+use POSIX ();
 use Time::HiRes qw(sleep time);
 use RandomModel;
 
 # For how long the outcome of a step is waited for, in seconds.
 my $patience = 30;
+
+# For how long a step may take, in seconds, before the program ends: the client library
+# waits without a limit for the end of an answer that has begun.
+my $limit = 5 * $patience;
 
 # After how many steps all is compared.
 my $period = 15;
@@ -69,13 +73,27 @@ sub count { return scalar @{ $_[0]->{lines} }; }
 sub play
 {
 	my ($self, $source) = @_;
+	$self->watch;
 	my $failed = !eval { $self->play_all($source); 1 };
 	my $error = $@;
 	$self->close_all;
+	alarm 0;
 	return unless $failed;
 	return if ref $error && $error->{kind} eq 'slow';
 	return $error if ref $error eq 'HASH';
 	return { kind => 'error', text => $error };
+}
+
+# End the program if a step hangs in the client library, which no error can end.
+sub watch
+{
+	my ($self) = @_;
+	my $handler = sub {
+		syswrite STDERR, join "\n", 'no end of the last of these steps:', $self->lines, '';
+		POSIX::_exit(1);
+	};
+	POSIX::sigaction(POSIX::SIGALRM, POSIX::SigAction->new($handler));
+	return;
 }
 
 sub play_all
@@ -88,6 +106,7 @@ sub play_all
 	while (my ($step, $next) = $source->($self->{model}))
 	{
 		push @{ $self->{lines} }, $step->line;
+		alarm $limit;
 		$self->take($step, $next);
 		$self->compare_all if $self->count % $period == 0;
 	}
@@ -106,6 +125,7 @@ sub take
 {
 	my ($self, $step, $next) = @_;
 	my $before = $self->{model};
+	$self->await_published($before, $next->circle);
 	$self->{model} = $next;
 	if ($step->session == 0)
 	{
@@ -120,6 +140,24 @@ sub take
 	$self->compare_answer($_) foreach sort keys %{ $next->answers };
 	$self->compare_queue($_) foreach $next->queues->paths;
 	$self->compare_waits;
+	return;
+}
+
+# The other sessions of a deadlock have shown what they wait for: the last to do so gets
+# the error.
+sub await_published
+{
+	my ($self, $before, undef, @others) = @_;
+	my $world = $self->{world};
+	foreach my $number (@others)
+	{
+		my ($id) = @{ $before->session($number)->waits->{contenders} };
+		my $path = $before->queues->get($id)->{path};
+		my $pid = $self->{clients}{$number}->pid;
+		my ($znode) = grep { $_->{pid} == $pid } $world->queue($path);
+		$self->await(sub { $world->is_published($znode->{session}) },
+			'hang', "session $number does not publish that it waits for $path");
+	}
 	return;
 }
 

@@ -123,7 +123,8 @@ sub connect
 	return RandomClient->new(
 		$self->{connection},
 		'zklock.root' => $self->{root},
-		'zklock.on_lock_loss' => 'cancel');
+		'zklock.on_lock_loss' => 'cancel',
+		deadlock_timeout => '20ms');
 }
 
 sub observer { return $_[0]->{observer}; }
@@ -140,6 +141,10 @@ C<session> and C<token>.
 =item $world->expire($session)
 
 A ZooKeeper session.
+
+=item $world->is_published($session)
+
+Whether a ZooKeeper session has published what it waits for.
 
 =item $world->waits_in_postgres($pid)
 
@@ -201,6 +206,13 @@ sub expire
 	my ($self, $session) = @_;
 	$self->{proxy}->expire($self->{ensemble}->zk, $session);
 	return;
+}
+
+sub is_published
+{
+	my ($self, $session) = @_;
+	my ($number) = $session =~ /^0x0*(\w+)$/;
+	return grep { /$number/ } $self->{ensemble}->zk->ls("$self->{root}/.zklock/waits");
 }
 
 sub waits_in_postgres
