@@ -144,6 +144,18 @@ zk_log_broken_off(bool broken)
 }
 
 /*
+ * Has the server closed the connection?  The library says EHOSTDOWN when there
+ * is nothing more to be read; a connection that the server closes at once can
+ * be reset before the library has looked at it, which then calls that a
+ * refusal (S71).
+ */
+static bool
+is_closed(long code, bool connecting)
+{
+	return code == ECONNRESET || code == EPIPE || (code == EHOSTDOWN && !connecting);
+}
+
+/*
  * Note what the library says of a connection, as a sentence of ours.  Its words
  * are "Socket ADDRESS zk retcode=N, errno=N(TEXT): WHAT"; returns false if they
  * are others.  log_lock.
@@ -157,24 +169,26 @@ note_socket_error(const char *message)
 	const char *what = text != NULL ? strstr(text, "): ") : NULL;
 	int			text_len;
 	long		code;
+	bool		connecting;
 
 	if (what == NULL || sscanf(message, "Socket %99s zk retcode=", address) != 1)
 		return false;
 	code = strtol(number + strlen(" errno="), NULL, 10);
 	text_len = (int) (what - ++text);
+	connecting = strstr(what, " refused to ") != NULL ||
+		strstr(what, "() call failed") != NULL;
 	if (atomic_load(&broken_off) || strstr(what, " timed out ") != NULL)
 		snprintf(log_error, sizeof(log_error), "The server at %s did not respond in time.",
 				 address);
-	else if (strstr(what, " refused to ") != NULL || strstr(what, "() call failed") != NULL)
-		snprintf(log_error, sizeof(log_error), "Could not connect to %s: %.*s.", address,
-				 text_len, text);
-	else if (code == EHOSTDOWN || code == ECONNRESET || code == EPIPE)
+	else if (is_closed(code, connecting))
 	{
-		/* the library says EHOSTDOWN when there is nothing more to be read */
 		snprintf(log_error, sizeof(log_error), "The server at %s closed the connection.",
 				 address);
 		log_error_kind = ZK_ERR_CLOSED;
 	}
+	else if (connecting)
+		snprintf(log_error, sizeof(log_error), "Could not connect to %s: %.*s.", address,
+				 text_len, text);
 	else
 		snprintf(log_error, sizeof(log_error), "The connection to %s failed: %.*s.",
 				 address, text_len, text);
