@@ -24,7 +24,10 @@ sub digest
 	return "digest:$user:" . sha1_base64("$user:$password{$user}") . '=';
 }
 
-my $ensemble = ZkEnsemble->new('main', tick_time => 500);
+# A lock node stays, with its ACL, however long the test takes.
+my $ensemble = ZkEnsemble->new('main',
+	tick_time => 500,
+	'java.znode.container.checkIntervalMs' => 3_600_000);
 my $proxy = $ensemble->proxy;
 my $node = zk_cluster(
 	'main', $ensemble,
