@@ -449,7 +449,37 @@ test_downgrade(bool at_once)
 	ok(wait_no_contenders() && children(node) == 0, "%s: nothing is left", what);
 }
 
-/* The same when the record is not as it was read, or an answer is lost. */
+/* What a downgrade has written stays when the release notes only a position. */
+static void
+test_downgrade_kept(void)
+{
+	ZkRecord	later = {.position_count = 1,.positions = {{7, 1, 3}}};
+	char		node[128];
+	ZkContenderId exclusive;
+	ZkContenderId shared;
+	ZkContenderStatus status;
+	ZkError		error;
+	ZkTime		deadline = zk_now() + DEADLINE;
+
+	make_node(node, "downgrade-kept");
+	leave_record(node, 1);
+	exclusive = acquire_recorded(node, ZK_EXCLUSIVE);
+	shared = zk_contender_reserve(client, exclusive, &error);
+	note(exclusive, 2);
+	zk_contender_downgrade(client, exclusive, shared);
+	while (run_of(node) != 2 && zk_now() < deadline)
+		usleep(1000);
+	is_int(run_of(node), 2, "a downgrade writes a run");
+	zk_contender_note(client, shared, &later);
+	zk_contender_release(client, shared);
+	ok(wait_state(shared, ZK_GONE, &status) && status.recorded, "and released");
+	zk_contender_abandon(client, shared);
+	is_int(run_of(node), 2, "the record has the run that the downgrade wrote");
+	record_of(node, &later);
+	is_int(later.positions[0].lsn, 3, "and the position that the release wrote");
+}
+
+/* A downgrade when the record is not as it was read, or an answer is lost. */
 static void
 test_downgrade_faults(void)
 {
@@ -680,6 +710,7 @@ main(void)
 	test_group();
 	test_downgrade(false);
 	test_downgrade(true);
+	test_downgrade_kept();
 	test_downgrade_faults();
 	test_overtime();
 	test_forbidden();
