@@ -9,9 +9,10 @@
 #   make chaos [SECONDS=n] [SEED=s] [KEEP=1]
 #				many faults at random, and a check that none
 #				did harm; see test/chaos/README
-#   make sim [SECONDS=n] [SEED=s] [TRACE=1]
+#   make sim [SECONDS=n] [SEED=s] [PLAN=f] [TRACE=1] [SHRINK=1]
 #				many lock clients in a simulated world; with TRACE=1,
-#				all that happens in one of them; see test/sim/README
+#				all that happens in one of them; with SHRINK=1, the
+#				least that a failure needs; see test/sim/README
 #   make random [SECONDS=n] [SEED=s] [SHRINK=1] [KEEP=1]
 #				random transactions, each result of which a model
 #				predicts; with SHRINK=1, a failure is shortened; see
@@ -189,9 +190,13 @@ lint-shellcheck:
 		.ci debian demo test)
 
 .PHONY: sim
+SIM := test/sim/build/plain/sim
+SIM_WORLD = $(if $(PLAN),-r $(PLAN),$(SEED:%=-s %))
 sim: all
 	$(MAKE) -s -C test/sim
-	test/sim/build/plain/sim $(SEED:%=-s %) $(if $(TRACE),-v,-t $(or $(SECONDS),60))
+	$(if $(SHRINK),test/sim/shrink $(SIM) test/sim/build/shrunk.plan $(SIM_WORLD), \
+		$(SIM) $(SIM_WORLD) -p test/sim/build/last.plan \
+		$(if $(TRACE),-v,$(if $(PLAN),,-t $(or $(SECONDS),60))))
 
 .PHONY: sabotage
 sabotage: all

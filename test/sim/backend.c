@@ -439,7 +439,7 @@ await_turn(Backend *backend, int round, SimTime at)
 		if (world->resting)
 			rest(backend);
 		else
-			task_sleep(left < 0 || left > SIM_SECONDS(1) ? SIM_SECONDS(1) : left);
+			task_sleep(left <= 0 || left > SIM_SECONDS(1) ? SIM_SECONDS(1) : left);
 	}
 }
 

@@ -3,16 +3,17 @@
  * main.c
  *	  Simulates lock clients, one world for each seed or plan.
  *
- *	  sim [-s SEED] [-n WORLDS] [-t SECONDS] [-p PLAN] [-v]
- *	  sim -r PLAN [-v]
+ *	  sim [-s SEED] [-n WORLDS] [-t SECONDS] [-p PLAN] [-f TEXT] [-v]
+ *	  sim -r PLAN [-p PLAN] [-f TEXT] [-v]
  *
  * -s is the first seed, -n how many worlds, one seed after the other, -t for how
  * many seconds of the machine's time at most.  -p is a file for the plan of the
  * last world, also if something is violated in it.  -r runs the world of a plan.
- * -v prints the trace.
+ * -f reports a violation where the trace has that text.  -v prints the trace.
  *
  *-------------------------------------------------------------------------
  */
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,7 @@ WorldStats	world_stats;
 static uint64_t seed;
 static const char *plan_file;	/* to be written; or NULL */
 static bool replays;			/* the plan has been read */
+static const char *forbidden;	/* in the trace; or NULL */
 
 void
 sim_violation(const char *rule, const char *fmt,...)
@@ -51,6 +53,36 @@ sim_violation(const char *rule, const char *fmt,...)
 	fprintf(stderr, " (%lld.%06lld s)\n", (long long) (sim_now() / 1000000),
 			(long long) (sim_now() % 1000000));
 	exit(1);
+}
+
+/* A line of the trace. */
+static void
+hear(const char *line)
+{
+	if (forbidden != NULL && strstr(line, forbidden) != NULL)
+		sim_violation("forbidden", "%s", line);
+	plan_hear(line);
+}
+
+/* The program is about to die; tasks have small stacks. */
+static void
+die(int number)
+{
+	signal(number, SIG_DFL);
+	sim_violation("crash", "signal %d", number);
+}
+
+static void
+catch_signals(void)
+{
+	static char memory[256 * 1024];
+	stack_t		stack = {.ss_sp = memory,.ss_size = sizeof(memory)};
+	struct sigaction action = {.sa_handler = die,.sa_flags = SA_ONSTACK};
+
+	sigaltstack(&stack, NULL);
+	sigaction(SIGSEGV, &action, NULL);
+	sigaction(SIGBUS, &action, NULL);
+	sigaction(SIGABRT, &action, NULL);
 }
 
 /* The line says something about the servers or the session. */
@@ -257,7 +289,7 @@ main(int argc, char **argv)
 	int			option;
 
 	seed = 1;
-	while ((option = getopt(argc, argv, "s:n:t:p:r:v")) != -1)
+	while ((option = getopt(argc, argv, "s:n:t:p:r:f:v")) != -1)
 	{
 		if (option == 's')
 			seed = strtoull(optarg, NULL, 0);
@@ -272,11 +304,15 @@ main(int argc, char **argv)
 			plan_file = optarg;
 		else if (option == 'r')
 			read_plan(optarg);
+		else if (option == 'f')
+			forbidden = optarg;
 		else if (option == 'v')
 			sim_tracing = true;
 		else
 			return 2;
 	}
+	catch_signals();
+	sim_hear = forbidden != NULL || plan_expects() ? hear : NULL;
 	for (; done < worlds && seconds() - begin < limit; done++, seed++)
 		simulated += (double) run_world() / 1e6;
 	printf("%ld worlds, %.1f hours, %llu faults, %llu grants, %llu losses, %llu kills, "

@@ -137,9 +137,12 @@ extern void plan_read(const char *file);
 extern void plan_write(const char *file);
 
 /*
- * What a plan that was read expects: "expect COUNT TEXT" of so many lines of the
- * trace with that text, at least.  Reports a violation if there were fewer.
+ * What a plan that was read expects of the trace, whose lines it is told: "expect
+ * COUNT TEXT" of so many lines with that text, at least.  Check reports a violation
+ * if there were fewer.
  */
+extern bool plan_expects(void);
+extern void plan_hear(const char *line);
 extern void plan_check_expected(void);
 
 #endif							/* PLAN_H */

@@ -136,11 +136,11 @@ sim_trace_line(const char *fmt,...)
 	va_start(args, fmt);
 	vsnprintf(line, sizeof(line), fmt, args);
 	va_end(args);
-	if (sim_hear != NULL)
-		sim_hear(line);
 	if (sim_tracing)
 		printf("%10lld.%06lld  %s\n", (long long) (world.now / 1000000),
 			   (long long) (world.now % 1000000), line);
+	if (sim_hear != NULL)
+		sim_hear(line);
 }
 
 /* Returns what was allocated, if it was. */
