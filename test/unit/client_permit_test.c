@@ -19,18 +19,24 @@
 
 #define MANY	200
 
-/* Ask for a permit; it is not waited for. */
+/* Ask for a permit with a description of the owner; it is not waited for. */
 static ZkContenderId
-request_permit(const char *node, int permits)
+request_permit_as(const char *node, int permits, const char *owner)
 {
 	ZkLockRequest wish = {
-		.mode = ZK_PERMIT,.permits = permits,.owner = OWNER,
+		.mode = ZK_PERMIT,.permits = permits,.owner = owner,
 	};
 	ZkContenderId id = 0;
 	ZkError		error;
 
 	zk_contenders_request(client, &wish, 1, &node, &id, &error);
 	return id;
+}
+
+static ZkContenderId
+request_permit(const char *node, int permits)
+{
+	return request_permit_as(node, permits, OWNER);
 }
 
 /* Make a stranger's contender; its full path, 256 bytes, is left in path. */
@@ -222,9 +228,23 @@ test_announced(bool early)
 	zoo_delete(stranger, paths[2], -1);
 }
 
-/* Ours is granted while another one is behind. */
+/* Returns true if these are the data of a contender. */
+static bool
+has_data(const char *node, const char *name, const char *expected)
+{
+	char		path[256];
+	char		data[4096];
+	int			len = sizeof(data);
+	struct Stat stat;
+
+	snprintf(path, sizeof(path), "%s/%s", node, name);
+	return zoo_get(stranger, path, 0, data, &len, &stat) == ZOK &&
+		len == (int) strlen(expected) && memcmp(data, expected, (size_t) len) == 0;
+}
+
+/* Ours is granted while another one is behind; whatever the owner is, it stays. */
 static void
-test_announcing(void)
+test_announcing(const char *owner, const char *what)
 {
 	char		node[128];
 	char		first[256];
@@ -234,13 +254,14 @@ test_announcing(void)
 
 	node_path(node, "announcing");
 	queue_permit(node, 1, 1, first);
-	id = request_permit(node, 1);
-	ok(wait_place(id, first, 1), "one waits");
+	id = request_permit_as(node, 1, owner);
+	ok(wait_place(id, first, 1), "%s waits", what);
 	queue_permit(node, 1, 2, behind);
 	zoo_delete(stranger, first, -1);
 	ok(wait_state(id, ZK_HELD, &status), "and is granted");
 	is_int(wait_version(node, status.name, 1), 1,
 		   "S131: it announces that to the waiter behind it");
+	ok(has_data(node, status.name, owner), "and still says whose it is");
 	for (ZkTime end = zk_now() + 3 * ZK_WATCH_DELAY; zk_now() < end;)
 		wait_event();
 	settle();
@@ -401,6 +422,8 @@ test_cycles(int rounds)
 int
 main(void)
 {
+	char		long_owner[2 * ZK_OWNER_SIZE] = "";
+
 	int			rounds;
 
 	servers = getenv("ZK_SERVERS");
@@ -421,7 +444,9 @@ main(void)
 	test_second_waiter();
 	test_announced(false);
 	test_announced(true);
-	test_announcing();
+	test_announcing(OWNER, "an owner");
+	memset(long_owner, 'x', sizeof(long_owner) - 1);
+	test_announcing(long_owner, "an owner with a long description");
 	test_announcing_over();
 	test_mixed();
 	test_many();
