@@ -88,7 +88,7 @@ await_ends(ReleaseList *list)
 						(lock->permits > 0 ?
 						 errmsg("could not delete the contender of semaphore \"%s\"", lock->path) :
 						 errmsg("could not delete the contender of lock \"%s\"", lock->path),
-						 errdetail("Contender \"%s\" remains until the ZooKeeper session ends. %s",
+						 errdetail("Contender \"%s\" remains until its deletion is permitted or the ZooKeeper session ends. %s",
 								   status.name, status.detail)));
 		}
 	}

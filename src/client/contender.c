@@ -495,8 +495,10 @@ zk_contender_missing(ZkClient *client, Contender *c)
 
 /*
  * An ACL forbids to delete the contender (deleting), or to find out whether it
- * exists.  It remains until its ZooKeeper session ends.  That is logged,
- * because nobody may be looking at the contender any more.
+ * exists.  This is tried again each session timeout, until it is permitted or
+ * the ZooKeeper session has ended: the session may be kept by a wait behind
+ * that very contender.  The first time is logged, because nobody may be looking
+ * at the contender any more.
  */
 void
 zk_contender_stuck(ZkClient *client, Contender *c, bool deleting)
@@ -504,12 +506,16 @@ zk_contender_stuck(ZkClient *client, Contender *c, bool deleting)
 	const char *permission = deleting ? "DELETE" : "READ";
 
 	client->connection.close_wanted = true;
-	zk_contender_retry_at(c, INT64_MAX);
+	zk_contender_retry_at(c, zk_now() + zk_timeout(client));
+	zk_mailbox_wake_helper(&client->mailbox);
+	if (c->stuck)
+		return;
+	c->stuck = true;
 	if (deleting)
-		zk_log(true, "could not delete a contender of lock node \"%.150s\": permission denied; it remains until the ZooKeeper session ends",
+		zk_log(true, "could not delete a contender of lock node \"%.150s\": permission denied; retrying until the ZooKeeper session ends",
 			   c->node);
 	else
-		zk_log(true, "could not list the contenders of lock node \"%.150s\": permission denied; its contender remains until the ZooKeeper session ends",
+		zk_log(true, "could not list the contenders of lock node \"%.150s\": permission denied; retrying until the ZooKeeper session ends",
 			   c->node);
 	zk_contender_fail(client, c, ZK_ERR_FORBIDDEN,
 					  "%s permission is required on znode \"%.150s\".", permission,

@@ -76,6 +76,8 @@ struct Contender
 	ZkError		error;
 	ZkLoss		loss;
 	uint8_t		attempts;		/* creates in vain, in a row */
+	bool		stuck;			/* an ACL forbids to delete it, which was
+								 * logged */
 	Contender  *partner;		/* exclusive one to take the place of, or to
 								 * see gone before this one is; or NULL */
 	Contender  *successor;		/* the one whose partner this is; or NULL */

@@ -197,7 +197,7 @@ zk_contenders_connected(ZkClient *client)
 			zk_contender_retry_at(c, next);
 			next += zk_timeout(client) / ZK_MAX_DOUBTED;
 		}
-		else if (c->turn.retry_at != INT64_MAX)
+		else
 			zk_contender_retry_at(c, 0);
 	}
 	zk_contenders_touch_all(client);

@@ -59,7 +59,8 @@ struct Publication
 	WaitZnode	znode;
 	bool		current;		/* it says what is wanted */
 	bool		given_up;		/* it cannot be made to */
-	bool		stuck;			/* it cannot be deleted */
+	bool		stuck;			/* an ACL forbids to delete it, which was
+								 * logged */
 	bool		pending;		/* an answer is to come */
 	bool		need_parents;
 	uint8_t		attempts;		/* creates in vain, in a row */
@@ -95,8 +96,9 @@ published(ZkClient *client, int64_t zxid)
 }
 
 /*
- * A step was refused for good.  If it is the delete, an ACL forbids it, and the
- * znode ends with the ZooKeeper session only.
+ * A step was refused for good.  If it is the delete, an ACL forbids it.  That
+ * is tried again each session timeout, because the session may be kept; others
+ * would take the znode for a wait, which may seem to be part of a deadlock.
  */
 static void
 give_up(ZkClient *client, PublishStep step, int rc)
@@ -110,10 +112,13 @@ give_up(ZkClient *client, PublishStep step, int rc)
 			   publication->path, zk_answer_text(rc));
 		return;
 	}
-	publication->stuck = client->connection.close_wanted = true;
-	zk_log(true, "could not delete znode \"%.150s\", which remains until the ZooKeeper session ends: %s",
-		   publication->path, zk_answer_text(rc));
+	publication->retry_at = zk_now() + zk_timeout(client);
 	zk_mailbox_wake_helper(&client->mailbox);
+	if (publication->stuck)
+		return;
+	publication->stuck = client->connection.close_wanted = true;
+	zk_log(true, "could not delete znode \"%.150s\", retrying until the ZooKeeper session ends: %s",
+		   publication->path, zk_answer_text(rc));
 }
 
 /* A step was not carried out, or the znode was deleted, or is missing. */
@@ -129,7 +134,10 @@ not_published(ZkClient *client, PublishStep step, int rc)
 		return;
 	}
 	if (step == PUBLISH_CREATE || rc == ZOK || rc == ZNONODE)
+	{
 		publication->znode = WAIT_ABSENT;
+		publication->stuck = false;
+	}
 	if (step == PUBLISH_CREATE && rc == ZNONODE &&
 		++publication->attempts <= MAX_ATTEMPTS)
 		publication->need_parents = true;
@@ -237,8 +245,8 @@ zk_publish_advance(ZkClient *client)
 	else if (publication->znode == WAIT_THERE)
 		step = PUBLISH_CHANGE;
 
-	if (step == PUBLISH_DELETE ? publication->stuck :
-		wanted->text == NULL || publication->current || publication->given_up)
+	if (step != PUBLISH_DELETE &&
+		(wanted->text == NULL || publication->current || publication->given_up))
 		return;
 	if (!zk_requests_available(client, PUBLISH_RESERVE))
 		return;
@@ -279,6 +287,8 @@ zk_publish_begin(ZkClient *client, WaitText *wait)
 	memset(wait, 0, sizeof(*wait));
 	publication->current = publication->given_up = false;
 	publication->attempts = 0;
+	if (publication->stuck)
+		publication->retry_at = 0;
 	zk_publish_advance(client);
 }
 

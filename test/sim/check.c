@@ -143,6 +143,13 @@ check_hold(const Backend *backend, const Hold *hold)
 	}
 }
 
+/* Returns true if the lock may be lost because it is no longer permitted to turn it. */
+static bool
+may_be_refused(const Hold *hold)
+{
+	return hold->downgraded && sim_now() < world->denied_at + SIM_SECONDS(20);
+}
+
 /*
  * What the mailbox says of what is held: lost is final (L4), and the token stays
  * the same (F9).
@@ -160,7 +167,8 @@ check_state(const Backend *backend, Hold *hold)
 		world_stats.losses++;
 		if (!hold->downgraded)
 			remember(&losers, hold->name);
-		if (calm() && slot->status.loss != ZK_LOST_OVERTIME && !is_spoilt(backend, hold))
+		if (calm() && slot->status.loss != ZK_LOST_OVERTIME && !is_spoilt(backend, hold) &&
+			!may_be_refused(hold))
 			sim_violation("calm", "%s has lost %s without a fault: %s",
 						  backend->process->name, hold->name, slot->status.detail);
 	}

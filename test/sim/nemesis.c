@@ -318,6 +318,7 @@ deny(const PlanLine *line)
 		return;
 	sim_trace("fault: permissions %x on znode %d", (unsigned int) line->permissions, which);
 	world->denied = world->denied || line->guarded > 0;
+	world->denied_at = sim_now();
 	permit(which, (int) line->permissions);
 	end_later(line, permit_all, which, 0);
 }

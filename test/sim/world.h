@@ -112,6 +112,7 @@ typedef struct World
 	bool		keeping;		/* or keep their clients */
 	bool		denied;			/* in this round, permissions were taken away,
 								 * also for records */
+	SimTime		denied_at;		/* permissions for a lock were taken away last */
 	bool		steady;			/* nothing stands still for long by itself */
 	SimTime		calm_from;		/* faults are over, and their effects */
 	Backend		backends[MAX_CLIENTS];

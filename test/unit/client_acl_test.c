@@ -3,9 +3,10 @@
  * client_acl_test.c
  *	  The lock client where ACLs deny it access.
  *
- * A contender that it may not read or delete ends with its ZooKeeper session;
- * one that it may not prove is lost; other contenders are not affected.  Also
- * the client with an identity, which creates ACLs.
+ * A contender that it may not read or delete ends with its ZooKeeper session,
+ * unless that is permitted before; one that it may not prove is lost; other
+ * contenders are not affected.  Also the client with an identity, which creates
+ * ACLs.
  *
  *-------------------------------------------------------------------------
  */
@@ -67,6 +68,38 @@ test_no_delete(void)
 	zk_contender_abandon(client, id);
 	ok(wait_children(node, 0), "the contender goes with its session");
 	ok(wait_no_contenders(), "and its slot is free");
+}
+
+/*
+ * The session of a contender that may not be deleted goes on, for another lock: the
+ * contender is deleted when that is permitted again.
+ */
+static void
+test_late_delete(void)
+{
+	char		node[128];
+	char		other[128];
+	ZkContenderId id;
+	ZkContenderId held;
+	ZkContenderStatus status;
+	ZkSessionStatus before;
+	ZkSessionStatus after;
+
+	make_node(node, "late-delete");
+	make_node(other, "kept");
+	held = acquire(other, ZK_EXCLUSIVE);
+	id = acquire(node, ZK_EXCLUSIVE);
+	zk_client_status(client, &before);
+	restrict_node(node, ZOO_PERM_ALL & ~ZOO_PERM_DELETE);
+	zk_contender_release(client, id);
+	ok(wait_state(id, ZK_FAILED, &status), "a release is not allowed");
+	zk_contender_abandon(client, id);
+	ok(children(node) == 1, "the contender is still there");
+	zoo_set_acl(stranger, node, -1, &ZOO_OPEN_ACL_UNSAFE);
+	ok(wait_children(node, 0), "S60: and is deleted when that is permitted again");
+	zk_client_status(client, &after);
+	ok(after.session_id == before.session_id, "in the same session");
+	ok(release(held), "in which another lock is held");
 }
 
 /*
@@ -290,6 +323,7 @@ main(void)
 	test_no_list();
 	test_no_delete();
 	test_no_read();
+	test_late_delete();
 	ok(zk_client_stop(client, 30000), "the client stops");
 	test_checks();
 	test_identity();
