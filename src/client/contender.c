@@ -536,6 +536,21 @@ grant_behind(ZkClient *client, Contender *c, GrantStep step)
 }
 
 /*
+ * Returns true if the lease must be proved before the grant: it is over, or is
+ * to be renewed anyway, and might end before the helper looks (L2).  Right
+ * after a proof, and where answers take long, any lease that runs will do.
+ */
+static bool
+needs_proof(const ZkClient *client, const Contender *c)
+{
+	ZkTime		left = c->proof.lease_end - zk_now();
+
+	if (c->grant == GRANT_PROOF || zk_server_timeout_slow(client))
+		return left <= 0;
+	return left < zk_timeout(client) / 4;
+}
+
+/*
  * The lock is ours.  HELD is published only with a running lease: after a
  * longer wait the session is proved to be alive first, because an event or a
  * list may be as old as a pause of the process.  It is also published only
@@ -545,8 +560,6 @@ grant_behind(ZkClient *client, Contender *c, GrantStep step)
 void
 zk_contender_grant(ZkClient *client, Contender *c)
 {
-	ZkTime		now = zk_now();
-
 	if (zk_record_is(c, RECORD_UNREAD))
 	{
 		grant_behind(client, c, GRANT_RECORD);
@@ -557,7 +570,7 @@ zk_contender_grant(ZkClient *client, Contender *c)
 		grant_behind(client, c, GRANT_MARKERS);
 		return;
 	}
-	if (now >= c->proof.lease_end)
+	if (needs_proof(client, c))
 	{
 		grant_behind(client, c, GRANT_PROOF);
 		zk_server_timeout_proof_late(client, c->proof.proved_at);
@@ -565,7 +578,7 @@ zk_contender_grant(ZkClient *client, Contender *c)
 		return;
 	}
 	zk_contender_move(c, ZK_HELD);
-	c->proof.granted_at = now;
+	c->proof.granted_at = zk_now();
 	c->attempts = 0;
 	zk_contender_publish(client, c, true);
 }

@@ -61,8 +61,9 @@
  * it would have ended, or later.  unit/client_lease_test measures the lengths
  * (S231).  A lease can be kept running as long as a round trip takes less than
  * about a tenth of T.  The waiter that is next in line keeps its lease too, so
- * that the event is its grant; a waiter whose lease ran out proves itself
- * before it is granted.
+ * that the event is its grant; a waiter further behind whose lease ran out, or
+ * has less than a quarter of T left, proves itself before it is granted: the
+ * helper may look at a new lease only an eighth of T later (S372).
  *
  * L3. If the lease runs out while a renewal is not answered, or there is no
  * connection, the lock is lost.  If it has run out because the process was
