@@ -374,7 +374,7 @@ note_failure(char *detail, const Server *server, int rc)
 						   space, quote, gai_strerror(rc));
 
 	/* one whole sentence is better than two, the last one truncated */
-	if (written >= 0 && (size_t) written >= room && used > 0)
+	if ((size_t) written >= room && used > 0)
 		detail[used] = '\0';
 }
 

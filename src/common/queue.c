@@ -476,8 +476,7 @@ decide(const ZkQueueEntry *entries, int count, int self,
 	else
 		verdict->last_ahead = verdict->ahead == 1;
 	verdict->last_second_watch = verdict->second_watch == 0 &&
-		verdict->watch == 1 && verdict->deadlock < 0 &&
-		!may_be_replaced(entries, self, 0);
+		verdict->watch == 1 && !may_be_replaced(entries, self, 0);
 	return ZK_DECIDE_WAIT;
 }
 

@@ -25,6 +25,10 @@
 #define TEN		"0123456789"
 #define FIFTY	TEN TEN TEN TEN TEN
 
+/* bytes of UTF-8 that begin no character */
+#define SIX_BYTES	"\x80\x80\x80\x80\x80\x80"
+#define MANY_BYTES	SIX_BYTES SIX_BYTES SIX_BYTES SIX_BYTES SIX_BYTES SIX_BYTES
+
 /* no label of a name may have more than 63 characters */
 #define BAD_NAME	"a" FIFTY TEN TEN ".invalid"
 
@@ -99,6 +103,7 @@ static const struct
 	{":2181", "Server \":2181\" has no host."},
 	{"[]:2181", "Server \"[]:2181\" has no host."},
 	{":", "Server \":\"" NO_PORT},
+	{MANY_BYTES MANY_BYTES MANY_BYTES, "Server \"...\"" NO_PORT},
 	{"[", "Server \"[\" has no closing bracket."},
 	{"[::1:2181", "Server \"[::1:2181\" has no closing bracket."},
 	{"[::1]2181", "Server \"[::1]2181\" has something between its closing bracket and the port."},

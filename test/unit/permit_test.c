@@ -66,6 +66,7 @@ static const struct
 	{"a sign", ALICE "sem-1-0000000001", 0, 0},
 	{"no digits", ALICE "semx-0000000001", 0, 0},
 	{"no dash behind it", ALICE "sem10000000001", 0, 0},
+	{"two digits, and no dash behind them", ALICE "sem120000000001", 0, 0},
 	{"no uuid", "_c_-sem1-0000000001", 0, 0},
 	{"a short uuid", "_c_ffffffff-0000-4000-8000-00000000000-sem1-0000000001", 0, 0},
 	{"not our beginning", "xc_ffffffff-0000-4000-8000-000000000000-sem1-0000000001", 0, 0},

@@ -159,6 +159,7 @@ static const struct
 	{"recipe with a dash for an id", "x--0000000001"},
 	{"recipe with an empty id and a negative number", "x--1000000001"},
 	{"recipe without a second dash", "x-50000000001"},
+	{"recipe with a longer id without one", "x-570000000001"},
 	{"not quite a recipe", "y-5-0000000001"}
 };
 
@@ -366,7 +367,9 @@ static void
 test_sort(void)
 {
 	static const char *const junk[] = {"0", "lock-0000000001", ".x"};
-	ZkQueueEntry entries[3];
+	static const char *const numbered[] = {"lock-0000000005", "lock-0000000008",
+	"lock-0000000006", "lock-0000000007"};
+	ZkQueueEntry entries[4];
 	const char *ignored;
 
 	seed_random(2);
@@ -375,6 +378,9 @@ test_sort(void)
 
 	is_int(zk_queue_sort(INT64_MAX, junk, 3, entries, &ignored), 1, "S82: two of three are ignored");
 	is_str(ignored, "0", "S82: the first ignored child is named");
+	is_int(zk_queue_sort(6, numbered, lengthof(numbered), entries, NULL), 3,
+		   "of those behind a number one is kept");
+	is_str(entries[2].name, numbered[1], "the first one that is found");
 }
 
 /* ---------- decision ---------- */
@@ -854,6 +860,7 @@ static const struct
 	{"U+1F600", PATH("/\xF0\x9F\x98\x80"), "The path contains a character that ZooKeeper does not accept."},
 	{"Latin-1", PATH("/caf\xE9"), "The path is not valid UTF-8."},
 	{"cut UTF-8", PATH("/a\xE6\x97"), "The path is not valid UTF-8."},
+	{"UTF-8 that does not go on", PATH("/a\xE6\x97x"), "The path is not valid UTF-8."},
 	{"lone continuation", PATH("/\x80"), "The path is not valid UTF-8."},
 	{"overlong slash", PATH("/\xC0\xAF"), "The path is not valid UTF-8."},
 	{"overlong null", PATH("/\xC0\x80"), "The path is not valid UTF-8."},

@@ -72,6 +72,8 @@ static const struct
 	{"a timeline that is too large", FIRST "position 7 4294967296 1\n"},
 	{"a position with two spaces", FIRST "position 7  1 1\n"},
 	{"a position without an LSN", FIRST "position 7 1\n"},
+	{"a position with more", FIRST "position 7 1 1 x\n"},
+	{"a position without a number", FIRST "position 7 1 \n"},
 	{"a position without anything", FIRST "position\n"},
 	{"two positions of one cluster", FIRST "position 7 1 1\nposition 7 1 2\n"},
 	{"too many positions",
@@ -86,10 +88,14 @@ static const struct
 	{"a run with a sign alone", FIRST "run - 2 7 5 1 F x\n"},
 	{"a run of no database", FIRST "run 1 2 x\n"},
 	{"a run without a position", FIRST "run 1 2 7 5 x\n"},
+	{"a run without an LSN", FIRST "run 1 2 7 5 1\n"},
+	{"a run without a place for a runner", FIRST "run 1 2 7 5 1 F\n"},
+	{"a run without a cluster", FIRST "run 1 2\n"},
 	{"a run of a database that is too large", FIRST "run 1 2 7 4294967296 1 F x\n"},
 	{"a run on a timeline that is too large", FIRST "run 1 2 7 5 4294967296 F x\n"},
 	{"a run by a cluster that is too large",
 	FIRST "run 1 2 18446744073709551616 5 1 F x\n"},
+	{"a reset without anything", FIRST "reset\n"},
 	{"a reset without a token", FIRST "reset 1\n"},
 	{"a reset with more", FIRST "reset 1 2 x\n"},
 	{"two resets", FIRST "reset 1 2\nreset 1 2\n"},
@@ -319,6 +325,28 @@ test_others(void)
 	is_str(path, "/zklock/.zklock/records/jobs/nightly", "the path of a record");
 }
 
+/* The znodes above a path are tried from below, and made from above. */
+static void
+test_above(void)
+{
+	static const char path[] = "/zk/a/b/c";
+	size_t		root = strlen("/zk");
+	size_t		len = zk_path_above(path, strlen(path));
+
+	is_int((int) len, (int) strlen("/zk/a/b"), "the parent");
+	is_int((int) zk_path_above("/a", 2), 0, "one without a parent");
+	is_int((int) zk_path_above("a", 1), 0, "or without a slash");
+	ok(zk_path_next_above(path, root, &len, false) && len == strlen("/zk/a"),
+	   "its parent is missing: that one first");
+	ok(!zk_path_next_above(path, root, &len, false) && len == root,
+	   "the root is missing: it is not made");
+	len = strlen("/zk/a");
+	ok(zk_path_next_above(path, root, &len, true) && len == strlen("/zk/a/b"),
+	   "one is made: the next one");
+	ok(!zk_path_next_above(path, root, &len, true) && len == strlen("/zk/a/b"),
+	   "all are made");
+}
+
 /* Whatever the text is, it is read without harm, and what was read comes back. */
 static void
 test_random(void)
@@ -358,6 +386,7 @@ main(void)
 	test_largest();
 	test_merge();
 	test_others();
+	test_above();
 	test_random();
 	return done_testing();
 }

@@ -35,6 +35,7 @@ static const TextCase text_cases[] = {
 	{"two", "{}\n" ALICE " /a\n" BOB " /a/b\n", ALICE " /a;" BOB " /a/b;"},
 	{"a blank in a path", "{}\n" ALICE " /a b\n", ALICE " /a b;"},
 	{"the first line is never one", ALICE " /a\n" BOB " /b\n", BOB " /b;"},
+	{"an empty line", "{}\n\n" BOB " /b\n", BOB " /b;"},
 	{"no contender", "{}\nx /a\n" BOB " /b\n", BOB " /b;"},
 	{"no node", "{}\n" ALICE "\n" ALICE " \n" BOB " /b\n", BOB " /b;"},
 	{"no path", "{}\n" ALICE " a\n" ALICE " /\n" ALICE " /a/\n" ALICE " /" "/\n", ""},
@@ -63,6 +64,7 @@ join(const char *text, int len, char *result, size_t size)
 static void
 test_text(void)
 {
+	static const char zero[] = "{}\n" ALICE "\0 /a\n" BOB " /b\n";
 	char		result[1024];
 
 	for (int i = 0; i < lengthof(text_cases); i++)
@@ -77,6 +79,8 @@ test_text(void)
 			   text_cases[i].what);
 		free(text);
 	}
+	join(zero, sizeof(zero) - 1, result, sizeof(result));
+	is_str(result, BOB " /b;", "a published wait: a zero byte in a name");
 	is_int(zk_wait_line_length("{}\nx", 4), 2, "an owner");
 	is_int(zk_wait_line_length("{}", 2), 2, "an owner, and nothing else");
 	is_int(zk_wait_line_length("", 0), 0, "or nothing");
