@@ -23,13 +23,12 @@
  * it, as for a create that was not answered (Q7), and queues again.
  *
  * W4. "__REVOKE__" is what Curator's Revoker writes.  No other change of a
- * contender's data means anything, and a client that watches a contender whose
- * data was changed reads the queue when it is gone (Q2).  As the revocation
- * takes the place of the owner's data, the owner writes that again when it has
- * read the revocation, with the member "revoked"; conditional on the version,
- * as in P6.  So there may be another revocation, and what needs to know the
- * owner (X3, W3, jobs) does not for a moment only, or until an owner that is
- * cut off is back.
+ * contender's data means anything, and a client that watches the contender
+ * reads the queue when they change (Q2).  As the revocation takes the place of
+ * the owner's data, the owner writes that again when it has read the
+ * revocation, with the member "revoked"; conditional on the version, as in P6.
+ * So there may be another revocation, and what needs to know the owner (X3, W3,
+ * jobs) does not for a moment only, or until an owner that is cut off is back.
  *
  * All functions run on client threads under engine_lock, which the watcher
  * takes itself.

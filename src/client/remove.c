@@ -235,8 +235,8 @@ on_downgrade(ZkClient *client, Contender *c, const Answer *answer)
  * Puts the shared contender into the place of the exclusive one, in one
  * transaction: it gets the same number, as in Curator (CURATOR-621), so that
  * no waiter can slip in.  Changing the exclusive one's data before deleting it
- * makes a waiter that watches it see "changed", or a version other than 0, and
- * read the queue instead of taking the deletion for its grant (Q2).  For
+ * makes a waiter that watches it see "changed", and read the queue instead of
+ * taking the deletion for its grant (Q2).  For
  * others that share the lock it is a release: the record is written.  A marker
  * gets another name.
  */

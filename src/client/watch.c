@@ -9,13 +9,13 @@
  * enough: numbers only grow, so nobody can come in ahead.  The one exception
  * is a downgrade, which puts a shared contender into an exclusive one's place
  * under the same number.  Ours changes the data of the exclusive one before
- * deleting it, in one transaction, so a watcher sees "changed", or, if it set
- * its watch later, a version other than 0.  A server that is told of a watch
- * after a reconnect says just "deleted", hence the condition on the
- * connection.  Curator's read-write lock leaves no trace at all, so behind a
- * __WRIT__ contender the list is always read.  A downgrade ahead does not hurt
- * a shared contender.  A list may be read while the watch is set already (Q4):
- * if the watched one is in it, that says the same as a get after it.
+ * deleting it, in one transaction, which no get comes between, so a watcher
+ * sees "changed".  A server that is told of a watch after a reconnect says just
+ * "deleted", hence the condition on the connection.  Curator's read-write lock
+ * leaves no trace at all, so behind a __WRIT__ contender the list is always
+ * read.  A downgrade ahead does not hurt a shared contender.  A list may be
+ * read while the watch is set already (Q4): if the watched one is in it, that
+ * says the same as a get after it.
  *
  * Q3. Watches are set with get, which leaves none on a znode that is gone
  * (exists would).  The context of a watch is the slot alone, so that waiting
@@ -222,7 +222,8 @@ watcher(zhandle_t *zh, int type, int state, const char *path, void *context)
 		return;
 	c = zk_watch_contender(client, context);
 	if (c->claim != CLAIM_WANTED || c->state != ZK_WATCHING)
-		;						/* of a wait that is over */
+		;						/* of a wait that is over; the slot may be
+								 * free */
 	else if (waits_for(c, path))
 		watched_gone(client, c, deleted);
 	else if (c->watching.second_path != NULL &&
@@ -260,9 +261,8 @@ watch_failed(ZkClient *client, Contender *c, int rc, const char *path)
 }
 
 /*
- * The answer to the get that set the watch.  A contender whose data was changed
- * may have put a shared one in its place (zk_send_downgrade()), so that its
- * deletion proves nothing.  That of a semaphore may have become a holder (P5).
+ * The answer to the get that set the watch.  A contender of a semaphore whose
+ * data was changed may have become a holder (P5).
  */
 static void
 on_watch(ZkClient *client, Contender *c, const Answer *answer)
@@ -281,7 +281,7 @@ on_watch(ZkClient *client, Contender *c, const Answer *answer)
 	}
 	else
 	{
-		w->unbroken = answer->stat->version == 0;
+		w->unbroken = true;
 		zk_contender_set_blocker(c, answer->text, answer->len,
 								 answer->stat->ephemeralOwner);
 		zk_contender_seen_ahead(client, c, strrchr(w->path, '/') + 1,
@@ -304,8 +304,6 @@ on_second(ZkClient *client, Contender *c, const Answer *answer)
 		return;
 	if (answer->rc != ZOK)
 		drop_second(w, answer->rc == ZNONODE ? SECOND_GONE : SECOND_NONE);
-	else if (answer->stat->version != 0)
-		w->second = SECOND_OTHER;
 }
 
 /* Another holder is watched.  Answers come in the order of requests. */
