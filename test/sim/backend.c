@@ -19,6 +19,9 @@
 #include "seam.h"
 #include "world.h"
 
+/* Locks that are requested at once, now and then; in two groups. */
+#define CROWD	100
+
 #define OWNER	"{\"cluster\":\"alpha\",\"pid\":1}"
 
 static void
@@ -205,7 +208,7 @@ note_something(Backend *backend, const Wanted *wanted, Hold *hold)
 	ZkRecord	note = {0};
 
 	zk_contender_note(backend->client, wanted->ids[0], &note);
-	hold->noted = wanted->request.record;
+	hold->noted = hold->recorded;
 }
 
 /* Does something for some time, and asks for proofs now and then, as commits do. */
@@ -233,6 +236,7 @@ hold_locks(Backend *backend, const PlanLine *line, Wanted *wanted)
 								&wanted->status[i], &wanted->request);
 		zk_contender_rely_on(backend->client, wanted->ids[i]);
 	}
+	check_group(backend, held, wanted->count);
 	if (line->note_first)
 		note_something(backend, wanted, held[0]);
 	work(backend, line);
@@ -246,7 +250,7 @@ hold_locks(Backend *backend, const PlanLine *line, Wanted *wanted)
 	for (int i = 0; i < wanted->count; i++)
 	{
 		wanted->held[i] = *held[i];
-		check_let_go(held[i]);
+		check_let_go(backend, held[i]);
 	}
 }
 
@@ -264,6 +268,79 @@ acquire(Backend *backend, const PlanLine *line)
 	if (wait_until(backend, seen_end, &wanted, patience) && !wanted.failed)
 		hold_locks(backend, line, &wanted);
 	give_up(backend, line, &wanted);
+}
+
+/* Returns true if all contenders of a crowd are in that state. */
+static bool
+crowd_is(Backend *backend, const ZkContenderId *ids, ZkContenderState state)
+{
+	ZkContenderStatus status;
+
+	for (int i = 0; i < CROWD; i++)
+	{
+		zk_contender_status(backend->client, ids[i], &status);
+		if (status.state != state)
+			return false;
+	}
+	return true;
+}
+
+static bool
+seen_crowd_held(Backend *backend, void *ids)
+{
+	return crowd_is(backend, ids, ZK_HELD);
+}
+
+static bool
+seen_crowd_gone(Backend *backend, void *ids)
+{
+	return crowd_is(backend, ids, ZK_GONE);
+}
+
+/* Requests more locks than there may be requests under way, which are its own. */
+static bool
+request_crowd(Backend *backend, ZkContenderId *ids)
+{
+	ZkLockRequest request = {.mode = ZK_EXCLUSIVE,.owner = OWNER,.root_len = strlen(WORLD_ROOT)};
+	char		paths[CROWD][48];
+	const char *nodes[CROWD];
+	ZkError		error;
+
+	for (int i = 0; i < CROWD; i++)
+	{
+		snprintf(paths[i], sizeof(paths[i]), WORLD_ROOT "/crowd/%d-%02d", backend->number, i);
+		nodes[i] = paths[i];
+	}
+	return zk_contenders_request(backend->client, &request, CROWD / 2, nodes, ids, &error) &&
+		zk_contenders_request(backend->client, &request, CROWD / 2, nodes + CROWD / 2,
+							  ids + CROWD / 2, &error);
+}
+
+/*
+ * Many locks at once are released in the time of some round trips: what finds no
+ * room for its request is sent when there is some (request.c).
+ */
+static void
+use_crowd(Backend *backend, const PlanLine *line)
+{
+	ZkContenderId ids[CROWD] = {0};
+	SimTime		begin;
+
+	now_doing(backend, DOING_HOLD);
+	if (request_crowd(backend, ids) &&
+		wait_until(backend, seen_crowd_held, ids, SIM_SECONDS(60)))
+	{
+		task_sleep(line->hold);
+		now_doing(backend, DOING_RELEASE);
+		begin = sim_now();
+		for (int i = 0; i < CROWD; i++)
+			zk_contender_release(backend->client, ids[i]);
+		if (wait_until(backend, seen_crowd_gone, ids, SIM_SECONDS(60)))
+			calm_crowd_gone(backend, sim_now() - begin);
+	}
+	for (int i = 0; i < CROWD; i++)
+		if (ids[i] != 0)
+			zk_contender_abandon(backend->client, ids[i]);
 }
 
 /*-------------------------------------------------------------------------
@@ -385,6 +462,9 @@ operate(Backend *backend, const PlanLine *line)
 		case PLAN_CONNECT:
 			zk_client_connect(backend->client, 1000);
 			break;
+		case PLAN_CROWD:
+			use_crowd(backend, line);
+			break;
 		case PLAN_CLOSE:
 			stop_client(backend, line->hasty != 0);
 			break;
@@ -486,7 +566,7 @@ backend_start(Backend *backend)
 	backend->holds = 0;
 	memset(backend->due, 0, sizeof(backend->due));
 	backend->connecting = 0;
-	backend->attempts = 0;
+	backend->attempts = backend->calm_attempts = 0;
 	now_doing(backend, DOING_NOTHING);
 	task_start(backend->process, "backend", backend_main, backend);
 }
@@ -496,7 +576,7 @@ void
 backend_kill(Backend *backend)
 {
 	sim_trace("%s: is killed", backend->process->name);
-	check_killed(backend);
+	truth_killed(backend);
 	process_kill(backend->process);
 	world_stats.kills++;
 	backend_start(backend);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "contender.h"
 #include "handle.h"
 #include "queue.h"
 #include "slot.h"
@@ -19,6 +20,9 @@
 
 /* After how many seconds something must have been noticed. */
 #define PATIENCE		5
+
+/* Attempts to connect in calm times: new sessions, and no second attempt. */
+#define MAX_CALM_ATTEMPTS	12
 
 /* Contenders that were revoked in calm times, the last ones. */
 #define MAX_REVOKED		32
@@ -33,6 +37,13 @@ bool
 calm(void)
 {
 	return world->steady && sim_now() >= world->calm_from;
+}
+
+/* The same, but one server that does not lead may hang. */
+bool
+calm_but_one(void)
+{
+	return calm() || (world->steady && world->one_hangs);
 }
 
 /*
@@ -58,7 +69,9 @@ calm_connecting(Backend *backend)
 	if (library == NULL || library->connecting_since == backend->connecting)
 		return;
 	backend->connecting = library->connecting_since;
-	if (++backend->attempts > most_attempts(backend))
+	backend->calm_attempts += calm();
+	if (++backend->attempts > most_attempts(backend) ||
+		backend->calm_attempts > MAX_CALM_ATTEMPTS)
 		sim_violation("storm", "%s has tried to connect %d times in 10 s",
 					  backend->process->name, backend->attempts);
 }
@@ -114,6 +127,31 @@ calm_hold(const Backend *backend, Hold *hold)
 					  (long long) (slot->status.lease_end - now) / 1000);
 }
 
+/*
+ * A backend has accepted a grant.  What is left of the lease then must do until the
+ * helper looks at it, after an eighth of the timeout, and it is renewed (S372).
+ */
+void
+calm_granted(const Backend *backend, const Hold *hold)
+{
+	ZkTime		timeout = SIM_MS(backend->client->mailbox.session.timeout_ms);
+	ZkTime		left = check_slot(backend, hold)->status.lease_end -
+	process_boottime(backend->process);
+
+	if (calm() && left < timeout * 20 / 100)
+		sim_violation("leases", "%s: the lease of %s has %lld ms left at its grant",
+					  backend->process->name, hold->name, (long long) left / 1000);
+}
+
+/* Many locks were released in that time. */
+void
+calm_crowd_gone(const Backend *backend, SimTime took)
+{
+	if (calm() && world->quick && took > SIM_MS(1500))
+		sim_violation("room", "%s took %lld ms to release many locks", backend->process->name,
+					  (long long) took / 1000);
+}
+
 /* A revocation has been written. */
 void
 calm_revoked(const char *name)
@@ -127,14 +165,16 @@ calm_revoked(const char *name)
 	revoked.count++;
 }
 
-/* Returns true if it was revoked some time ago. */
+/* Returns true if it was revoked, and that was some time ago. */
 static bool
 was_revoked(const char *name)
 {
+	SimTime		last = SIM_NEVER;
+
 	for (unsigned int i = 0; i < MAX_REVOKED && i < revoked.count; i++)
-		if (strcmp(revoked.names[i], name) == 0)
-			return sim_now() > revoked.at[i] + SIM_SECONDS(PATIENCE);
-	return false;
+		if (strcmp(revoked.names[i], name) == 0 && (last == SIM_NEVER || revoked.at[i] > last))
+			last = revoked.at[i];
+	return last != SIM_NEVER && sim_now() > last + SIM_SECONDS(PATIENCE);
 }
 
 /* Returns true if the backend has held it for some time, as it believes. */
@@ -162,7 +202,45 @@ calm_broken(const char *name)
 	}
 }
 
-/* What a backend holds: the end is noticed (L3, W1, W2), and a revocation (W4). */
+/*
+ * A backend that runs is told of the end of its lease, whatever is wrong: when it
+ * ends while there is no connection, or when a whole timeout is over since the
+ * last proof (L3).
+ */
+static void
+check_told(const Backend *backend, Hold *hold)
+{
+	const MailboxSlot *slot = check_slot(backend, hold);
+	const Connection *connection = &backend->client->connection;
+	ZkTime		due;
+
+	if (slot == NULL || slot->status.state != ZK_HELD || backend->process->stopped)
+	{
+		hold->overdue = 0;
+		return;
+	}
+	due = connection->state != CONNECTION_UP &&
+		connection->disconnected_at < slot->status.lease_end ?
+		slot->status.lease_end : slot->status.presumed_lost;
+	if (process_boottime(backend->process) < due)
+		hold->overdue = 0;
+	else if (++hold->overdue > 2)
+		sim_violation("overdue", "%s does not know that it has lost %s",
+					  backend->process->name, hold->name);
+}
+
+/* Returns true if a contender has the word of one who wants its lock. */
+static bool
+is_overwritten(const NodeView *view)
+{
+	return view->len == (int) strlen(ZK_REVOCATION) &&
+		memcmp(view->data, ZK_REVOCATION, (size_t) view->len) == 0;
+}
+
+/*
+ * What a backend holds: that it is deleted is noticed (W1, W2), and that it is
+ * revoked (W4).
+ */
 static void
 check_hold(const Backend *backend, Hold *hold)
 {
@@ -170,21 +248,22 @@ check_hold(const Backend *backend, Hold *hold)
 	char		path[160];
 	NodeView	view;
 	bool		held = slot != NULL && slot->status.state == ZK_HELD;
+	bool		exists;
 
 	snprintf(path, sizeof(path), "%s/%s", hold->lock->node, hold->name);
-	if (!held || hold->downgraded || ensemble_node(path, &view))
+	exists = ensemble_node(path, &view);
+	if (!held || hold->downgraded || exists)
 		hold->deleted = 0;
 	else if (++hold->deleted > PATIENCE)
 		sim_violation("deleted", "%s still holds %s, which was deleted",
 					  backend->process->name, hold->name);
-	if (!held || process_boottime(backend->process) < slot->status.presumed_lost)
-		hold->overdue = 0;
-	else if (++hold->overdue > PATIENCE)
-		sim_violation("overdue", "%s does not know that it has lost %s",
-					  backend->process->name, hold->name);
-	if (held && is_settled(backend, hold) && !slot->status.revoked &&
-		was_revoked(hold->name))
+	if (!held || !is_settled(backend, hold) || !was_revoked(hold->name))
+		return;
+	if (!slot->status.revoked)
 		sim_violation("revoke", "%s does not know that %s was revoked",
+					  backend->process->name, hold->name);
+	if (exists && is_overwritten(&view))
+		sim_violation("revoke", "%s does not write the data of %s again",
 					  backend->process->name, hold->name);
 }
 
@@ -272,6 +351,20 @@ check_lock(const WorldLock *lock)
 		check_front(lock, entries[i].name);
 }
 
+static void
+check_backend(Backend *backend)
+{
+	for (int k = 0; k < backend->holds && backend->client != NULL; k++)
+	{
+		if (!backend->held[k].in_use)
+			continue;
+		if (world->steady)
+			check_told(backend, &backend->held[k]);
+		if (calm())
+			check_hold(backend, &backend->held[k]);
+	}
+}
+
 /* Each second. */
 static void
 tick(void *argument)
@@ -284,10 +377,8 @@ tick(void *argument)
 		Backend    *backend = &world->backends[i];
 
 		if (seconds % 10 == 0)
-			backend->attempts = 0;
-		for (int k = 0; k < backend->holds && calm(); k++)
-			if (backend->held[k].in_use && backend->client != NULL)
-				check_hold(backend, &backend->held[k]);
+			backend->attempts = backend->calm_attempts = 0;
+		check_backend(backend);
 	}
 	for (int i = 0; i < world->locks && calm(); i++)
 		check_lock(&world->lock[i]);

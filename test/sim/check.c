@@ -51,6 +51,12 @@ check_is_tampered(const char *name)
 	return is_among(&tampered, name);
 }
 
+bool
+check_is_loser(const char *name)
+{
+	return is_among(&losers, name);
+}
+
 /* The mailbox's slot of what is held; NULL if it is no more. */
 const MailboxSlot *
 check_slot(const Backend *backend, const Hold *hold)
@@ -85,8 +91,8 @@ exclude(const Hold *a, const Hold *b)
  * Others have deleted what is held, or will.  The contender has another name
  * after a downgrade.
  */
-static bool
-is_spoilt(const Backend *backend, const Hold *hold)
+bool
+check_is_spoilt(const Backend *backend, const Hold *hold)
 {
 	const MailboxSlot *slot = check_slot(backend, hold);
 
@@ -115,7 +121,7 @@ permits_held(const WorldLock *lock)
 
 			count += hold->in_use && hold->lock == lock &&
 				check_believed(&world->backends[i], hold) &&
-				!is_spoilt(&world->backends[i], hold);
+				!check_is_spoilt(&world->backends[i], hold);
 		}
 	return count;
 }
@@ -138,7 +144,7 @@ check_hold(const Backend *backend, const Hold *hold)
 		for (int k = 0; k < other->holds && other != backend; k++)
 			if (other->held[k].in_use && exclude(hold, &other->held[k]) &&
 				check_believed(other, &other->held[k]) &&
-				!is_spoilt(other, &other->held[k]) && !is_spoilt(backend, hold))
+				!check_is_spoilt(other, &other->held[k]) && !check_is_spoilt(backend, hold))
 				report_both(backend, hold, other, &other->held[k]);
 	}
 }
@@ -167,9 +173,9 @@ check_state(const Backend *backend, Hold *hold)
 		world_stats.losses++;
 		if (!hold->downgraded)
 			remember(&losers, hold->name);
-		if (calm() && slot->status.loss != ZK_LOST_OVERTIME && !is_spoilt(backend, hold) &&
-			!may_be_refused(hold))
-			sim_violation("calm", "%s has lost %s without a fault: %s",
+		if (calm_but_one() && slot->status.loss != ZK_LOST_OVERTIME &&
+			!check_is_spoilt(backend, hold) && !may_be_refused(hold))
+			sim_violation("calm", "%s has lost %s without a reason: %s",
 						  backend->process->name, hold->name, slot->status.detail);
 	}
 	if (slot->status.state == ZK_HELD && hold->lost)
@@ -188,8 +194,10 @@ check_step(void)
 	Backend    *backend = task_last_process()->program;
 
 	world_stats.checks++;
+	truth_step();
 	if (backend == NULL || backend->process->dead)
 		return;
+	nemesis_step(backend);
 	calm_connecting(backend);
 	for (int k = 0; k < backend->holds; k++)
 	{
@@ -208,6 +216,7 @@ void
 check_begin(void)
 {
 	sim_after = check_step;
+	truth_begin();
 	tampered.count = losers.count = 0;
 }
 
@@ -232,14 +241,6 @@ check_token(WorldLock *lock, ZkMode mode, int64_t token, const Backend *backend)
 		lock->last_exclusive = token;
 }
 
-/* Writes the path of the marker of a contender. */
-static void
-marker_path(const Hold *hold, char *path, size_t size)
-{
-	snprintf(path, size, WORLD_ROOT "/.zklock/records%s/%s",
-			 hold->lock->node + strlen(WORLD_ROOT), hold->name);
-}
-
 /* What the ensemble has of a contender; false if it is not there. */
 static bool
 find_contender(const WorldLock *lock, const char *name, NodeView *view)
@@ -250,63 +251,23 @@ find_contender(const WorldLock *lock, const char *name, NodeView *view)
 	return ensemble_node(path, view);
 }
 
-static bool
-contender_exists(const Hold *hold)
+bool
+check_contender_exists(const Hold *hold)
 {
 	NodeView	view;
 
 	return find_contender(hold->lock, hold->name, &view);
 }
 
-static bool
-marker_exists(const Hold *hold)
+bool
+check_marker_exists(const Hold *hold)
 {
 	char		path[160];
 	NodeView	view;
 
-	marker_path(hold, path, sizeof(path));
+	snprintf(path, sizeof(path), WORLD_ROOT "/.zklock/records%s/%s",
+			 hold->lock->node + strlen(WORLD_ROOT), hold->name);
 	return ensemble_node(path, &view);
-}
-
-/*
- * A holder with a lock delay has a marker (K1), and came that long after one
- * that was killed (K4).
- */
-static void
-check_delay(const Backend *backend, const Hold *hold)
-{
-	SimTime		since = hold->lock->unclean_since;
-
-	if (hold->delay == 0 || check_is_tampered(hold->name))
-		return;
-	if (contender_exists(hold) && !marker_exists(hold))
-		sim_violation("markers", "%s holds %s without a marker", backend->process->name,
-					  hold->name);
-	if (since != 0 && sim_now() < since + hold->delay * 9 / 10)
-		sim_violation("delay", "%s: %s was granted %lld ms after a holder was killed",
-					  hold->lock->node, hold->name, (long long) (sim_now() - since) / 1000);
-	hold->lock->unclean_since = 0;
-}
-
-/*
- * The record has what the last holder has left (R1, R3), and nothing of one
- * that had lost the lock.
- */
-static void
-check_record(Backend *backend, const Hold *hold)
-{
-	ZkRecord	record;
-
-	if (!zk_contender_record(backend->client, hold->id, &record))
-		return;
-	if (hold->token > hold->lock->record_token &&
-		record.token < hold->lock->record_token)
-		sim_violation("records", "%s: %s has found the release %llx, and not %llx",
-					  hold->lock->node, hold->name, (unsigned long long) record.token,
-					  (unsigned long long) hold->lock->record_token);
-	if (is_among(&losers, record.contender))
-		sim_violation("records", "%s: %s had lost the lock, and wrote its record",
-					  hold->lock->node, record.contender);
 }
 
 /* A backend has accepted a grant, and relies on it from now on. */
@@ -328,39 +289,43 @@ check_granted(Backend *backend, WorldLock *lock, ZkMode mode, ZkContenderId id,
 	hold->token = status->token;
 	hold->session = backend->client->mailbox.session.session_id;
 	hold->delay = request->lock_delay;
+	hold->recorded = request->record;
 	strcpy(hold->name, status->name);
 	if (!check_is_tampered(status->name))
 		check_token(lock, mode, status->token, backend);
 	if (check_believed(backend, hold))
 	{
-		check_delay(backend, hold);
-		check_record(backend, hold);
+		truth_granted(backend, hold);
+		calm_granted(backend, hold);
 	}
 	world_stats.grants++;
 	sim_trace("%s: holds %s, %s", backend->process->name, lock->node, hold->name);
 	return hold;
 }
 
+/* It is about to be given up. */
 void
-check_let_go(Hold *hold)
+check_let_go(const Backend *backend, Hold *hold)
 {
+	truth_let_go(backend, hold);
 	hold->in_use = false;
 }
 
-/* What a holder has left is in the record now, or the client says why not (R1). */
-static void
-check_recorded(const Hold *hold, const ZkContenderStatus *status)
+/* The locks of one call were granted, and created by one transaction (Q9). */
+void
+check_group(const Backend *backend, Hold *const *held, int count)
 {
-	if (!status->recorded && status->error == ZK_OK)
-		sim_violation("records", "%s: the release of %s is not recorded, without an error",
-					  hold->lock->node, hold->name);
-	if (status->recorded && hold->token > hold->lock->record_token)
-		hold->lock->record_token = hold->token;
+	for (int i = 1; i < count; i++)
+		if (held[i]->token != held[0]->token)
+			sim_violation("groups", "%s: %s has token %llx, and %s has %llx",
+						  backend->process->name, held[i]->name,
+						  (unsigned long long) held[i]->token, held[0]->name,
+						  (unsigned long long) held[0]->token);
 }
 
 /*
  * The client says that what was held is gone: then so is the contender (Q6), and
- * with it the marker (K6), and the record is written (R1).
+ * with it the marker (K6).
  */
 void
 check_released(const Backend *backend, const Hold *hold, const ZkContenderStatus *status)
@@ -375,29 +340,16 @@ check_released(const Backend *backend, const Hold *hold, const ZkContenderStatus
 	if (hold->downgraded ||
 		backend->client->connection.session.client_id != hold->session)
 		return;
-	if (contender_exists(hold))
+	if (check_contender_exists(hold))
 		sim_violation("release", "%s: %s is released, and still there",
 					  hold->lock->node, hold->name);
-	if (in_order && !world->denied && marker_exists(hold))
+	if (in_order && !world->denied && check_marker_exists(hold))
 		sim_violation("markers", "%s: %s is released, and its marker still there",
 					  hold->lock->node, hold->name);
-	if (in_order && hold->noted && hold->mode == ZK_EXCLUSIVE)
-		check_recorded(hold, status);
-}
-
-/* A backend is about to be killed: the next holder has to wait for its delay. */
-void
-check_killed(const Backend *backend)
-{
-	for (int k = 0; k < backend->holds; k++)
-	{
-		const Hold *hold = &backend->held[k];
-
-		if (check_believed(backend, hold) && hold->mode == ZK_EXCLUSIVE &&
-			!hold->downgraded && hold->delay > 0 && !check_is_tampered(hold->name) &&
-			contender_exists(hold) && marker_exists(hold))
-			hold->lock->unclean_since = sim_now();
-	}
+	if (in_order && hold->noted && hold->mode == ZK_EXCLUSIVE && !status->recorded &&
+		status->error == ZK_OK)
+		sim_violation("records", "%s: the release of %s is not recorded, without an error",
+					  hold->lock->node, hold->name);
 }
 
 /*
@@ -429,8 +381,8 @@ check_wiped(void)
 		WorldLock  *lock = &world->lock[i];
 
 		ensemble_children(lock->node, check_tampered_child, NULL);
-		lock->last_token = lock->last_exclusive = lock->record_token = 0;
-		lock->unclean_since = 0;
+		lock->last_token = lock->last_exclusive = 0;
+		lock->unclean[0] = '\0';
 	}
 	for (int i = 0; i < world->clients; i++)
 		for (int k = 0; k < world->backends[i].holds; k++)

@@ -58,6 +58,7 @@ choose_servers(void)
 
 	line->servers = server_counts[below(5)];
 	line->as_39 = one_in(2);
+	line->sync_limit = one_in(3) ? 15 : 5;
 	plan_add(PLAN_SESSION)->timeout = SIM_MS(timeouts_ms[below(5)]);
 	if (one_in(8))
 		plan_add(PLAN_THROTTLE)->one_in = 200;
@@ -66,7 +67,7 @@ choose_servers(void)
 static void
 choose_locks(void)
 {
-	int			count = 1 + (int) below(MAX_LOCKS);
+	int			count = 1 + (int) below(one_in(2) ? 2 : MAX_LOCKS);
 	PlanLine   *line = plan_add(PLAN_LOCKS);
 
 	line->count = count;
@@ -155,6 +156,7 @@ choose_fault(SimTime at)
 		PLAN_STOP_SERVER, PLAN_STOP_SERVER, PLAN_CRASH_SERVER, PLAN_CRASH_SERVER,
 		PLAN_CUT_SERVERS, PLAN_CUT_SERVERS, PLAN_CUT_CLIENT, PLAN_CUT_CLIENT,
 		PLAN_CUT_CLIENT, PLAN_STOP_CLIENT, PLAN_STOP_CLIENT, PLAN_STOP_CLIENT,
+		PLAN_AMBUSH, PLAN_AMBUSH, PLAN_AMBUSH, PLAN_AMBUSH, PLAN_SPLIT_NETWORK,
 		PLAN_KILL_CLIENT, PLAN_DELETE, PLAN_SLOW_NETWORK, PLAN_REFUSE_MEMORY,
 		PLAN_CHANGE_TIMEOUT, PLAN_SLOW_RESOLVER, PLAN_CRASH_SERVERS, PLAN_OVERLOAD, PLAN_DENY,
 		PLAN_DENY
@@ -162,7 +164,7 @@ choose_fault(SimTime at)
 	PlanLine   *line = plan_add(faults[below(sizeof(faults) / sizeof(faults[0]))]);
 
 	line->at = at;
-	if (line->word >= PLAN_CUT_CLIENT && line->word <= PLAN_KILL_CLIENT)
+	if (line->word >= PLAN_CUT_CLIENT && line->word <= PLAN_AMBUSH)
 		line->client = (int64_t) below((uint64_t) world->clients);
 	return line;
 }
@@ -183,6 +185,18 @@ choose_permissions(PlanLine *line, int64_t guarded)
 	if (guarded == 0)
 		line->locks = 1 << below((uint64_t) world->locks);
 	line->permissions = (int64_t) below(ZOO_PERM_ALL);
+}
+
+/* A client is stopped or cut off at a bad moment. */
+static void
+choose_ambush(PlanLine *line)
+{
+	line->reconnected = one_in(2);
+	if (line->reconnected && one_in(2))
+		line->timeout = SIM_MS(between(world->ensemble.tick_ms * 2, world->timeout_ms));
+	line->cut = one_in(3);
+	line->suspended = one_in(3);
+	line->lasts = some_while(timeouts(one_in(8) ? 20 : 2));
 }
 
 static void
@@ -220,6 +234,14 @@ choose_details(PlanLine *line)
 		case PLAN_STOP_CLIENT:
 			line->suspended = one_in(3);
 			line->lasts = some_while(timeouts(one_in(8) ? 20 : 2));
+			break;
+		case PLAN_AMBUSH:
+			choose_ambush(line);
+			break;
+		case PLAN_SPLIT_NETWORK:
+			line->side = (int64_t) below(UINT64_C(1) << world->ensemble.servers);
+			line->clients = (int64_t) below(UINT64_C(1) << world->clients);
+			line->lasts = some_while(timeouts(4));
 			break;
 		case PLAN_DELETE:
 			choose_contender(line);
@@ -264,7 +286,21 @@ choose_denial(PlanLine *line)
 	line->lasts = some_while(SIM_SECONDS(10));
 }
 
-/* A round: what goes wrong in it, and what others do in calm times. */
+/* One server hangs in calm times; the leader does not. */
+static void
+choose_hang(SimTime begin, SimTime end)
+{
+	PlanLine   *line = plan_add(PLAN_HANG_SERVER);
+
+	line->at = between(begin, end);
+	line->server = 1 + (int) below((uint64_t) world->ensemble.servers);
+	line->lasts = between(timeouts(1) / 2, timeouts(2));
+}
+
+/*
+ * A round: what goes wrong in it, and in calm times, what others do to contenders and
+ * whether a server hangs.
+ */
 void
 choose_round(int number, SimTime calming, SimTime rest)
 {
@@ -277,13 +313,19 @@ choose_round(int number, SimTime calming, SimTime rest)
 	fault_every = (timeouts(1) << below(5)) / 4;
 	for (SimTime at = fault_every; at < line->busy; at += between(0, 2 * fault_every))
 		choose_details(choose_fault(at));
+	if (!world->steady)
+		return;
 	for (SimTime at = line->busy + calming; at < line->busy + rest; at += SIM_SECONDS(1))
 	{
-		if (world->steady && one_in(20))
+		if (one_in(20))
 			choose_contender(plan_add_at(PLAN_DELETE, at));
-		if (world->steady && one_in(60))
+		if (one_in(10))
+			choose_contender(plan_add_at(PLAN_REVOKE, at));
+		if (one_in(60))
 			choose_denial(plan_add_at(PLAN_DENY, at));
 	}
+	if (world->ensemble.servers > 2 && one_in(2))
+		choose_hang(line->busy + calming, line->busy + rest);
 }
 
 /*-------------------------------------------------------------------------
@@ -336,7 +378,7 @@ choose_acquire(PlanLine *line)
 	line->hold = some_time(timeouts(6));
 	line->commits = (int64_t) below(4);
 	line->commit_after = some_time(timeouts(2));
-	line->downgraded = one_in(8) ? 1 + some_time(timeouts(2)) : 0;
+	line->downgraded = one_in(3) ? 1 + some_time(timeouts(2)) : 0;
 	line->note_first = one_in(4);
 	line->note_last = one_in(4);
 	line->released = one_in(3) ? 0 : 1 + some_time(SIM_SECONDS(60));
@@ -371,7 +413,7 @@ some_word(void)
 		case 2:
 			return one_in(2) ? PLAN_PUBLISH : PLAN_WITHDRAW;
 		case 3:
-			return PLAN_CONNECT;
+			return one_in(4) && calm() ? PLAN_CROWD : PLAN_CONNECT;
 		default:
 			return PLAN_ACQUIRE;
 	}
@@ -403,6 +445,8 @@ choose_operation(int client, int number, SimTime since)
 		choose_acquire(line);
 	else if (line->word >= PLAN_LIST && line->word <= PLAN_WAITS)
 		choose_query(line);
+	else if (line->word == PLAN_CROWD)
+		line->hold = some_time(SIM_SECONDS(20));
 	else if (line->word == PLAN_CLOSE)
 		line->hasty = one_in(8);
 	return line;

@@ -500,6 +500,15 @@ ensemble_session_lives(int64_t session)
 }
 
 bool
+ensemble_session_closed(int64_t session)
+{
+	for (unsigned int i = 0; i < CLOSED_MAX && i < ensemble.closed_count; i++)
+		if (ensemble.closed[i] == session)
+			return true;
+	return false;
+}
+
+bool
 ensemble_commit(const Op *op, int *err)
 {
 	int			number = ensemble_leader();

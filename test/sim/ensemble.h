@@ -74,6 +74,8 @@ extern bool ensemble_node(const char *path, NodeView *view);
 extern void ensemble_children(const char *path, void (*each) (const char *name, void *argument),
 							  void *argument);
 extern bool ensemble_session_lives(int64_t session);
+extern bool ensemble_session_closed(int64_t session);	/* not expired: a client
+														 * has asked for that */
 
 /*
  * Commits something as if a client with no session had asked for it (other

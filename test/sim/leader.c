@@ -302,7 +302,10 @@ leader_prepare(Server *server, const Request *request, Owner owner)
 		return txn;
 	}
 	if (request->packet->op.kind == OP_CLOSE)
+	{
+		ensemble.closed[ensemble.closed_count++ % CLOSED_MAX] = request->session;
 		return prepare_close(&leading->prepare, &asker, zxid, wall_ms());
+	}
 	return prepare_op(&leading->prepare, &request->packet->op, &asker, zxid, wall_ms());
 }
 

@@ -23,12 +23,8 @@
 
 #include "world.h"
 
-/*
- * Rounds of faults in a world, how long their effects last, and how long it rests
- * after each.
- */
+/* Rounds of faults in a world, and how long it rests after each. */
 #define ROUNDS		4
-#define CALMING		(SIM_SECONDS(10) + SIM_MS(world->timeout_ms) * 4)
 #define REST		(SIM_SECONDS(120) + SIM_MS(world->timeout_ms) * 16)
 
 World		world_of_now;
@@ -93,6 +89,7 @@ apply_to_servers(const PlanLine *line)
 	{
 		world->ensemble.servers = (int) line->servers;
 		world->ensemble.behaves_as_39 = line->as_39 != 0;
+		world->ensemble.sync_limit = line->sync_limit > 0 ? (int) line->sync_limit : 5;
 	}
 	else if (line->word == PLAN_SESSION)
 		world->timeout_ms = (int) (line->timeout / 1000);
@@ -153,6 +150,7 @@ apply_plan(TaskConfig *config)
 	const PlanLine *line;
 
 	world->ensemble.servers = 1;
+	world->ensemble.sync_limit = 5;
 	world->timeout_ms = 4000;
 	for (int i = 0; i < MAX_LOCKS; i++)
 		snprintf(world->lock[i].node, sizeof(world->lock[i].node), WORLD_ROOT "/%c", 'a' + i);
@@ -163,7 +161,6 @@ apply_plan(TaskConfig *config)
 		apply_to_schedule(line, config);
 	}
 	world->ensemble.tick_ms = world->timeout_ms > 4000 ? 2000 : 1000;
-	world->ensemble.sync_limit = 5;
 	world->ensemble.container_check = SIM_SECONDS(60);
 	for (int i = 0; i < world->ensemble.servers; i++)
 	{
@@ -174,6 +171,7 @@ apply_plan(TaskConfig *config)
 	}
 	world->steady = config->pause <= SIM_MS(world->timeout_ms) / 40 &&
 		world->ensemble.throttle_one_in == 0;
+	world->quick = world->steady && config->pause <= SIM_MS(20);
 }
 
 /* Returns the line of the next round, or NULL. */
@@ -199,6 +197,7 @@ run_round(const PlanLine *line)
 	world->resting = false;
 	world->keeping = line->keeping != 0;
 	world->calm_from = SIM_NEVER;
+	world->one_hangs = false;
 	nemesis_begin();
 	sim_run(sim_now() + line->busy);
 	world->calm_from = sim_now() + CALMING;

@@ -9,6 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client.h"
+#include "handle.h"
+#include "own_watch.h"
+#include "request.h"
 #include "resolver.h"
 #include "world.h"
 
@@ -91,6 +95,23 @@ stop_server(const PlanLine *line)
 	sim_trace("fault: server %d is stopped", server);
 	host_stop(ensemble_host(server));
 	end_later(line, wake_server, server, 0);
+}
+
+/* In calm times, when all else is well: the next one, if that is the leader. */
+static void
+hang_server(const PlanLine *line)
+{
+	int			server = server_of(line->server);
+
+	if (ensemble_leader() < 0 || world->ensemble.servers < 3 || !calm())
+		return;
+	if (server == ensemble_leader())
+		server = (server + 1) % world->ensemble.servers;
+	sim_trace("fault: server %d hangs", server);
+	host_stop(ensemble_host(server));
+	end_later(line, wake_server, server, 0);
+	world->one_hangs = true;
+	world->calm_from = sim_now() + line->lasts + CALMING;
 }
 
 static void
@@ -178,19 +199,42 @@ join_backend(int number, int server)
 	net_join(world->backends[number].process->host, ensemble_host(server));
 }
 
+static void
+cut_from(const PlanLine *line, const Backend *backend, int server)
+{
+	sim_trace("fault: %s is cut off from server %d", backend->process->name, server);
+	net_cut(backend->process->host, ensemble_host(server));
+	end_later(line, join_backend, backend->number, server);
+}
+
 /* From one server, or from all. */
 static void
 cut_client(const PlanLine *line)
 {
-	Backend    *backend = backend_of(line);
+	for (int i = 0; i < world->ensemble.servers; i++)
+		if (line->server == 0 || server_of(line->server) == i)
+			cut_from(line, backend_of(line), i);
+}
 
+/*
+ * The network falls into two parts: clients go on with the servers in theirs, even if
+ * these have no leader.
+ */
+static void
+split_network(const PlanLine *line)
+{
+	sim_trace("fault: the network is split");
 	for (int i = 0; i < world->ensemble.servers; i++)
 	{
-		if (line->server != 0 && server_of(line->server) != i)
-			continue;
-		sim_trace("fault: %s is cut off from server %d", backend->process->name, i);
-		net_cut(backend->process->host, ensemble_host(i));
-		end_later(line, join_backend, backend->number, i);
+		for (int k = 0; k < i; k++)
+			if (((line->side >> i) ^ (line->side >> k)) & 1)
+			{
+				net_cut(ensemble_host(i), ensemble_host(k));
+				end_later(line, join_servers, i, k);
+			}
+		for (int k = 0; k < world->clients; k++)
+			if (((line->side >> i) ^ (line->clients >> k)) & 1)
+				cut_from(line, &world->backends[k], i);
 	}
 }
 
@@ -210,6 +254,56 @@ stop_client(const PlanLine *line)
 			  line->suspended ? "suspended" : "stopped");
 	process_stop(backend->process, line->suspended != 0);
 	end_later(line, wake_backend, backend->number, backend->life);
+}
+
+/* The servers were started again with another maxSessionTimeout. */
+static void
+change_timeout(const PlanLine *line)
+{
+	int			longest = (int) (line->timeout / 1000);
+
+	sim_trace("fault: the longest session timeout is %d ms", longest);
+	ensemble_set_timeouts(0, longest);
+}
+
+/*
+ * A client is hit at the next moment when a request of it is under way; or it is cut
+ * off from its server first, and hit as soon as it has come to another one, which may
+ * grant it another timeout.
+ */
+static void
+lie_in_wait(const PlanLine *line)
+{
+	Backend    *backend = backend_of(line);
+	const Library *library = backend->process->library;
+
+	if (backend->client == NULL || library == NULL || library->current == NULL ||
+		!zk_is_connected(backend->client))
+		return;
+	backend->ambush = line;
+	backend->reconnects = backend->client->connection.status.reconnects;
+	if (line->timeout > 0)
+		change_timeout(line);
+	if (line->reconnected)
+		cut_from(line, backend, library->current->server);
+}
+
+/* After each step of a client: hits it, if that was waited for. */
+void
+nemesis_step(Backend *backend)
+{
+	const ZkClient *client = backend->client;
+	const PlanLine *line = backend->ambush;
+
+	if (line == NULL || client == NULL || !zk_is_connected(client) ||
+		zk_requests_free(client) == ZK_MAX_IN_FLIGHT ||
+		(line->reconnected && client->connection.status.reconnects == backend->reconnects))
+		return;
+	backend->ambush = NULL;
+	if (line->cut)
+		cut_client(line);
+	else
+		stop_client(line);
 }
 
 static void
@@ -251,29 +345,60 @@ choose_child(const char *name, void *argument)
 		snprintf(choice->name, sizeof(choice->name), "%s", name);
 }
 
+/* Chooses a child of the line's lock node, and its path; false if there is none. */
+static bool
+choose_by(const PlanLine *line, Choice *choice, char *path, size_t size)
+{
+	int			number = plan_first_lock(line);
+	WorldLock  *lock = &world->lock[number];
+
+	choice->pick = -1;
+	choice->seen = 0;
+	if (number < 0)
+		return false;
+	ensemble_children(lock->node, choose_child, choice);
+	if (choice->seen == 0)
+		return false;
+	choice->pick = line->pick % choice->seen;
+	choice->seen = 0;
+	ensemble_children(lock->node, choose_child, choice);
+	snprintf(path, size, "%s/%s", lock->node, choice->name);
+	return true;
+}
+
 /* An administrator, or another program, deletes a contender. */
 static void
 delete_contender(const PlanLine *line)
 {
-	int			number = plan_first_lock(line);
-	WorldLock  *lock = &world->lock[number];
-	Choice		choice = {.pick = -1};
+	Choice		choice;
 	char		path[160];
 	Op			op = {.kind = OP_DELETE,.path = path,.len = -1,.version = -1};
 	int			err;
 
-	if (number < 0)
+	if (!choose_by(line, &choice, path, sizeof(path)))
 		return;
-	ensemble_children(lock->node, choose_child, &choice);
-	if (choice.seen == 0)
-		return;
-	choice.pick = line->pick % choice.seen;
-	choice.seen = 0;
-	ensemble_children(lock->node, choose_child, &choice);
-	snprintf(path, sizeof(path), "%s/%s", lock->node, choice.name);
 	sim_trace("fault: %s is deleted", path);
 	check_tampered(choice.name);
 	ensemble_commit(&op, &err);
+}
+
+/* Another program asks for a lock, as Curator's Revoker does. */
+static void
+revoke_contender(const PlanLine *line)
+{
+	char		word[] = ZK_REVOCATION;
+	Choice		choice;
+	char		path[160];
+	Op			op = {.kind = OP_SET,.path = path,.data = word,.len = sizeof(word) - 1,
+	.version = -1};
+	int			err;
+
+	if (!choose_by(line, &choice, path, sizeof(path)) ||
+		strncmp(choice.name, "_c_", 3) != 0)
+		return;
+	sim_trace("fault: %s is revoked", path);
+	if (ensemble_commit(&op, &err) && err == ZOK)
+		calm_revoked(choice.name);
 }
 
 /* Znodes whose ACLs change, behind those of the locks. */
@@ -371,16 +496,6 @@ slow_resolver(const PlanLine *line)
 	end_later(line, calm_resolver, 0, 0);
 }
 
-/* The servers were started again with another maxSessionTimeout. */
-static void
-change_timeout(const PlanLine *line)
-{
-	int			longest = (int) (line->timeout / 1000);
-
-	sim_trace("fault: the longest session timeout is %d ms", longest);
-	ensemble_set_timeouts(0, longest);
-}
-
 static void (*const faults[PLAN_WORDS]) (const PlanLine *line) =
 {
 	[PLAN_STOP_SERVER] = stop_server,
@@ -391,8 +506,12 @@ static void (*const faults[PLAN_WORDS]) (const PlanLine *line) =
 		[PLAN_CUT_CLIENT] = cut_client,
 		[PLAN_STOP_CLIENT] = stop_client,
 		[PLAN_KILL_CLIENT] = kill_client,
+		[PLAN_AMBUSH] = lie_in_wait,
+		[PLAN_SPLIT_NETWORK] = split_network,
+		[PLAN_HANG_SERVER] = hang_server,
 		[PLAN_DELETE] = delete_contender,
 		[PLAN_DENY] = deny,
+		[PLAN_REVOKE] = revoke_contender,
 		[PLAN_SLOW_NETWORK] = slow_network,
 		[PLAN_SLOW_RESOLVER] = slow_resolver,
 		[PLAN_REFUSE_MEMORY] = refuse_memory,
@@ -404,8 +523,7 @@ make_fault(void *argument)
 {
 	const PlanLine *line = argument;
 
-	if (line->round != world->round ||
-		(line->round == healed && line->word != PLAN_DELETE && line->word != PLAN_DENY))
+	if (line->round != world->round || (line->round == healed && line->word < PLAN_HANG_SERVER))
 		return;
 	world_stats.faults++;
 	faults[line->word] (line);
@@ -449,5 +567,6 @@ nemesis_heal(void)
 	{
 		process_go_on(world->backends[i].process);
 		world->backends[i].process->fail_count = 0;
+		world->backends[i].ambush = NULL;
 	}
 }

@@ -42,12 +42,17 @@ typedef enum PlanWord
 	PLAN_CUT_CLIENT,
 	PLAN_STOP_CLIENT,
 	PLAN_KILL_CLIENT,
-	PLAN_DELETE,
-	PLAN_DENY,
+	PLAN_AMBUSH,
+	PLAN_SPLIT_NETWORK,
 	PLAN_SLOW_NETWORK,
 	PLAN_SLOW_RESOLVER,
 	PLAN_REFUSE_MEMORY,
 	PLAN_CHANGE_TIMEOUT,
+	/* and in calm times, too */
+	PLAN_HANG_SERVER,
+	PLAN_DELETE,
+	PLAN_DENY,
+	PLAN_REVOKE,
 	/* what clients do */
 	PLAN_ACQUIRE,
 	PLAN_LIST,
@@ -58,6 +63,7 @@ typedef enum PlanWord
 	PLAN_PUBLISH,
 	PLAN_WITHDRAW,
 	PLAN_CONNECT,
+	PLAN_CROWD,
 	PLAN_CLOSE,
 	PLAN_WORDS
 } PlanWord;
@@ -75,6 +81,7 @@ typedef struct PlanLine
 	int64_t		seed;
 	int64_t		servers;
 	int64_t		as_39;			/* of an ensemble: answers as 3.9 does */
+	int64_t		sync_limit;		/* of an ensemble; 0 for 5 */
 	int64_t		count;
 	int64_t		locks;			/* a bit for each; in the file letters */
 	int64_t		permits;
@@ -95,6 +102,10 @@ typedef struct PlanLine
 	int64_t		permissions;	/* that are left to anyone */
 	int64_t		guarded;		/* from 1 on: a znode that is no lock's; 0 for
 								 * a lock's */
+	int64_t		cut;			/* an ambush: the client is not stopped */
+	int64_t		reconnected;	/* an ambush: it is driven away first */
+	int64_t		side;			/* a split: a bit for each server in one part */
+	int64_t		clients;		/* and for each client */
 	int64_t		pick;			/* which of those that are there then */
 	int64_t		after;
 

@@ -261,6 +261,8 @@ struct Server
 	Following  *following;
 };
 
+#define CLOSED_MAX	256
+
 typedef struct Ensemble
 {
 	EnsembleConfig config;
@@ -269,6 +271,9 @@ typedef struct Ensemble
 	uint64_t	connections;	/* ever made */
 	uint64_t	secret;			/* of passwords */
 	struct Timer *timers;
+	int64_t		closed[CLOSED_MAX]; /* sessions that clients have closed, the
+									 * last ones */
+	unsigned int closed_count;
 } Ensemble;
 
 extern Ensemble ensemble;

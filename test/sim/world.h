@@ -21,6 +21,9 @@
 #define MAX_HELD		16
 #define MAX_DUE			32
 
+/* How long the effects of faults last. */
+#define CALMING			(SIM_SECONDS(10) + SIM_MS(world->timeout_ms) * 4)
+
 /* A lock of the world. */
 typedef struct WorldLock
 {
@@ -28,10 +31,9 @@ typedef struct WorldLock
 	int			permits;		/* 0 for a lock, else of a semaphore */
 	int64_t		last_token;		/* of what was granted last, of any mode */
 	int64_t		last_exclusive; /* the same, of exclusive ones */
-	int64_t		record_token;	/* of the last release that must be in the
-								 * record */
-	SimTime		unclean_since;	/* a holder with a lock delay was killed then;
-								 * 0 if none was since the last grant */
+	char		unclean[ZK_NAME_SIZE];	/* a holder with a lock delay that was
+										 * killed; or empty */
+	SimTime		unclean_since;	/* when its contender went; 0 if it is there */
 } WorldLock;
 
 /* What a backend relies on. */
@@ -48,11 +50,12 @@ typedef struct Hold
 								 * length */
 	ZkTime		beat_at;		/* when a proof was good for long */
 	ZkTime		delay;			/* the lock delay */
+	bool		recorded;		/* it was requested with its record */
+	bool		noted;			/* which is to be written */
 	int			overdue;		/* for how many seconds it is over, untold */
 	int			deleted;		/* for how many seconds its znode is gone */
 	bool		lost;
 	bool		downgraded;
-	bool		noted;			/* the record is to be written */
 } Hold;
 
 /* A contender that is in front of its queue, as seen each second. */
@@ -93,6 +96,9 @@ typedef struct Backend
 	SimTime		connecting;		/* the last attempt to connect, and how many
 								 * there were in these ten seconds */
 	int			attempts;
+	int			calm_attempts;	/* those of them in calm times */
+	const PlanLine *ambush;		/* the fault that waits for a request; or NULL */
+	int64_t		reconnects;		/* that there had been when it began to wait */
 } Backend;
 
 /* How the world is; the plan says it. */
@@ -114,7 +120,9 @@ typedef struct World
 								 * also for records */
 	SimTime		denied_at;		/* permissions for a lock were taken away last */
 	bool		steady;			/* nothing stands still for long by itself */
+	bool		quick;			/* nor for some hundredths of a second */
 	SimTime		calm_from;		/* faults are over, and their effects */
+	bool		one_hangs;		/* one server does, or did, after that */
 	Backend		backends[MAX_CLIENTS];
 	WorldLock	lock[MAX_LOCKS];
 } World;
@@ -143,19 +151,33 @@ extern void check_begin(void);
 extern Hold *check_granted(Backend *backend, WorldLock *lock, ZkMode mode,
 						   ZkContenderId id, const ZkContenderStatus *status,
 						   const ZkLockRequest *request);
-extern void check_let_go(Hold *hold);
+extern void check_group(const Backend *backend, Hold *const *held, int count);
+extern void check_let_go(const Backend *backend, Hold *hold);
 extern void check_released(const Backend *backend, const Hold *hold,
 						   const ZkContenderStatus *status);
-extern void check_killed(const Backend *backend);
 extern bool check_believed(const Backend *backend, const Hold *hold);
 extern void check_tampered(const char *name);
 extern void check_wiped(void);
 extern bool check_is_tampered(const char *name);
+extern bool check_is_spoilt(const Backend *backend, const Hold *hold);
+extern bool check_is_loser(const char *name);
+extern bool check_contender_exists(const Hold *hold);
+extern bool check_marker_exists(const Hold *hold);
 extern const struct MailboxSlot *check_slot(const Backend *backend, const Hold *hold);
 extern void check_at_rest(void);
 
+/* in truth.c */
+extern void truth_begin(void);
+extern void truth_step(void);
+extern void truth_granted(Backend *backend, const Hold *hold);
+extern void truth_let_go(const Backend *backend, const Hold *hold);
+extern void truth_killed(const Backend *backend);
+
 /* in calm.c */
 extern bool calm(void);
+extern bool calm_but_one(void);
+extern void calm_granted(const Backend *backend, const Hold *hold);
+extern void calm_crowd_gone(const Backend *backend, SimTime took);
 extern void calm_begin(void);
 extern void calm_hold(const Backend *backend, Hold *hold);
 extern void calm_connecting(Backend *backend);
@@ -165,6 +187,7 @@ extern void calm_broken(const char *name);
 /* in nemesis.c: the faults of a round, and their end */
 extern void nemesis_begin(void);
 extern void nemesis_heal(void);
+extern void nemesis_step(Backend *backend);
 
 /*
  * In choose.c: draws lots for a plan, for one of its rounds, or for what a client
