@@ -144,14 +144,16 @@ sub take
 }
 
 # The other sessions of a deadlock have shown what they wait for: the last to do so gets
-# the error.
+# the error.  One that holds nothing shows nothing; it is only in the way of an upgrade.
 sub await_published
 {
 	my ($self, $before, undef, @others) = @_;
 	my $world = $self->{world};
 	foreach my $number (@others)
 	{
-		my ($id) = @{ $before->session($number)->waits->{contenders} };
+		my $session = $before->session($number);
+		my ($id, @more) = @{ $session->waits->{contenders} };
+		next unless @more || grep { !$_->{permits} && !$_->{lost} } $session->{locks}->all;
 		my $path = $before->queues->get($id)->{path};
 		my $pid = $self->{clients}{$number}->pid;
 		my ($znode) = grep { $_->{pid} == $pid } $world->queue($path);
