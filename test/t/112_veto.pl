@@ -6,6 +6,7 @@
 # S203: once it has taken effect it is no longer refused; a WARNING reports a loss.
 # S204: releases and reads are never refused.
 # S205: what cannot be guarded happens, and the commit is refused.
+# S207: the transaction after a doomed one commits, within a procedure, too.
 
 use strict;
 use warnings;
@@ -72,6 +73,13 @@ $node->safe_psql(
 		PERFORM lose('/proc');
 		COMMIT;
 		INSERT INTO work VALUES ('after');
+	END \$\$;
+	CREATE PROCEDURE goes_on() LANGUAGE plpgsql AS \$\$
+	BEGIN
+		PERFORM lose('/rolled');
+		PERFORM zk_lock_release('/rolled');
+		ROLLBACK;
+		INSERT INTO work VALUES ('goes on');
 	END \$\$;
 	CREATE TABLE losing (step text);
 	CREATE FUNCTION loses() RETURNS trigger LANGUAGE plpgsql AS \$\$
@@ -230,6 +238,12 @@ $holder->ask('DISCARD ALL');
 is($holder->errors, '', 'S204: DISCARD ALL is not refused');
 $holder->ask('\set VERBOSITY verbose', 'quiet');
 $holder->ask("SET zklock.on_lock_loss = 'report'", 'quiet');
+
+# A transaction is doomed until it ends, even if the statement goes on (S207).
+$holder->ask("SELECT zk_lock_acquire('/rolled')", 'quiet');
+$holder->ask('CALL goes_on()');
+is($holder->sqlstate, '', 'S207: a procedure that rolls back what relied on a lost lock goes on');
+is(count_of('goes on'), 1, 'S207: and its next transaction commits');
 
 # ---- What cannot be guarded has happened when the commit is refused.
 
