@@ -10,13 +10,12 @@
  *-------------------------------------------------------------------------
  */
 #include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "await.h"
 #include "memory.h"
-#include "seam.h"
 #include "world.h"
 
 /* Locks that are requested at once, now and then; in two groups. */
@@ -29,35 +28,6 @@ now_doing(Backend *backend, Doing doing)
 {
 	backend->doing = doing;
 	backend->since = sim_now();
-}
-
-/* Whether there is what a backend waits for. */
-typedef bool (*Seen) (Backend *backend, void *argument);
-
-/*
- * Waits until that is seen; false if it was not, after so long.  Looks before
- * each wait.
- */
-static bool
-wait_until(Backend *backend, Seen seen, void *argument, SimTime longest)
-{
-	SimTime		until = process_monotonic(backend->process) + longest;
-
-	for (;;)
-	{
-		SimTime		left;
-
-		zk_client_clear_event(backend->client);
-		if (seen(backend, argument))
-			return true;
-		left = until - process_monotonic(backend->process);
-		if (left <= 0)
-			return false;
-
-		struct pollfd pfd = {.fd = zk_client_event_fd(backend->client),.events = POLLIN};
-
-		seam_poll(&pfd, 1, (int) (left / 1000) + 1);
-	}
 }
 
 /*-------------------------------------------------------------------------
@@ -75,43 +45,15 @@ typedef struct Wanted
 	ZkContenderStatus status[MAX_LOCKS];
 	ZkLockRequest request;
 	Hold		held[MAX_LOCKS];	/* as they were given up */
-	bool		failed;
 } Wanted;
 
-/* Seen: all are granted with running leases, or one has failed. */
-static bool
-seen_end(Backend *backend, void *argument)
+/* What there is to wait for. */
+static Awaited
+awaited(Wanted *wanted)
 {
-	Wanted	   *wanted = argument;
-	int			granted = 0;
+	Awaited		awaited = {wanted->count, wanted->ids, wanted->status, false};
 
-	for (int i = 0; i < wanted->count; i++)
-	{
-		ZkContenderStatus *status = &wanted->status[i];
-
-		zk_contender_status(backend->client, wanted->ids[i], status);
-		if (status->state == ZK_FAILED || status->state == ZK_LOST)
-			wanted->failed = true;
-		granted += status->state == ZK_HELD && zk_now() < status->lease_end;
-	}
-	return wanted->failed || granted == wanted->count;
-}
-
-/* Seen: they are gone. */
-static bool
-seen_gone(Backend *backend, void *argument)
-{
-	Wanted	   *wanted = argument;
-
-	for (int i = 0; i < wanted->count; i++)
-	{
-		ZkContenderStatus status;
-
-		zk_contender_status(backend->client, wanted->ids[i], &status);
-		if (status.state != ZK_GONE && status.state != ZK_FAILED)
-			return false;
-	}
-	return true;
+	return awaited;
 }
 
 /* Collects the locks of the line: of one kind, and in the order of their names. */
@@ -174,12 +116,14 @@ check_gone(Backend *backend, Wanted *wanted)
 static void
 give_up(Backend *backend, const PlanLine *line, Wanted *wanted)
 {
+	Awaited		gone = awaited(wanted);
+
 	now_doing(backend, DOING_RELEASE);
 	if (line->released > 0)
 	{
 		for (int i = 0; i < wanted->count; i++)
 			zk_contender_release(backend->client, wanted->ids[i]);
-		if (wait_until(backend, seen_gone, wanted, line->released))
+		if (await(backend->client, seen_gone, &gone, line->released))
 			check_gone(backend, wanted);
 	}
 	for (int i = 0; i < wanted->count; i++)
@@ -259,26 +203,28 @@ static void
 acquire(Backend *backend, const PlanLine *line)
 {
 	Wanted		wanted;
+	Awaited		granted;
 	SimTime		patience = line->patience > 0 ? line->patience : SIM_SECONDS(36000);
 
 	find_locks(line, &wanted);
 	if (wanted.count == 0 || !request_locks(backend, line, &wanted))
 		return;
 	now_doing(backend, DOING_WAIT);
-	if (wait_until(backend, seen_end, &wanted, patience) && !wanted.failed)
+	granted = awaited(&wanted);
+	if (await(backend->client, seen_end, &granted, patience) && !granted.failed)
 		hold_locks(backend, line, &wanted);
 	give_up(backend, line, &wanted);
 }
 
 /* Returns true if all contenders of a crowd are in that state. */
 static bool
-crowd_is(Backend *backend, const ZkContenderId *ids, ZkContenderState state)
+crowd_is(ZkClient *client, const ZkContenderId *ids, ZkContenderState state)
 {
 	ZkContenderStatus status;
 
 	for (int i = 0; i < CROWD; i++)
 	{
-		zk_contender_status(backend->client, ids[i], &status);
+		zk_contender_status(client, ids[i], &status);
 		if (status.state != state)
 			return false;
 	}
@@ -286,15 +232,15 @@ crowd_is(Backend *backend, const ZkContenderId *ids, ZkContenderState state)
 }
 
 static bool
-seen_crowd_held(Backend *backend, void *ids)
+seen_crowd_held(ZkClient *client, void *ids)
 {
-	return crowd_is(backend, ids, ZK_HELD);
+	return crowd_is(client, ids, ZK_HELD);
 }
 
 static bool
-seen_crowd_gone(Backend *backend, void *ids)
+seen_crowd_gone(ZkClient *client, void *ids)
 {
-	return crowd_is(backend, ids, ZK_GONE);
+	return crowd_is(client, ids, ZK_GONE);
 }
 
 /* Requests more locks than there may be requests under way, which are its own. */
@@ -328,14 +274,14 @@ use_crowd(Backend *backend, const PlanLine *line)
 
 	now_doing(backend, DOING_HOLD);
 	if (request_crowd(backend, ids) &&
-		wait_until(backend, seen_crowd_held, ids, SIM_SECONDS(60)))
+		await(backend->client, seen_crowd_held, ids, SIM_SECONDS(60)))
 	{
 		task_sleep(line->hold);
 		now_doing(backend, DOING_RELEASE);
 		begin = sim_now();
 		for (int i = 0; i < CROWD; i++)
 			zk_contender_release(backend->client, ids[i]);
-		if (wait_until(backend, seen_crowd_gone, ids, SIM_SECONDS(60)))
+		if (await(backend->client, seen_crowd_gone, ids, SIM_SECONDS(60)))
 			calm_crowd_gone(backend, sim_now() - begin);
 	}
 	for (int i = 0; i < CROWD; i++)
@@ -347,16 +293,6 @@ use_crowd(Backend *backend, const PlanLine *line)
  * Queries, waits
  *-------------------------------------------------------------------------
  */
-
-/* Seen: the answer to a query. */
-static bool
-seen_listing(Backend *backend, void *argument)
-{
-	ZkQueueListing **listing = argument;
-
-	*listing = zk_queue_take(backend->client);
-	return *listing != NULL;
-}
 
 /* Breaks one of those in a listing, or asks for its lock. */
 static void
@@ -373,7 +309,7 @@ break_one(Backend *backend, const PlanLine *line, const WorldLock *lock,
 		check_tampered(member->name);
 	zk_queue_break(backend->client, lock->node, member->name, "{\"broken\":{}}",
 				   line->revoked != 0);
-	wait_until(backend, seen_listing, &answer, line->patience);
+	await(backend->client, seen_listing, &answer, line->patience);
 	if (line->broken)
 		check_tampered(member->name);
 	if (answer != NULL && answer->count == 1)
@@ -400,7 +336,7 @@ query(Backend *backend, const PlanLine *line)
 		zk_query_request(backend->client, ZK_QUERY_WAITS, WORLD_ROOT "/.zklock/waits", NULL);
 	else
 		zk_query_request(backend->client, ZK_QUERY_QUEUE, lock->node, NULL);
-	wait_until(backend, seen_listing, &listing, line->patience);
+	await(backend->client, seen_listing, &listing, line->patience);
 	if (listing != NULL && line->word == PLAN_LIST && (line->broken || line->revoked))
 		break_one(backend, line, lock, listing);
 	if (listing != NULL)

@@ -16,14 +16,13 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "await.h"
 #include "ensemble.h"
-#include "seam.h"
 #include "task.h"
 #include "zk_inspect.h"
 #include "zk_lock.h"
@@ -68,25 +67,12 @@ sim_violation(const char *rule, const char *fmt,...)
  *-------------------------------------------------------------------------
  */
 
-typedef bool (*Seen) (void *argument);
-
 /* Waits until it is seen, which must not take long. */
 static void
 wait_until(Seen seen, void *argument)
 {
-	SimTime		until = process_monotonic(process) + PATIENCE;
-
-	for (;;)
-	{
-		struct pollfd pfd = {.fd = zk_client_event_fd(client),.events = POLLIN};
-
-		zk_client_clear_event(client);
-		if (seen(argument))
-			return;
-		if (process_monotonic(process) >= until)
-			sim_violation("liveness", "nothing comes of it");
-		seam_poll(&pfd, 1, 1000);
-	}
+	if (!await(client, seen, argument, PATIENCE))
+		sim_violation("liveness", "nothing comes of it");
 }
 
 /* Contenders of one request. */
@@ -96,48 +82,14 @@ typedef struct Group
 	ZkContenderId ids[3];
 } Group;
 
-/* Seen: all are granted, or one will not be. */
-static bool
-seen_end(void *argument)
+/* Waits for that, of all. */
+static void
+wait_for_group(Seen seen, const Group *group)
 {
-	const Group *group = argument;
-	int			granted = 0;
+	ZkContenderStatus status[3];
+	Awaited		awaited = {group->count, group->ids, status, false};
 
-	for (int i = 0; i < group->count; i++)
-	{
-		ZkContenderStatus status;
-
-		zk_contender_status(client, group->ids[i], &status);
-		if (status.state == ZK_FAILED || status.state == ZK_LOST)
-			return true;
-		granted += status.state == ZK_HELD;
-	}
-	return granted == group->count;
-}
-
-static bool
-seen_gone(void *argument)
-{
-	const Group *group = argument;
-
-	for (int i = 0; i < group->count; i++)
-	{
-		ZkContenderStatus status;
-
-		zk_contender_status(client, group->ids[i], &status);
-		if (status.state != ZK_GONE && status.state != ZK_FAILED)
-			return false;
-	}
-	return true;
-}
-
-static bool
-seen_listing(void *argument)
-{
-	ZkQueueListing **listing = argument;
-
-	*listing = zk_queue_take(client);
-	return *listing != NULL;
+	wait_until(seen, &awaited);
 }
 
 static void
@@ -171,7 +123,7 @@ release(Group *group)
 	zk_contender_note(client, group->ids[0], &note);
 	for (int i = 0; i < group->count; i++)
 		zk_contender_release(client, group->ids[i]);
-	wait_until(seen_gone, group);
+	wait_for_group(seen_gone, group);
 	for (int i = 0; i < group->count; i++)
 		zk_contender_abandon(client, group->ids[i]);
 }
@@ -184,7 +136,7 @@ acquire_and_release(const char *what, int count, ZkMode mode, bool record)
 	begin(what);
 	if (!request(&group, count, mode, record))
 		return;
-	wait_until(seen_end, &group);
+	wait_for_group(seen_end, &group);
 	release(&group);
 }
 
@@ -222,7 +174,7 @@ downgrade(void)
 	begin("downgrade");
 	if (!request(&group, 1, ZK_EXCLUSIVE, true))
 		return;
-	wait_until(seen_end, &group);
+	wait_for_group(seen_end, &group);
 	if (!zk_contender_lease_runs(client, group.ids[0]))
 	{
 		release(&group);
@@ -247,7 +199,7 @@ lose(void)
 	begin("loss");
 	if (!request(&group, 1, ZK_EXCLUSIVE, true))
 		return;
-	wait_until(seen_end, &group);
+	wait_for_group(seen_end, &group);
 	zk_contender_rely_on(client, group.ids[0]);
 	net_cut(process->host, ensemble_host(0));
 	task_sleep(SIM_MS(TIMEOUT_MS) * 3);
