@@ -472,7 +472,7 @@ backend_main(void *argument)
 		if (backend->line == NULL)
 			backend->line = next_line(backend);
 		line = backend->line;
-		if (line == NULL)
+		while (line == NULL)
 			await_turn(backend, INT_MAX, 0);
 		await_turn(backend, line->round, line->at);
 		backend->line = NULL;
