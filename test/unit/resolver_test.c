@@ -38,7 +38,7 @@ int
 __wrap_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
 				   struct addrinfo **found)
 {
-	int			rc = hints->ai_flags & AI_ADDRCONFIG ? with_addrconfig : without_addrconfig;
+	int			rc = (hints->ai_flags & AI_ADDRCONFIG) != 0 ? with_addrconfig : without_addrconfig;
 
 	if (rc == 0)
 		return __real_getaddrinfo(host, service, hints, found);
