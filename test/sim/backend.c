@@ -384,6 +384,7 @@ operate(Backend *backend, const PlanLine *line)
 {
 	sim_trace("%s: begins line at %lld.%06lld of round %d", backend->process->name,
 			  (long long) line->at / 1000000, (long long) line->at % 1000000, line->round);
+	now_doing(backend, DOING_NOTHING);	/* and rests no more */
 	switch (line->word)
 	{
 		case PLAN_ACQUIRE:
