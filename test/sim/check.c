@@ -87,16 +87,13 @@ exclude(const Hold *a, const Hold *b)
 	return a->lock == b->lock && (a->mode == ZK_EXCLUSIVE || b->mode == ZK_EXCLUSIVE);
 }
 
-/*
- * Others have deleted what is held, or will.  The contender has another name
- * after a downgrade.
- */
+/* Others have deleted what is held, or will. */
 bool
 check_is_spoilt(const Backend *backend, const Hold *hold)
 {
 	const MailboxSlot *slot = check_slot(backend, hold);
 
-	return check_is_tampered(hold->name) ||
+	return check_is_tampered(hold->name) || check_is_tampered(hold->last_name) ||
 		(slot != NULL && check_is_tampered(slot->status.name));
 }
 
@@ -167,6 +164,9 @@ check_state(const Backend *backend, Hold *hold)
 
 	if (slot == NULL)
 		return;
+	/* one that is lost may have no name any more */
+	if (hold->downgraded && slot->status.state == ZK_HELD)
+		strcpy(hold->last_name, slot->status.name);
 	if (slot->status.state == ZK_LOST && !hold->lost)
 	{
 		hold->lost = true;

@@ -44,6 +44,7 @@ typedef struct Hold
 	ZkMode		mode;
 	ZkContenderId id;
 	char		name[ZK_NAME_SIZE]; /* of the contender */
+	char		last_name[ZK_NAME_SIZE];	/* the same, after a downgrade */
 	int64_t		token;
 	int64_t		session;		/* whose the contender is */
 	ZkTime		lease_end;		/* as seen last; 0 if L2 does not say its
