@@ -111,6 +111,9 @@ sub is_ready
 	return $self->{ready};
 }
 
+# How many notices have arrived since the statement was sent?
+sub notices_heard { return scalar @{ $_[0]->{notices} }; }
+
 sub wait
 {
 	my ($self, $seconds) = @_;

@@ -138,8 +138,25 @@ sub take
 		$self->{clients}{ $step->session }->send($step->sql);
 	}
 	$self->compare_answer($_) foreach sort keys %{ $next->answers };
+	$self->await_notices;
 	$self->compare_queue($_) foreach $next->queues->paths;
 	$self->compare_waits;
+	return;
+}
+
+# A statement that waits has done what comes before: else the contender of an earlier
+# operation, which does not wait, could be taken for the one that does.
+sub await_notices
+{
+	my ($self) = @_;
+	foreach my $session (grep { $_->waits } $self->{model}->sessions)
+	{
+		my $client = $self->{clients}{ $session->{number} };
+		my $count = @{ $session->{statement}{notices} };
+		$self->await(
+			sub { $client->is_ready || $client->notices_heard >= $count },
+			'hang', "session $session->{number} does not say what came before its wait");
+	}
 	return;
 }
 
