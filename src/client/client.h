@@ -82,7 +82,8 @@ typedef struct Connection
 	uintptr_t	epoch;			/* of the handle; a callback with another one
 								 * comes from a handle that was given up */
 	clientid_t	session;		/* client_id 0 for none */
-	int			timeout_ms;		/* negotiated, or asked for before that */
+	int			timeout_ms;		/* the shortest that was negotiated in the
+								 * session; asked for before that */
 	ZkSessionStatus status;		/* as published last */
 	bool		close_wanted;	/* set by those who can delete something in no
 								 * other way than by closing the session */
@@ -149,7 +150,7 @@ zk_session_id(const ZkClient *client)
 	return client->connection.session.client_id;
 }
 
-/* The timeout of the ZooKeeper session.  engine_lock. */
+/* The timeout of the ZooKeeper session, the shortest so far.  engine_lock. */
 static inline ZkTime
 zk_timeout(const ZkClient *client)
 {

@@ -208,7 +208,8 @@ session_connected(ZkClient *client, zhandle_t *zh)
 	connection->state = CONNECTION_UP;
 	zk_socket_belongs_to(zh);
 	connection->session = *id;
-	connection->timeout_ms = timeout_ms;
+	if (!resumed || timeout_ms < connection->timeout_ms)
+		connection->timeout_ms = timeout_ms;	/* see L1 */
 	begun = zk_socket_connecting_since(connection->disconnected_at);
 	zk_server_timeout_connected(client, begun);
 	zk_leases_connected(client, begun, timeout_before);

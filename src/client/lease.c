@@ -38,7 +38,10 @@
  * of the session by then, and the negotiated timeout.  A connection with a
  * shorter timeout cuts running leases: each ends at the latest as if it had
  * been proved when that connection was begun, and presumed_lost with it
- * (tap/120_timeout, S235).
+ * (tap/120_timeout, S235).  A connection with a longer one changes nothing: the
+ * server of an earlier connection may receive what was sent there only now, and
+ * report the session with the timeout of that connection, from which the leader
+ * then counts (S373).  So the timeout is the shortest one of the session.
  *
  * L2. A create is a proof.  Each session has a beat (zk_lease_heartbeat()): a
  * sync, and when that is answered one multi-op of checks over all held

@@ -52,12 +52,9 @@ calm_but_one(void)
  * servers.
  */
 static int
-most_attempts(const Backend *backend)
+most_attempts(void)
 {
-	int			timeout_ms = backend->client != NULL ?
-	backend->client->connection.timeout_ms : world->timeout_ms;
-
-	return 50 + world->ensemble.servers * 900000 / timeout_ms;
+	return 50 + world->ensemble.servers * 900000 / world->shortest_ms;
 }
 
 /* An attempt to connect: there are not too many (src/client/server_timeout.c). */
@@ -70,7 +67,7 @@ calm_connecting(Backend *backend)
 		return;
 	backend->connecting = library->connecting_since;
 	backend->calm_attempts += calm();
-	if (++backend->attempts > most_attempts(backend) ||
+	if (++backend->attempts > most_attempts() ||
 		backend->calm_attempts > MAX_CALM_ATTEMPTS)
 		sim_violation("storm", "%s has tried to connect %d times in 10 s",
 					  backend->process->name, backend->attempts);
@@ -290,6 +287,17 @@ find_slot(const char *name, Backend **backend, Due **due)
 	return NULL;
 }
 
+/*
+ * Was it not permitted to delete contenders lately?  Their client tries that again a
+ * timeout later.
+ */
+static bool
+denied_lately(void)
+{
+	return world->denied_at > 0 &&
+		sim_now() < world->denied_at + SIM_SECONDS(20) + 2 * SIM_MS(world->timeout_ms);
+}
+
 /* A contender is in front of its queue: it is granted soon. */
 static void
 check_front(const WorldLock *lock, const char *name)
@@ -302,7 +310,7 @@ check_front(const WorldLock *lock, const char *name)
 	if (slot == NULL || check_is_tampered(name))
 		return;
 	state = slot->status.state;
-	if (strcmp(due->name, name) != 0 || slot->order == ZK_ORDER_RELEASE ||
+	if (strcmp(due->name, name) != 0 || slot->order == ZK_ORDER_RELEASE || denied_lately() ||
 		(state != ZK_CREATING && state != ZK_QUEUED && state != ZK_WATCHING))
 	{
 		snprintf(due->name, sizeof(due->name), "%s", name);

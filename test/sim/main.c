@@ -92,7 +92,7 @@ apply_to_servers(const PlanLine *line)
 		world->ensemble.sync_limit = line->sync_limit > 0 ? (int) line->sync_limit : 5;
 	}
 	else if (line->word == PLAN_SESSION)
-		world->timeout_ms = (int) (line->timeout / 1000);
+		world->timeout_ms = world->shortest_ms = (int) (line->timeout / 1000);
 	else if (line->word == PLAN_THROTTLE)
 		world->ensemble.throttle_one_in = (uint64_t) line->one_in;
 }
@@ -151,7 +151,7 @@ apply_plan(TaskConfig *config)
 
 	world->ensemble.servers = 1;
 	world->ensemble.sync_limit = 5;
-	world->timeout_ms = 4000;
+	world->timeout_ms = world->shortest_ms = 4000;
 	for (int i = 0; i < MAX_LOCKS; i++)
 		snprintf(world->lock[i].node, sizeof(world->lock[i].node), WORLD_ROOT "/%c", 'a' + i);
 	for (int i = 0; (line = plan_line(i)) != NULL; i++)

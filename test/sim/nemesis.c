@@ -263,6 +263,8 @@ change_timeout(const PlanLine *line)
 	int			longest = (int) (line->timeout / 1000);
 
 	sim_trace("fault: the longest session timeout is %d ms", longest);
+	if (longest < world->shortest_ms)
+		world->shortest_ms = longest;
 	ensemble_set_timeouts(0, longest);
 }
 

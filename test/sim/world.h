@@ -108,6 +108,7 @@ typedef struct World
 	EnsembleConfig ensemble;
 	char		servers[128];
 	int			timeout_ms;
+	int			shortest_ms;	/* what the servers have made of that at least */
 	int			clients;
 	int			locks;
 	bool		choosing;		/* the plan is made as the world goes on */
