@@ -283,9 +283,11 @@ $control->ask("SELECT zk_lock_acquire('/waits/control')");
 kill('KILL', $second->pid) or die "cannot kill: $!";
 wait_for(
 	sub {
-		my ($rc, $output) = $node->psql('postgres',
-			'SELECT count(*) FROM zk_lock_waits');
-		return $rc == 0 && $output eq '0';
+		# A psql that cannot connect may end before it is told anything, which is an error.
+		my ($rc, $output) = eval {
+			$node->psql('postgres', 'SELECT count(*) FROM zk_lock_waits');
+		};
+		return defined $rc && $rc == 0 && $output eq '0';
 	},
 	'the server to be there again');
 is( $node->safe_psql('postgres',
