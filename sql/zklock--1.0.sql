@@ -779,7 +779,7 @@ COMMENT ON COLUMN zk_session_state.state IS
 COMMENT ON COLUMN zk_session_state.session_id IS 'the ZooKeeper session';
 COMMENT ON COLUMN zk_session_state.server IS 'server to which it is connected';
 COMMENT ON COLUMN zk_session_state.session_timeout IS
-'timeout negotiated with the ensemble';
+'shortest timeout that the ensemble has granted this session';
 COMMENT ON COLUMN zk_session_state.state_since IS 'time of the last change of state';
 COMMENT ON COLUMN zk_session_state.sessions IS 'ZooKeeper sessions opened';
 COMMENT ON COLUMN zk_session_state.reconnects IS
