@@ -403,20 +403,27 @@ sub do_begin
 	return;
 }
 
+# The end of a transaction block.  Returns false if it had failed, and is rolled back.
+sub end_block
+{
+	my ($self) = @_;
+	if ($self->{block} eq 'failed')
+	{
+		$self->abort;
+		return 0;
+	}
+	$self->commit_level while $self->{nest} > 1;
+	$self->{block} = 'idle';
+	$self->{savepoints} = [];
+	return 1;
+}
+
 sub do_commit
 {
 	my ($self) = @_;
 	return $self->commit_in_code(1) if is_code($self->{statement});
 	return $self->notice('WARNING 25P01') if $self->{block} eq 'idle';
-	if ($self->{block} eq 'failed')
-	{
-		$self->abort;
-		return;
-	}
-	$self->commit_level while $self->{nest} > 1;
-	$self->{block} = 'idle';
-	$self->{savepoints} = [];
-	$self->commit;
+	$self->commit if $self->end_block;
 	return;
 }
 
@@ -486,14 +493,7 @@ sub do_prepare
 {
 	my ($self, $name) = @_;
 	return $self->notice('WARNING 25P01') if $self->{block} eq 'idle';
-	if ($self->{block} eq 'failed')
-	{
-		$self->abort;
-		return;
-	}
-	$self->commit_level while $self->{nest} > 1;
-	$self->{block} = 'idle';
-	$self->{savepoints} = [];
+	return unless $self->end_block;
 	$self->raise('0A000') if grep { $_->{hold} && !$_->{rows} } values %{ $self->{cursors} };
 	$self->raise('0A000')
 	  if grep { @{ $_->{levels} } || $_->{job}{state} eq 'ending' || $_->{job}{begun} > 0 }

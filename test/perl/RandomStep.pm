@@ -195,14 +195,17 @@ sub lock_arguments
 	return "$what, $timeout{$timeout}" . ($mode eq 's' ? ', true' : '');
 }
 
+# The function of that name for locks of a scope.
+sub in_scope
+{
+	my ($function, $scope) = @_;
+	return $function . ($scope eq 'xact' ? '_xact' : '');
+}
+
 sub call_acquire
 {
 	my ($paths, $mode, $scope, $timeout) = @_;
-	return
-		'zk_lock_acquire'
-	  . ($scope eq 'xact' ? '_xact' : '') . '('
-	  . lock_arguments($paths, $mode, $timeout)
-	  . ')::text';
+	return in_scope('zk_lock_acquire', $scope) . '(' . lock_arguments($paths, $mode, $timeout) . ')::text';
 }
 
 sub declaration
@@ -211,8 +214,8 @@ sub declaration
 	return
 		"DECLARE $name NO SCROLL CURSOR"
 	  . ($hold eq 'hold' ? ' WITH HOLD' : '')
-	  . ' FOR SELECT zk_lock_acquire'
-	  . ($scope eq 'xact' ? '_xact' : '')
+	  . ' FOR SELECT '
+	  . in_scope('zk_lock_acquire', $scope)
 	  . q{(path, '0')::text FROM unnest(ARRAY[}
 	  . join(', ', map { quote($_) } split /,/, $paths)
 	  . ']) AS path';
@@ -221,10 +224,7 @@ sub declaration
 sub call_permit
 {
 	my ($path, $permits, $scope, $timeout) = @_;
-	return
-		'zk_semaphore_acquire'
-	  . ($scope eq 'xact' ? '_xact' : '')
-	  . "('$path', $permits, $timeout{$timeout})::text";
+	return in_scope('zk_semaphore_acquire', $scope) . "('$path', $permits, $timeout{$timeout})::text";
 }
 
 sub call_release
@@ -242,16 +242,13 @@ sub call_verify { return "zk_lock_verify('$_[0]')::text"; }
 sub call_fence { return "zk_lock_fence('$_[0]')::text"; }
 sub fire_time { return sprintf q('2026-01-01 %02d:00+00'), @_; }
 
-sub call_job_begin
-{
-	my ($path, $hour, $timeout) = @_;
-	return "zk_job_begin('$path', " . fire_time($hour) . ", $timeout{$timeout})::text";
-}
+sub call_job_begin { return begin_job('session', @_); }
+sub call_job_begin_xact { return begin_job('xact', @_); }
 
-sub call_job_begin_xact
+sub begin_job
 {
-	my ($path, $hour, $timeout) = @_;
-	return "zk_job_begin_xact('$path', " . fire_time($hour) . ", $timeout{$timeout})::text";
+	my ($scope, $path, $hour, $timeout) = @_;
+	return in_scope('zk_job_begin', $scope) . "('$path', " . fire_time($hour) . ", $timeout{$timeout})::text";
 }
 
 sub call_job_reset

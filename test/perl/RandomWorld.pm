@@ -46,6 +46,27 @@ A client that sees what the others have done.
 
 =cut
 
+# The body of a procedure or function that executes an array of commands.
+my $executor = <<'END_OF_BODY';
+DECLARE
+	command text;
+	result text;
+BEGIN
+	FOREACH command IN ARRAY commands LOOP
+		IF command = 'COMMIT' THEN
+			COMMIT;
+		ELSIF command = 'ROLLBACK' THEN
+			ROLLBACK;
+		ELSIF command LIKE 'SELECT%' THEN
+			EXECUTE command INTO result;
+			RAISE NOTICE '%', result;
+		ELSE
+			EXECUTE command;
+		END IF;
+	END LOOP;
+END
+END_OF_BODY
+
 sub new
 {
 	my ($class) = @_;
@@ -65,42 +86,10 @@ sub new
 	$node->safe_psql('postgres', <<'END');
 CREATE TABLE random_work (row integer);
 CREATE FUNCTION random_zero() RETURNS integer LANGUAGE plpgsql AS $$ BEGIN RETURN 0; END $$;
-CREATE PROCEDURE random_procedure(commands text[]) LANGUAGE plpgsql AS $$
-DECLARE
-	command text;
-	result text;
-BEGIN
-	FOREACH command IN ARRAY commands LOOP
-		IF command = 'COMMIT' THEN
-			COMMIT;
-		ELSIF command = 'ROLLBACK' THEN
-			ROLLBACK;
-		ELSIF command LIKE 'SELECT%' THEN
-			EXECUTE command INTO result;
-			RAISE NOTICE '%', result;
-		ELSE
-			EXECUTE command;
-		END IF;
-	END LOOP;
-END $$;
-CREATE FUNCTION random_function(commands text[]) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-	command text;
-	result text;
-BEGIN
-	FOREACH command IN ARRAY commands LOOP
-		IF command = 'COMMIT' THEN
-			COMMIT;
-		ELSIF command = 'ROLLBACK' THEN
-			ROLLBACK;
-		ELSIF command LIKE 'SELECT%' THEN
-			EXECUTE command INTO result;
-			RAISE NOTICE '%', result;
-		ELSE
-			EXECUTE command;
-		END IF;
-	END LOOP;
-END $$;
+END
+	$node->safe_psql('postgres', <<"END");
+CREATE PROCEDURE random_procedure(commands text[]) LANGUAGE plpgsql AS \$\$ $executor \$\$;
+CREATE FUNCTION random_function(commands text[]) RETURNS void LANGUAGE plpgsql AS \$\$ $executor \$\$;
 END
 	return $self;
 }

@@ -415,24 +415,37 @@ test_group(void)
 	is_int(known, 0, "and all are written");
 }
 
+/*
+ * Turns an exclusive lock into a shared one, with run 2 noted where there was run 1.
+ * Returns the shared one.
+ */
+static ZkContenderId
+downgrade(const char *node)
+{
+	ZkContenderId exclusive;
+	ZkContenderId shared;
+	ZkError		error;
+
+	leave_record(node, 1);
+	exclusive = acquire_recorded(node, ZK_EXCLUSIVE);
+	shared = zk_contender_reserve(client, exclusive, &error);
+	note(exclusive, 2);
+	zk_contender_downgrade(client, exclusive, shared);
+	return shared;
+}
+
 /* A downgrade lets other readers in: they find the record. */
 static void
 test_downgrade(bool at_once)
 {
 	const char *what = at_once ? "abandoned immediately" : "kept";
 	char		node[128];
-	ZkContenderId exclusive;
 	ZkContenderId shared;
 	ZkContenderStatus status;
-	ZkError		error;
 	ZkTime		deadline = zk_now() + DEADLINE;
 
 	make_node(node, at_once ? "downgrade-end" : "downgrade");
-	leave_record(node, 1);
-	exclusive = acquire_recorded(node, ZK_EXCLUSIVE);
-	shared = zk_contender_reserve(client, exclusive, &error);
-	note(exclusive, 2);
-	zk_contender_downgrade(client, exclusive, shared);
+	shared = downgrade(node);
 	if (!at_once)
 	{
 		while (run_of(node) != 2 && zk_now() < deadline)
@@ -455,18 +468,12 @@ test_downgrade_kept(void)
 {
 	ZkRecord	later = {.position_count = 1,.positions = {{7, 1, 3}}};
 	char		node[128];
-	ZkContenderId exclusive;
 	ZkContenderId shared;
 	ZkContenderStatus status;
-	ZkError		error;
 	ZkTime		deadline = zk_now() + DEADLINE;
 
 	make_node(node, "downgrade-kept");
-	leave_record(node, 1);
-	exclusive = acquire_recorded(node, ZK_EXCLUSIVE);
-	shared = zk_contender_reserve(client, exclusive, &error);
-	note(exclusive, 2);
-	zk_contender_downgrade(client, exclusive, shared);
+	shared = downgrade(node);
 	while (run_of(node) != 2 && zk_now() < deadline)
 		usleep(1000);
 	is_int(run_of(node), 2, "a downgrade writes a run");
