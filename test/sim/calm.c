@@ -288,17 +288,9 @@ find_slot(const char *name, Backend **backend, Due **due)
 }
 
 /*
- * Was it not permitted to delete contenders lately?  Their client tries that again a
- * timeout later.
+ * A contender is in front of its queue: it is granted soon; unless it was not
+ * permitted to delete another one, which its client tries again a timeout later.
  */
-static bool
-denied_lately(void)
-{
-	return world->denied_at > 0 &&
-		sim_now() < world->denied_at + SIM_SECONDS(20) + 2 * SIM_MS(world->timeout_ms);
-}
-
-/* A contender is in front of its queue: it is granted soon. */
 static void
 check_front(const WorldLock *lock, const char *name)
 {
@@ -310,7 +302,8 @@ check_front(const WorldLock *lock, const char *name)
 	if (slot == NULL || check_is_tampered(name))
 		return;
 	state = slot->status.state;
-	if (strcmp(due->name, name) != 0 || slot->order == ZK_ORDER_RELEASE || denied_lately() ||
+	if (strcmp(due->name, name) != 0 || slot->order == ZK_ORDER_RELEASE ||
+		check_denied_lately(2 * SIM_MS(world->timeout_ms)) ||
 		(state != ZK_CREATING && state != ZK_QUEUED && state != ZK_WATCHING))
 	{
 		snprintf(due->name, sizeof(due->name), "%s", name);

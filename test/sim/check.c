@@ -146,11 +146,21 @@ check_hold(const Backend *backend, const Hold *hold)
 	}
 }
 
+/*
+ * Returns true if permissions for a lock were taken away so recently that they may be
+ * missing still, or were until that long ago.
+ */
+bool
+check_denied_lately(SimTime ago)
+{
+	return world->denied_at > 0 && sim_now() < world->denied_at + SIM_SECONDS(20) + ago;
+}
+
 /* Returns true if the lock may be lost because it is no longer permitted to turn it. */
 static bool
 may_be_refused(const Hold *hold)
 {
-	return hold->downgraded && sim_now() < world->denied_at + SIM_SECONDS(20);
+	return hold->downgraded && check_denied_lately(0);
 }
 
 /*
