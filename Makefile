@@ -105,9 +105,10 @@ PG_CFLAGS = -std=gnu11 -Wall -Wextra
 ifeq ($(WERROR),1)
 PG_CFLAGS += -Werror
 endif
-# Count which lines run, in all threads; see test/coverage.
+# Count which lines run, in all threads; see test/coverage.  The counters get sections of
+# their own for test/sim.
 ifeq ($(COVERAGE),1)
-PG_CFLAGS += -Og --coverage -fprofile-update=atomic
+PG_CFLAGS += -Og --coverage -fprofile-update=atomic -fdata-sections
 SHLIB_LINK += --coverage
 endif
 
