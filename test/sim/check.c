@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "contender.h"
 #include "request.h"
 #include "slot.h"
 #include "world.h"
@@ -87,14 +88,16 @@ exclude(const Hold *a, const Hold *b)
 	return a->lock == b->lock && (a->mode == ZK_EXCLUSIVE || b->mode == ZK_EXCLUSIVE);
 }
 
-/* Others have deleted what is held, or will. */
+/*
+ * Others have deleted what is held, or will.  A downgrade whose answer is lost has
+ * given the contender another name already.
+ */
 bool
 check_is_spoilt(const Backend *backend, const Hold *hold)
 {
-	const MailboxSlot *slot = check_slot(backend, hold);
-
 	return check_is_tampered(hold->name) || check_is_tampered(hold->last_name) ||
-		(slot != NULL && check_is_tampered(slot->status.name));
+		(check_slot(backend, hold) != NULL &&
+		 check_is_tampered(backend->client->contenders[hold->id & 0xFFFF].znode.name));
 }
 
 static void
