@@ -366,12 +366,36 @@ check_backend(Backend *backend)
 	}
 }
 
+/*
+ * Servers that run and reach each other get a leader soon, whatever they were doing: one
+ * that waits in vain for a quorum gives up after initLimit, and so do those that follow
+ * it.  Calm begins later if they all serve later.
+ */
+static void
+check_servers(void)
+{
+	const EnsembleConfig *config = &world->ensemble;
+	int			serving = ensemble_serving();
+	SimTime		wait = SIM_MS(config->tick_ms) * config->init_limit;
+	SimTime		since = sim_now() - world->healed_at;
+
+	if (world->healed_at == SIM_NEVER)
+		return;
+	if ((serving == 0 && since > wait + SIM_SECONDS(10)) ||
+		(serving < config->servers && since > 2 * wait + SIM_SECONDS(10) && !world->one_hangs))
+		sim_violation("ensemble", "%d of %d servers serve %lld s after the last fault",
+					  serving, config->servers, (long long) since / 1000000);
+	if (serving < config->servers && !calm())
+		world->calm_from = sim_now() + CALMING;
+}
+
 /* Each second. */
 static void
 tick(void *argument)
 {
 	int			seconds = (int) (sim_now() / 1000000);
 
+	check_servers();
 	sim_at(sim_now() + SIM_SECONDS(1), tick, argument);
 	for (int i = 0; i < world->clients; i++)
 	{
@@ -390,5 +414,6 @@ calm_begin(void)
 {
 	revoked.count = 0;
 	world->calm_from = SIM_NEVER;
+	world->healed_at = SIM_NEVER;
 	sim_at(SIM_SECONDS(1), tick, NULL);
 }

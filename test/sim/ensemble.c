@@ -5,9 +5,10 @@
  *	  others may see of it.
  *
  * An election takes no messages: a server that looks for a leader sees, after
- * some time, the votes of those that it can reach.  That may go wrong in every
- * way in which it does in reality, because each decides for itself; what makes
- * it safe is what followers tell the leader when they join (leader.c).
+ * some time, the votes of those that it can reach, as FastLeaderElection counts
+ * them.  That may go wrong in every way in which it does in reality, because each
+ * decides for itself; what makes it safe is what followers tell the leader when they
+ * join (leader.c), and a leader that waits for them in vain looks again.
  *
  *-------------------------------------------------------------------------
  */
@@ -112,19 +113,23 @@ server_leave_role(Server *server)
 		follower_end(server);
 }
 
+static void election_begin(Server *server);
 static void election_step(Server *server);
 
+/* The server leaves its role, and votes: at once, or later if leaving takes long. */
 void
 server_look(Server *server, const char *reason)
 {
-	SimTime		soon = chance_between(&server->chance, SIM_MS(20), SIM_MS(300));
-
 	sim_trace("%s: %s", host_name(server->host), reason);
 	server_leave_role(server);
 	server_set_role(server, ROLE_LOOKING);
-	if (chance_one_in(&server->chance, 8))
-		soon = chance_between(&server->chance, SIM_MS(300), ticks(3) + SIM_MS(300));
-	server_at(server, sim_now() + soon, election_step);
+	server->votes = !chance_one_in(&server->chance, 8);
+	if (server->votes)
+		server_at(server, sim_now() + chance_between(&server->chance, SIM_MS(20), SIM_MS(300)),
+				  election_step);
+	else
+		server_at(server, sim_now() + chance_between(&server->chance, 0, ticks(3)),
+				  election_begin);
 }
 
 /* ------ elections ------ */
@@ -181,26 +186,61 @@ is_better(const Server *one, const Server *other)
 	return one->number > other->number;
 }
 
-/* The best of those that look for a leader too, if they are a majority. */
-static Server *
-elected_leader(Server *server)
+static bool
+is_voting(const Server *server)
 {
-	Server	   *best = server;
+	return server->role == ROLE_LOOKING && server->votes;
+}
+
+/*
+ * Returns how many votes the candidate has, as the server sees it.  A server that has
+ * decided sticks to its vote; one that looks for a leader votes for any that is not worse
+ * than itself.
+ */
+static int
+votes_for(const Server *server, const Server *candidate)
+{
 	int			count = 0;
 
 	for (int i = 0; i < ensemble.config.servers; i++)
 	{
 		Server	   *other = &ensemble.servers[i];
-		bool		takes_part = other->role == ROLE_LOOKING || other->role == ROLE_PREPARING ||
-		other->role == ROLE_JOINING;
 
-		if (!takes_part || !reaches(server, other))
-			continue;
-		count++;
-		if (is_better(other, best))
+		if (reaches(server, other) &&
+			(is_voting(other) ? !is_better(other, candidate) : choice_of(other) == candidate))
+			count++;
+	}
+	return count;
+}
+
+/*
+ * Returns the best server that a majority votes for; or NULL.  One that prepares to lead
+ * asked for votes before.
+ */
+static Server *
+elected_leader(Server *server)
+{
+	Server	   *best = NULL;
+
+	for (int i = 0; i < ensemble.config.servers; i++)
+	{
+		Server	   *other = &ensemble.servers[i];
+
+		if ((is_voting(other) || other->role == ROLE_PREPARING) && reaches(server, other) &&
+			!is_better(server, other) && votes_for(server, other) >= majority() &&
+			(best == NULL || is_better(other, best)))
 			best = other;
 	}
-	return count >= majority() ? best : NULL;
+	return best;
+}
+
+/* The server asks others for their votes; it decides when it has heard them. */
+static void
+election_begin(Server *server)
+{
+	server->votes = true;
+	server_at(server, sim_now() + chance_between(&server->chance, SIM_MS(50), SIM_MS(300)),
+			  election_step);
 }
 
 /* The server looks whether there is somebody to follow. */
@@ -415,14 +455,14 @@ ensemble_throttle(uint64_t one_in)
 	ensemble.config.throttle_one_in = one_in;
 }
 
-/* Returns true if the server leads, and a majority follows and reaches it. */
-static bool
-leader_works(const Server *leader)
+/* Returns how many servers serve with that leader, itself included; 0 if it does not lead. */
+static int
+count_serving(const Server *leader)
 {
 	int			count = 0;
 
 	if (leader->role != ROLE_LEADING || host_is_stopped(leader->host))
-		return false;
+		return 0;
 	for (int i = 0; i < ensemble.config.servers; i++)
 	{
 		const Server *other = &ensemble.servers[i];
@@ -432,7 +472,7 @@ leader_works(const Server *leader)
 			 other->following->epoch == leader->leading->epoch && reaches(leader, other)))
 			count++;
 	}
-	return count >= majority();
+	return count;
 }
 
 int
@@ -444,11 +484,19 @@ ensemble_leader(void)
 	{
 		const Server *server = &ensemble.servers[i];
 
-		if (leader_works(server) &&
+		if (count_serving(server) >= majority() &&
 			(best < 0 || server->leading->epoch > ensemble.servers[best].leading->epoch))
 			best = i;
 	}
 	return best;
+}
+
+int
+ensemble_serving(void)
+{
+	int			leader = ensemble_leader();
+
+	return leader >= 0 ? count_serving(&ensemble.servers[leader]) : 0;
 }
 
 /* The leader's tree, or that of whoever has applied most. */

@@ -17,7 +17,8 @@ typedef struct EnsembleConfig
 {
 	int			servers;		/* 1 to ENSEMBLE_MAX */
 	int			tick_ms;		/* tickTime */
-	int			sync_limit;		/* in ticks */
+	int			init_limit;		/* in ticks */
+	int			sync_limit;
 	int			min_timeout_ms; /* minSessionTimeout; 0 for two ticks */
 	int			max_timeout_ms; /* 0 for twenty ticks */
 	bool		behaves_as_39;	/* ZooKeeper 3.9 where that differs from 3.8 */
@@ -51,6 +52,9 @@ extern void ensemble_wipe(void);
 
 /* The leader, or -1 if there is none that works. */
 extern int	ensemble_leader(void);
+
+/* How many servers serve clients: the leader that works, and its followers. */
+extern int	ensemble_serving(void);
 
 /* The negotiated timeout for another one that was asked for. */
 extern void ensemble_set_timeouts(int min_timeout_ms, int max_timeout_ms);

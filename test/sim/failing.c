@@ -287,7 +287,7 @@ static uint64_t
 run(void)
 {
 	EnsembleConfig config = {
-		.servers = 1,.tick_ms = 1000,.sync_limit = 5,.container_check = SIM_SECONDS(60)
+		.servers = 1,.tick_ms = 1000,.init_limit = 10,.sync_limit = 5,.container_check = SIM_SECONDS(60)
 	};
 	TaskConfig	schedule = {.preempt_one_in = 10,.wake = 50};
 	uint64_t	allocations;

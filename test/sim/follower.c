@@ -37,12 +37,11 @@ static void
 follower_watch(Server *server)
 {
 	Following  *following = server->following;
-	int			limit = ensemble.config.sync_limit;
+	int			limit = following->synced ? ensemble.config.sync_limit :
+	ensemble.config.init_limit;
 	bool		was_stopped = sim_now() - following->watched_at > ticks(2);
 
 	following->watched_at = sim_now();
-	if (server->role == ROLE_JOINING)
-		limit *= 2;
 	if (!was_stopped && sim_now() - following->heard_at > ticks(limit))
 	{
 		server_look(server, "nothing from the leader");
@@ -135,6 +134,7 @@ follower_connected(Link *link, void *owner)
 	PeerMessage *message = peer_make(PEER_INFO);
 
 	(void) link;
+	server->following->heard_at = sim_now();
 	message->server = server->number;
 	message->epoch = server->accepted_epoch;
 	follower_send(server, message);
@@ -188,6 +188,7 @@ received_diff(Server *server, const PeerMessage *message)
 	server->epoch = following->epoch;
 	following->committed = message->committed;
 	answer->zxid = log_last(&server->log);
+	following->synced = true;
 	follower_send(server, answer);
 }
 

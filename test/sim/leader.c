@@ -6,7 +6,8 @@
  *
  * As Leader and LearnerHandler do it.  A server that was elected waits for a
  * majority of followers, finds an epoch that none of them has accepted, makes
- * their logs like its own, and leads when a majority has it.
+ * their logs like its own, and leads when a majority has it.  It waits for initLimit in
+ * each of these steps.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,7 +32,8 @@ leader_learner(Endpoint *endpoint)
 	learner->owner = OWNER_LEADER + ++ensemble.owners;
 	learner->server = -1;
 	learner->heard_at = sim_now();
-	learner->deadline_tick = leading->tick + 3 * ensemble.config.sync_limit;
+	learner->deadline_tick = leading->tick + ensemble.config.init_limit +
+		ensemble.config.sync_limit;
 	learner->next = leading->learners;
 	if (leading->learners != NULL)
 		leading->learners->prev = learner;
@@ -61,47 +63,24 @@ learner_send(Learner *learner, PeerMessage *message)
 }
 
 static bool
-is_known(const Learner *learner)
+is_quorum(ServerSet servers)
 {
-	return learner->server >= 0;
+	return __builtin_popcount(servers) >= majority();
 }
 
-static bool
-has_voted(const Learner *learner)
+/* The servers that the leader has heard of lately, and itself. */
+static ServerSet
+synced_lately(const Server *server)
 {
-	return learner->has_voted;
-}
+	const Leading *leading = server->leading;
+	ServerSet	synced = server_bit(server->number);
 
-static bool
-is_synced(const Learner *learner)
-{
-	const Leading *leading = learner->endpoint->server->leading;
-
-	return learner->synced && leading->tick <= learner->deadline_tick;
-}
-
-/* Counts the servers of which this is true, and the leader itself. */
-static int
-count_servers(const Server *server, bool (*is_true) (const Learner *learner))
-{
-	const Learner *learner = server->leading->learners;
-	uint32_t	seen = UINT32_C(1) << server->number;
-	int			count = 0;
-
-	for (; learner != NULL; learner = learner->next)
+	for (const Learner *learner = leading->learners; learner != NULL; learner = learner->next)
 	{
-		if (is_true(learner))
-			seen |= UINT32_C(1) << learner->server;
+		if (learner->synced && leading->tick <= learner->deadline_tick)
+			synced |= server_bit(learner->server);
 	}
-	for (; seen != 0; seen >>= 1)
-		count += (int) (seen & 1);
-	return count;
-}
-
-static bool
-quorum_of(const Server *server, bool (*is_true) (const Learner *learner))
-{
-	return count_servers(server, is_true) >= majority();
+	return synced;
 }
 
 /* ------ how a server comes to lead ------ */
@@ -200,6 +179,21 @@ leader_start(Server *server)
 		server_at(server, sim_now() + ensemble.config.container_check, leader_containers);
 }
 
+static void
+leader_gives_up(Server *server)
+{
+	if (sim_now() >= server->leading->waits_until)
+		server_look(server, "no quorum to lead in time");
+}
+
+/* The leader waits for a quorum to come, then to accept the epoch, then to have the diff. */
+static void
+leader_wait(Server *server)
+{
+	server->leading->waits_until = sim_now() + ticks(ensemble.config.init_limit);
+	server_at(server, server->leading->waits_until, leader_gives_up);
+}
+
 /* Goes on with the preparations as far as followers have answered. */
 static void
 leader_prepare_to_lead(Server *server)
@@ -207,18 +201,20 @@ leader_prepare_to_lead(Server *server)
 	Leading    *leading = server->leading;
 	Learner    *learner;
 
-	if (leading->epoch == 0 && quorum_of(server, is_known))
+	if (leading->epoch == 0 && is_quorum(leading->known))
 	{
+		leader_wait(server);
 		leading->epoch = leading->highest_epoch + 1;
 		server->accepted_epoch = leading->epoch;
 		for (learner = leading->learners; learner != NULL; learner = learner->next)
 		{
-			if (is_known(learner))
+			if (learner->server >= 0)
 				send_epoch(learner);
 		}
 	}
-	if (leading->epoch != 0 && !leading->epoch_acked && quorum_of(server, has_voted))
+	if (leading->epoch != 0 && !leading->epoch_acked && is_quorum(leading->voted))
 	{
+		leader_wait(server);
 		leading->epoch_acked = true;
 		server->epoch = leading->epoch;
 		for (learner = leading->learners; learner != NULL; learner = learner->next)
@@ -228,14 +224,8 @@ leader_prepare_to_lead(Server *server)
 		}
 	}
 	if (leading->epoch_acked && server->role == ROLE_PREPARING &&
-		quorum_of(server, is_synced))
+		is_quorum(leading->synced))
 		leader_start(server);
-}
-
-static void
-leader_gives_up(Server *server)
-{
-	server_look(server, "no quorum to lead in time");
 }
 
 void
@@ -249,8 +239,9 @@ leader_begin(Server *server)
 	leading->prepare.tracker = &leading->tracker;
 	leading->highest_epoch = server->accepted_epoch;
 	leading->acked[server->number] = log_last(&server->log);
+	leading->known = leading->voted = leading->synced = server_bit(server->number);
 	server_set_role(server, ROLE_PREPARING);
-	server_at(server, sim_now() + ticks(2 * ensemble.config.sync_limit), leader_gives_up);
+	leader_wait(server);
 	leader_prepare_to_lead(server);
 }
 
@@ -409,6 +400,7 @@ received_info(Learner *learner, const PeerMessage *message)
 	Leading    *leading = server->leading;
 
 	learner->server = message->server;
+	leading->known |= server_bit(message->server);
 	if (leading->epoch != 0)
 	{
 		send_epoch(learner);
@@ -435,10 +427,12 @@ received_epoch_ack(Learner *learner, const PeerMessage *message)
 	if (message->epoch > server->epoch ||
 		(message->epoch == server->epoch && message->zxid > log_last(&server->log)))
 	{
-		server_look(server, "a follower is ahead");
+		sim_trace("%s: a follower is ahead", host_name(server->host));
+		endpoint_close(learner->endpoint);
 		return;
 	}
-	learner->has_voted = message->epoch != -1;
+	if (message->epoch != -1)
+		leading->voted |= server_bit(learner->server);
 	leader_prepare_to_lead(server);
 }
 
@@ -460,6 +454,7 @@ received_diff_ack(Learner *learner, int64_t zxid)
 	Server	   *server = learner->endpoint->server;
 
 	learner->synced = true;
+	server->leading->synced |= server_bit(learner->server);
 	if (server->role == ROLE_LEADING)
 		send_up_to_date(learner);
 	received_ack(learner, zxid);
@@ -567,14 +562,15 @@ static void
 ping_learners(Server *server, bool was_stopped)
 {
 	Learner    *learner = server->leading->learners;
-	int			limit = ensemble.config.sync_limit;
+	const EnsembleConfig *config = &ensemble.config;
 
 	while (learner != NULL)
 	{
 		Learner    *next = learner->next;
 
 		if (!was_stopped &&
-			sim_now() - learner->heard_at > ticks(learner->synced ? limit : 2 * limit))
+			sim_now() - learner->heard_at >
+			ticks(learner->synced ? config->sync_limit : config->init_limit))
 			endpoint_close(learner->endpoint);
 		else if (learner->forwarding)
 			learner_send(learner, peer_make(PEER_PING));
@@ -593,7 +589,7 @@ leader_tick(Server *server)
 	if (leading->half_tick)
 	{
 		leading->tick++;
-		if (!quorum_of(server, is_synced))
+		if (!is_quorum(synced_lately(server)))
 		{
 			server_look(server, "not enough followers");
 			return;

@@ -160,6 +160,7 @@ apply_plan(TaskConfig *config)
 		apply_to_clients(line);
 		apply_to_schedule(line, config);
 	}
+	world->ensemble.init_limit = 10;
 	world->ensemble.tick_ms = world->timeout_ms > 4000 ? 2000 : 1000;
 	world->ensemble.container_check = SIM_SECONDS(60);
 	for (int i = 0; i < world->ensemble.servers; i++)
@@ -196,10 +197,12 @@ run_round(const PlanLine *line)
 	world->round_began = sim_now();
 	world->resting = false;
 	world->keeping = line->keeping != 0;
+	world->healed_at = SIM_NEVER;
 	world->calm_from = SIM_NEVER;
 	world->one_hangs = false;
 	nemesis_begin();
 	sim_run(sim_now() + line->busy);
+	world->healed_at = sim_now();
 	world->calm_from = sim_now() + CALMING;
 	nemesis_heal();
 	sim_run(sim_now() + REST / 2);

@@ -48,7 +48,7 @@ int
 main(int argc, char **argv)
 {
 	EnsembleConfig config = {
-		.servers = 1,.tick_ms = 2000,.sync_limit = 5,
+		.servers = 1,.tick_ms = 2000,.init_limit = 10,.sync_limit = 5,
 		.container_check = SIM_SECONDS(1000000)
 	};
 	TaskConfig	schedule = {.preempt_one_in = 10,.wake = 50};

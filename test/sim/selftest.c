@@ -672,6 +672,7 @@ begin(uint64_t seed)
 	config.servers = sizes[chance_below(&luck, 4)];
 	config.tick_ms = tick_times[chance_below(&luck, 3)];
 	config.sync_limit = (int) chance_between(&luck, 2, 5);
+	config.init_limit = 2 * config.sync_limit;
 	config.min_timeout_ms = 1000;
 	config.max_timeout_ms = 60000;
 	config.behaves_as_39 = chance_one_in(&luck, 2);
@@ -718,6 +719,9 @@ run(uint64_t seed)
 	sim_run(sim_now() + SIM_SECONDS(120));
 	heal();
 	sim_run(sim_now() + SIM_SECONDS(60));
+	if (ensemble_serving() != config.servers)
+		sim_violation("ensemble", "%d of %d servers serve a minute after the last fault",
+					  ensemble_serving(), config.servers);
 	quiet = true;
 	sim_run(sim_now() + SIM_SECONDS(60));
 	expired = ensemble_stats.expired;

@@ -171,7 +171,6 @@ struct Learner
 	int			server;			/* -1 until it is known */
 	int64_t		last_zxid;		/* of its log, when it came */
 	bool		has_answered;	/* it knows the epoch */
-	bool		has_voted;		/* the epoch was new to it */
 	bool		forwarding;		/* it gets proposals and commits */
 	bool		synced;			/* it has acknowledged the diff */
 	SimTime		heard_at;
@@ -200,11 +199,25 @@ typedef struct PendingSync
 	Owner		owner;			/* of the learner */
 } PendingSync;
 
+/* A bit for each server. */
+typedef uint32_t ServerSet;
+
+static inline ServerSet
+server_bit(int number)
+{
+	return UINT32_C(1) << number;
+}
+
 typedef struct Leading
 {
 	Tracker		tracker;
 	Prepare		prepare;
 	Learner    *learners;
+	ServerSet	known;			/* have come; those that are gone count, too */
+	ServerSet	voted;			/* have accepted the epoch, which was new to
+								 * them */
+	ServerSet	synced;			/* have acknowledged the diff */
+	SimTime		waits_until;	/* for the next of these to be a quorum */
 	int64_t		highest_epoch;	/* that the quorum has accepted */
 	int64_t		epoch;			/* 0 until it is known */
 	bool		epoch_acked;	/* by a quorum */
@@ -226,6 +239,7 @@ typedef struct Following
 	Link	   *link;			/* null between attempts */
 	int			attempts;
 	int64_t		epoch;			/* 0 until the leader has answered */
+	bool		synced;			/* it has the leader's log */
 	int64_t		committed;		/* as the leader says */
 	SimTime		heard_at;
 	SimTime		watched_at;
@@ -241,6 +255,7 @@ struct Server
 	Chance		chance;			/* elections, and when sessions expire */
 	Role		role;
 	uint64_t	life;			/* counts roles: timers of others are void */
+	bool		votes;			/* while it looks for a leader */
 
 	/* on disk */
 	Log			log;

@@ -123,7 +123,8 @@ typedef struct World
 	SimTime		denied_at;		/* permissions for a lock were taken away last */
 	bool		steady;			/* nothing stands still for long by itself */
 	bool		quick;			/* nor for some hundredths of a second */
-	SimTime		calm_from;		/* faults are over, and their effects */
+	SimTime		healed_at;		/* faults are over */
+	SimTime		calm_from;		/* and their effects */
 	bool		one_hangs;		/* one server does, or did, after that */
 	Backend		backends[MAX_CLIENTS];
 	WorldLock	lock[MAX_LOCKS];
