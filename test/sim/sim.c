@@ -63,10 +63,22 @@ is_before(const Event *a, const Event *b)
 	return a->when < b->when || (a->when == b->when && a->serial < b->serial);
 }
 
+uint64_t
+sim_turn(void)
+{
+	return world.serial++;
+}
+
 void
 sim_at(SimTime when, SimAction action, void *argument)
 {
-	Event		event = {when, world.serial++, action, argument};
+	sim_at_turn(when, sim_turn(), action, argument);
+}
+
+void
+sim_at_turn(SimTime when, uint64_t turn, SimAction action, void *argument)
+{
+	Event		event = {when, turn, action, argument};
 	int			i;
 
 	if (event.when < world.now)

@@ -54,6 +54,13 @@ extern void (*sim_after) (void);
 extern void sim_at(SimTime when, SimAction action, void *argument);
 
 /*
+ * The same in two parts: draws the action's turn among those of its time now, and asks
+ * for it later.  So actions that are seldom needed in the end do not fill the memory.
+ */
+extern uint64_t sim_turn(void);
+extern void sim_at_turn(SimTime when, uint64_t turn, SimAction action, void *argument);
+
+/*
  * The trace: a line with the time is printed, or heard, if somebody wants that.
  * Costs nothing otherwise.
  */

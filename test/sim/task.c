@@ -30,6 +30,8 @@ typedef enum TaskState
 	TASK_ENDED
 } TaskState;
 
+typedef struct Alarm Alarm;
+
 struct Task
 {
 	TaskState	state;
@@ -42,21 +44,28 @@ struct Task
 	Stack	   *stack;			/* NULL before it begins, and after its end */
 	Task	   *next;			/* in a WaitList */
 	WaitList   *list;			/* which one; or NULL */
-	uint64_t	wait;			/* serial of the wait, for late alarms */
 	SimTime		until;			/* of the wait, on the process's clock */
+	SimTime		due;			/* the wait ends then, if it is not woken
+								 * before; or SIM_NEVER */
+	uint64_t	turn_due;		/* in its turn of that time */
+	Alarm	   *alarms;			/* earliest first, and that not after due */
 	bool		monotonic;
 	bool		timed_out;
 	WaitList	joiners;
 	Task	   *sibling;		/* of the same process */
 };
 
-/* What happens to a waiting task later. */
-typedef struct Alarm
+/*
+ * An event that looks after a waiting task.  Most waits are over before they are due;
+ * so one alarm serves all those that are due at its time or later, one by one.
+ */
+struct Alarm
 {
-	struct Alarm *next;
+	Alarm	   *next;
 	Task	   *task;
-	uint64_t	wait;
-} Alarm;
+	SimTime		when;
+	uint64_t	turn;
+};
 
 /* Steps at one time that cannot be but a loop without an end. */
 #define MAX_STEPS_AT_ONCE	2000000
@@ -72,9 +81,8 @@ static struct
 	int			ready_room;
 	Task	  **ready;
 	Alarm	   *free_alarms;
-	Process    *killed;			/* alarms may still refer to their tasks */
+	Process    *killed;			/* alarms still refer to their tasks */
 	int			processes;
-	uint64_t	waits;
 	SimTime		stepped_at;
 	uint64_t	steps_at_once;
 }			tasks;
@@ -328,19 +336,44 @@ remove_from_list(Task *task)
 
 static void alarm_rings(void *argument);
 
-/* Has the alarm of a task's wait ring at that time. */
+/* Makes the alarm ring that is due, unless an earlier one will see to that. */
 static void
-set_alarm(Task *task, SimTime when)
+need_alarm(Task *task)
 {
 	Alarm	   *alarm = tasks.free_alarms;
 
+	if (task->alarms != NULL && task->alarms->when <= task->due)
+		return;
 	if (alarm != NULL)
 		tasks.free_alarms = alarm->next;
 	else
 		alarm = sim_alloc(sizeof(Alarm));
 	alarm->task = task;
-	alarm->wait = task->wait;
-	sim_at(when, alarm_rings, alarm);
+	alarm->when = task->due;
+	alarm->turn = task->turn_due;
+	alarm->next = task->alarms;
+	task->alarms = alarm;
+	sim_at_turn(alarm->when, alarm->turn, alarm_rings, alarm);
+}
+
+/* Has the alarm of a task's wait ring at that time. */
+static void
+set_alarm(Task *task, SimTime when)
+{
+	task->due = when;
+	task->turn_due = sim_turn();
+	need_alarm(task);
+}
+
+/* Forgets the first alarm. */
+static void
+drop_alarm(Task *task)
+{
+	Alarm	   *alarm = task->alarms;
+
+	task->alarms = alarm->next;
+	alarm->next = tasks.free_alarms;
+	tasks.free_alarms = alarm;
 }
 
 /* What a process's clock shows, the one or the other. */
@@ -365,7 +398,7 @@ static void
 release(Task *task)
 {
 	remove_from_list(task);
-	task->wait = 0;
+	task->due = SIM_NEVER;
 	make_ready(task);
 }
 
@@ -374,12 +407,16 @@ alarm_rings(void *argument)
 {
 	Alarm	   *alarm = argument;
 	Task	   *task = alarm->task;
-	bool		valid = task->wait == alarm->wait;
+	bool		is_due = alarm->turn == task->turn_due;
 
-	alarm->next = tasks.free_alarms;
-	tasks.free_alarms = alarm;
-	if (!valid)
+	drop_alarm(task);
+	if (task->due == SIM_NEVER)
 		return;
+	if (!is_due)
+	{
+		need_alarm(task);
+		return;
+	}
 	if (task->state == TASK_WAITING)
 	{
 		if (local_time(task->process, task->monotonic) < task->until)
@@ -406,7 +443,6 @@ wake(Task *task)
 		return;
 	}
 	task->state = TASK_WAKING;
-	task->wait = ++tasks.waits;
 	set_alarm(task, sim_now() + chance_between(&task->chance, 0, tasks.config.wake));
 }
 
@@ -429,8 +465,8 @@ task_wait(WaitList *list, SimTime until, bool monotonic)
 {
 	Task	   *task = tasks.running;
 
-	task->wait = ++tasks.waits;
 	task->until = until;
+	task->due = SIM_NEVER;
 	task->monotonic = monotonic;
 	task->timed_out = false;
 	task->state = TASK_WAITING;
@@ -532,7 +568,7 @@ end_task(Task *task)
 	for (int i = 0; i < tasks.ready_count; i++)
 		if (tasks.ready[i] == task)
 			tasks.ready[i--] = tasks.ready[--tasks.ready_count];
-	task->wait = 0;
+	task->due = SIM_NEVER;
 	task->state = TASK_ENDED;
 	free_stack(task);
 }
@@ -563,6 +599,8 @@ process_free(Process *process)
 
 		process->first_task = task->sibling;
 		end_task(task);
+		while (task->alarms != NULL)
+			drop_alarm(task);
 		free(task);
 	}
 	free(process->globals);
