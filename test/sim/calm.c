@@ -242,13 +242,11 @@ static void
 check_hold(const Backend *backend, Hold *hold)
 {
 	const MailboxSlot *slot = check_slot(backend, hold);
-	char		path[160];
 	NodeView	view;
 	bool		held = slot != NULL && slot->status.state == ZK_HELD;
 	bool		exists;
 
-	snprintf(path, sizeof(path), "%s/%s", hold->lock->node, hold->name);
-	exists = ensemble_node(path, &view);
+	exists = ensemble_child(hold->lock->node, hold->name, &view);
 	if (!held || hold->downgraded || exists)
 		hold->deleted = 0;
 	else if (++hold->deleted > PATIENCE)
@@ -324,10 +322,11 @@ typedef struct Children
 } Children;
 
 static void
-add_child(const char *name, void *argument)
+add_child(const char *name, const NodeView *view, void *argument)
 {
 	Children   *children = argument;
 
+	(void) view;
 	if (children->count == MAX_CHILDREN)
 		return;
 	snprintf(children->names[children->count], ZK_NAME_SIZE, "%s", name);

@@ -16,30 +16,56 @@
 
 #include "client.h"
 #include "contender.h"
+#include "hash.h"
 #include "request.h"
 #include "slot.h"
 #include "world.h"
 
 /* Names of contenders, the last ones; they are unique. */
 #define MAX_NAMES	1024
+#define NAME_KINDS	4096
 typedef struct Names
 {
 	char		names[MAX_NAMES][ZK_NAME_SIZE];
 	unsigned int count;
+	unsigned short of_kind[NAME_KINDS]; /* most are not among the names, and
+										 * need not be compared with them */
 } Names;
 
 static Names tampered;			/* that others have deleted */
 static Names losers;			/* that were lost, and never released */
 
+/* Names of one kind have much the same beginning, which is random. */
+static unsigned short *
+count_of_kind(Names *names, const char *name)
+{
+	return &names->of_kind[hash_path(name, strnlen(name, 16)) % NAME_KINDS];
+}
+
 static void
 remember(Names *names, const char *name)
 {
-	snprintf(names->names[names->count++ % MAX_NAMES], ZK_NAME_SIZE, "%s", name);
+	char	   *place = names->names[names->count % MAX_NAMES];
+
+	if (names->count >= MAX_NAMES)
+		(*count_of_kind(names, place))--;
+	snprintf(place, ZK_NAME_SIZE, "%s", name);
+	(*count_of_kind(names, place))++;
+	names->count++;
+}
+
+static void
+forget_all(Names *names)
+{
+	names->count = 0;
+	memset(names->of_kind, 0, sizeof(names->of_kind));
 }
 
 static bool
-is_among(const Names *names, const char *name)
+is_among(Names *names, const char *name)
 {
+	if (*count_of_kind(names, name) == 0)
+		return false;
 	for (unsigned int i = 0; i < MAX_NAMES && i < names->count; i++)
 		if (strcmp(names->names[i], name) == 0)
 			return true;
@@ -230,7 +256,8 @@ check_begin(void)
 {
 	sim_after = check_step;
 	truth_begin();
-	tampered.count = losers.count = 0;
+	forget_all(&tampered);
+	forget_all(&losers);
 }
 
 /*
@@ -254,22 +281,12 @@ check_token(WorldLock *lock, ZkMode mode, int64_t token, const Backend *backend)
 		lock->last_exclusive = token;
 }
 
-/* What the ensemble has of a contender; false if it is not there. */
-static bool
-find_contender(const WorldLock *lock, const char *name, NodeView *view)
-{
-	char		path[160];
-
-	snprintf(path, sizeof(path), "%s/%s", lock->node, name);
-	return ensemble_node(path, view);
-}
-
 bool
 check_contender_exists(const Hold *hold)
 {
 	NodeView	view;
 
-	return find_contender(hold->lock, hold->name, &view);
+	return ensemble_child(hold->lock->node, hold->name, &view);
 }
 
 bool
@@ -376,8 +393,9 @@ check_tampered(const char *name)
 }
 
 static void
-check_tampered_child(const char *name, void *argument)
+check_tampered_child(const char *name, const NodeView *view, void *argument)
 {
+	(void) view;
 	(void) argument;
 	check_tampered(name);
 }
@@ -404,14 +422,12 @@ check_wiped(void)
 
 /* A contender that is there although nobody wants anything any more. */
 static void
-check_orphan(const char *name, void *argument)
+check_orphan(const char *name, const NodeView *view, void *argument)
 {
-	const WorldLock *lock = argument;
-	NodeView	view;
-
-	if (strncmp(name, "_c_", 3) == 0 && find_contender(lock, name, &view))
-		sim_violation("orphans", "%s/%s is left, of session %llx", lock->node, name,
-					  (unsigned long long) view.stat->ephemeralOwner);
+	(void) argument;
+	if (strncmp(name, "_c_", 3) == 0)
+		sim_violation("orphans", "%s is left, of session %llx", view->path,
+					  (unsigned long long) view->stat->ephemeralOwner);
 }
 
 /* What every backend does, for the trace. */
@@ -437,14 +453,12 @@ trace_backend(const Backend *backend)
 }
 
 static void
-trace_contender(const char *name, void *argument)
+trace_contender(const char *name, const NodeView *view, void *argument)
 {
-	const WorldLock *lock = argument;
-	NodeView	view;
-
-	if (find_contender(lock, name, &view))
-		sim_trace("  %s/%s of session %llx", lock->node, name,
-				  (unsigned long long) view.stat->ephemeralOwner);
+	(void) name;
+	(void) argument;
+	sim_trace("  %s of session %llx", view->path,
+			  (unsigned long long) view->stat->ephemeralOwner);
 }
 
 /*
@@ -466,8 +480,9 @@ check_kept(const Backend *backend)
 
 /* A wait that was withdrawn, or whose client is gone. */
 static void
-check_wait(const char *name, void *argument)
+check_wait(const char *name, const NodeView *view, void *argument)
 {
+	(void) view;
 	(void) argument;
 	sim_violation("orphans", "the wait of session %s is still published", name);
 }
@@ -479,7 +494,7 @@ check_at_rest(void)
 	for (int i = 0; sim_tracing && i < world->clients; i++)
 		trace_backend(&world->backends[i]);
 	for (int i = 0; sim_tracing && i < world->locks; i++)
-		ensemble_children(world->lock[i].node, trace_contender, &world->lock[i]);
+		ensemble_children(world->lock[i].node, trace_contender, NULL);
 	for (int i = 0; i < world->clients; i++)
 	{
 		const Backend *backend = &world->backends[i];
@@ -491,6 +506,6 @@ check_at_rest(void)
 						  (long long) (sim_now() - backend->since) / 1000000);
 	}
 	for (int i = 0; i < world->locks; i++)
-		ensemble_children(world->lock[i].node, check_orphan, &world->lock[i]);
+		ensemble_children(world->lock[i].node, check_orphan, NULL);
 	ensemble_children(WORLD_ROOT "/.zklock/waits", check_wait, NULL);
 }

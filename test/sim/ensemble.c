@@ -514,31 +514,56 @@ committed_tree(void)
 	return &best->tree;
 }
 
-bool
-ensemble_node(const char *path, NodeView *view)
+static void
+view_node(const Node *node, NodeView *view)
 {
 	static struct Stat stat;
-	const Node *node = tree_find(committed_tree(), path);
 
-	if (node == NULL)
-		return false;
 	tree_stat(node, &stat);
 	view->path = node->path;
 	view->stat = &stat;
 	view->data = node->data != NULL ? node->data->bytes : NULL;
 	view->len = node->data != NULL ? node->data->len : -1;
-	return true;
+}
+
+bool
+ensemble_node(const char *path, NodeView *view)
+{
+	const Node *node = tree_find(committed_tree(), path);
+
+	if (node != NULL)
+		view_node(node, view);
+	return node != NULL;
+}
+
+bool
+ensemble_child(const char *path, const char *name, NodeView *view)
+{
+	size_t		len = strlen(path);
+	char		child[160];
+
+	if (len + 1 + strlen(name) >= sizeof(child))
+		return false;
+	memcpy(child, path, len);
+	child[len] = '/';
+	strcpy(child + len + 1, name);
+	return ensemble_node(child, view);
 }
 
 void
-ensemble_children(const char *path, void (*each) (const char *name, void *argument),
+ensemble_children(const char *path,
+				  void (*each) (const char *name, const NodeView *view, void *argument),
 				  void *argument)
 {
 	const Node *node = tree_find(committed_tree(), path);
 	const Node *child = node != NULL ? node->first_child : NULL;
+	NodeView	view;
 
 	for (; child != NULL; child = child->next)
-		each(tree_name(child), argument);
+	{
+		view_node(child, &view);
+		each(tree_name(child), &view, argument);
+	}
 }
 
 bool

@@ -75,7 +75,10 @@ typedef struct NodeView
 } NodeView;
 
 extern bool ensemble_node(const char *path, NodeView *view);
-extern void ensemble_children(const char *path, void (*each) (const char *name, void *argument),
+extern bool ensemble_child(const char *path, const char *name, NodeView *view);
+extern void ensemble_children(const char *path,
+							  void (*each) (const char *name, const NodeView *view,
+											void *argument),
 							  void *argument);
 extern bool ensemble_session_lives(int64_t session);
 extern bool ensemble_session_closed(int64_t session);	/* not expired: a client

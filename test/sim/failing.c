@@ -276,8 +276,9 @@ backend_main(void *argument)
  */
 
 static void
-check_left(const char *name, void *argument)
+check_left(const char *name, const NodeView *view, void *argument)
 {
+	(void) view;
 	(void) argument;
 	sim_violation("orphans", "%s is left", name);
 }

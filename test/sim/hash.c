@@ -22,6 +22,24 @@ hash_text(const char *text, size_t len)
 	return hash_number(hash);
 }
 
+/* Eight bytes in one go. */
+uint64_t
+hash_path(const char *path, size_t len)
+{
+	uint64_t	hash = len;
+	uint64_t	part = 0;
+
+	for (; len >= sizeof(part); len -= sizeof(part), path += sizeof(part))
+	{
+		memcpy(&part, path, sizeof(part));
+		hash = (hash ^ part) * UINT64_C(0x9E3779B97F4A7C15);
+		hash ^= hash >> 32;
+	}
+	part = 0;
+	memcpy(&part, path, len);
+	return hash_number(hash ^ part);
+}
+
 uint64_t
 hash_number(uint64_t number)
 {

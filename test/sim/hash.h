@@ -29,6 +29,10 @@ typedef struct HashTable
 } HashTable;
 
 extern uint64_t hash_text(const char *text, size_t len);
+extern uint64_t hash_path(const char *path, size_t len);	/* only for tables:
+															 * quick, and another
+															 * one on machines of
+															 * another byte order */
 extern uint64_t hash_number(uint64_t number);
 
 extern HashEntry *hash_first(const HashTable *table, uint64_t hash);

@@ -339,10 +339,11 @@ typedef struct Choice
 } Choice;
 
 static void
-choose_child(const char *name, void *argument)
+choose_child(const char *name, const NodeView *view, void *argument)
 {
 	Choice	   *choice = argument;
 
+	(void) view;
 	if (choice->seen++ == choice->pick)
 		snprintf(choice->name, sizeof(choice->name), "%s", name);
 }

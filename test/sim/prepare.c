@@ -49,7 +49,7 @@ struct Record
 static Record *
 newest(const Prepare *prepare, const char *path, size_t len)
 {
-	HashEntry  *entry = hash_first(&prepare->records, hash_text(path, len));
+	HashEntry  *entry = hash_first(&prepare->records, hash_path(path, len));
 
 	for (; entry != NULL; entry = hash_next(entry))
 	{
@@ -103,7 +103,7 @@ note(Prepare *prepare, int64_t zxid, const char *path, size_t len, const Look *l
 		record->older = before;
 		before->newer = record;
 	}
-	hash_add(&prepare->records, &record->entry, hash_text(path, len));
+	hash_add(&prepare->records, &record->entry, hash_path(path, len));
 	record->prev = prepare->last;
 	if (prepare->last != NULL)
 		prepare->last->next = record;

@@ -74,7 +74,7 @@ child_remove(Node *parent, Node *child)
 Node *
 tree_find_part(const Tree *tree, const char *path, size_t len)
 {
-	HashEntry  *entry = hash_first(&tree->nodes, hash_text(path, len));
+	HashEntry  *entry = hash_first(&tree->nodes, hash_path(path, len));
 
 	for (; entry != NULL; entry = hash_next(entry))
 	{
@@ -145,7 +145,7 @@ node_add(Tree *tree, const char *path, AclList *acl)
 
 	node->path = sim_strdup(path);
 	node->acl = acl;
-	hash_add(&tree->nodes, &node->entry, hash_text(path, len));
+	hash_add(&tree->nodes, &node->entry, hash_path(path, len));
 	return node;
 }
 

@@ -109,21 +109,18 @@ has_slot(const ZkClient *client, const char *node, const char *name)
  * deleted.  A client that got no memory may have none for it.
  */
 static void
-compare_child(const char *name, void *argument)
+compare_child(const char *name, const NodeView *view, void *argument)
 {
 	const WorldLock *lock = argument;
 	const Backend *backend;
-	char		path[160];
-	NodeView	view;
 
-	snprintf(path, sizeof(path), "%s/%s", lock->node, name);
-	if (strncmp(name, "_c_", 3) != 0 || !ensemble_node(path, &view))
+	if (strncmp(name, "_c_", 3) != 0)
 		return;
-	backend = find_owner(view.stat->ephemeralOwner);
+	backend = find_owner(view->stat->ephemeralOwner);
 	if (backend != NULL && backend->process->fail_from == 0 &&
 		!has_slot(backend->client, lock->node, name))
 		sim_violation("slots", "%s has forgotten its contender %s", backend->process->name,
-					  path);
+					  view->path);
 }
 
 /* The contender of a dead holder goes at some time: then the delay begins. */

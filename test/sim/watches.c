@@ -34,7 +34,7 @@ struct Watch
 static uint64_t
 path_hash(WatchKind kind, const char *path)
 {
-	return hash_text(path, strlen(path)) + (uint64_t) kind;
+	return hash_path(path, strlen(path)) + (uint64_t) kind;
 }
 
 static uint64_t
