@@ -54,6 +54,12 @@ static volatile sig_atomic_t statements = 0;
 static volatile sig_atomic_t cancelling = false;
 
 /*
+ * The loss that ended the statement, as it was when that began: on the way out,
+ * the rollback of a subtransaction may release the lock.
+ */
+static LostLock cause;
+
+/*
  * When a loss became known for which no statement was cancelled; 0 for none.
  * Written by the handler, which interrupts only its reader.
  */
@@ -110,11 +116,11 @@ find_loss(void)
 
 /* For ereport: a job has exceeded its max_runtime. */
 static int
-errmsg_overtime(const Lock *lock)
+errmsg_overtime(const char *path, const LossNote *loss)
 {
 	errmsg("canceling statement because job \"%s\" exceeded its max_runtime",
-		   lock->path);
-	zklock_errdetail_loss(&lock->loss);
+		   path);
+	zklock_errdetail_loss(loss);
 	return errhint("The run is not done, and another session may begin it again.");
 }
 
@@ -133,12 +139,22 @@ explain_cancel(void *arg)
 	lock = find_loss();
 	if (lock == NULL)
 		return;
+	zklock_note_lost(&cause, lock, &lock->loss);
 	if (lock->loss.by == ZK_LOST_OVERTIME)
-		(void) errmsg_overtime(lock);
+		(void) errmsg_overtime(lock->path, &lock->loss);
 	else if (lock->permits > 0)
 		errmsg("canceling statement because semaphore \"%s\" was lost", lock->path);
 	else
 		errmsg("canceling statement because lock \"%s\" was lost", lock->path);
+}
+
+/* Reports a job that has exceeded its max_runtime.  Throws 57014. */
+pg_noreturn static void
+report_overtime(const char *path, const LossNote *loss)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_QUERY_CANCELED),
+			 errmsg_overtime(path, loss)));
 }
 
 /* Reports the lock that the cancel was for, unless it was released since. */
@@ -149,11 +165,23 @@ report_loss(void)
 
 	if (lock == NULL)
 		return;
-	if (lock->loss.by != ZK_LOST_OVERTIME)
-		zklock_report_lost(lock);
-	ereport(ERROR,
-			(errcode(ERRCODE_QUERY_CANCELED),
-			 errmsg_overtime(lock)));
+	if (lock->loss.by == ZK_LOST_OVERTIME)
+		report_overtime(lock->path, &lock->loss);
+	zklock_report_lost(lock);
+}
+
+/* The same when it was released since.  Throws 57014 or ZKL01. */
+pg_noreturn static void
+report_cause(void)
+{
+	if (cause.path[0] == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_ZK_LOCK_LOST),
+				 errmsg("a lock was lost"),
+				 errdetail("It has since been released.")));
+	if (cause.loss.by == ZK_LOST_OVERTIME)
+		report_overtime(cause.path, &cause.loss);
+	zklock_report_note(&cause);
 }
 
 /*
@@ -175,6 +203,7 @@ zklock_statement_begin(Deed deed)
 	{
 		context.previous = error_context_stack;
 		error_context_stack = &context;
+		cause.path[0] = '\0';
 	}
 	zklock_verdict_begin(deed);
 	noted = noted_at;
@@ -232,7 +261,7 @@ zklock_statement_end(void)
 /*
  * The statement has failed; called in PG_CATCH(), with the memory context from
  * before.  At the outermost one, throws ZKL01 in place of the cancel for a
- * loss.
+ * loss, or 57014 with the name of a job that exceeded its max_runtime.
  */
 void
 zklock_statement_failed(MemoryContext context)
@@ -250,8 +279,5 @@ zklock_statement_failed(MemoryContext context)
 	MemoryContextSwitchTo(context);
 	FlushErrorState();
 	report_loss();
-	ereport(ERROR,
-			(errcode(ERRCODE_ZK_LOCK_LOST),
-			 errmsg("a lock was lost"),
-			 errdetail("It has since been released.")));
+	report_cause();
 }

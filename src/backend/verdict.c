@@ -70,16 +70,8 @@ static Deed statement = DEED_NONE;
 /* For the handler of the loss signal: do not cancel the current statement. */
 volatile sig_atomic_t zklock_shielded = false;
 
-/*
- * What doomed the transaction.  A path takes at most twice as many bytes in the
- * server's encoding as in UTF-8.
- */
-static struct
-{
-	bool		semaphore;
-	char		path[2 * ZK_NODE_PATH_SIZE];
-	LossNote	loss;
-}			doom;
+/* What doomed the transaction. */
+static LostLock doom;
 
 /* Returns what the transaction has done; a transaction ID shows writes. */
 Conduct
@@ -153,6 +145,15 @@ zklock_verdict_end(void)
 	return deed;
 }
 
+/* Notes how a lock was lost. */
+void
+zklock_note_lost(LostLock *lost, const Lock *lock, const LossNote *loss)
+{
+	lost->semaphore = lock->permits > 0;
+	strlcpy(lost->path, lock->path, sizeof(lost->path));
+	lost->loss = *loss;
+}
+
 /* A lost lock is let go: dooms the transaction if it may have relied on it. */
 void
 zklock_verdict_doom(const Lock *lock, const LossNote *loss)
@@ -160,9 +161,7 @@ zklock_verdict_doom(const Lock *lock, const LossNote *loss)
 	if (zklock_verdict_conduct() != CONDUCT_WORK)
 		return;
 	conduct = CONDUCT_DOOMED;
-	doom.semaphore = lock->permits > 0;
-	strlcpy(doom.path, lock->path, sizeof(doom.path));
-	doom.loss = *loss;
+	zklock_note_lost(&doom, lock, loss);
 }
 
 /* The transaction is over; a statement that continues may do anything. */
@@ -200,15 +199,22 @@ zklock_errdetail_loss(const LossNote *loss)
 	return errdetail_log("%s", describe_loss(loss, true));
 }
 
+/* Reports a lock that was lost in this transaction.  Throws ZKL01. */
+void
+zklock_report_note(const LostLock *lost)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_ZK_LOCK_LOST),
+			 lost->semaphore ?
+			 errmsg("semaphore \"%s\" was lost in this transaction", lost->path) :
+			 errmsg("lock \"%s\" was lost in this transaction", lost->path),
+			 zklock_errdetail_loss(&lost->loss),
+			 errhint("Roll back the transaction.")));
+}
+
 /* Reports what doomed the transaction.  Throws ZKL01. */
 void
 zklock_report_doom(void)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_ZK_LOCK_LOST),
-			 doom.semaphore ?
-			 errmsg("semaphore \"%s\" was lost in this transaction", doom.path) :
-			 errmsg("lock \"%s\" was lost in this transaction", doom.path),
-			 zklock_errdetail_loss(&doom.loss),
-			 errhint("Roll back the transaction.")));
+	zklock_report_note(&doom);
 }

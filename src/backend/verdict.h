@@ -22,6 +22,17 @@ typedef enum Conduct
 	CONDUCT_EFFECTIVE			/* a command that took effect by itself */
 } Conduct;
 
+/*
+ * A note of a lock that was lost, for when it is released.  A path takes at
+ * most twice as many bytes in the server's encoding as in UTF-8.
+ */
+typedef struct LostLock
+{
+	bool		semaphore;
+	char		path[2 * ZK_NODE_PATH_SIZE];	/* empty for no lock */
+	LossNote	loss;
+} LostLock;
+
 extern volatile sig_atomic_t zklock_shielded;
 
 extern Conduct zklock_verdict_conduct(void);
@@ -34,6 +45,9 @@ extern Deed zklock_verdict_end(void);
 extern void zklock_verdict_doom(const Lock *lock, const LossNote *loss);
 extern void zklock_verdict_reset(void);
 extern int	zklock_errdetail_loss(const LossNote *loss);
+extern void zklock_note_lost(LostLock *lost, const Lock *lock,
+							 const LossNote *loss);
+pg_noreturn extern void zklock_report_note(const LostLock *lost);
 pg_noreturn extern void zklock_report_doom(void);
 
 #endif							/* ZKLOCK_VERDICT_H */

@@ -150,6 +150,18 @@ ok(!eval { $client->pg_putcopyend }, 'S330: and fails when the client continues'
 is($client->state, 'ZKL01', 'S330: for the loss');
 $client->disconnect;
 
+# An exception block that does not handle the cancel releases the lock before the statement
+# ends.
+$holder->send(q{DO $$ BEGIN PERFORM zk_lock_acquire_xact('/block'); PERFORM pg_sleep(300);
+	EXCEPTION WHEN OTHERS THEN NULL; END $$});
+$holder->wait_until_busy($observer, "wait_event = 'PgSleep'");
+($contender) = $ensemble->queue('/block');
+$observer->ask("SELECT zk_lock_break('/block', '$contender')");
+$holder->answer;
+is($holder->sqlstate, 'ZKL01', 'S330: a lock of an exception block: cancelled');
+like($holder->errors, qr{lock "/block" was lost in this transaction\n.*DETAIL: .* It had token \d+}s,
+	'S330: the error names the lock, and its token');
+
 # How long after the loss?  The error says when that was.
 begin_work('/late');
 $holder->send('SELECT pg_sleep(300)');

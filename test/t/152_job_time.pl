@@ -80,6 +80,17 @@ foreach my $action (qw(cancel report))
 	$runner->ask('ROLLBACK');
 	is($heir->ask("SELECT zk_job_end('$path')"), 't', 'S269: its heir ends the run');
 	is($runner->ask('SELECT 1'), 1, 'the first one continues');
+
+	# the run is a subtransaction, whose rollback releases the lock before the statement ends
+	$path = "/subtransaction/$action";
+	$runner->ask(
+		"DO \$\$ BEGIN PERFORM zk_job_begin_xact('$path', $due, max_runtime => '1 s');"
+		  . ' PERFORM pg_sleep(120); EXCEPTION WHEN OTHERS THEN NULL; END $$');
+	is($runner->sqlstate, '57014', 'S320: a run in an exception block: the statement ends');
+	like(
+		$runner->errors,
+		qr/ERROR: .* canceling statement because job "$path" exceeded its max_runtime/,
+		'S320: with a message that names the job');
 }
 
 # A handler of query_canceled sees that cancel, and may go on, but with nothing that lasts;
