@@ -333,6 +333,7 @@ zk_contender_downgrade(ZkClient *client, ZkContenderId exclusive,
 	if (from != NULL && to != NULL)
 	{
 		to->status = from->status;
+		to->status.revoked = false; /* only the exclusive one was asked for */
 		to->partner = (uint16_t) SLOT_OF(exclusive);
 		to->relied_on = from->relied_on;
 		to->record = from->record;	/* which is not freed before from is gone */
