@@ -27,6 +27,7 @@ use List::Util qw(uniq);
 sub guard_transaction
 {
 	my ($self, @paths) = @_;
+	return if $self->setting('commit_guard') eq 'off';
 	$self->raise('ZKL01') if $self->{conduct} eq 'doomed';
 	foreach my $lock ($self->{locks}->all)
 	{
@@ -56,7 +57,7 @@ sub sort_out
 			  if $lock->{lost}
 			  && (RandomLocks::binds($lock)
 				|| $call->{scope} eq 'xact'
-				|| $self->{conduct} eq 'work');
+				|| $self->{conduct} eq 'work' && $self->setting('commit_guard') ne 'off');
 		}
 		push @{ $call->{missing} }, $path;
 	}
@@ -81,19 +82,31 @@ sub acquire
 	my $granted = "granted_$call->{kind}";
 	return $self->$granted($call)
 	  unless grep { $queues->blockers($_) } @{ $call->{contenders} };
-	$self->refuse_circle($call) if $call->{timeout} eq 'short' || $self->{lock_timeout};
 	if ($call->{timeout} eq 'try' || $call->{timeout} eq 'short')
 	{
+		$self->refuse_circle($call) if $call->{timeout} eq 'short';
 		$self->withdraw($call);
 		$self->raise('55006') if ($call->{verb} // '') eq 'reset';
 		return $self->acquired($call, 'false');
 	}
-	if ($self->{lock_timeout})
+	return $self->wait_for($call);
+}
+
+# The statement waits, if its timeouts allow that.  It is open which of two timeouts
+# comes first.
+sub wait_for
+{
+	my ($self, $call) = @_;
+	my $statement = $self->{statement};
+	my $lock_timeout = $self->setting('lock_timeout') eq 'on';
+	if ($lock_timeout || $statement->{timeout})
 	{
+		RandomModel::give_up() if $lock_timeout && $statement->{timeout};
+		$self->refuse_circle($call);
 		$self->withdraw($call);
-		$self->raise('55P03');
+		$self->raise($lock_timeout ? '55P03' : '57014');
 	}
-	$self->{statement}{wait} = $call;
+	$statement->{wait} = $call;
 	return;
 }
 
@@ -313,8 +326,7 @@ sub do_look
 sub token_of
 {
 	my ($self, $lock) = @_;
-	my $has = $lock->{has};
-	return $has->{x} // $has->{s} // $has->{p};
+	return $lock->{has}{ RandomLocks::main_mode($lock) };
 }
 
 sub do_token
@@ -351,10 +363,7 @@ sub granted_fence
 	{
 		if ($world->fence_owner($path, $self->{number}))
 		{
-			$self->refuse_circle($call) if $self->{lock_timeout};
-			$self->raise('55P03') if $self->{lock_timeout};
-			$self->{statement}{wait} = $call;
-			return;
+			return $self->wait_for($call);
 		}
 		$self->{wrote} = 1;
 		$self->raise('ZKL01') if $world->fence_token($path) > $token;

@@ -53,7 +53,8 @@ sub new
 		left => $count,
 		names => 0,
 		last => 0,
-		plan => []
+		plan => [],
+		first => undef
 	}, $class;
 }
 
@@ -67,6 +68,20 @@ sub next
 		my $next = $model->predict($step) or next;
 		return ($step, $next);
 	}
+}
+
+# What the sessions set at first, so that each is of another kind.
+sub first_settings
+{
+	my ($self, $model) = @_;
+	my @lines;
+	foreach my $number (map { $_->{number} } $model->sessions)
+	{
+		push @lines, "$number setting on_lock_loss report" if $self->chance(0.4);
+		push @lines, "$number setting commit_guard " . $self->pick('quorum', 'quorum', 'off')
+		  if $self->chance(0.4);
+	}
+	return \@lines;
 }
 
 sub pick { my ($self, @list) = @_; return $self->{random}->pick(@list); }
@@ -87,14 +102,25 @@ sub session
 sub invent
 {
 	my ($self, $model) = @_;
+	$self->{first} //= $self->first_settings($model);
+	return shift @{ $self->{first} } if @{ $self->{first} };
+	return $self->notice($model) if $model->{stolen};
+	my ($busy) = grep { grep { $_->{job}{limited} && !$_->{lost} } $_->{locks}->all } $model->sessions;
+	return "0 overtime $busy->{number} " . $self->limited_path($busy)
+	  if $busy && $self->chance(0.3);
 	my $session = $self->session($model);
 	my $number = $session->{number};
 	return '0 terminate ' . $number if $self->chance(0.01);
-	return "0 cancel $number" if $session->waits && $self->chance(0.3);
 	my @held = map { $_->{path} } $session->{locks}->all;
+	return "0 " . $self->paused($number, @held)
+	  if $session->waits && $session->waits->{kind} eq 'pause' && $self->chance(0.6);
+	return "0 cancel $number" if $session->waits && $self->chance(0.3);
 	return "0 " . $self->pick('lose', 'lose', 'break') . " $number " . $self->pick(@held)
 	  if @held && $self->chance(0.07);
 	return "0 expire $number" if @held && $self->chance(0.01);
+	return "0 revoke $number " . $self->pick(@held) if @held && $self->chance(0.03);
+	return "0 steal $number " . $self->pick(@held)
+	  if @held && $self->chance($session->setting('commit_guard') eq 'quorum' ? 0.2 : 0.01);
 	return "0 break $number " . $self->pick(@locks, @semaphores)
 	  if $session->waits && $self->chance(0.1);
 	return "$number " . shift @{ $self->{plan} }
@@ -102,6 +128,35 @@ sub invent
 	$self->{plan} = [];
 	my $method = $session->{block};
 	return "$number " . $self->$method($session, $model);
+}
+
+# What happens to a session that pauses.
+sub paused
+{
+	my ($self, $number, @held) = @_;
+	my $kind = $self->{random}->weighted(
+		resume => 40,
+		@held ? (lose => 30, break => 15, expire => 15, revoke => 5) : ());
+	return "$kind $number" if $kind =~ /^(resume|expire)$/;
+	return "$kind $number " . $self->pick(@held);
+}
+
+# The path of the run with a limit that the session has.
+sub limited_path
+{
+	my ($self, $session) = @_;
+	my ($lock) = grep { $_->{job}{limited} } $session->{locks}->all;
+	return $lock->{path};
+}
+
+# How a session finds out that a lock was stolen.
+sub notice
+{
+	my ($self, $model) = @_;
+	my ($number, $path) = @{ $model->{stolen} }{qw(session path)};
+	return "$number "
+	  . $self->pick("verify $path", 'commit', 'prepare g' . $self->name, 'work ' . $self->name,
+		'nothing');
 }
 
 # Outside of a transaction block.
@@ -115,13 +170,13 @@ sub idle
 		prepared => 5,
 		discard => 3,
 		lock_wait => 8,
-		lock_timeout => 1,
+		setting => 4,
 		wrong => 2);
 	return 'begin' if $kind eq 'begin';
 	return $self->code($session) if $kind eq 'code';
 	return $self->operation($session) if $kind eq 'single';
 	return $self->lock_wait($session) if $kind eq 'lock_wait';
-	return 'lock_timeout ' . ($session->{lock_timeout} ? 'off' : 'on') if $kind eq 'lock_timeout';
+	return $self->setting($session) if $kind eq 'setting';
 	return 'discard ' . $self->pick('ALL', 'ALL', 'TEMP') if $kind eq 'discard';
 	return $self->pick('commit', 'rollback', 'savepoint one', 'rollback_to one', 'prepare nothing')
 	  if $kind eq 'wrong';
@@ -145,11 +200,13 @@ sub open
 		cursor => 7,
 		nested => 8,
 		code => 12,
+		setting => 2,
 		wrong => 1);
 	return $self->operation($session) if $kind eq 'operation';
 	return $self->code($session) if $kind eq 'code';
 	return $self->cursor($session) if $kind eq 'cursor';
 	return $self->nested($session) if $kind eq 'nested';
+	return $self->setting($session) if $kind eq 'setting';
 	return $kind if $kind eq 'commit' || $kind eq 'rollback';
 	return 'prepare g' . $self->name if $kind eq 'prepare';
 	return $self->lock_wait($session) if $kind eq 'wrong' && $self->chance(0.2);
@@ -233,6 +290,24 @@ sub nested
 	return shift @plan;
 }
 
+# A value that the setting does not have now.  A timeout does not stay for long.
+sub setting
+{
+	my ($self, $session) = @_;
+	my ($timeout) = grep { $session->setting($_) eq 'on' } qw(lock_timeout statement_timeout);
+	my $name = $self->{random}->weighted(
+		on_lock_loss => 10,
+		commit_guard => 10,
+		lock_timeout => 1,
+		statement_timeout => 1);
+	return "setting $timeout off" if $timeout && $self->chance(0.7);
+	my @values =
+	    $name eq 'on_lock_loss' ? qw(cancel report)
+	  : $name eq 'commit_guard' ? qw(session quorum off)
+	  : qw(off on);
+	return "setting $name " . $self->pick(grep { $_ ne $session->setting($name) } @values);
+}
+
 sub lock_wait
 {
 	my ($self, $session) = @_;
@@ -265,7 +340,8 @@ sub job
 		job_history => 10,
 		job_reset => 3);
 	my $hour = 1 + int $self->{random}->between(0, 8);
-	return "$kind $path $hour " . $self->timeout if $kind =~ /begin/;
+	return "$kind $path $hour " . $self->timeout . ($self->chance(0.2) ? ' limited' : '')
+	  if $kind =~ /begin/;
 	return "$kind $path" . ($kind eq 'job_reset' ? " $hour" : '');
 }
 
@@ -287,6 +363,7 @@ sub operation
 		fence => 6,
 		work => 10,
 		fail => 3,
+		pause => $session->{locks}->all ? 4 : 1,
 		nothing => 1,
 		set => 1);
 	return $self->acquire($session) if $kind eq 'acquire';
@@ -298,7 +375,7 @@ sub operation
 	return "$kind " . $self->held($session) if $kind eq 'fence';
 	return "$kind " . $self->pick($self->held($session), @semaphores)
 	  if $kind =~ /^(token|verify)$/;
-	return 'work ' . $self->name if $kind eq 'work';
+	return "$kind " . $self->name if $kind =~ /^(work|pause)$/;
 	return $kind;
 }
 
@@ -314,6 +391,7 @@ sub code
 		my $operation = $self->operation($session);
 		$operation = $self->pick('commit', 'commit', 'rollback') if $self->chance(0.12);
 		$operation = $self->lock_wait($session) if $self->chance(0.05);
+		$operation = 'pause ' . $self->name if $self->chance(0.08);
 		next if $operation eq 'set' || ($operation eq 'nothing' && $form ne 'do');
 		push @operations, $operation;
 		next if $form ne 'do';

@@ -41,7 +41,7 @@ sub check_jobs
 # Acquire the lock of a job, and continue with granted_job().
 sub take_job
 {
-	my ($self, $verb, $path, $time, $scope, $timeout) = @_;
+	my ($self, $verb, $path, $time, $scope, $timeout, $limited) = @_;
 	my $lock = $self->{locks}->find($path);
 	$self->raise('55000') if $lock && !$lock->{lost};
 	return $self->acquire(
@@ -51,6 +51,7 @@ sub take_job
 			path => $path,
 			time => $time,
 			job_scope => $scope,
+			limited => $limited,
 			paths => [$path],
 			mode => 'x',
 			permits => 0,
@@ -63,14 +64,14 @@ sub take_job
 
 sub do_job_begin
 {
-	my ($self, $path, $time, $timeout) = @_;
-	return $self->take_job('begin', $path, $time, 'session', $timeout);
+	my ($self, $path, $time, $timeout, $limited) = @_;
+	return $self->take_job('begin', $path, $time, 'session', $timeout, $limited);
 }
 
 sub do_job_begin_xact
 {
-	my ($self, $path, $time, $timeout) = @_;
-	return $self->take_job('begin', $path, $time, 'xact', $timeout);
+	my ($self, $path, $time, $timeout, $limited) = @_;
+	return $self->take_job('begin', $path, $time, 'xact', $timeout, $limited);
 }
 
 # The lock of a job was granted.
@@ -93,7 +94,14 @@ sub granted_job
 	my $outcome = $call->{job_scope} eq 'xact' ? 'done' : 'running';
 	$self->fail_runs($path);
 	$self->insert_run($lock, $path, $call->{time}, $outcome);
-	$lock->{job} = { state => 'begun', begun => $self->{nest}, nest => 0, time => $call->{time} };
+	$world_gives_up->() if $call->{limited} && $self->{world}->limited_run;
+	$lock->{job} = {
+		state => 'begun',
+		begun => $self->{nest},
+		nest => 0,
+		time => $call->{time},
+		limited => $call->{limited}
+	};
 	if ($outcome eq 'done')
 	{
 		$lock->{session}{x}--;

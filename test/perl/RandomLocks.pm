@@ -62,6 +62,7 @@ sub make
 		reserved => 0,
 		lost => 0,
 		fenced => 0,
+		revoked => {},
 		job => no_job()
 	};
 }
@@ -194,6 +195,7 @@ sub settle
 	{
 		$self->{queues}->downgrade($has->{x});
 		$has->{s} = delete $has->{x};
+		delete $lock->{revoked}{x};
 		$lock->{reserved} = 0;
 		$lock->{job} = no_job();
 	}
@@ -203,6 +205,7 @@ sub settle
 		$lock->{reserved} = 0 if $mode eq 's';
 		next unless $has->{$mode};
 		$self->{queues}->remove(delete $has->{$mode});
+		delete $lock->{revoked}{$mode};
 		$lock->{job} = no_job() if $mode eq 'x';
 		$ended++;
 	}
@@ -214,6 +217,7 @@ sub lose
 	my ($self, $lock) = @_;
 	$self->{queues}->remove($_) foreach values %{ $lock->{has} };
 	$lock->{has} = {};
+	$lock->{revoked} = {};
 	$lock->{reserved} = 0;
 	$lock->{lost} = 1;
 	$lock->{job}{state} = '';
@@ -222,12 +226,23 @@ sub lose
 
 =pod
 
+=item RandomLocks::main_mode($lock)
+
+That of the contender whose token counts; undef if it has none.
+
 =item $locks->drop_levels($nest), $locks->pass_up($nest)
 
 The effects of a subtransaction's rollback, or commit, on all locks.  Level 1 is the
 transaction itself.
 
 =cut
+
+sub main_mode
+{
+	my ($lock) = @_;
+	my ($mode) = grep { $lock->{has}{$_} } @modes;
+	return $mode;
+}
 
 sub drop_levels
 {
@@ -318,6 +333,7 @@ sub rows
 			  . ($lock->{session}{$_} // 0) . ' '
 			  . transaction_count($lock, $_)
 			  . " $state"
+			  . ($lock->{revoked}{ $lock->{has}{$_} ? $_ : 'x' } ? ' revoked' : '')
 		} grep { used($lock, $_) } qw(x p s);
 	}
 	return @rows;
@@ -327,7 +343,8 @@ sub text
 {
 	my ($self) = @_;
 	return join "\n", $self->rows,
-	  map { "$_->{path} fenced $_->{fenced} job " . join ' ', @{ $_->{job} }{qw(state begun nest)} }
+	  map { "$_->{path} fenced $_->{fenced} job "
+		  . join ' ', @{ $_->{job} }{qw(state begun nest)}, %{ $_->{revoked} } }
 	  $self->all;
 }
 

@@ -53,6 +53,10 @@ By session: what the statements return that have ended with the last step.
 
 The sessions of the deadlock that the last step has closed and ended; its own comes first.
 
+=item $model->limited_run()
+
+The lock of a job that runs with a limit of time; undef if there is none.
+
 =item $model->sessions(), $model->session($number), $model->queues()
 
 =cut
@@ -78,6 +82,13 @@ sub circle { return @{ $_[0]->{circle} }; }
 sub sessions { return @{ $_[0]->{sessions} }; }
 sub session { return $_[0]->{sessions}[ $_[1] - 1 ]; }
 sub queues { return $_[0]->{queues}; }
+
+sub limited_run
+{
+	my ($self) = @_;
+	my ($lock) = grep { $_->{job}{limited} && !$_->{lost} } map { $_->{locks}->all } $self->sessions;
+	return $lock;
+}
 
 sub predict
 {
@@ -108,6 +119,7 @@ sub give_up { die bless {}, 'RandomUnpredictable'; }
 sub take
 {
 	my ($self, $step) = @_;
+	$self->expect_notice($step);
 	if ($step->session == 0)
 	{
 		my ($verb, $number, @arguments) = @{ ($step->operations)[0] };
@@ -124,6 +136,36 @@ sub take
 	$self->wake_all(0);
 	$self->end_deadlock($step->session);
 	$self->check_waits;
+	$self->check_notice;
+	return;
+}
+
+# After a theft, which its session may not know of, comes a step of that session which
+# finds it out, and fails.
+sub expect_notice
+{
+	my ($self, $step) = @_;
+	my $stolen = delete $self->{stolen} or return;
+	give_up() unless $step->session == $stolen->{session};
+	my $session = $self->session($step->session);
+	my ($verb, $path) = @{ ($step->operations)[0] };
+	my $asks = $session->setting('commit_guard') eq 'quorum'
+	  && $session->{conduct} =~ /^(unknown|work)$/ && !%{ $session->{cursors} };
+	give_up()
+	  unless $verb eq 'verify' && $path eq $stolen->{path}
+	  || $asks && $session->{block} eq 'open' && $verb =~ /^(commit|prepare)$/
+	  || $asks && $session->{block} eq 'idle' && $verb =~ /^(work|nothing)$/;
+	$self->{noticing} = $step->session;
+	return;
+}
+
+# It did.
+sub check_notice
+{
+	my ($self) = @_;
+	my $number = delete $self->{noticing} or return;
+	my $answer = $self->{answers}{$number};
+	give_up() unless $answer && $answer->{state} eq 'ZKL01';
 	return;
 }
 
@@ -149,6 +191,7 @@ sub is_over
 {
 	my ($self, $session) = @_;
 	my $wait = $session->waits or return 0;
+	return 0 if $wait->{kind} eq 'pause';
 	return !$self->fence_owner($wait->{path}, $session->{number}) if $wait->{kind} eq 'fence';
 	return !grep { $self->{queues}->blockers($_) } @{ $wait->{contenders} };
 }
@@ -185,7 +228,7 @@ sub waited_for
 		my $owner = $self->fence_owner($wait->{path}, $session->{number});
 		return $owner =~ /^\d+$/ ? $owner : ();
 	}
-	return if $wait->{mode} eq 'p';
+	return if $wait->{kind} eq 'pause' || $wait->{mode} eq 'p';
 	return map { $_->{session} } map { $self->{queues}->blockers($_) } @{ $wait->{contenders} };
 }
 
@@ -234,6 +277,14 @@ sub world_cancel
 	return;
 }
 
+sub world_resume
+{
+	my ($self, $session) = @_;
+	give_up() unless $session->waits && $session->waits->{kind} eq 'pause';
+	$session->continue;
+	return;
+}
+
 sub world_terminate
 {
 	my ($self, $session) = @_;
@@ -262,6 +313,40 @@ sub world_lose
 	return;
 }
 
+# Its session has lost no other lock, so that it asks for this one.
+sub world_steal
+{
+	my ($self, $session, $path) = @_;
+	my $lock = $session->{locks}->find($path) or give_up();
+	give_up() if $session->waits || $session->{block} eq 'failed' || keys %{ $lock->{has} } > 1;
+	give_up() if grep { $_->{lost} } $session->{locks}->all;
+	$session->give_up_if_revoked;
+	$session->{locks}->lose($lock);
+	$self->{stolen} = { session => $session->{number}, path => $path };
+	return;
+}
+
+# Whatever the session does, it loses the lock.
+sub world_overtime
+{
+	my ($self, $session, $path) = @_;
+	my $lock = $session->{locks}->find($path) or give_up();
+	give_up() if $lock->{lost} || !$lock->{job}{limited};
+	$session->{locks}->lose($lock);
+	$session->interrupt('57014') if $session->waits;
+	return;
+}
+
+sub world_revoke
+{
+	my ($self, $session, $path) = @_;
+	my $lock = $session->{locks}->find($path) or give_up();
+	my $mode = RandomLocks::main_mode($lock) or give_up();
+	give_up() if $lock->{revoked}{$mode} || $session->waits && $session->waits->{kind} =~ /^(fence|job)$/;
+	$lock->{revoked}{$mode} = 'new';
+	return;
+}
+
 # All that it holds.
 sub world_expire
 {
@@ -272,21 +357,20 @@ sub world_expire
 	return;
 }
 
-# A statement that waits ends; else the session is asked until it knows.
+# A statement that waits ends, unless it pauses and a loss is only to be reported; a
+# session that is idle is asked until it knows.
 sub lose_locks
 {
 	my ($self, $session, @locks) = @_;
+	my $wait = $session->waits;
+	my $reports = $wait && $session->setting('on_lock_loss') eq 'report';
 	give_up() if $session->{block} eq 'failed';
+
+	# another contender of the lock stays until the session looks
+	give_up() if $reports && ($wait->{kind} ne 'pause' || grep { keys %{ $_->{has} } > 1 } @locks);
 	$session->{locks}->lose($_) foreach @locks;
-	if ($session->waits)
-	{
-		$session->interrupt('ZKL01');
-	}
-	else
-	{
-		$session->{conduct} = 'harmless' if $session->{conduct} eq 'unknown';
-		$session->{conduct} = 'unknown' if $session->{block} eq 'idle';
-	}
+	return if $reports;
+	$wait ? $session->interrupt('ZKL01') : $session->look_for_loss;
 	return;
 }
 

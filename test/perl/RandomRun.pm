@@ -118,14 +118,42 @@ sub play_all
 sub fail
 {
 	my ($self, $kind, $text) = @_;
+	$kind = 'slow' if $self->is_overdue;
 	die { kind => $kind, text => $text };
+}
+
+# Notes when a run with a limit of time may have begun.  It is over when the step that
+# waits for that begins.
+sub note_limit
+{
+	my ($self, $step, $next) = @_;
+	my ($verb) = @{ ($step->operations)[0] };
+	if ($verb eq 'overtime')
+	{
+		$self->fail('slow', 'a limited run') if $self->is_overdue;
+		delete $self->{limit};
+	}
+	elsif ($next->limited_run)
+	{
+		$self->{limit} //= time + RandomStep::max_runtime();
+	}
+	return;
+}
+
+# Has a run with a limit of time been under way for so long that it may be lost?
+sub is_overdue
+{
+	my ($self) = @_;
+	return $self->{limit} && time > $self->{limit};
 }
 
 sub take
 {
 	my ($self, $step, $next) = @_;
-	my $before = $self->{model};
+	my $world = $self->{world};
+	my $before = $self->{before} = $self->{model};
 	$self->await_published($before, $next->circle);
+	$self->note_limit($step, $next);
 	$self->{model} = $next;
 	if ($step->session == 0)
 	{
@@ -135,12 +163,15 @@ sub take
 	}
 	else
 	{
+		$world->forbid_to_pass($_->[1]) foreach grep { $_->[0] eq 'pause' } $step->operations;
 		$self->{clients}{ $step->session }->send($step->sql);
 	}
 	$self->compare_answer($_) foreach sort keys %{ $next->answers };
 	$self->await_notices;
 	$self->compare_queue($_) foreach $next->queues->paths;
 	$self->compare_waits;
+	$self->fail('slow', 'a limited run') if $self->is_overdue;
+	delete $self->{limit} unless $next->limited_run;
 	return;
 }
 
@@ -190,6 +221,13 @@ sub world_cancel
 	return;
 }
 
+sub world_resume
+{
+	my ($self, $before, $number) = @_;
+	$self->{world}->let_pass($before->session($number)->waits->{number});
+	return;
+}
+
 sub world_terminate
 {
 	my ($self, $before, $number) = @_;
@@ -217,6 +255,29 @@ sub world_break
 		sub { $self->{world}->break_contender($path, $contender->{name}) });
 }
 
+# Nobody waits until the session knows.
+sub world_steal
+{
+	my ($self, $before, $number, $path) = @_;
+	my $contender = $self->find_contender($before, $number, $path);
+	$self->{world}->delete_contender($path, $contender->{name});
+	return;
+}
+
+# The queue shows the end of the run.
+sub world_overtime { return; }
+
+sub world_revoke
+{
+	my ($self, $before, $number, $path) = @_;
+	my $contender = $self->find_contender($before, $number, $path);
+	$self->{world}->revoke_contender($path, $contender->{name});
+	$self->await(
+		sub { $self->{world}->is_revoked($path, $contender->{name}) },
+		'hang', "session $number does not confirm that $path was revoked");
+	return;
+}
+
 sub world_expire
 {
 	my ($self, $before, $number) = @_;
@@ -239,11 +300,17 @@ sub find_contender
 	return ($self->{world}->queue($path))[$index];
 }
 
-# Do something that makes a session lose a lock, and wait until it knows.
+# Do something that makes a session lose a lock, and wait until it knows; one that pauses
+# waits for that itself, unless it ends.
 sub lose
 {
 	my ($self, $before, $number, $path, $sub) = @_;
-	return $sub->() if $before->session($number)->waits;
+	my $session = $before->session($number);
+	if (my $wait = $session->waits)
+	{
+		$self->{world}->expect_loss($wait->{number}, $path) if $wait->{kind} eq 'pause';
+		return $sub->();
+	}
 
 	# The statement that asks would be cancelled as well.
 	my $client = $self->{clients}{$number};
@@ -256,7 +323,7 @@ sub lose
 			return $row->[0] eq 'true';
 		},
 		'hang', "session $number does not notice that $path was lost");
-	$client->ask('SET zklock.on_lock_loss = cancel');
+	$client->ask('SET zklock.on_lock_loss = ' . $session->setting('on_lock_loss'));
 	return;
 }
 
@@ -289,20 +356,21 @@ sub with_tokens
 	return $expected;
 }
 
-# An answer as text.  Several losses are reported in any order.
+# An answer as text.  Several losses are reported in any order; a revocation at the end of
+# any statement in code.
 sub describe
 {
 	my ($answer) = @_;
 	my (@notices, @losses);
-	foreach my $notice (@{ $answer->{notices} }, '')
+	foreach my $notice ((grep { !/was requested$/ } @{ $answer->{notices} }), '')
 	{
 		push @losses, $notice if $notice =~ /^WARNING ZKL01/;
 		next if $notice =~ /^WARNING ZKL01/;
 		push @notices, sort(@losses), $notice;
 		@losses = ();
 	}
-	return join "\n",
-	  $answer->{state} ne '' ? "error $answer->{state}" : "value $answer->{value}", @notices;
+	return join "\n", $answer->{state} ne '' ? "error $answer->{state}" : "value $answer->{value}",
+	  @notices, sort grep { /was requested$/ } @{ $answer->{notices} };
 }
 
 # Did a timeout end before the ensemble had answered?
@@ -310,7 +378,11 @@ sub was_slow
 {
 	my ($self, $number, $answer) = @_;
 	return 1 if $answer->{state} =~ /^0800[16]$/ && $self->{lines}[-1] =~ /\bshort\b/;
-	return $answer->{state} eq '55P03' && $self->{model}->session($number)->{lock_timeout};
+	return grep {
+		my $session = $_->session($number);
+		$answer->{state} eq '55P03' && $session->setting('lock_timeout') eq 'on'
+		  || $answer->{state} eq '57014' && $session->setting('statement_timeout') eq 'on'
+	} @{$self}{qw(before model)};
 }
 
 sub compare_answer
@@ -357,7 +429,7 @@ sub compare_queue
 	return;
 }
 
-# Those that wait must wait: for a lock of PostgreSQL's, as seen there, or for a
+# Those that wait must wait: for a lock of PostgreSQL's (a fence, a pause), as seen there, or for a
 # contender, as seen in the queues.
 sub compare_waits
 {
@@ -369,8 +441,8 @@ sub compare_waits
 		my $wait = $session->waits or next;
 		$self->await(
 			sub { $self->{world}->waits_in_postgres($client->pid) || $client->is_ready },
-			'hang', "session $number does not wait at the fence of $wait->{path}")
-		  if $wait->{kind} eq 'fence';
+			'hang', "session $number does not wait in PostgreSQL")
+		  if $wait->{kind} =~ /^(fence|pause)$/;
 		next unless $client->is_ready;
 		$self->fail('early', "session $number does not wait, but answered:\n"
 			  . describe($client->answer));

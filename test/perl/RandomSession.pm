@@ -21,7 +21,7 @@ package RandomSession;
 use strict;
 use warnings;
 
-use parent qw(RandomFunctions RandomCursors);
+use parent qw(RandomFunctions RandomCursors RandomSettings);
 use RandomLocks;
 
 sub new
@@ -43,7 +43,7 @@ sub start
 	$self->{conduct} = 'unknown';
 	$self->{rows} = [];
 	$self->{cursors} = {};
-	$self->{lock_timeout} = 0;
+	$self->start_settings;
 	$self->{wrote} = 0;
 	$self->{statement} = undef;
 	return;
@@ -95,7 +95,8 @@ sub execute
 		handlers => [],
 		value => '',
 		notices => [],
-		alone => $self->{block} eq 'idle'
+		alone => $self->{block} eq 'idle',
+		timeout => $self->setting('statement_timeout') eq 'on'
 	};
 	my $verb = $operations[0][0];
 	return $self->answer('25P02')
@@ -129,7 +130,7 @@ sub deed
 {
 	my ($verb) = @_;
 	return 'harmless'
-	  if $verb =~ /^(release|release_permit|release_all|close|look|set|lock_timeout|close_cursor|discard|rollback_prepared)$/;
+	  if $verb =~ /^(release|release_permit|release_all|close|look|set|setting|close_cursor|discard|rollback_prepared)$/;
 	return 'locking' if $verb =~ /^(acquire|permit|token|verify|job_begin|lock_wait)$/;
 	return 'work';
 }
@@ -159,7 +160,7 @@ sub continue
 	my $method = "granted_$wait->{kind}";
 	return unless $self->attempt(sub { $self->$method($wait) });
 	return if $statement->{wait};
-	$statement->{next}++;
+	$self->end_operation;
 	return $self->run;
 }
 
@@ -201,14 +202,65 @@ sub run
 	while ($statement->{next} < @$operations)
 	{
 		my ($verb, @arguments) = @{ $operations->[ $statement->{next} ] };
+		$self->give_up_if_revoked if $verb =~ /^(fence|job_begin|job_begin_xact|job_end|job_reset|fetch)$/;
 		my $method = "do_$verb";
 		return unless $self->attempt(sub { $self->$method(@arguments) });
 		last if $statement->{answered};
 		return if $statement->{wait};
-		$statement->{next}++;
+		$self->end_operation;
 		$self->{world}->wake($self) if is_code($statement);
 	}
 	return $self->end;
+}
+
+# The operation has succeeded.  In code it may be a statement of its own.
+sub end_operation
+{
+	my ($self) = @_;
+	my $statement = $self->{statement};
+	my ($verb) = @{ $statement->{operations}[ $statement->{next}++ ] };
+	return unless is_code($statement);
+	$self->report_revoked
+	  if $statement->{kind} eq 'do'
+	  ? $verb =~ /^(look|job_history|work|lock_wait|setting|set|pause)$/
+	  : $verb !~ /^(commit|rollback)$/;
+	return;
+}
+
+# At the end of a statement, before that of its transaction.
+sub report_revoked
+{
+	my ($self) = @_;
+	foreach my $lock ($self->{locks}->all)
+	{
+		foreach my $mode (grep { $lock->{revoked}{$_} eq 'new' } keys %{ $lock->{revoked} })
+		{
+			my $what = $mode eq 'p' ? 'semaphore' : 'lock';
+			$self->notice(qq(NOTICE 00000 release of $what "$lock->{path}" was requested));
+			$lock->{revoked}{$mode} = 'told';
+		}
+	}
+	return;
+}
+
+# What the statements do with which the run asks whether a loss is known.
+sub look_for_loss
+{
+	my ($self) = @_;
+	local $self->{statement} = { notices => [] };
+	$self->report_revoked;
+	$self->{conduct} = 'harmless' if $self->{conduct} eq 'unknown';
+	$self->{conduct} = 'unknown' if $self->{block} eq 'idle';
+	return;
+}
+
+# Queries of their own may report it, even if the function fails.
+sub give_up_if_revoked
+{
+	my ($self) = @_;
+	RandomModel::give_up()
+	  if grep { grep { $_ eq 'new' } values %{ $_->{revoked} } } $self->{locks}->all;
+	return;
 }
 
 # Do something that may throw an SQLSTATE.  An exception block may handle that.  Returns
@@ -263,6 +315,7 @@ sub end
 	my ($self) = @_;
 	my $statement = $self->{statement};
 	return if $statement->{answered};
+	$self->report_revoked;
 	$self->work if $statement->{deed} eq 'locking';
 	if ($statement->{alone} && $self->{block} eq 'idle' && $self->{nest} > 0)
 	{
@@ -310,7 +363,7 @@ sub answer
 sub may_commit
 {
 	my ($self) = @_;
-	return 1 if $self->{conduct} eq 'harmless';
+	return 1 if $self->{conduct} eq 'harmless' || $self->setting('commit_guard') eq 'off';
 	return 0 if $self->{conduct} eq 'doomed';
 	return !grep { $_->{lost} } $self->{locks}->all;
 }
@@ -341,6 +394,7 @@ sub abort
 {
 	my ($self) = @_;
 	$self->{world}->end_writer($self->{number}, 0);
+	$self->roll_back_settings(1);
 	$self->forget_transaction;
 	return;
 }
@@ -352,6 +406,7 @@ sub forget_transaction
 	my $statement = $self->{statement};
 	$self->{rows} = [];
 	$self->{wrote} = 0;
+	$self->keep_settings;
 	$self->drop_cursors(1);
 	$self->{locks}->drop_levels(1);
 	$self->{conduct} = $statement && is_code($statement) ? 'work' : 'unknown';
@@ -372,6 +427,7 @@ sub abort_to
 		  if $lock->{job}{begun} >= $nest || @$levels && $levels->[-1]{nest} >= $nest;
 	}
 	$self->{rows} = [ grep { $_->{nest} < $nest } @{ $self->{rows} } ];
+	$self->roll_back_settings($nest);
 	$self->drop_cursors($nest);
 	$self->{world}->roll_back($self->{number}, $nest);
 	$self->{locks}->drop_levels($nest);
@@ -384,6 +440,7 @@ sub commit_level
 	my ($self) = @_;
 	my $nest = $self->{nest}--;
 	$self->{locks}->pass_up($nest);
+	$self->pass_settings_up($nest);
 	$self->pass_cursors_up($nest);
 	$self->{world}->pass_up($self->{number}, $nest);
 	foreach my $row (@{ $self->{rows} })
@@ -423,6 +480,7 @@ sub do_commit
 	my ($self) = @_;
 	return $self->commit_in_code(1) if is_code($self->{statement});
 	return $self->notice('WARNING 25P01') if $self->{block} eq 'idle';
+	$self->report_revoked;
 	$self->commit if $self->end_block;
 	return;
 }
@@ -432,6 +490,7 @@ sub do_rollback
 	my ($self) = @_;
 	return $self->commit_in_code(0) if is_code($self->{statement});
 	$self->notice('WARNING 25P01') if $self->{block} eq 'idle';
+	$self->report_revoked;
 	$self->abort;
 	return;
 }
@@ -472,6 +531,7 @@ sub do_rollback_to
 {
 	my ($self, $name) = @_;
 	my $index = $self->find_savepoint($name);
+	$self->report_revoked;
 	$self->abort_to($index + 2);
 	$#{ $self->{savepoints} } = $index;
 	$self->{block} = 'open';
@@ -482,6 +542,7 @@ sub do_release_savepoint
 {
 	my ($self, $name) = @_;
 	my $index = $self->find_savepoint($name);
+	$self->report_revoked;
 	$self->commit_level while $self->{nest} >= $index + 2;
 	$#{ $self->{savepoints} } = $index - 1;
 	return;
@@ -493,6 +554,7 @@ sub do_prepare
 {
 	my ($self, $name) = @_;
 	return $self->notice('WARNING 25P01') if $self->{block} eq 'idle';
+	$self->report_revoked;
 	return unless $self->end_block;
 	$self->raise('0A000') if grep { $_->{hold} && !$_->{rows} } values %{ $self->{cursors} };
 	$self->raise('0A000')
@@ -576,12 +638,17 @@ sub do_nothing
 
 sub do_set { return; }
 
-sub do_lock_timeout
+# Until the outside world resumes it, as if the statement took long.
+sub do_pause
 {
-	my ($self, $on) = @_;
-	RandomModel::give_up() if $self->{block} ne 'idle';
-	$self->{lock_timeout} = $on eq 'on';
-	return;
+	my ($self, $number) = @_;
+	return $self->wait_for({ kind => 'pause', number => $number });
+}
+
+sub granted_pause
+{
+	my ($self) = @_;
+	return $self->result('passed');
 }
 
 sub do_discard
@@ -590,7 +657,7 @@ sub do_discard
 	return if $what ne 'ALL';
 	$self->raise('25001') unless $self->{statement}{alone};
 	$self->{cursors} = {};
-	$self->{lock_timeout} = 0;
+	$self->start_settings;
 	foreach my $lock ($self->{locks}->all)
 	{
 		$self->let_go($lock);
@@ -616,6 +683,7 @@ sub text
 	my $statement = $self->{statement};
 	return join "\n",
 	  "$self->{number} $self->{block} $self->{nest} $self->{conduct} @{ $self->{savepoints} }",
+	  $self->settings_text,
 	  "rows " . join(' ', map { "$_->{row}/$_->{nest}" } @{ $self->{rows} }),
 	  "cursors " . join(' ', map {
 			my $cursor = $self->{cursors}{$_};

@@ -22,6 +22,10 @@ does something to another session:
   0 lose 2 /a          delete its contender, so that it loses the lock
   0 break 2 /a         zk_lock_break(), of a holder or a waiter
   0 expire 2           end its ZooKeeper session
+  0 resume 2           let it continue after a pause
+  0 steal 2 /a         delete its contender; its next step has to notice that
+  0 overtime 2 /j      wait until a job has exceeded its max_runtime
+  0 revoke 2 /a        zk_lock_revoke(), of a holder
 
 A statement is an operation with its arguments, or C<do>, C<call> or C<function> and
 operations separated by semicolons: PL/pgSQL in that form.  The operations:
@@ -35,13 +39,17 @@ operations separated by semicolons: PL/pgSQL in that form.  The operations:
   release_all, close
   token PATH, verify PATH, fence PATH
   look                                at zk_locks
-  job_begin PATH HOUR TIMEOUT, job_begin_xact PATH HOUR TIMEOUT
+  job_begin PATH HOUR TIMEOUT [limited], job_begin_xact PATH HOUR TIMEOUT [limited]
+                                      limited: with a max_runtime
   job_end PATH, job_reset PATH HOUR, job_history PATH
   work NUMBER                         write a row
   lock_wait PATHS MODE TIMEOUT        the procedure
   declare NAME hold|plain SCOPE PATHS, fetch NAME, close_cursor NAME
                                       a cursor that acquires with each row
-  lock_timeout on|off
+  pause NUMBER                        wait until the outside world resumes it
+  setting NAME VALUE                  lock_timeout on|off, statement_timeout on|off,
+                                      on_lock_loss cancel|report,
+                                      commit_guard session|quorum|off
   fail, nothing, set
   try, end                            an exception block, in PL/pgSQL
   begin, commit, rollback, savepoint NAME, rollback_to NAME, release_savepoint NAME
@@ -55,10 +63,19 @@ package RandomStep;
 use strict;
 use warnings;
 
+my %parameters = (
+	on_lock_loss => 'zklock.on_lock_loss',
+	commit_guard => 'zklock.commit_guard');
+
+my %values = (on => q('300ms'), off => q('0'));
+
 my %timeout = (wait => 'NULL', long => q('2 min'), short => q('150 ms'), try => q('0'));
 
+# The limit of a run, in seconds.
+my $max_runtime = 0.7;
+
 my $look = q(SELECT coalesce(string_agg(format('%s %s %s %s %s', path, mode,
-	session_count, transaction_count, state), ', '
+	session_count, transaction_count, state || CASE WHEN revoked THEN ' revoked' ELSE '' END), ', '
 	ORDER BY path COLLATE "C", mode COLLATE "C"), '') FROM zk_locks);
 
 my $history = q(SELECT coalesce(string_agg(format('%s %s',
@@ -80,6 +97,10 @@ my %frame = map { $_ => 1 }
 
 =item $step->sql()
 
+=item RandomStep::max_runtime()
+
+How long a limited run may take, in seconds.
+
 =back
 
 =cut
@@ -99,6 +120,7 @@ sub new
 	}, $class;
 }
 
+sub max_runtime { return $max_runtime; }
 sub line { return $_[0]->{line}; }
 sub session { return $_[0]->{session}; }
 sub kind { return $_[0]->{kind}; }
@@ -151,8 +173,7 @@ sub statement
 	my $query = query($verb, @arguments);
 	return $query if defined $query;
 	return declaration(@arguments) if $verb eq 'declare';
-	return 'SET lock_timeout = ' . ($arguments[0] eq 'on' ? q('300ms') : 0)
-	  if $verb eq 'lock_timeout';
+	return assignment(@arguments) if $verb eq 'setting';
 	return 'CALL zk_lock_wait(' . lock_arguments(@arguments) . ')' if $verb eq 'lock_wait';
 	return 'SELECT 1' if $verb eq 'nothing';
 	return "INSERT INTO random_work VALUES ($arguments[0])" if $verb eq 'work';
@@ -184,6 +205,13 @@ sub in_code
 	my $query = query($verb, @arguments);
 	return "r := ($query); RAISE NOTICE '%', r;" if defined $query;
 	return statement($verb, @arguments) . ';';
+}
+
+sub assignment
+{
+	my ($name, $value) = @_;
+	return "SET $parameters{$name} = $value" if $parameters{$name};
+	return "SET $name = $values{$value}";
 }
 
 # Of the functions, and of the procedure.
@@ -247,8 +275,14 @@ sub call_job_begin_xact { return begin_job('xact', @_); }
 
 sub begin_job
 {
-	my ($scope, $path, $hour, $timeout) = @_;
-	return in_scope('zk_job_begin', $scope) . "('$path', " . fire_time($hour) . ", $timeout{$timeout})::text";
+	my ($scope, $path, $hour, $timeout, $limited) = @_;
+	return
+		in_scope('zk_job_begin', $scope)
+	  . "('$path', "
+	  . fire_time($hour)
+	  . ", $timeout{$timeout}"
+	  . ($limited ? ", '$max_runtime s'" : '')
+	  . ')::text';
 }
 
 sub call_job_reset
@@ -258,6 +292,7 @@ sub call_job_reset
 }
 
 sub call_job_end { return "zk_job_end('$_[0]')::text"; }
+sub call_pause { return "random_pause($_[0])"; }
 sub call_fail { return '(1 / random_zero())::text'; }
 
 1;

@@ -74,7 +74,11 @@ sub new
 	my $proxy = $ensemble->proxy;
 	my $node = zk_cluster(
 		'random', $proxy,
-		settings => { max_prepared_transactions => 20, fsync => 'off' });
+		settings => {
+			max_prepared_transactions => 20,
+			fsync => 'off',
+			session_preload_libraries => 'zklock'
+		});
 	my $connection = $node->connstr('postgres') =~ s/ /;/gr =~ s/'//gr;
 	my $self = bless {
 		ensemble => $ensemble,
@@ -86,6 +90,19 @@ sub new
 	$node->safe_psql('postgres', <<'END');
 CREATE TABLE random_work (row integer);
 CREATE FUNCTION random_zero() RETURNS integer LANGUAGE plpgsql AS $$ BEGIN RETURN 0; END $$;
+END
+	$node->safe_psql('postgres', <<'END');
+CREATE TABLE random_loss (pause integer, path text);
+CREATE FUNCTION random_pause(number integer) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM pg_advisory_xact_lock_shared(number);
+	WHILE EXISTS (SELECT FROM random_loss
+			WHERE pause = number
+			AND path NOT IN (SELECT path FROM zk_locks WHERE state = 'lost')) LOOP
+		PERFORM pg_sleep(0.002);
+	END LOOP;
+	RETURN 'passed';
+END $$;
 END
 	$node->safe_psql('postgres', <<"END");
 CREATE PROCEDURE random_procedure(commands text[]) LANGUAGE plpgsql AS \$\$ $executor \$\$;
@@ -102,7 +119,7 @@ sub begin_run
 	$self->{observer} = RandomClient->new($self->{connection}, 'zklock.root' => $self->{root});
 	$self->{observer}->ask("ROLLBACK PREPARED '$_->[0]'")
 	  foreach $self->{observer}->ask('SELECT gid FROM pg_prepared_xacts');
-	$self->{observer}->ask('TRUNCATE random_work, zk_lock_fences, zk_job_runs');
+	$self->{observer}->ask('TRUNCATE random_work, random_loss, zk_lock_fences, zk_job_runs');
 	return;
 }
 
@@ -120,12 +137,24 @@ sub observer { return $_[0]->{observer}; }
 
 =pod
 
+=item $world->forbid_to_pass($number), $world->let_pass($number)
+
+Whether a session that comes to this pause waits there.
+
+=item $world->expect_loss($number, $path)
+
+The session there is not to continue before it knows that this lock was lost.
+
 =item $world->queue($path)
 
 The contenders in ZooKeeper, in order; each a hash with C<name>, C<mode>, C<pid>,
 C<session> and C<token>.
 
 =item $world->delete_contender($path, $name), $world->break_contender($path, $name)
+
+=item $world->revoke_contender($path, $name), $world->is_revoked($path, $name)
+
+Whether its owner knows.
 
 =item $world->expire($session)
 
@@ -146,6 +175,27 @@ As text, in order.
 =back
 
 =cut
+
+sub forbid_to_pass
+{
+	my ($self, $number) = @_;
+	$self->{observer}->ask("SELECT pg_advisory_lock($number)");
+	return;
+}
+
+sub let_pass
+{
+	my ($self, $number) = @_;
+	$self->{observer}->ask("SELECT pg_advisory_unlock($number)");
+	return;
+}
+
+sub expect_loss
+{
+	my ($self, $number, $path) = @_;
+	$self->{observer}->ask("INSERT INTO random_loss VALUES ($number, '$path')");
+	return;
+}
 
 sub queue
 {
@@ -188,6 +238,20 @@ sub break_contender
 	my ($self, $path, $name) = @_;
 	$self->{observer}->ask("SELECT zk_lock_break('$path', '$name')");
 	return;
+}
+
+sub revoke_contender
+{
+	my ($self, $path, $name) = @_;
+	$self->{observer}->ask("SELECT zk_lock_revoke('$path', '$name')");
+	return;
+}
+
+sub is_revoked
+{
+	my ($self, $path, $name) = @_;
+	my $data = $self->{ensemble}->zk->get("$self->{root}$path/$name") // '';
+	return $data =~ /"revoked":true/;
 }
 
 sub expire
