@@ -58,6 +58,7 @@ SELECT pg_temp.try('SELECT zk_lock_release(NULL)');
 SELECT pg_temp.try('SELECT zk_lock_token(NULL)');
 SELECT pg_temp.try('SELECT zk_lock_verify(NULL)');
 SELECT pg_temp.try('SELECT zk_lock_queue(NULL)');
+SELECT right(pg_temp.try(format('SELECT zk_lock_acquire(%L)', repeat('/' || repeat('x', 203), 5))), 90);
 
 -- timeouts (S89)
 SELECT pg_temp.try('SELECT zk_lock_acquire($$/a$$, $$-1 microsecond$$)');

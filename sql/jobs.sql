@@ -132,6 +132,23 @@ SELECT path, outcome FROM job WHERE path = '/c';
 SELECT zk_job_begin('/c', '2026-01-01');
 SELECT count(*) FROM zk_locks;
 
+-- nor can a run be ended while the job has the lock for other reasons
+SELECT zk_job_begin('/c', '2026-01-02');
+SELECT last_fire_time, running_fire_time FROM zk_job_status('/c');
+SELECT zk_lock_acquire('/c');
+SELECT pg_temp.try($$SELECT zk_job_end('/c')$$);
+SELECT zk_lock_release('/c');
+
+-- a rollback to a savepoint between its end and the commit leaves the end alone
+BEGIN;
+SELECT zk_job_end('/c');
+SAVEPOINT a;
+SELECT zk_lock_fence('/c') > 0;
+ROLLBACK TO a;
+SELECT pg_temp.try($$SELECT zk_lock_release('/c')$$);
+COMMIT;
+SELECT last_fire_time FROM zk_job_status('/c');
+
 -- a rollback of the transaction that has begun a run gives it up
 BEGIN;
 SELECT zk_job_begin('/d', '2026-01-01');

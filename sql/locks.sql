@@ -114,6 +114,26 @@ SELECT * FROM my_locks;
 COMMIT;
 SELECT count(*) FROM zk_locks;
 
+-- in more of them than there is room for at first
+BEGIN;
+SELECT zk_lock_acquire_xact('/1');
+SAVEPOINT a;
+SELECT zk_lock_acquire_xact('/1');
+SAVEPOINT b;
+SELECT zk_lock_acquire_xact('/1');
+SAVEPOINT c;
+SELECT zk_lock_acquire_xact('/1');
+SAVEPOINT d;
+SELECT zk_lock_acquire_xact('/1');
+SAVEPOINT e;
+SELECT zk_lock_acquire_xact('/1');
+ROLLBACK TO e;
+SELECT * FROM my_locks;
+ROLLBACK TO b;
+SELECT * FROM my_locks;
+COMMIT;
+SELECT count(*) FROM zk_locks;
+
 -- an exception block is one, too (S30, S100)
 DO
 $$

@@ -122,6 +122,25 @@ like(
 is_cancelled('/handler', 'S321: and then');
 $holder->ask('ROLLBACK');
 
+# Of several locks, the cancel names the lost one.
+begin_work('/kept');
+$holder->ask("SELECT zk_lock_acquire('/kept/' || n) FROM generate_series(1, 9) n");
+$holder->ask("SELECT zk_semaphore_acquire('/permit', 2)");
+$holder->send(q{DO $$ BEGIN PERFORM pg_sleep(300);
+	EXCEPTION WHEN query_canceled THEN RAISE NOTICE 'caught: %', SQLERRM; END $$});
+$holder->wait_until_busy($observer, "wait_event = 'PgSleep'");
+my ($permit) = $ensemble->queue('/permit');
+$observer->ask("SELECT zk_lock_break('/permit', '$permit')");
+$holder->answer;
+like(
+	$holder->errors,
+	qr{NOTICE: .*caught: canceling statement because semaphore "/permit" was lost$}m,
+	'S321: a handler can tell for which semaphore that is');
+is($holder->sqlstate, 'ZKL01', 'S321: and then it is cancelled');
+$holder->ask($_) foreach 'ROLLBACK', "SELECT zk_semaphore_release('/permit')";
+is($holder->ask("SELECT count(*) FROM zk_locks WHERE state = 'held'"), '9', 'the other locks are held');
+$holder->ask('SELECT zk_lock_release_all()');
+
 # VACUUM is not for transactions: a lock of session scope, lost without network.
 $holder->ask("SELECT zk_lock_acquire('/busy/vacuum')");
 $holder->ask('SET vacuum_cost_delay = 100; SET vacuum_cost_limit = 1');

@@ -265,6 +265,25 @@ is( $node->safe_psql(
 	"/latin/a|\n/latin/b|\\\\u20acA\n/latin/c|\\303\\244\n\\x2f6c6174696e2fe282ac|d",
 	'S104: characters that the database encoding lacks are no error');
 
+# In an encoding that is none, where names have any bytes.
+$node->safe_psql('postgres',
+	"CREATE DATABASE ascii ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0");
+$node->safe_psql('ascii', q(CREATE EXTENSION zklock;
+	DO $$ BEGIN EXECUTE format('CREATE ROLE %I SUPERUSER', 'b' || chr(228) || 'r'); END $$));
+is( $node->safe_psql(
+		'ascii', q(
+		DO $$ BEGIN
+			PERFORM set_config('session_authorization', 'b' || chr(228) || 'r', false);
+		END $$;
+		SELECT zk_lock_acquire('/bear');
+		SELECT length(session_user), user_name FROM zk_lock_queue('/bear'))),
+	"t\n3|b?r", 'S104: bytes that are no UTF-8 become question marks');
+
+# Other clients can take the root itself for a lock.
+my $at_root = $zk->create('/zklock/lock-', 'mine', 'sequential');
+like(tree('/', 'path, holders, owner'), qr{^/\|1\|mine$}m, 'the root itself can be a lock');
+$zk->delete($at_root);
+
 # ---- What may not be looked into (S60).
 
 $zk->deleteall('/zklock/latin');

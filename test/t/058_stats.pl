@@ -16,7 +16,7 @@ my $zk = $ensemble->zk;
 my $proxy = $ensemble->proxy;
 my $node = zk_cluster('main', $ensemble,
 	settings => {
-		shared_preload_libraries => 'zklock',
+		shared_preload_libraries => 'pg_stat_statements,zklock',
 		'zklock.session_timeout' => '10s',
 		deadlock_timeout => '50ms'
 	});
@@ -275,5 +275,13 @@ pass('events that a backend has not seen are counted at its exit');
 
 $now = counters();
 is($now->{attempts}, sum(@{$now}{@outcomes}), 'the sum is still right');
+
+# Another library with the same hooks sees the same statements.
+$control->ask('CREATE EXTENSION pg_stat_statements');
+is( $control->ask('SELECT sum(calls) > 0, bool_or(query ~ $$^CREATE EXTENSION$$)'
+		  . ' FROM pg_stat_statements'),
+	't|t', 'pg_stat_statements counts queries and commands');
+is($control->ask('SELECT count(*) FROM pg_stat_statements WHERE query ~ $$^SELECT zk_lock_acquire$$ AND calls > 0') > 0,
+	1, 'also those that call zklock');
 
 done_testing();

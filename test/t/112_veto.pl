@@ -135,6 +135,13 @@ my @refused = (
 	[ 'ALTER SUBSCRIPTION', 'ALTER SUBSCRIPTION sub REFRESH PUBLICATION', $slots ],
 	[ 'ALTER SUBSCRIPTION, here only', 'ALTER SUBSCRIPTION sub SET (binary = true)',
 		'SELECT subbinary FROM pg_subscription' ],
+	[ 'ALTER SUBSCRIPTION SET PUBLICATION', 'ALTER SUBSCRIPTION sub SET PUBLICATION other',
+		'SELECT subpublications FROM pg_subscription' ],
+	[ 'ALTER SUBSCRIPTION SET PUBLICATION, here only', 'ALTER SUBSCRIPTION sub'
+		. ' SET PUBLICATION other WITH (refresh = false)',
+		'SELECT subpublications FROM pg_subscription' ],
+	[ 'ALTER SUBSCRIPTION CONNECTION', "ALTER SUBSCRIPTION sub CONNECTION 'dbname=other'",
+		'SELECT subconninfo FROM pg_subscription' ],
 	[ 'DROP SUBSCRIPTION', 'DROP SUBSCRIPTION sub', 'SELECT count(*) FROM pg_subscription' ],
 	[ 'VACUUM', 'VACUUM FULL indexed', $files_of ],
 	[ 'CLUSTER', 'CLUSTER', $files_of ],
@@ -157,6 +164,8 @@ my @refused = (
 	[ 'COPY TO a file', "COPY work TO '$files/copied'",
 		"SELECT pg_stat_file('$files/copied', true) IS NULL" ],
 	[ 'implicit commit', "INSERT INTO work VALUES ('implicit')", $work ],
+	[ 'EXECUTE', "EXECUTE write('x')", $work ],
+	[ 'EXECUTE with a function', "EXECUTE write(upper('x'))", $work ],
 	[ 'COMMIT', "BEGIN; INSERT INTO work VALUES ('commit'); COMMIT", $work ],
 	[ 'COMMIT AND CHAIN', "BEGIN; INSERT INTO work VALUES ('chain'); COMMIT AND CHAIN;"
 		. ' ROLLBACK', $work ],
@@ -178,6 +187,7 @@ my @refused = (
 	[ 'LISTEN', 'LISTEN zklock', $work ]);
 
 $node->safe_psql('postgres', 'INSERT INTO indexed VALUES (11)');
+$holder->ask('PREPARE write(text) AS INSERT INTO work VALUES ($1)');
 $holder->ask("PREPARE release AS SELECT zk_lock_release('/lost')");
 $holder->ask("SELECT pg_replication_origin_session_setup('origin')");
 lost_lock($holder, '/lost');

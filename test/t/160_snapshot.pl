@@ -111,6 +111,34 @@ is( $primary->safe_psql('postgres',
 		"SELECT count(*) FROM pg_index WHERE indrelid = 't'::regclass AND indisvalid"),
 	'10', 'S284: all indexes are valid');
 
+# ---- A procedure with an OUT parameter, whose result keeps a snapshot until it is made.
+
+$primary->safe_psql('postgres', q(
+	CREATE PROCEDURE waits(OUT got boolean) LANGUAGE plpgsql AS $$
+	BEGIN
+		CALL zk_lock_wait('/burden', acquired => got);
+	END $$;
+	CREATE PROCEDURE writes(OUT got boolean) LANGUAGE plpgsql AS $$
+	BEGIN
+		INSERT INTO t VALUES (0);
+		CALL zk_lock_wait('/burden', acquired => got);
+	END $$));
+$primary->wait_for_catchup($standby);
+{
+	my $waiter = ZkPsql->new($primary);
+	$holder->ask("SELECT zk_lock_acquire('/burden')");
+	$waiter->send('CALL waits(NULL)');
+	wait_until_waiting($control{primary}, $waiter);
+	is(burden($control{primary}, $waiter->pid), '- -', 'S283: in a procedure with a result: no snapshot');
+	$holder->ask('SELECT zk_lock_release_all()');
+	is($waiter->answer, 't', 'S283: and it has the result');
+	$waiter->ask('SELECT zk_lock_release_all()');
+	$waiter->ask('CALL writes(NULL)');
+	is($waiter->sqlstate, '25001', 'S283: not after the transaction has written');
+	like($waiter->errors, qr/DETAIL: .*The transaction has already written/, 'with the reason');
+	$waiter->quit;
+}
+
 # ---- A standby that replays, during the wait, what no session could read after it.
 
 my $reader = ZkPsql->new($standby, 'zklock.handover' => 'on');
