@@ -279,15 +279,20 @@ take_reaper(ZkClient *client, const Contender *like)
 /*
  * A contender of our own ZooKeeper session, unknown to all slots, is ahead.
  * There should be none (Q5, Q7); but our session would keep it alive for ever,
- * and we would wait for ourselves.
+ * and we would wait for ourselves.  Without room to delete it, the one behind
+ * sees it again after a while.
  */
 static void
-reap_orphan(ZkClient *client, const Contender *behind, const char *name)
+reap_orphan(ZkClient *client, Contender *behind, const char *name)
 {
 	Contender  *reaper = take_reaper(client, behind);
 
 	if (reaper == NULL)
+	{
+		zk_contender_move(behind, ZK_QUEUED);
+		zk_contender_retry(client, behind);
 		return;
+	}
 	zk_log(true, "deleting contender \"%.80s\" of lock node \"%.80s\", which belongs to this ZooKeeper session but to no lock",
 		   name, behind->node);
 	zk_znode_set_orphan(reaper, name);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "handle.h"
+#include "memory.h"
 
 const int	ZOO_PERM_READ = 1;
 const int	ZOO_PERM_WRITE = 2;
@@ -85,6 +86,11 @@ submit(zhandle_t *zh, Packet *packet, AnswerKind kind, AnyCall call, const void 
 	{
 		packet_free(packet);
 		return ZINVALIDSTATE;
+	}
+	if (memory_is_refused())
+	{
+		packet_free(packet);
+		return ZMARSHALLINGERROR;
 	}
 	completion = sim_alloc(sizeof(Completion));
 	completion->kind = kind;
@@ -347,6 +353,8 @@ zoo_add_auth(zhandle_t *zh, const char *scheme, const char *credential, int len,
 	task_step();
 	if (handle_unrecoverable(zh) || zh->state == STATE_LOST)
 		return ZINVALIDSTATE;
+	if (memory_is_refused())
+		return ZSYSTEMERROR;
 	free(zh->scheme);
 	free(zh->credential);
 	zh->scheme = sim_strdup(scheme);

@@ -7,8 +7,8 @@
  *	  failing SEED COUNT NUMBER
  *
  * One backend does everything that the lock client offers, on a server that
- * works well: it acquires, waits behind another client, loses, downgrades,
- * releases, asks, publishes and ends.  This is repeated: the first time the
+ * works well: it acquires, waits behind other clients, loses, downgrades,
+ * releases, asks, breaks, publishes and ends.  This is repeated: the first time the
  * first allocation fails, then the second one, and so on until none is left;
  * then the same with several in a row, and in other orders of threads, one for
  * each of so many seeds (10).  Whatever fails, no call may hang, no contender may
@@ -24,6 +24,7 @@
 #include "await.h"
 #include "ensemble.h"
 #include "task.h"
+#include "zk_check.h"
 #include "zk_inspect.h"
 #include "zk_lock.h"
 #include "zk_session.h"
@@ -32,6 +33,8 @@
 #define WAITS		ROOT "/.zklock/waits"
 #define TIMEOUT_MS	4000
 #define OWNER		"{\"cluster\":\"alpha\",\"pid\":1}"
+#define OTHER		"_c_x-lock-0000000000"
+#define ACL			"creator"
 
 /* No step may take longer than this. */
 #define PATIENCE	SIM_SECONDS(60)
@@ -140,28 +143,65 @@ acquire_and_release(const char *what, int count, ZkMode mode, bool record)
 	release(&group);
 }
 
-/* Cancels a wait behind another client's contender, and one before it begins. */
+/* Another client's contender, which that client creates or deletes. */
 static void
-cancel(void)
+change_other(OpKind kind, const char *path)
 {
-	Group		group;
-	Op			op = {.kind = OP_CREATE,.path = ROOT "/a/other-lock-0000000000",.len = -1,.version = -1};
+	char		owner[] = OWNER;
+	Op			op = {
+		.kind = kind,.path = (char *) path,.data = owner,.len = sizeof(owner) - 1,.version = -1
+	};
 	int			err;
 
-	begin("cancel");
 	ensemble_commit(&op, &err);
-	if (request(&group, 1, ZK_EXCLUSIVE, false))
+}
+
+/* Cancels a wait behind two contenders of other clients. */
+static void
+cancel(const char *what, ZkMode mode, const char *first, const char *second)
+{
+	Group		group;
+
+	begin(what);
+	change_other(OP_CREATE, first);
+	change_other(OP_CREATE, second);
+	if (request(&group, 1, mode, false))
 	{
 		task_sleep(SIM_SECONDS(2));
 		zk_contender_abandon(client, group.ids[0]);
 	}
-	if (request(&group, 2, ZK_SHARED, true))
-	{
-		zk_contender_abandon(client, group.ids[0]);
-		zk_contender_abandon(client, group.ids[1]);
-	}
-	op.kind = OP_DELETE;
-	ensemble_commit(&op, &err);
+	change_other(OP_DELETE, first);
+	change_other(OP_DELETE, second);
+}
+
+/* Cancels a request before it begins. */
+static void
+cancel_at_once(void)
+{
+	Group		group;
+
+	begin("cancel at once");
+	if (!request(&group, 2, ZK_SHARED, true))
+		return;
+	zk_contender_abandon(client, group.ids[0]);
+	zk_contender_abandon(client, group.ids[1]);
+}
+
+/* Acquires a lock behind a contender of its own session that it does not know. */
+static void
+acquire_behind_orphan(void)
+{
+	ZkSessionStatus status;
+	Op			op = {
+		.kind = OP_CREATE,.path = ROOT "/a/_c_x-lock-0000000000",.len = -1,.mode = ZOO_EPHEMERAL
+	};
+	int			err;
+
+	zk_client_status(client, &status);
+	op.owner = status.session_id;
+	if (op.owner != 0)
+		ensemble_commit(&op, &err);
+	acquire_and_release("acquire behind an orphan", 1, ZK_EXCLUSIVE, false);
 }
 
 static void
@@ -216,11 +256,23 @@ ask(const char *what, ZkQueryKind kind, const char *node)
 	if (kind == ZK_QUERY_RECORD)
 		zk_record_request(client, node, ROOT);
 	else if (kind == ZK_QUERY_BREAK)
-		zk_queue_break(client, node, "_c_x-lock-0000000000", "{\"broken\":{}}", false);
+		zk_queue_break(client, node, OTHER, "{\"broken\":{}}", false);
 	else
 		zk_query_request(client, kind, node, kind == ZK_QUERY_TREE ? ".zklock" : NULL);
 	wait_until(seen_listing, &listing);
 	zk_queue_free(listing);
+}
+
+/* Breaks another client's contender, and one that is gone. */
+static void
+break_other(void)
+{
+	const char *path = ROOT "/a/" OTHER;
+
+	change_other(OP_CREATE, path);
+	ask("break", ZK_QUERY_BREAK, nodes[0]);
+	change_other(OP_DELETE, path);
+	ask("break again", ZK_QUERY_BREAK, nodes[0]);
 }
 
 static void
@@ -237,26 +289,32 @@ static void *
 backend_main(void *argument)
 {
 	ZkConfig	config = {
-		.servers = "10.0.0.1:2181",.session_timeout_ms = TIMEOUT_MS,.root = ROOT
+		.servers = "10.0.0.1:2181",.session_timeout_ms = TIMEOUT_MS,.root = ROOT,
+		.credential = "a b:secret",.acl = ACL
 	};
 	char		detail[ZK_DETAIL_SIZE];
 	ZkError		error;
 
 	(void) argument;
 	begin("start");
+	while (!zk_acl_check(ACL, detail))
+		task_sleep(SIM_SECONDS(1));
 	while ((client = zk_client_start(&config, &error, detail)) == NULL)
 		task_sleep(SIM_SECONDS(1));
 	acquire_and_release("acquire", 1, ZK_EXCLUSIVE, true);
 	acquire_and_release("acquire a group", 2, ZK_SHARED, true);
 	acquire_and_release("acquire a permit", 1, ZK_PERMIT, false);
-	cancel();
+	cancel("cancel", ZK_EXCLUSIVE, ROOT "/a/other-lock-0000000000", ROOT "/a/other-lock-0000000001");
+	cancel("cancel a permit", ZK_PERMIT, ROOT "/c/_c_x-sem2-0000000000", ROOT "/c/_c_x-sem2-0000000001");
+	cancel_at_once();
+	acquire_behind_orphan();
 	downgrade();
 	lose();
 	ask("queue", ZK_QUERY_QUEUE, nodes[0]);
 	ask("head", ZK_QUERY_HEAD, nodes[0]);
 	ask("tree", ZK_QUERY_TREE, ROOT);
 	ask("record", ZK_QUERY_RECORD, nodes[0]);
-	ask("break", ZK_QUERY_BREAK, nodes[0]);
+	break_other();
 	publish();
 	begin("stop");
 	zk_client_stop(client, 500);

@@ -292,7 +292,9 @@ owner_of_mode(const Ask *ask)
 {
 	if (ask->op->mode & MODE_CONTAINER)
 		return CONTAINER_OWNER;
-	return ask->op->mode & MODE_EPHEMERAL ? ask->asker->session : 0;
+	if ((ask->op->mode & MODE_EPHEMERAL) == 0)
+		return 0;
+	return ask->asker->session != 0 ? ask->asker->session : ask->op->owner;
 }
 
 static bool

@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <time.h>
 
 #include "memory.h"
@@ -151,6 +152,13 @@ seam_munmap(void *address, size_t size)
 	return 0;
 }
 
+/* Memory is provided, or not. */
+int
+seam_mprotect(void *address, size_t size, int protection)
+{
+	return memory_is_refused() ? -1 : mprotect(address, size, protection);
+}
+
 /*-------------------------------------------------------------------------
  * Time, chance, and who we are
  *-------------------------------------------------------------------------
@@ -178,7 +186,8 @@ seam_getrandom(void *data, size_t size, unsigned int flags)
 {
 	char	   *bytes = data;
 
-	(void) flags;
+	if ((flags & GRND_NONBLOCK) != 0 && memory_is_refused())
+		return -1;
 	for (size_t i = 0; i < size; i++)
 		bytes[i] = (char) chance_next(&process_now()->chance);
 	return (ssize_t) size;

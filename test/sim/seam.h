@@ -31,6 +31,7 @@ extern int	seam_mallopt(int parameter, int value);
 extern void *seam_mmap(void *address, size_t size, int protection, int flags, int fd,
 					   off_t offset);
 extern int	seam_munmap(void *address, size_t size);
+extern int	seam_mprotect(void *address, size_t size, int protection);
 extern int	seam_clock_gettime(clockid_t clock, struct timespec *time);
 extern ssize_t seam_getrandom(void *data, size_t size, unsigned int flags);
 extern pid_t seam_getpid(void);

@@ -40,6 +40,7 @@ struct Op
 	int			len;			/* of data; -1 for none (a null buffer) */
 	int			version;		/* delete, set, check; -1 for any */
 	int			mode;			/* create: ZOO_EPHEMERAL and so on */
+	int64_t		owner;			/* of an ephemeral znode, in ensemble_commit() */
 	struct ACL_vector acl;		/* create, set_acl */
 	bool		watch;			/* get, exists, get_children */
 	int			count;			/* multi */
