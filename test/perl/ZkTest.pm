@@ -21,6 +21,7 @@ use Carp;
 use Exporter 'import';
 use File::Basename;
 use File::Spec;
+use List::Util qw(min);
 use POSIX ();
 use PostgreSQL::Test::Utils ();
 use Test::More;
@@ -29,7 +30,7 @@ use Time::HiRes qw(sleep time);
 our @EXPORT = qw(wait_for);
 our @EXPORT_OK =
   qw(cpu_time has_sasl_plugin is_connected process_status start_preloaded stop_process
-  time_to_end);
+  time_to_end times_until_fast);
 
 # Die of these signals instead of just ending: then the END blocks run, ours
 # and those of PostgreSQL::Test::Cluster, and stop the servers.
@@ -86,6 +87,13 @@ been sent the signal continues to work until a processor handles it.
 =item time_to_end($pid)
 
 Wait for a process to end; returns after how many seconds it has.
+
+=item times_until_fast($limit, $least, $round)
+
+Call the code, which returns after how many seconds something happened, so many times at
+least, and go on until it was faster than the limit once, but not for ever: on a busy
+machine few rounds may be as fast as promised, but what is slow never is.  Returns the
+seconds of all rounds.
 
 =item process_status($pid, $name)
 
@@ -191,6 +199,15 @@ sub time_to_end
 	my $took = time - $start;
 	note sprintf 'process %d is gone after %.3f s', $pid, $took;
 	return $took;
+}
+
+sub times_until_fast
+{
+	my ($limit, $least, $round) = @_;
+	my @times;
+	push @times, $round->()
+	  while @times < $least || (min(@times) >= $limit && @times < 10 * $least);
+	return @times;
 }
 
 1;

@@ -13,7 +13,7 @@ use Time::HiRes qw(time sleep);
 use ZkEnsemble;
 use ZkPsql;
 use ZkResolver;
-use ZkTest qw(cpu_time time_to_end);
+use ZkTest qw(cpu_time time_to_end times_until_fast);
 
 # What is to happen at once: the machine may be busy with other things, or stand still
 # for a moment, so the fastest of a few tries has to, and none may take as long as a
@@ -261,26 +261,30 @@ is_deeply([ $resolver->asked ],
 	[ $session->pid . ' localhost' ],
 	'it is the resolver that was waited for');
 
-my (@times, @states);
-foreach (1 .. $tries)
-{
-	push @times, time_to_cancel($session, "SELECT zk_lock_acquire('/stall')");
-	push @states, $session->sqlstate;
-}
-is_deeply(\@states, [ ('57014') x $tries ],
+my @states;
+my @times = times_until_fast(
+	0.2, $tries,
+	sub {
+		my $took = time_to_cancel($session, "SELECT zk_lock_acquire('/stall')");
+		push @states, $session->sqlstate;
+		return $took;
+	});
+is_deeply(\@states, [ ('57014') x @times ],
 	'S62: the resolver hangs: a wait is cancelled: SQLSTATE 57014');
 cmp_ok(min(@times), '<', 0.2, 'S62: immediately');
 cmp_ok(max(@times), '<', $late, 'S62: every time');
 
-@times = map {
-	my $leaver = ZkPsql->new($node, 'zklock.servers' => $name);
-	$leaver->send("SELECT zk_lock_acquire('/stall')");
-	$resolver->wait_for_asking($leaver->pid, 'localhost');
-	$control->ask("SELECT pg_terminate_backend(${\$leaver->pid})");
-	my $seconds = time_to_end($leaver->pid);
-	$leaver->{psql}{run}->finish;
-	$seconds;
-} 1 .. $tries;
+@times = times_until_fast(
+	0.8, $tries,
+	sub {
+		my $leaver = ZkPsql->new($node, 'zklock.servers' => $name);
+		$leaver->send("SELECT zk_lock_acquire('/stall')");
+		$resolver->wait_for_asking($leaver->pid, 'localhost');
+		$control->ask("SELECT pg_terminate_backend(${\$leaver->pid})");
+		my $seconds = time_to_end($leaver->pid);
+		$leaver->{psql}{run}->finish;
+		return $seconds;
+	});
 cmp_ok(min(@times), '<', 0.8,
 	'S47: the resolver hangs: it holds up an end for 500 ms');
 cmp_ok(max(@times), '<', $late, 'S47: every time');

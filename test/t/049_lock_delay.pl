@@ -304,29 +304,28 @@ foreach (1 .. 2)
 	$session->ask("SELECT zk_lock_acquire('$path')");
 	$session->ask("SELECT zk_lock_release('$path')");
 }
-my @costs;
-foreach (1 .. 3)
+
+# What others ask for meanwhile, such as a heartbeat, may come in between: not always.
+sub check_cost
 {
-	$proxy->cost($left_out);
-	$session->ask("SELECT zk_lock_acquire('$path')");
-	my $acquire = $proxy->cost($left_out);
-	$session->ask("SELECT zk_lock_release('$path')");
-	push @costs, "$acquire; " . $proxy->cost($left_out);
+	my ($expected, $what) = @_;
+	my $cost = '';
+	for (my $tries = 0; $cost ne $expected && $tries < 30; $tries++)
+	{
+		$proxy->cost($left_out);
+		$session->ask("SELECT zk_lock_acquire('$path')");
+		my $acquire = $proxy->cost($left_out);
+		$session->ask("SELECT zk_lock_release('$path')");
+		$cost = "$acquire; " . $proxy->cost($left_out);
+	}
+	is($cost, $expected, $what);
+	return;
 }
-is((sort @costs)[0], 'create2=1 getChildren=2 multi=1; multi=1',
+
+check_cost('create2=1 getChildren=2 multi=1; multi=1',
 	'S145: a holder sends two requests more, and one for the release');
 $session->ask('SET zklock.lock_delay = 0');
-@costs = ();
-foreach (1 .. 3)
-{
-	$proxy->cost($left_out);
-	$session->ask("SELECT zk_lock_acquire('$path')");
-	my $acquire = $proxy->cost($left_out);
-	$session->ask("SELECT zk_lock_release('$path')");
-	push @costs, "$acquire; " . $proxy->cost($left_out);
-}
-is((sort @costs)[0], 'create2=1 getChildren=1; delete=1',
-	'S145: without a delay nothing more is sent');
+check_cost('create2=1 getChildren=1; delete=1', 'S145: without a delay nothing more is sent');
 
 # No session waits after a holder without a delay, and a session without one never waits.
 $session->ask("SELECT zk_lock_acquire('$path')");

@@ -33,13 +33,13 @@ sub cost_of
 	return cost();
 }
 
-# What an acquire costs; the release follows.  Of several tries the cheapest, as a
+# What an acquire costs; the release follows.  Of many tries the cheapest, as a
 # lock that is held for longer than a moment has a watch set on its contender.
 sub cost_of_acquire
 {
 	my ($session, $paths) = @_;
 	my @costs;
-	foreach (1 .. 5)
+	foreach (1 .. 20)
 	{
 		push @costs, cost_of($session, "SELECT zk_lock_acquire($paths)", 't');
 		$session->ask('SELECT zk_lock_release_all()');
