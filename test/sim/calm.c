@@ -39,11 +39,24 @@ calm(void)
 	return world->steady && sim_now() >= world->calm_from;
 }
 
-/* The same, but one server that does not lead may hang. */
-bool
-calm_but_one(void)
+/* If some names were not resolved, a client may know a single server. */
+static bool
+knows_servers(const Backend *backend)
 {
-	return calm() || (world->steady && world->one_hangs);
+	const Library *library = backend->process->library;
+	const zhandle_t *zh = library->current;
+
+	for (int i = 1; zh != NULL && i < zh->server_count; i++)
+		if (zh->servers[i] != zh->servers[0])
+			return true;
+	return zh == NULL;
+}
+
+/* The same, but one server that does not lead may hang: this client has others. */
+bool
+calm_but_one(const Backend *backend)
+{
+	return calm() || (world->steady && world->one_hangs && knows_servers(backend));
 }
 
 /*

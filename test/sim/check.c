@@ -212,7 +212,7 @@ check_state(const Backend *backend, Hold *hold)
 		world_stats.losses++;
 		if (!hold->downgraded)
 			remember(&losers, hold->name);
-		if (calm_but_one() && slot->status.loss != ZK_LOST_OVERTIME &&
+		if (calm_but_one(backend) && slot->status.loss != ZK_LOST_OVERTIME &&
 			!check_is_spoilt(backend, hold) && !may_be_refused(hold))
 			sim_violation("calm", "%s has lost %s without a reason: %s",
 						  backend->process->name, hold->name, slot->status.detail);

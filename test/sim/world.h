@@ -179,7 +179,7 @@ extern void truth_killed(const Backend *backend);
 
 /* in calm.c */
 extern bool calm(void);
-extern bool calm_but_one(void);
+extern bool calm_but_one(const Backend *backend);
 extern void calm_granted(const Backend *backend, const Hold *hold);
 extern void calm_crowd_gone(const Backend *backend, SimTime took);
 extern void calm_begin(void);
