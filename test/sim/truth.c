@@ -48,7 +48,7 @@ compare_hold(const Backend *backend, const Hold *hold)
 		check_contender_exists(hold))
 		return;
 	strcpy(renamed.name, backend->client->contenders[hold->id & 0xFFFF].znode.name);
-	if (!check_contender_exists(&renamed) && !check_is_tampered(renamed.name))
+	if (!check_contender_exists(&renamed))
 		sim_violation("belief", "%s believes in %s, which is gone; its session %s",
 					  backend->process->name, hold->name,
 					  ensemble_session_lives(hold->session) ? "lives" : "is over");
