@@ -611,6 +611,29 @@ test_group_broken(void)
 	ok(abandon_group(node, MEMBERS, ids), "and nothing is left");
 }
 
+/* A group is not created if that fails for one of its members, which says why. */
+static void
+test_group_ephemeral(void)
+{
+	char		node[128];
+	char		queue[140];
+	ZkContenderId ids[MEMBERS];
+	ZkContenderStatus status;
+	ZkError		error;
+
+	node_path(node, "mixed");
+	zoo_create(stranger, node, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_CONTAINER, NULL, 0);
+	snprintf(queue, sizeof(queue), "%s/2", node);
+	zoo_create(stranger, queue, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL, NULL, 0);
+	request_group(node, MEMBERS, ids, &error);
+	ok(wait_state(ids[2], ZK_FAILED, &status), "S61: one lock node of a group is ephemeral");
+	is_int(status.error, ZK_ERR_EPHEMERAL_PARENT, "S61: that is the error");
+	ok(wait_state(ids[0], ZK_FAILED, &status), "the others fail with it");
+	is_int(status.error, ZK_ERR_UNQUEUED, "because they were not created");
+	ok(abandon_group(node, MEMBERS, ids), "nothing is left");
+	zoo_delete(stranger, queue, -1);
+}
+
 static void
 test_caps(void)
 {
@@ -834,6 +857,7 @@ main(void)
 	test_cycles(rounds);
 	test_group();
 	test_group_broken();
+	test_group_ephemeral();
 	test_caps();
 	test_signal_masks();
 	test_descriptors();
