@@ -368,6 +368,9 @@ foreach my $case (
 		"$name.auth: users are not told its name");
 	$holder->ask('RESET ROLE');
 }
+$holder->ask("SET zklock.auth_file = '/etc/passwd'");
+refused('a file of root that all can read', $holder, "SELECT zk_lock_acquire('/a')",
+	'F0000', qr/group or world access/);
 foreach my $good ('link.auth', $node->data_dir . '/app.auth')
 {
 	$holder->ask("SET zklock.auth_file = '$good'");

@@ -227,6 +227,7 @@ $eye->ask('SELECT zk_lock_release_all()', 'quiet');
 		"SELECT count(*) FROM zk_locks WHERE state = 'lost'", 'SELECT state FROM zk_session()',
 		"SELECT count(*) FROM zk_lock_queue('/one')", 'BEGIN; ROLLBACK',
 		"SELECT zk_lock_release('/one')", "SELECT * FROM zk_lock_release('/two')",
+		"SELECT n FROM generate_series(1, 1) n WHERE zk_lock_release('/four')",
 		"PREPARE p AS SELECT zk_lock_release('/three')",
 		"SELECT zk_semaphore_release('/permit')",
 		"BEGIN; SELECT zk_lock_release('/three'); SELECT zk_lock_release_all(); COMMIT")
