@@ -363,8 +363,6 @@ zk_contender_end(ZkClient *client, Contender *c, bool abandon)
 {
 	if (c->claim != CLAIM_ABANDONED)
 		c->claim = abandon ? CLAIM_ABANDONED : CLAIM_RELEASED;
-	if (c->turn.pending == 0)
-		zk_contender_give_up_partner(client, c);
 	zk_contender_touch(client, c);
 }
 
