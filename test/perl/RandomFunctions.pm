@@ -68,10 +68,11 @@ sub acquire
 {
 	my ($self, $call) = @_;
 	my $queues = $self->{world}{queues};
+	my $delay = $call->{mode} ne 'p' && $self->setting('lock_delay') eq 'on';
 	$self->guard_transaction(@{ $call->{paths} });
 	$self->sort_out($call);
 	$call->{contenders} = [
-		map { $queues->add($self->{number}, $_, $call->{mode}, $call->{permits}) }
+		map { $queues->add($self->{number}, $_, @{$call}{qw(mode permits)}, $delay) }
 		  @{ $call->{missing} }
 	];
 	if (grep { $queues->mistaken($_) } @{ $call->{contenders} })
@@ -80,8 +81,11 @@ sub acquire
 		$self->raise('55000');
 	}
 	my $granted = "granted_$call->{kind}";
+	my $delayed = grep { $queues->is_delayed($_) } @{ $call->{contenders} };
+	RandomModel::give_up() if $delayed && $call->{timeout} eq 'short';
 	return $self->$granted($call)
-	  unless grep { $queues->blockers($_) } @{ $call->{contenders} };
+	  unless $delayed && $call->{timeout} eq 'try'
+	  || grep { $queues->blockers($_) } @{ $call->{contenders} };
 	if ($call->{timeout} eq 'try' || $call->{timeout} eq 'short')
 	{
 		$self->refuse_circle($call) if $call->{timeout} eq 'short';
@@ -202,6 +206,7 @@ sub count_granted
 	my $locks = $self->{locks};
 	my $mode = $call->{mode};
 	my @contenders = @{ $call->{contenders} };
+	$self->{world}{queues}->end_delay($_) foreach @contenders;
 	foreach my $path (@{ $call->{missing} })
 	{
 		my $lock = $locks->make($path, $call->{permits});
@@ -306,7 +311,7 @@ sub do_close
 	$self->check_jobs;
 	foreach my $lock ($locks->all)
 	{
-		$locks->lose($lock) if @{ $lock->{levels} } && !$lock->{lost};
+		$locks->lose($lock, 'none') if @{ $lock->{levels} } && !$lock->{lost};
 		$self->let_go($lock) if RandomLocks::session_used($lock);
 		$locks->uncount_all($lock);
 		$locks->forget($lock);

@@ -75,11 +75,13 @@ sub first_settings
 {
 	my ($self, $model) = @_;
 	my @lines;
+	my $delay = $self->chance(0.5);
 	foreach my $number (map { $_->{number} } $model->sessions)
 	{
 		push @lines, "$number setting on_lock_loss report" if $self->chance(0.4);
 		push @lines, "$number setting commit_guard " . $self->pick('quorum', 'quorum', 'off')
 		  if $self->chance(0.4);
+		push @lines, "$number setting lock_delay on" if $delay && $self->chance(0.7);
 	}
 	return \@lines;
 }
@@ -298,6 +300,8 @@ sub setting
 	my $name = $self->{random}->weighted(
 		on_lock_loss => 10,
 		commit_guard => 10,
+		lock_delay => 6,
+		handover => 4,
 		lock_timeout => 1,
 		statement_timeout => 1);
 	return "setting $timeout off" if $timeout && $self->chance(0.7);

@@ -182,7 +182,9 @@ sub binds
 
 Ends the contenders that no count needs.  Returns how many there were.
 
-=item $locks->lose($lock)
+=item $locks->lose($lock, $how)
+
+Its main contender vanishes; with C<all> every one, with C<none> all are released.
 
 =cut
 
@@ -214,8 +216,14 @@ sub settle
 
 sub lose
 {
-	my ($self, $lock) = @_;
-	$self->{queues}->remove($_) foreach values %{ $lock->{has} };
+	my ($self, $lock, $how) = @_;
+	my $main = main_mode($lock);
+	foreach my $mode (keys %{ $lock->{has} })
+	{
+		my $vanishes = $how eq 'all' || $how eq 'main' && $mode eq $main;
+		my $id = $lock->{has}{$mode};
+		$vanishes ? $self->{queues}->vanish($id) : $self->{queues}->remove($id);
+	}
 	$lock->{has} = {};
 	$lock->{revoked} = {};
 	$lock->{reserved} = 0;

@@ -247,7 +247,8 @@ sub find_circle
 	return;
 }
 
-# Gives up if sessions wait in a circle, or two at one fence.
+# Gives up if sessions wait in a circle, or two at one fence; or if one waits for several
+# locks, of which one may be at the end of its lock delay or not.
 sub check_waits
 {
 	my ($self) = @_;
@@ -255,7 +256,9 @@ sub check_waits
 	foreach my $session ($self->sessions)
 	{
 		my $wait = $session->waits or next;
+		my @contenders = @{ $wait->{contenders} // [] };
 		give_up() if $wait->{kind} eq 'fence' && $fence{ $wait->{path} }++;
+		give_up() if @contenders > 1 && grep { $self->{queues}->is_delayed($_) } @contenders;
 		my %seen;
 		my @todo = $self->waited_for($session);
 		while (defined(my $number = shift @todo))
@@ -309,7 +312,7 @@ sub world_lose
 	my ($self, $session, $path) = @_;
 	my $lock = $session->{locks}->find($path);
 	give_up() if !$lock || $lock->{lost};
-	$self->lose_locks($session, $lock);
+	$self->lose_locks($session, 'main', $lock);
 	return;
 }
 
@@ -321,7 +324,7 @@ sub world_steal
 	give_up() if $session->waits || $session->{block} eq 'failed' || keys %{ $lock->{has} } > 1;
 	give_up() if grep { $_->{lost} } $session->{locks}->all;
 	$session->give_up_if_revoked;
-	$session->{locks}->lose($lock);
+	$session->{locks}->lose($lock, 'main');
 	$self->{stolen} = { session => $session->{number}, path => $path };
 	return;
 }
@@ -332,7 +335,7 @@ sub world_overtime
 	my ($self, $session, $path) = @_;
 	my $lock = $session->{locks}->find($path) or give_up();
 	give_up() if $lock->{lost} || !$lock->{job}{limited};
-	$session->{locks}->lose($lock);
+	$session->{locks}->lose($lock, 'main');
 	$session->interrupt('57014') if $session->waits;
 	return;
 }
@@ -353,7 +356,7 @@ sub world_expire
 	my ($self, $session) = @_;
 	my @locks = grep { !$_->{lost} } $session->{locks}->all;
 	give_up() unless @locks;
-	$self->lose_locks($session, @locks);
+	$self->lose_locks($session, 'all', @locks);
 	return;
 }
 
@@ -361,14 +364,14 @@ sub world_expire
 # session that is idle is asked until it knows.
 sub lose_locks
 {
-	my ($self, $session, @locks) = @_;
+	my ($self, $session, $how, @locks) = @_;
 	my $wait = $session->waits;
 	my $reports = $wait && $session->setting('on_lock_loss') eq 'report';
 	give_up() if $session->{block} eq 'failed';
 
 	# another contender of the lock stays until the session looks
 	give_up() if $reports && ($wait->{kind} ne 'pause' || grep { keys %{ $_->{has} } > 1 } @locks);
-	$session->{locks}->lose($_) foreach @locks;
+	$session->{locks}->lose($_, $how) foreach @locks;
 	return if $reports;
 	$wait ? $session->interrupt('ZKL01') : $session->look_for_loss;
 	return;

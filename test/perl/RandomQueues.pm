@@ -9,8 +9,9 @@ RandomQueues - the queues of a random run, as the model has them
 
 What an ensemble that keeps its promises would have: for each path the contenders in
 the order in which they came, and who may hold the lock.  A contender is a hash with
-C<id> (a number that grows), C<session>, C<path>, C<mode> (C<x>, C<s> or C<p>) and
-C<permits> (0 for a lock).
+C<id> (a number that grows), C<session>, C<path>, C<mode> (C<x>, C<s> or C<p>),
+C<permits> (0 for a lock) and C<delay> (whether it was requested with a lock delay).  A
+path is unclean if a holder with a delay vanished, until another one has waited for that.
 
 =cut
 
@@ -22,7 +23,7 @@ use warnings;
 sub new
 {
 	my ($class) = @_;
-	return bless { queues => {}, last => 0, contenders => {} }, $class;
+	return bless { queues => {}, last => 0, contenders => {}, unclean => {} }, $class;
 }
 
 =pod
@@ -31,11 +32,19 @@ sub new
 
 =over
 
-=item $queues->add($session, $path, $mode, $permits)
+=item $queues->add($session, $path, $mode, $permits, $delay)
 
 A new contender at the end of a queue; returns its id.
 
 =item $queues->remove($id), $queues->requeue($id)
+
+=item $queues->vanish($id)
+
+The same without a release.
+
+=item $queues->is_delayed($id), $queues->end_delay($id)
+
+Whether it waits for a vanished holder's work when it is its turn; it has.
 
 =item $queues->downgrade($id)
 
@@ -45,10 +54,16 @@ An exclusive contender becomes a shared one in the same place.
 
 sub add
 {
-	my ($self, $session, $path, $mode, $permits) = @_;
+	my ($self, $session, $path, $mode, $permits, $delay) = @_;
 	my $id = ++$self->{last};
-	$self->{contenders}{$id} =
-	  { id => $id, session => $session, path => $path, mode => $mode, permits => $permits };
+	$self->{contenders}{$id} = {
+		id => $id,
+		session => $session,
+		path => $path,
+		mode => $mode,
+		permits => $permits,
+		delay => $delay
+	};
 	push @{ $self->{queues}{$path} }, $id;
 	return $id;
 }
@@ -59,6 +74,28 @@ sub remove
 	my $contender = delete $self->{contenders}{$id} or return;
 	my $queue = $self->{queues}{ $contender->{path} };
 	@$queue = grep { $_ != $id } @$queue;
+	return;
+}
+
+sub vanish
+{
+	my ($self, $id) = @_;
+	my $contender = $self->get($id);
+	$self->{unclean}{ $contender->{path} } = 1 if $contender->{delay};
+	return $self->remove($id);
+}
+
+sub is_delayed
+{
+	my ($self, $id) = @_;
+	my $contender = $self->get($id);
+	return $contender->{delay} && $self->{unclean}{ $contender->{path} };
+}
+
+sub end_delay
+{
+	my ($self, $id) = @_;
+	delete $self->{unclean}{ $self->get($id)->{path} } if $self->is_delayed($id);
 	return;
 }
 
@@ -157,9 +194,9 @@ C<text()> is the same for queues that differ in numbers only.
 sub text
 {
 	my ($self) = @_;
-	return join "\n", map {
+	return join "\n", (map { "unclean $_" } sort keys %{ $self->{unclean} }), map {
 		my $path = $_;
-		my @list = map { "$_->{session}$_->{mode}" } $self->list($path);
+		my @list = map { "$_->{session}$_->{mode}" . ($_->{delay} ? 'd' : '') } $self->list($path);
 		@list ? "$path @list" : ()
 	} $self->paths;
 }

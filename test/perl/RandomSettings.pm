@@ -21,7 +21,9 @@ my %defaults = (
 	lock_timeout => 'off',
 	statement_timeout => 'off',
 	on_lock_loss => 'cancel',
-	commit_guard => 'session');
+	commit_guard => 'session',
+	lock_delay => 'off',
+	handover => 'off');
 
 # Those of a new connection.
 sub start_settings

@@ -49,7 +49,8 @@ operations separated by semicolons: PL/pgSQL in that form.  The operations:
   pause NUMBER                        wait until the outside world resumes it
   setting NAME VALUE                  lock_timeout on|off, statement_timeout on|off,
                                       on_lock_loss cancel|report,
-                                      commit_guard session|quorum|off
+                                      commit_guard session|quorum|off, lock_delay on|off,
+                                      handover on|off
   fail, nothing, set
   try, end                            an exception block, in PL/pgSQL
   begin, commit, rollback, savepoint NAME, rollback_to NAME, release_savepoint NAME
@@ -65,9 +66,11 @@ use warnings;
 
 my %parameters = (
 	on_lock_loss => 'zklock.on_lock_loss',
-	commit_guard => 'zklock.commit_guard');
+	commit_guard => 'zklock.commit_guard',
+	lock_delay => 'zklock.lock_delay',
+	handover => 'zklock.handover');
 
-my %values = (on => q('300ms'), off => q('0'));
+my %on = (lock_timeout => q('300ms'), statement_timeout => q('300ms'), lock_delay => q('50ms'));
 
 my %timeout = (wait => 'NULL', long => q('2 min'), short => q('150 ms'), try => q('0'));
 
@@ -210,8 +213,8 @@ sub in_code
 sub assignment
 {
 	my ($name, $value) = @_;
-	return "SET $parameters{$name} = $value" if $parameters{$name};
-	return "SET $name = $values{$value}";
+	$value = $value eq 'on' ? $on{$name} : q('0') if $on{$name};
+	return 'SET ' . ($parameters{$name} // $name) . " = $value";
 }
 
 # Of the functions, and of the procedure.
