@@ -88,8 +88,8 @@ zk_leader_contact_connected(ZkLeaderContact *contact, ZkTime since)
 }
 
 /*
- * Adds a link, unless it comes soon after another.  If there is no room, it
- * drops the oldest one, which the leader has heard of.
+ * Adds a link, unless it comes soon after another, or there is no room: the
+ * oldest one is of use first, and makes room then.
  */
 static void
 add_link(ZkLeaderContact *contact, ZkLink link, ZkTime timeout)
@@ -102,12 +102,8 @@ add_link(ZkLeaderContact *contact, ZkLink link, ZkTime timeout)
 			link.answered_at < last->answered_at + timeout / 2 / ZK_LINKS_MAX)
 			return;
 	}
-	if (contact->count == ZK_LINKS_MAX)
-	{
-		contact->count--;
-		memmove(contact->links, contact->links + 1, sizeof(ZkLink) * contact->count);
-	}
-	contact->links[contact->count++] = link;
+	if (contact->count < ZK_LINKS_MAX)
+		contact->links[contact->count++] = link;
 }
 
 /*

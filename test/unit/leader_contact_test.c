@@ -94,6 +94,21 @@ test_many(void)
 	ok(right, "of many answers as much follows as of few");
 }
 
+/* Slow answers are many at a time: more than there is room for. */
+static void
+test_slow(void)
+{
+	ZkLeaderContact heard = {0};
+	bool		right = true;
+
+	for (ZkTime now = 0; now < 10 * T; now += T / 128)
+	{
+		zk_leader_contact_answered(&heard, now, now + T / 2, T);
+		right &= now < 2 * T || heard.leader_heard_at >= now - T;
+	}
+	ok(right, "of many slow answers something follows");
+}
+
 int
 main(void)
 {
@@ -101,5 +116,6 @@ main(void)
 	test_chain();
 	test_heartbeat();
 	test_many();
+	test_slow();
 	return done_testing();
 }

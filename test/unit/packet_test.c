@@ -73,6 +73,8 @@ static const struct
 	{"end of the session", "fffffff5", ""},
 	{"SASL", "00000066", "00000002 0102"},
 	{"multi-op", MULTI, CREATED SET CHECKED DELETED END},
+	{"multi-op with a time to live", "0000000e 00000015 00 ffffffff" PATH DATA ACLS "00000000" LONG END,
+	"00000015 00 00000000" PATH STAT END},
 	{"failed multi-op", MULTI,
 	FAILED("00000000") FAILED("00000000") FAILED("ffffff99") FAILED("fffffffe") END}
 };
