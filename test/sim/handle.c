@@ -719,8 +719,6 @@ part(zhandle_t *zh)
 	Packet	   *packet = packet_make(PACKET_REQUEST);
 	SimTime		until = process_monotonic(zh->process) + LAST_WORD;
 
-	sim_trace("%s: closes session %llx", zh->process->name,
-			  (unsigned long long) zh->id.client_id);
 	handle_send_all(zh);
 	packet->xid = ++zh->last_xid;
 	packet->op.kind = OP_CLOSE;
@@ -738,6 +736,9 @@ handle_close(zhandle_t *zh, bool keep_session)
 	handle_fail_all(zh, ZCLOSING);
 	handle_wake(zh);
 	task_join(zh->io);
+	if (zh->state == STATE_CONNECTED)
+		sim_trace("%s: %s session %llx", zh->process->name, keep_session ? "keeps" : "closes",
+				  (unsigned long long) zh->id.client_id);
 	if (!keep_session && zh->state == STATE_CONNECTED && zh->stage == LINK_UP)
 		part(zh);
 	if (zh->link != NULL)
