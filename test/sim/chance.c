@@ -40,31 +40,8 @@ chance_named(const char *fmt,...)
 	return chance_numbered(hash_text(name, (size_t) len), 0);
 }
 
-/* splitmix64, by Steele, Lea and Flood. */
-uint64_t
-chance_next(Chance *chance)
-{
-	uint64_t	z = (chance->state += UINT64_C(0x9E3779B97F4A7C15));
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-	return z ^ (z >> 31);
-}
-
-uint64_t
-chance_below(Chance *chance, uint64_t limit)
-{
-	return (uint64_t) (((unsigned __int128) chance_next(chance) * limit) >> 64);
-}
-
 int64_t
 chance_between(Chance *chance, int64_t low, int64_t high)
 {
 	return low + (int64_t) chance_below(chance, (uint64_t) (high - low) + 1);
-}
-
-bool
-chance_one_in(Chance *chance, uint64_t count)
-{
-	return count > 0 && chance_below(chance, count) == 0;
 }
