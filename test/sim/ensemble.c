@@ -443,6 +443,12 @@ ensemble_host(int server)
 }
 
 void
+ensemble_add_host(int number, const char *name)
+{
+	ensemble.servers[number].host = net_host(name);
+}
+
+void
 ensemble_set_timeouts(int min_timeout_ms, int max_timeout_ms)
 {
 	ensemble.config.min_timeout_ms = min_timeout_ms;

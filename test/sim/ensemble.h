@@ -35,6 +35,9 @@ extern void ensemble_end(void);
 /* The machine of a server: stop, cut off, and so on.  0 to servers - 1. */
 extern Host *ensemble_host(int server);
 
+/* A machine without a server has this number: it refuses connections. */
+extern void ensemble_add_host(int number, const char *name);
+
 /* The process of a server ends, or starts; it keeps its log. */
 extern void ensemble_crash(int server);
 extern void ensemble_start(int server);

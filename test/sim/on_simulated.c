@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * on_simulated.c
- *	  Random operations on a simulated server, by the simulated library.
+ *	  Random operations on simulated servers, by the simulated library.
  *
- *	  on_simulated VERSION SEED COUNT
+ *	  on_simulated VERSION SERVERS SEED COUNT
  *
- * VERSION is 3.8 or 3.9.
+ * VERSION is 3.8 or 3.9, and SERVERS how many there are.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,9 +15,14 @@
 #include <string.h>
 
 #include "ensemble.h"
+#include "handle.h"
 #include "operations.h"
-#include "task.h"
 
+/* The number of a machine without a server. */
+#define NOWHERE		(ENSEMBLE_MAX - 1)
+
+static int	leads_to[MAX_SLOTS];
+static Servers servers;
 static uint64_t seed;
 static int	count;
 static bool done;
@@ -35,11 +40,32 @@ sim_violation(const char *rule, const char *fmt,...)
 	exit(1);
 }
 
+static const char *
+address(int slot)
+{
+	static char text[32];
+
+	snprintf(text, sizeof(text), "10.0.0.%d:2181", leads_to[slot] + 1);
+	return text;
+}
+
+static void
+lead(int slot, zhandle_t *zh, int server)
+{
+	leads_to[slot] = server >= 0 ? server : NOWHERE;
+	if (zh == NULL)
+		return;
+	for (int i = 0; i < zh->server_count; i++)
+		zh->servers[i] = leads_to[slot];
+	if (zh->stage != LINK_NONE)
+		handle_break(zh);
+}
+
 static void *
 run(void *argument)
 {
 	(void) argument;
-	operations_run(stdout, "10.0.0.1:2181", seed, count);
+	operations_run(stdout, &servers, seed, count);
 	done = true;
 	return NULL;
 }
@@ -48,19 +74,23 @@ int
 main(int argc, char **argv)
 {
 	EnsembleConfig config = {
-		.servers = 1,.tick_ms = 2000,.init_limit = 10,.sync_limit = 5,
+		.tick_ms = 1000,.init_limit = 20,.sync_limit = 10,
 		.container_check = SIM_SECONDS(1000000)
 	};
 	TaskConfig	schedule = {.preempt_one_in = 10,.wake = 50};
 
-	if (argc != 4)
+	if (argc != 5)
 		return 2;
 	config.behaves_as_39 = strcmp(argv[1], "3.9") == 0;
-	seed = strtoull(argv[2], NULL, 0);
-	count = atoi(argv[3]);
+	servers.count = config.servers = atoi(argv[2]);
+	servers.address = address;
+	servers.lead = lead;
+	seed = strtoull(argv[3], NULL, 0);
+	count = atoi(argv[4]);
 	sim_begin(seed);
 	net_begin();
 	ensemble_begin(&config);
+	ensemble_add_host(NOWHERE, "nowhere");
 	tasks_begin(&schedule);
 	task_start(process_make("client"), "main", run, NULL);
 	while (!done)

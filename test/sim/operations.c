@@ -6,8 +6,9 @@
  * The same object file is linked with the real library, and with the simulated
  * one.  What it prints for the same seed must be the same, except with another
  * version of ZooKeeper that differs.  Several sessions create, delete, write,
- * read, watch and end.  After each operation every session makes a round trip,
- * so that the events that it has caused have come.
+ * read, watch, come to another server, and end; and in the middle, one expires.
+ * After each operation every session has its server catch up with the leader, so
+ * that the events that it has caused have come, and reads find what it has done.
  *
  * Transaction ids are printed as their distance from the first one, sessions by
  * their number, and names of the ensemble's own choice as they are.
@@ -26,15 +27,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <zookeeper/zookeeper.h>
 
 #include "operations.h"
 
 #define SESSIONS	3
-#define TIMEOUT_MS	10000
+#define TIMEOUT_MS	20000
+#define SHORT_TIMEOUT_MS 2000	/* two ticks */
 #define MOST_OPS	4
 #define TEXT_SIZE	4096
 #define PATH_SIZE	80
+#define MAX_EVENTS	32
+
+/* The slots of handles: those of sessions, one to expire with, one for each server. */
+#define LAST_SLOT	SESSIONS
+#define FIRST_SCOUT	(SESSIONS + 1)
 
 /* A session, and what has come for it since it was looked at. */
 typedef struct Session
@@ -42,7 +48,10 @@ typedef struct Session
 	zhandle_t  *zh;
 	int64_t		id;
 	bool		connected;
-	char		events[TEXT_SIZE];
+	bool		expired;
+	bool		away;			/* it has no server */
+	int			event_count;
+	char		events[MAX_EVENTS][PATH_SIZE + 16];
 } Session;
 
 /* The answer that is waited for. */
@@ -54,7 +63,8 @@ typedef struct Waited
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t news;
-static Session sessions[SESSIONS];
+static const Servers *servers;
+static Session sessions[MAX_SLOTS];
 static int64_t known_sessions[64];
 static int	known_count;
 static int64_t first_zxid;
@@ -63,6 +73,7 @@ static Waited waited;
 static struct Stat last_created;
 static FILE *out;
 static char root[32];
+static bool unordered;			/* events of this operation come in any order */
 
 /* splitmix64: the choices must not be the simulation's. */
 static uint64_t
@@ -227,7 +238,7 @@ on_acl(int rc, struct ACL_vector *acl, struct Stat *stat, const void *data)
 	answered();
 }
 
-/* Events; session events only say that there is a connection. */
+/* Events; session events only say whether there is a connection, and a session. */
 static void
 on_event(zhandle_t *zh, int type, int state, const char *path, void *context)
 {
@@ -236,9 +247,16 @@ on_event(zhandle_t *zh, int type, int state, const char *path, void *context)
 	(void) zh;
 	pthread_mutex_lock(&lock);
 	if (type != ZOO_SESSION_EVENT)
-		add(session->events, " event %d %s", type, path);
-	else if (state == ZOO_CONNECTED_STATE)
-		session->connected = true;
+	{
+		if (session->event_count < MAX_EVENTS)
+			snprintf(session->events[session->event_count++], sizeof(session->events[0]),
+					 " event %d %s", type, path);
+	}
+	else
+	{
+		session->connected = state == ZOO_CONNECTED_STATE;
+		session->expired = state == ZOO_EXPIRED_SESSION_STATE;
+	}
 	pthread_cond_signal(&news);
 	pthread_mutex_unlock(&lock);
 }
@@ -285,28 +303,133 @@ begin_wait(void)
  *-------------------------------------------------------------------------
  */
 
-static void
-open_session(Session *session, const char *servers)
+/* ACLs: anyone, whoever has made it, anyone may read. */
+static struct ACL anyone[] = {{31, {"world", "anyone"}}};
+static struct ACL creator[] = {{31, {"auth", ""}}};
+static struct ACL reader[] = {{1, {"world", "anyone"}}};
+static struct ACL_vector acls[] = {{1, anyone}, {1, creator}, {1, reader}, {0, NULL}};
+
+static int
+slot_of(const Session *session)
 {
-	session->connected = false;
-	session->zh = zookeeper_init(servers, on_event, TIMEOUT_MS, NULL, session, 0);
+	return (int) (session - sessions);
+}
+
+/* Waits until there is a connection.  A session that expires meanwhile ends the program. */
+static void
+await_connection(Session *session)
+{
 	pthread_mutex_lock(&lock);
-	while (!session->connected)
+	while (!session->connected && !session->expired)
 		await_news();
-	session->id = zoo_client_id(session->zh)->client_id;
-	known_sessions[known_count++] = session->id;
+	pthread_mutex_unlock(&lock);
+	if (session->connected)
+		return;
+	fprintf(stderr, "session %d has expired\n", session_number(session->id));
+	exit(1);
+}
+
+static void
+await_expiry(Session *session)
+{
+	pthread_mutex_lock(&lock);
+	while (!session->expired)
+		await_news();
 	pthread_mutex_unlock(&lock);
 }
 
-/* A round trip of each session: what it was sent before has come. */
+/* Leads the session to another server, or to none; its connection breaks. */
+static void
+lead(Session *session, int server)
+{
+	pthread_mutex_lock(&lock);
+	session->connected = false;
+	pthread_mutex_unlock(&lock);
+	servers->lead(slot_of(session), session->zh, server);
+}
+
+/* Makes a handle, with a session if there is one already. */
+static void
+open_handle(Session *session, int server, int timeout_ms, const clientid_t *id)
+{
+	session->zh = NULL;
+	session->expired = false;
+	lead(session, server);
+	session->zh = zookeeper_init(servers->address(slot_of(session)), on_event, timeout_ms, id,
+								 session, 0);
+}
+
+/* The server has all that was done before: what it has sent before that has come. */
+static void
+catch_up(const Session *session)
+{
+	begin_wait();
+	await_answer(zoo_async(session->zh, "/", on_string, NULL));
+}
+
+/* Writes the path of a node that goes with the session, PATH_SIZE bytes. */
+static void
+own_path(const Session *session, char *path)
+{
+	snprintf(path, PATH_SIZE, "/own%d", slot_of(session));
+}
+
+static void
+open_session(Session *session, int server)
+{
+	char		path[PATH_SIZE];
+
+	open_handle(session, server, TIMEOUT_MS, NULL);
+	await_connection(session);
+	session->id = zoo_client_id(session->zh)->client_id;
+	known_sessions[known_count++] = session->id;
+	own_path(session, path);
+	begin_wait();
+	await_answer(zoo_acreate(session->zh, path, NULL, -1, &acls[0], 1, on_string, NULL));
+	begin_wait();
+}
+
+/* Closes the session, and waits until it is over: the library does not wait for long. */
+static void
+close_session(Session *session)
+{
+	Session    *scout = &sessions[FIRST_SCOUT];
+	char		path[PATH_SIZE];
+
+	own_path(session, path);
+	zookeeper_close(session->zh);
+	do
+	{
+		catch_up(scout);
+		begin_wait();
+		await_answer(zoo_aexists(scout->zh, path, 0, on_stat, NULL));
+	} while (strncmp(waited.text, " 0 ", 3) == 0);
+}
+
 static void
 settle(void)
 {
 	for (int i = 0; i < SESSIONS; i++)
 	{
-		begin_wait();
-		await_answer(zoo_async(sessions[i].zh, "/", on_string, NULL));
+		if (!sessions[i].away)
+			catch_up(&sessions[i]);
 	}
+}
+
+/* The session comes to a server that has all that was done before. */
+static void
+come(Session *session, int server)
+{
+	catch_up(&sessions[FIRST_SCOUT + server]);
+	lead(session, server);
+	await_connection(session);
+	session->away = false;
+}
+
+static int
+compare_events(const void *a, const void *b)
+{
+	return strcmp(a, b);
 }
 
 static void
@@ -314,11 +437,26 @@ print_events(void)
 {
 	for (int i = 0; i < SESSIONS; i++)
 	{
-		if (sessions[i].events[0] != '\0')
-			fprintf(out, "\tsession %d:%s\n", session_number(sessions[i].id),
-					sessions[i].events);
-		sessions[i].events[0] = '\0';
+		Session    *session = &sessions[i];
+
+		if (session->event_count == 0)
+			continue;
+		if (unordered)
+			qsort(session->events, (size_t) session->event_count, sizeof(session->events[0]),
+				  compare_events);
+		fprintf(out, "\tsession %d:", session_number(session->id));
+		for (int k = 0; k < session->event_count; k++)
+			fputs(session->events[k], out);
+		fputc('\n', out);
+		session->event_count = 0;
 	}
+	unordered = false;
+}
+
+static int
+some_server(void)
+{
+	return (int) choose((uint64_t) servers->count);
 }
 
 /*-------------------------------------------------------------------------
@@ -331,12 +469,6 @@ static const char *const names[] = {
 };
 
 static const int modes[] = {0, 1, 2, 3, 4};
-
-/* ACLs: anyone, whoever has made it, anyone may read. */
-static struct ACL anyone[] = {{31, {"world", "anyone"}}};
-static struct ACL creator[] = {{31, {"auth", ""}}};
-static struct ACL reader[] = {{1, {"world", "anyone"}}};
-static struct ACL_vector acls[] = {{1, anyone}, {1, creator}, {1, reader}, {0, NULL}};
 
 /* Writes a path, PATH_SIZE bytes. */
 static void
@@ -439,8 +571,47 @@ do_multi(zhandle_t *zh)
 		add(waited.text, " (%d %s)", results[i].err, buffers[i]);
 }
 
+/* The session ends, and another one begins.  Which of its nodes goes first is no promise. */
 static void
-do_one(Session *session, const char *servers)
+do_close(Session *session)
+{
+	unordered = true;
+	fprintf(out, "close:");
+	close_session(session);
+	open_session(session, some_server());
+}
+
+/* The session comes to another server, at once or later. */
+static void
+do_leave(Session *session)
+{
+	int			server = some_server();
+
+	session->away = choose(2) == 0;
+	if (session->away)
+	{
+		fprintf(out, "leaves");
+		lead(session, -1);
+		return;
+	}
+	fprintf(out, "comes to server %d", server);
+	come(session, server);
+}
+
+/* It has missed events: they come in the order in which the library asks for them. */
+static void
+do_return(Session *session)
+{
+	int			server = some_server();
+
+	unordered = true;
+	begin_wait();
+	fprintf(out, "returns to server %d\n", server);
+	come(session, server);
+}
+
+static void
+do_one(Session *session)
 {
 	zhandle_t  *zh = session->zh;
 	char		path[PATH_SIZE];
@@ -448,7 +619,7 @@ do_one(Session *session, const char *servers)
 
 	some_path(path);
 	begin_wait();
-	switch (choose(18))
+	switch (choose(19))
 	{
 		case 0:
 		case 1:
@@ -497,9 +668,10 @@ do_one(Session *session, const char *servers)
 				await_answer(zoo_add_auth(zh, "digest", "joe:secret", 10, on_void, NULL));
 				break;
 			}
-			fprintf(out, "close:");
-			zookeeper_close(zh);
-			open_session(session, servers);
+			do_close(session);
+			break;
+		case 16:
+			do_leave(session);
 			break;
 		default:
 			do_multi(zh);
@@ -507,6 +679,86 @@ do_one(Session *session, const char *servers)
 	}
 	fprintf(out, "%s\n", waited.text);
 }
+
+/*-------------------------------------------------------------------------
+ * The end of a session that has no server
+ *-------------------------------------------------------------------------
+ */
+
+static bool
+has_event(const Session *session, const char *path)
+{
+	for (int i = 0; i < session->event_count; i++)
+		if (strstr(session->events[i], path) != NULL)
+			return true;
+	return false;
+}
+
+/*
+ * Another handle takes the session, with the shortest timeout: the session lives for so
+ * long after the leader has heard of it last.  It may have expired when this returns.
+ *
+ * A server to which the session was connected may not have told the leader yet that it
+ * has heard of it, with the longer timeout: it does so within half a tick.  If it does
+ * so later, the end of the session only takes longer.
+ */
+static void
+shorten_timeout(const Session *session, Session *last, int server)
+{
+	clientid_t	id = *zoo_client_id(session->zh);
+
+	open_handle(last, server, SHORT_TIMEOUT_MS, &id);
+	pthread_mutex_lock(&lock);
+	while (!last->connected && !last->expired)
+		await_news();
+	pthread_mutex_unlock(&lock);
+	for (int i = 0; i < 4; i++)
+	{
+		pthread_mutex_lock(&lock);
+		await_news();
+		pthread_mutex_unlock(&lock);
+		if (!last->expired)
+			catch_up(last);
+	}
+}
+
+/* The first session expires: another one is told that its own node has gone. */
+static void
+expire(void)
+{
+	char		path[PATH_SIZE];
+	Session    *session = &sessions[0];
+	Session    *watcher = &sessions[1];
+	Session    *last = &sessions[LAST_SLOT];
+	int			server = some_server();
+
+	for (int i = 0; i < SESSIONS; i++)
+		come(&sessions[i], i == 0 ? server : some_server());
+	fprintf(out, "session %d expires\n", session_number(session->id));
+	own_path(session, path);
+	begin_wait();
+	await_answer(zoo_awget(watcher->zh, path, on_event, watcher, on_data, NULL));
+	lead(session, -1);
+	shorten_timeout(session, last, server);
+	lead(last, -1);
+	pthread_mutex_lock(&lock);
+	while (!has_event(watcher, path))
+		await_news();
+	pthread_mutex_unlock(&lock);
+	lead(last, server);
+	await_expiry(last);
+	zookeeper_close(last->zh);
+	lead(session, server);
+	await_expiry(session);
+	zookeeper_close(session->zh);
+	unordered = true;
+	open_session(session, server);
+}
+
+/*-------------------------------------------------------------------------
+ * All of it
+ *-------------------------------------------------------------------------
+ */
 
 /* The first transaction that counts: the one that makes the root. */
 static void
@@ -516,31 +768,69 @@ make_root(void)
 	await_answer(zoo_acreate2(sessions[0].zh, root, "", 0, &acls[0], 0, on_string_stat,
 							  NULL));
 	first_zxid = last_created.czxid;
+	settle();
 }
 
-void
-operations_run(FILE *file, const char *servers, uint64_t seed, int count)
+/* A session that is away stays so for some time, unless all are. */
+static Session *
+some_session(void)
+{
+	int			first = (int) choose(SESSIONS);
+	bool		stays = choose(6) > 0;
+
+	for (int i = 0; i < SESSIONS && stays; i++)
+	{
+		if (!sessions[(first + i) % SESSIONS].away)
+			return &sessions[(first + i) % SESSIONS];
+	}
+	return &sessions[first];
+}
+
+static void
+begin(void)
 {
 	pthread_condattr_t attr;
 
-	out = file;
-	random_state = seed;
-	snprintf(root, sizeof(root), "/t%llu", (unsigned long long) seed);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&news, &attr);
+	for (int i = 0; i < servers->count; i++)
+		open_session(&sessions[FIRST_SCOUT + i], i);
 	for (int i = 0; i < SESSIONS; i++)
-		open_session(&sessions[i], servers);
+		open_session(&sessions[i], i % servers->count);
 	make_root();
+}
+
+static void
+end(void)
+{
+	for (int i = 0; i < SESSIONS; i++)
+		close_session(&sessions[i]);
+	for (int i = 0; i < servers->count; i++)
+		zookeeper_close(sessions[FIRST_SCOUT + i].zh);
+}
+
+void
+operations_run(FILE *file, const Servers *which, uint64_t seed, int count)
+{
+	out = file;
+	servers = which;
+	random_state = seed;
+	snprintf(root, sizeof(root), "/t%llu", (unsigned long long) seed);
+	begin();
 	for (int i = 0; i < count; i++)
 	{
-		int			which = (int) choose(SESSIONS);
+		Session    *session = some_session();
 
-		fprintf(out, "%d session %d ", i, session_number(sessions[which].id));
-		do_one(&sessions[which], servers);
+		fprintf(out, "%d session %d ", i, session_number(session->id));
+		if (i == count / 2)
+			expire();
+		else if (session->away)
+			do_return(session);
+		else
+			do_one(session);
 		settle();
 		print_events();
 	}
-	for (int i = 0; i < SESSIONS; i++)
-		zookeeper_close(sessions[i].zh);
+	end();
 }
