@@ -214,7 +214,7 @@ zklock_break(const LockName *name, const char *contender, bool only_revoke)
 	return found->count > 0;
 }
 
-/* Reports each revocation of an own lock once, when messages may be sent. */
+/* Reports each revocation of a lock held here once, if messages may be sent. */
 void
 zklock_report_revoked(void)
 {
@@ -234,7 +234,7 @@ zklock_report_revoked(void)
 				lock->contender[mode] == lock->revoked[mode])
 				continue;
 			zk_contender_status(zklock_client, lock->contender[mode], &status);
-			if (!status.revoked)
+			if (!status.revoked || status.state != ZK_HELD)
 				continue;
 			lock->revoked[mode] = lock->contender[mode];
 			ereport(NOTICE,
