@@ -275,6 +275,26 @@ sub continue
 
 =pod
 
+=item $session->crash($node)
+
+SIGKILL to the backend.  Returns when its cluster, which ends all other sessions and
+restarts, can be used again: for a moment after the signal it still accepts new ones.
+
+=cut
+
+sub crash
+{
+	my ($self, $node) = @_;
+	my $log = -s $node->logfile;
+	kill('KILL', $self->{pid}) or croak "cannot kill $self->{pid}: $!";
+	$node->wait_for_log(qr/all server processes terminated; reinitializing/, $log);
+	$node->poll_query_until('postgres', 'SELECT true') or croak 'the cluster does not restart';
+	$self->{psql}{run}->finish;
+	return;
+}
+
+=pod
+
 =item $session->quit()
 
 =back

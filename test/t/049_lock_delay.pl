@@ -125,8 +125,7 @@ $main->poll_query_until('postgres', 'SELECT true');
 next_lock();
 $holder = new_holder();
 my ($contender) = $ensemble->queue($path);
-kill_backend($holder);
-$main->poll_query_until('postgres', 'SELECT true');
+$holder->crash($main);
 wait_gone($contender);
 my $start = time;
 is($rival->ask("SELECT zk_lock_acquire('$path', '0')"),
@@ -330,8 +329,7 @@ check_cost('create2=1 getChildren=1; delete=1', 'S145: without a delay nothing m
 # No session waits after a holder without a delay, and a session without one never waits.
 $session->ask("SELECT zk_lock_acquire('$path')");
 is(markers($path), 0, 'S145: and creates no marker');
-kill_backend($session);
-$main->poll_query_until('postgres', 'SELECT true');
+$session->crash($main);
 $ensemble->wait_for_queue($path, 0);
 is($rival->ask("SELECT zk_lock_acquire('$path', '0')"),
 	't', 'S145: no session waits after a holder without a delay');

@@ -259,8 +259,7 @@ is(scalar(grep { $_->answered } @order[ 3 .. 9, 11 .. 19 ]),
 
 # ---- A holder is killed; the others go on.
 
-kill('KILL', $crowd[0]->pid);
-$node->poll_query_until('postgres', 'SELECT true');
+$crowd[0]->crash($node);
 pass('a holder is killed, and its cluster comes up again');
 $ensemble->wait_for_queue('/wake', 2);
 is($fourth->answer(60), 't', 'S131: the first waiter that is left has its permit');

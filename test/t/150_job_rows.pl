@@ -81,8 +81,7 @@ $one->ask("SELECT zk_job_end('/back')");
 
 my $gone = ZkPsql->new($node{one});
 is($gone->ask("SELECT zk_job_begin('/dead', $due)"), 't', 'a run is begun');
-kill 'KILL', $gone->pid;
-$node{one}->poll_query_until('postgres', 'SELECT true');
+$gone->crash($node{one});
 $one = ZkPsql->new($node{one});
 is($one->ask("SELECT zk_job_begin('/dead', $due, '60 s')"),
 	't', 'S265: when its backend has died it is taken over');
@@ -101,8 +100,7 @@ $far->ask("INSERT INTO work VALUES ('/crash')");
 $far->ask("SELECT zk_job_end('/crash')");
 $far->ask('COMMIT');
 is($far->errors, '', 'it is committed');
-kill 'KILL', $far->pid;
-$node{one}->poll_query_until('postgres', 'SELECT true');
+$far->crash($node{one});
 $one = ZkPsql->new($node{one});
 is($one->ask("SELECT zk_job_begin('/crash', $due, '60 s')"),
 	'f', 'S266: a run that was committed and not marked is done');
