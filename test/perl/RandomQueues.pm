@@ -42,7 +42,7 @@ A new contender at the end of a queue; returns its id.
 
 The same without a release.
 
-=item $queues->is_delayed($id), $queues->end_delay($id)
+=item $queues->is_delayed($id), $queues->end_delay($id), $queues->is_unclean()
 
 Whether it waits for a vanished holder's work when it is its turn; it has.
 
@@ -91,6 +91,8 @@ sub is_delayed
 	my $contender = $self->get($id);
 	return $contender->{delay} && $self->{unclean}{ $contender->{path} };
 }
+
+sub is_unclean { return %{ $_[0]->{unclean} } ? 1 : 0; }
 
 sub end_delay
 {

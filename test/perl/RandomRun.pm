@@ -118,7 +118,7 @@ sub play_all
 sub fail
 {
 	my ($self, $kind, $text) = @_;
-	$kind = 'slow' if $self->is_overdue;
+	$kind = 'slow' if $self->is_overdue || $self->is_past_delay;
 	die { kind => $kind, text => $text };
 }
 
@@ -147,6 +147,22 @@ sub is_overdue
 	return $self->{limit} && time > $self->{limit};
 }
 
+# Notes when a lock delay may have begun.
+sub note_delay
+{
+	my ($self, $next) = @_;
+	delete $self->{delay_end} unless $self->{before}->queues->is_unclean;
+	$self->{delay_end} //= time + RandomStep::lock_delay() if $next->queues->is_unclean;
+	return;
+}
+
+# May a lock delay have ended by itself, so that a try succeeds?
+sub is_past_delay
+{
+	my ($self) = @_;
+	return $self->{delay_end} && time > $self->{delay_end};
+}
+
 sub take
 {
 	my ($self, $step, $next) = @_;
@@ -154,6 +170,7 @@ sub take
 	my $before = $self->{before} = $self->{model};
 	$self->await_published($before, $next->circle);
 	$self->note_limit($step, $next);
+	$self->note_delay($next);
 	$self->{model} = $next;
 	if ($step->session == 0)
 	{

@@ -70,12 +70,16 @@ my %parameters = (
 	lock_delay => 'zklock.lock_delay',
 	handover => 'zklock.handover');
 
-my %on = (lock_timeout => q('300ms'), statement_timeout => q('300ms'), lock_delay => q('50ms'));
+# The lock delay and the limit of a run, in seconds: on a busy machine a step takes long.
+my $lock_delay = 2;
+my $max_runtime = 3;
+
+my %on = (
+	lock_timeout => q('300ms'),
+	statement_timeout => q('300ms'),
+	lock_delay => "'${lock_delay}s'");
 
 my %timeout = (wait => 'NULL', long => q('2 min'), short => q('150 ms'), try => q('0'));
-
-# The limit of a run, in seconds.
-my $max_runtime = 0.7;
 
 my $look = q(SELECT coalesce(string_agg(format('%s %s %s %s %s', path, mode,
 	session_count, transaction_count, state || CASE WHEN revoked THEN ' revoked' ELSE '' END), ', '
@@ -100,9 +104,9 @@ my %frame = map { $_ => 1 }
 
 =item $step->sql()
 
-=item RandomStep::max_runtime()
+=item RandomStep::max_runtime(), RandomStep::lock_delay()
 
-How long a limited run may take, in seconds.
+How long a limited run may take, and the lock delay, in seconds.
 
 =back
 
@@ -124,6 +128,7 @@ sub new
 }
 
 sub max_runtime { return $max_runtime; }
+sub lock_delay { return $lock_delay; }
 sub line { return $_[0]->{line}; }
 sub session { return $_[0]->{session}; }
 sub kind { return $_[0]->{kind}; }

@@ -14,7 +14,14 @@ my $world = RandomWorld->new;
 foreach my $file (sort glob 'test/random/stored/*.steps')
 {
 	my @lines = grep { !/^#/ } split /\n/, slurp_file($file);
-	my ($run, $failure) = play_lines($world, 1, @lines);
+	my ($run, $failure);
+
+	# A run ends early where the machine was too slow for a limit of time.
+	foreach (1 .. 5)
+	{
+		($run, $failure) = play_lines($world, 1, @lines);
+		last if $failure || $run->count == @lines;
+	}
 	ok(!$failure && $run->count == @lines, 'S371: ' . basename($file) . ', as predicted')
 	  or diag 'after ' . $run->count . " steps: $failure->{kind}: $failure->{text}";
 }
