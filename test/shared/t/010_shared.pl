@@ -11,9 +11,9 @@ use ZkEnsemble;
 use ZkPsql;
 use ZkTest;
 
-my $ensemble = ZkEnsemble->new('main', tick_time => 500);
+my $ensemble = ZkEnsemble->new('main', tick_time => 500, maxSessionTimeout => 60000);
 my $node = zk_cluster('main', $ensemble,
-	settings => { 'zklock.session_timeout' => '10s' });
+	settings => { 'zklock.session_timeout' => '60s' });
 my $holder = ZkPsql->new($node);
 my $waiter = ZkPsql->new($node);
 
