@@ -90,26 +90,35 @@ connect_server(const Port *port)
 	return fd;
 }
 
+/* Returns a pair that is not in use; NULL if there is none. */
+static Pair *
+free_pair(Port *port)
+{
+	for (int i = 0; i < MAX_PAIRS; i++)
+		if (port->pairs[i].fds[0] < 0)
+			return &port->pairs[i];
+	return NULL;
+}
+
 static void
 accept_pair(Port *port)
 {
-	int			fd = accept4(port->listener, NULL, NULL, SOCK_CLOEXEC);
-	int			server = fd >= 0 ? connect_server(port) : -1;
+	Pair	   *pair = free_pair(port);
+	int			fd = accept(port->listener, NULL, NULL);
+	int			server;
 	int			yes = 1;
 
-	for (int i = 0; i < MAX_PAIRS && server >= 0; i++)
+	if (fd < 0)
+		return;
+	server = pair != NULL ? connect_server(port) : -1;
+	if (server < 0)
 	{
-		Pair	   *pair = &port->pairs[i];
-
-		if (pair->fds[0] >= 0)
-			continue;
-		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-		pair->fds[0] = fd;
-		pair->fds[1] = server;
+		close(fd);
 		return;
 	}
-	close(fd);
-	close(server);
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+	pair->fds[0] = fd;
+	pair->fds[1] = server;
 }
 
 /* Forwards what has come from one end of a pair to the other one. */
