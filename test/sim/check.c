@@ -414,6 +414,7 @@ check_wiped(void)
 		ensemble_children(lock->node, check_tampered_child, NULL);
 		lock->last_token = lock->last_exclusive = 0;
 		lock->unclean[0] = '\0';
+		lock->unclean_since = 0;
 	}
 	for (int i = 0; i < world->clients; i++)
 		for (int k = 0; k < world->backends[i].holds; k++)

@@ -179,6 +179,7 @@ compare_delay(const Backend *backend, const Hold *hold)
 					  lock->node, hold->name,
 					  (long long) (sim_now() - lock->unclean_since) / 1000, lock->unclean);
 	lock->unclean[0] = '\0';
+	lock->unclean_since = 0;
 }
 
 static bool
