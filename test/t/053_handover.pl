@@ -97,10 +97,10 @@ is(seen('near', '/a'), 0, 'the standby is behind');
 is($session{near}->ask("SELECT zk_lock_acquire('/a', '0')"),
 	'f', 'S28: a try fails');
 is($session{near}->errors, '', 'without an error');
-is(scalar(my @queue = $ensemble->queue('/a')), 0, 'and leaves no contender');
+$ensemble->wait_for_queue('/a', 0);
 is($session{near}->ask("SELECT zk_lock_acquire('/a', '2 s')"),
 	'f', 'S28: so does a timeout');
-is(scalar(@queue = $ensemble->queue('/a')), 0, 'which leaves none, either');
+$ensemble->wait_for_queue('/a', 0);
 is($session{primary}->ask("SELECT zk_lock_acquire('/a', '0')"),
 	't', 'the primary has the lock immediately');
 $session{primary}->ask("SELECT zk_lock_release('/a')");
@@ -130,7 +130,7 @@ $ensemble->wait_for_queue('/a', 0);
 
 is( $session{near}->ask("SELECT zk_lock_acquire('{/free,/a}'::text[], '2 s')"),
 	'f', 'of several locks all wait');
-is(@queue = $ensemble->queue('/free'), 0, 'none is left');
+$ensemble->wait_for_queue('/free', 0);
 is($session{near}->ask("SELECT zk_lock_acquire('/free', '0')"),
 	't', 'one alone is had');
 $session{near}->ask("SELECT zk_lock_release('/free')");
