@@ -17,6 +17,9 @@
 
 #define TRIES	5
 
+/* Seconds of processor time that a measurement takes at least. */
+#define MEASURED	0.02
+
 static ZkQueueEntry entries[4 * MANY];
 static int64_t sessions[4 * MANY];
 static bool granted[4 * MANY];
@@ -98,6 +101,23 @@ judge_queue(int count)
 		diag("not all hold the lock");
 }
 
+/* Returns how long the work takes, in seconds; it is repeated, as clocks may be coarse. */
+static double
+time_of(void (*work) (int count), int count)
+{
+	double		start = used_time();
+	double		used;
+	int			times = 0;
+
+	do
+	{
+		work(count);
+		times++;
+		used = used_time() - start;
+	} while (used < MEASURED);
+	return used / times;
+}
+
 /*
  * Four times as much takes less than ten times as long, where it would take sixteen
  * times if each was compared with each.
@@ -109,14 +129,9 @@ test_scaling(void (*work) (int count), const char *what)
 
 	for (int i = 0; i < TRIES && best >= 10; i++)
 	{
-		double		start = used_time();
-		double		between;
-		double		ratio;
+		double		once = time_of(work, MANY);
+		double		ratio = time_of(work, 4 * MANY) / once;
 
-		work(MANY);
-		between = used_time();
-		work(4 * MANY);
-		ratio = (used_time() - between) / (between - start);
 		if (ratio < best)
 			best = ratio;
 	}
