@@ -115,15 +115,24 @@ exclude(const Hold *a, const Hold *b)
 }
 
 /*
- * Others have deleted what is held, or will.  A downgrade whose answer is lost has
- * given the contender another name already.
+ * The name of the contender of what is held, as its client knows it.  A downgrade whose
+ * answer is lost has given it another one already.  NULL if it is held no more.
  */
+const char *
+check_present_name(const Backend *backend, const Hold *hold)
+{
+	return check_slot(backend, hold) == NULL ? NULL :
+		backend->client->contenders[hold->id & 0xFFFF].znode.name;
+}
+
+/* Others have deleted what is held, or will. */
 bool
 check_is_spoilt(const Backend *backend, const Hold *hold)
 {
+	const char *present = check_present_name(backend, hold);
+
 	return check_is_tampered(hold->name) || check_is_tampered(hold->last_name) ||
-		(check_slot(backend, hold) != NULL &&
-		 check_is_tampered(backend->client->contenders[hold->id & 0xFFFF].znode.name));
+		(present != NULL && check_is_tampered(present));
 }
 
 static void
@@ -414,7 +423,6 @@ check_wiped(void)
 		ensemble_children(lock->node, check_tampered_child, NULL);
 		lock->last_token = lock->last_exclusive = 0;
 		lock->unclean[0] = '\0';
-		lock->unclean_since = 0;
 	}
 	for (int i = 0; i < world->clients; i++)
 		for (int k = 0; k < world->backends[i].holds; k++)

@@ -47,7 +47,7 @@ compare_hold(const Backend *backend, const Hold *hold)
 	if (!check_believed(backend, hold) || check_is_spoilt(backend, hold) ||
 		check_contender_exists(hold))
 		return;
-	strcpy(renamed.name, backend->client->contenders[hold->id & 0xFFFF].znode.name);
+	strcpy(renamed.name, check_present_name(backend, hold));
 	if (!check_contender_exists(&renamed))
 		sim_violation("belief", "%s believes in %s, which is gone; its session %s",
 					  backend->process->name, hold->name,
@@ -172,14 +172,13 @@ compare_delay(const Backend *backend, const Hold *hold)
 		sim_violation("markers", "%s holds %s without a marker", backend->process->name,
 					  hold->name);
 	compare_unclean(lock);
-	if (lock->unclean_since == 0)
+	if (lock->unclean[0] == '\0' || lock->unclean_since == 0)
 		return;
 	if (sim_now() < lock->unclean_since + hold->delay * 9 / 10)
 		sim_violation("delay", "%s: %s was granted %lld ms after %s had gone",
 					  lock->node, hold->name,
 					  (long long) (sim_now() - lock->unclean_since) / 1000, lock->unclean);
 	lock->unclean[0] = '\0';
-	lock->unclean_since = 0;
 }
 
 static bool

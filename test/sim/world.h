@@ -162,6 +162,7 @@ extern bool check_believed(const Backend *backend, const Hold *hold);
 extern void check_tampered(const char *name);
 extern void check_wiped(void);
 extern bool check_is_tampered(const char *name);
+extern const char *check_present_name(const Backend *backend, const Hold *hold);
 extern bool check_is_spoilt(const Backend *backend, const Hold *hold);
 extern bool check_denied_lately(SimTime ago);
 extern bool check_is_loser(const char *name);
