@@ -193,7 +193,7 @@ acquire_behind_orphan(void)
 {
 	ZkSessionStatus status;
 	Op			op = {
-		.kind = OP_CREATE,.path = ROOT "/a/_c_x-lock-0000000000",.len = -1,.mode = ZOO_EPHEMERAL
+		.kind = OP_CREATE,.path = ROOT "/a/" OTHER,.len = -1,.mode = ZOO_EPHEMERAL
 	};
 	int			err;
 
