@@ -38,7 +38,9 @@
  * of the session by then, and the negotiated timeout.  A connection with a
  * shorter timeout cuts running leases: each ends at the latest as if it had
  * been proved when that connection was begun, and presumed_lost with it
- * (tap/120_timeout, S235).  A connection with a longer one changes nothing: the
+ * (tap/120_timeout, S235).  One whose answer is lost has shortened the timeout
+ * unseen: so maxSessionTimeout must not become less than the timeouts of
+ * sessions with locks.  A connection with a longer one changes nothing: the
  * server of an earlier connection may receive what was sent there only now, and
  * report the session with the timeout of that connection, from which the leader
  * then counts (S373).  So the timeout is the shortest one of the session.

@@ -12,6 +12,7 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <limits.h>
 #include <string.h>
 
 #include "client.h"
@@ -125,13 +126,27 @@ check_present_name(const Backend *backend, const Hold *hold)
 		backend->client->contenders[hold->id & 0xFFFF].znode.name;
 }
 
-/* Others have deleted what is held, or will. */
+/*
+ * The session got a shorter timeout by a connection attempt that was not answered: its
+ * client cannot know that it may have ended (L1).
+ */
+static bool
+is_shortened_unseen(const Backend *backend, const Hold *hold)
+{
+	int			shortest = ensemble_shortest_timeout(hold->session);
+
+	return backend->client != NULL && shortest < INT_MAX &&
+		SIM_MS(shortest) < zk_timeout(backend->client);
+}
+
+/* Others have deleted what is held, or will, or nobody can know whether it is. */
 bool
 check_is_spoilt(const Backend *backend, const Hold *hold)
 {
 	const char *present = check_present_name(backend, hold);
 
-	return check_is_tampered(hold->name) || check_is_tampered(hold->last_name) ||
+	return is_shortened_unseen(backend, hold) || check_is_tampered(hold->name) ||
+		check_is_tampered(hold->last_name) ||
 		(present != NULL && check_is_tampered(present));
 }
 
@@ -271,7 +286,8 @@ check_begin(void)
 
 /*
  * A token is greater than that of whatever excluded it before: that is what
- * fences rely on (F rules).
+ * fences rely on (F rules).  A grant that is lost before the backend looks may come
+ * late: the fence refuses it.
  */
 static void
 check_token(WorldLock *lock, ZkMode mode, int64_t token, const Backend *backend)
@@ -330,10 +346,10 @@ check_granted(Backend *backend, WorldLock *lock, ZkMode mode, ZkContenderId id,
 	hold->delay = request->lock_delay;
 	hold->recorded = request->record;
 	strcpy(hold->name, status->name);
-	if (!check_is_tampered(status->name))
-		check_token(lock, mode, status->token, backend);
 	if (check_believed(backend, hold))
 	{
+		if (!check_is_tampered(status->name))
+			check_token(lock, mode, status->token, backend);
 		truth_granted(backend, hold);
 		calm_granted(backend, hold);
 	}

@@ -258,9 +258,21 @@ session_begin(Server *server, Connection *connection)
 	requests_submit(server, request_make(REQUEST_OPEN, connection, NULL));
 }
 
+/* The session will have less time than its client asks for, and may never know. */
+static void
+note_shortened(int64_t session, int timeout_ms)
+{
+	unsigned int i = ensemble.shortened_count++ % CLOSED_MAX;
+
+	ensemble.shortened[i].session = session;
+	ensemble.shortened[i].timeout_ms = timeout_ms;
+}
+
 static void
 session_resume(Server *server, Connection *connection, const Packet *packet)
 {
+	if (connection->timeout_ms < packet->timeout_ms)
+		note_shortened(packet->session, connection->timeout_ms);
 	clients_close_session(server, packet->session, connection);
 	connection->session = packet->session;
 	if (packet->password != password_of(packet->session))

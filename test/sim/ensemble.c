@@ -12,6 +12,7 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -585,6 +586,18 @@ ensemble_session_closed(int64_t session)
 		if (ensemble.closed[i] == session)
 			return true;
 	return false;
+}
+
+int
+ensemble_shortest_timeout(int64_t session)
+{
+	int			shortest = INT_MAX;
+
+	for (unsigned int i = 0; i < CLOSED_MAX && i < ensemble.shortened_count; i++)
+		if (ensemble.shortened[i].session == session &&
+			ensemble.shortened[i].timeout_ms < shortest)
+			shortest = ensemble.shortened[i].timeout_ms;
+	return shortest;
 }
 
 bool

@@ -88,6 +88,12 @@ extern bool ensemble_session_closed(int64_t session);	/* not expired: a client
 														 * has asked for that */
 
 /*
+ * The shortest timeout, in milliseconds, with which it was resumed in place of a
+ * longer one; INT_MAX if never.  Its client knows only if that was answered.
+ */
+extern int	ensemble_shortest_timeout(int64_t session);
+
+/*
  * Commits something as if a client with no session had asked for it (other
  * programs, administrators); err as of the op.  False if there is no leader.
  * With more than one server it is committed when a majority has it, which is

@@ -289,6 +289,13 @@ typedef struct Ensemble
 	int64_t		closed[CLOSED_MAX]; /* sessions that clients have closed, the
 									 * last ones */
 	unsigned int closed_count;
+	struct
+	{
+		int64_t		session;
+		int			timeout_ms;
+	}			shortened[CLOSED_MAX];	/* sessions that were resumed with
+										 * less than they had, the last ones */
+	unsigned int shortened_count;
 } Ensemble;
 
 extern Ensemble ensemble;
