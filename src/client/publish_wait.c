@@ -11,7 +11,9 @@
  * ZooKeeper session.
  *
  * After a lost connection it is written again.  So what is read after the
- * answer comes from a server that knows all that was published before.
+ * answer comes from a server that knows all that was published before.  If a
+ * create was not answered it is changed, not created: a create that is refused
+ * would not tell whether the first one was carried out.
  *
  * Waiting does not depend on it: what is refused is logged and not tried again.
  *
@@ -242,7 +244,7 @@ zk_publish_advance(ZkClient *client)
 				 (unsigned long long) zk_session_id(client));
 	if (publication->znode != WAIT_ABSENT && strcmp(path, publication->path) != 0)
 		step = PUBLISH_DELETE;
-	else if (publication->znode == WAIT_THERE)
+	else if (publication->znode != WAIT_ABSENT)
 		step = PUBLISH_CHANGE;
 
 	if (step != PUBLISH_DELETE &&

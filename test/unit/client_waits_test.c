@@ -187,6 +187,33 @@ test_forbidden(void)
 	ok(wait_children(waits, 0), "and withdrawn");
 }
 
+/*
+ * The answer to the create is lost, and creating is forbidden then: the znode is found, and
+ * deleted in the end (S375).
+ */
+static void
+test_lost_and_forbidden(void)
+{
+	struct ACL	entry = {ZOO_PERM_ALL & ~ZOO_PERM_CREATE, ZOO_ANYONE_ID_UNSAFE};
+	struct ACL_vector acl = {1, &entry};
+	int			cuts = proxy_cuts();
+
+	publish(WAITER);
+	published();
+	zk_wait_withdraw(client);
+	ok(wait_children(waits, 0), "nothing is left of the last one");
+	lose_reply(ZOO_CREATE2_OP, true);
+	publish(WAITER);
+	ok(wait_cut(cuts), "the reply to create is lost");
+	ok(wait_children(waits, 1), "it was carried out");
+	is_int(zoo_set_acl(stranger, waits, -1, &acl), ZOK, "nothing more may be created");
+	proxy_refuse(false);
+	ok(says(WAITER, published()), "it is found, and published");
+	zk_wait_withdraw(client);
+	ok(wait_children(waits, 0), "and withdrawn (S375)");
+	zoo_set_acl(stranger, waits, -1, &ZOO_OPEN_ACL_UNSAFE);
+}
+
 static void
 test_reading(void)
 {
@@ -296,6 +323,7 @@ main(void)
 	test_lost(ZOO_DELETE_OP, "delete");
 	test_away();
 	test_forbidden();
+	test_lost_and_forbidden();
 	test_reading();
 	test_too_many();
 	ok(zk_client_stop(client, 30000), "the client stops in time");
