@@ -523,6 +523,7 @@ zk_contender_stuck(ZkClient *client, Contender *c, bool deleting)
 	zk_contender_fail(client, c, ZK_ERR_FORBIDDEN,
 					  "%s permission is required on znode \"%.150s\".", permission,
 					  c->node);
+	zk_contenders_touch_all(client);	/* its record is not waited for */
 	if (c->successor != NULL)
 		zk_contender_fail(client, c->successor, ZK_ERR_FORBIDDEN,
 						  "%s permission is required on znode \"%.150s\".", permission,

@@ -89,7 +89,10 @@ static void
 send_queued(ZkClient *client, Contender *c)
 {
 	if (c->grant == GRANT_RECORD)
-		zk_send_record(client, c);
+	{
+		if (!zk_record_end_pending(client, c))
+			zk_send_record(client, c);
+	}
 	else if (c->grant == GRANT_NONE)
 		zk_place_send_list(client, c);
 	else if (c->grant == GRANT_MARKERS && !zk_markers_advance(client, c))
@@ -110,7 +113,7 @@ send_next(ZkClient *client, Contender *c)
 				zk_send_lock_node(client, c);
 			else if (c->member.state != MEMBER_NONE)
 				zk_send_group(client, c);
-			else if (!zk_record_end_pending(client, c))
+			else
 				zk_send_create(client, c);
 			break;
 		case ZK_CREATING:

@@ -27,7 +27,9 @@
  * an event waits for a get of its own, one round trip, as an event carries no
  * data: what a waiter has read before may have been overwritten.  That is the
  * only round trip that a record costs, except for those that make the znodes
- * above it when the first one is written.
+ * above it when the first one is written.  Contenders of one client do not
+ * exclude each other: if another one has been released and must still write,
+ * the grant waits for that and reads again, or the same run would begin twice.
  *
  * R4. If the multi-op was not answered and the contender is gone, the record
  * tells whether it was carried out: it has the release, or the run.  Else
@@ -140,28 +142,25 @@ zk_record_run_due(ZkClient *client, const Contender *c)
 
 /*
  * Returns true if another contender of this client's for the same lock must
- * still write that a run has ended.  A request after that has to wait: our
- * contenders do not exclude each other, so it would be granted with the old
- * record, and begin the same run again.
+ * still write what it leaves for the next holder (R3).
  */
 bool
 zk_record_end_pending(ZkClient *client, const Contender *c)
 {
-	if (c->record == NULL)
-		return false;
 	for (int i = 0; i < client->used; i++)
 	{
 		const Contender *other = &client->contenders[i];
 
 		if (other->claim > CLAIM_WANTED && strcmp(other->node, c->node) == 0 &&
-			zk_record_run_due(client, other))
+			record_due(client, other))
 			return true;
 	}
 	return false;
 }
 
 /*
- * The contender is gone: advances those that zk_record_end_pending() has kept.
+ * The contender is gone: advances those whose grant zk_record_end_pending() has
+ * kept.
  */
 void
 zk_record_ended(ZkClient *client, const Contender *gone)
@@ -172,7 +171,7 @@ zk_record_ended(ZkClient *client, const Contender *gone)
 	{
 		Contender  *c = &client->contenders[i];
 
-		if (c->claim != CLAIM_NONE && c->state == ZK_WANTED &&
+		if (c->claim != CLAIM_NONE && c->grant == GRANT_RECORD &&
 			strcmp(c->node, gone->node) == 0)
 			zk_contender_touch(client, c);
 	}
@@ -217,7 +216,8 @@ was_read(ZkClient *client, Contender *c)
 		verified(client, c);
 	else if (c->record->state == RECORD_CHANGED)
 		c->record->state = RECORD_READ;
-	if (c->grant != GRANT_RECORD || c->claim != CLAIM_WANTED)
+	if (c->grant != GRANT_RECORD || c->claim != CLAIM_WANTED ||
+		zk_record_end_pending(client, c))
 		return;
 	c->record->state = RECORD_READ;
 	publish_record(&client->mailbox, c->record);

@@ -194,7 +194,7 @@ hold_locks(Backend *backend, const PlanLine *line, Wanted *wanted)
 	for (int i = 0; i < wanted->count; i++)
 	{
 		wanted->held[i] = *held[i];
-		check_let_go(backend, held[i]);
+		check_let_go(held[i]);
 	}
 }
 

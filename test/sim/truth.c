@@ -20,19 +20,10 @@
 
 static uint64_t seen;			/* transactions, when all was compared last */
 
-/* Contenders that each backend has held, the last ones. */
-#define MAX_MINE		16
-static struct
-{
-	char		names[MAX_MINE][ZK_NAME_SIZE];
-	unsigned int count;
-}			mine[MAX_CLIENTS];
-
 void
 truth_begin(void)
 {
 	seen = 0;
-	memset(mine, 0, sizeof(mine));
 }
 
 /*
@@ -181,22 +172,13 @@ compare_delay(const Backend *backend, const Hold *hold)
 	lock->unclean[0] = '\0';
 }
 
-static bool
-is_mine(const Backend *backend, const char *name)
-{
-	for (int i = 0; i < MAX_MINE; i++)
-		if (strcmp(mine[backend->number].names[i], name) == 0)
-			return true;
-	return false;
-}
-
 /*
  * A grant comes with the record as it is: nobody else can write while the lock
- * is held in exclusive mode, but for releases of the same client, which may be
- * under way.  It has nothing of a holder that had lost the lock.
+ * is held in exclusive mode, and what the same client had released has been
+ * written.  It has nothing of a holder that had lost the lock.
  */
 static void
-compare_record(Backend *backend, const Hold *hold)
+compare_record(const Backend *backend, const Hold *hold)
 {
 	char		path[ZK_RECORD_PATH_SIZE];
 	NodeView	view;
@@ -212,7 +194,7 @@ compare_record(Backend *backend, const Hold *hold)
 	if (ensemble_node(path, &view))
 		zk_record_parse(view.data, view.len, &there);
 	if (hold->mode == ZK_EXCLUSIVE && !check_is_tampered(hold->name) &&
-		found.token != there.token && !is_mine(backend, there.contender))
+		found.token != there.token)
 		sim_violation("records", "%s: %s came with the release %llx, and there is %llx",
 					  hold->lock->node, hold->name, (unsigned long long) found.token,
 					  (unsigned long long) there.token);
@@ -227,25 +209,6 @@ truth_granted(Backend *backend, const Hold *hold)
 {
 	compare_delay(backend, hold);
 	compare_record(backend, hold);
-}
-
-static void
-remember_mine(const Backend *backend, const char *name)
-{
-	unsigned int at = mine[backend->number].count++ % MAX_MINE;
-
-	snprintf(mine[backend->number].names[at], ZK_NAME_SIZE, "%s", name);
-}
-
-/* A backend is about to give up what it holds, by each name that it has had. */
-void
-truth_let_go(const Backend *backend, const Hold *hold)
-{
-	const MailboxSlot *slot = check_slot(backend, hold);
-
-	remember_mine(backend, hold->name);
-	if (slot != NULL && hold->downgraded)
-		remember_mine(backend, slot->status.name);
 }
 
 /* A backend is about to be killed: the next holder has to wait for its delay. */

@@ -155,7 +155,7 @@ extern Hold *check_granted(Backend *backend, WorldLock *lock, ZkMode mode,
 						   ZkContenderId id, const ZkContenderStatus *status,
 						   const ZkLockRequest *request);
 extern void check_group(const Backend *backend, Hold *const *held, int count);
-extern void check_let_go(const Backend *backend, Hold *hold);
+extern void check_let_go(Hold *hold);
 extern void check_released(const Backend *backend, const Hold *hold,
 						   const ZkContenderStatus *status);
 extern bool check_believed(const Backend *backend, const Hold *hold);
@@ -175,7 +175,6 @@ extern void check_at_rest(void);
 extern void truth_begin(void);
 extern void truth_step(void);
 extern void truth_granted(Backend *backend, const Hold *hold);
-extern void truth_let_go(const Backend *backend, const Hold *hold);
 extern void truth_killed(const Backend *backend);
 
 /* in calm.c */

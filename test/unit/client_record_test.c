@@ -462,6 +462,44 @@ test_downgrade(bool at_once)
 	ok(wait_no_contenders() && children(node) == 0, "%s: nothing is left", what);
 }
 
+/*
+ * A contender that writes only its own end is given up, and the lock is requested again
+ * immediately, alone or with another one: it comes with the record that tells of that end
+ * (S376).
+ */
+static void
+test_again(ZkContenderId first, const char *node, const char *other, const char *what)
+{
+	const char *nodes[2] = {node, other};
+	ZkContenderId ids[2];
+	int			count = other != NULL ? 2 : 1;
+	ZkContenderStatus before;
+	ZkRecord	record = {0};
+
+	zk_contender_status(client, first, &before);
+	zk_contender_note(client, first, &record);
+	zk_contender_abandon(client, first);
+	ok(acquire_all(count, nodes, ZK_EXCLUSIVE, ids), "%s: the lock is granted again", what);
+	ok(zk_contender_record(client, ids[0], &record) && record.token == before.token,
+	   "%s: and shows the last end (S376)", what);
+	for (int i = 0; i < count; i++)
+		zk_contender_abandon(client, ids[i]);
+	ok(wait_no_contenders(), "%s: nothing is left", what);
+}
+
+static void
+test_again_in_all_ways(void)
+{
+	char		node[128];
+	char		other[128];
+
+	make_node(node, "again");
+	make_node(other, "again-other");
+	test_again(acquire_recorded(node, ZK_EXCLUSIVE), node, NULL, "record missing");
+	test_again(downgrade(node), node, NULL, "downgrade under way");
+	test_again(downgrade(node), node, other, "downgrade under way, group");
+}
+
 /* What a downgrade has written stays when the release notes only a position. */
 static void
 test_downgrade_kept(void)
@@ -717,6 +755,7 @@ main(void)
 	test_group();
 	test_downgrade(false);
 	test_downgrade(true);
+	test_again_in_all_ways();
 	test_downgrade_kept();
 	test_downgrade_faults();
 	test_overtime();
