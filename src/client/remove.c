@@ -149,9 +149,12 @@ zk_send_delete(ZkClient *client, Contender *c)
 					  zoo_adelete(client->connection.zh, path, -1, zk_on_void, context));
 }
 
-/* The downgrade was not carried out. */
+/*
+ * The downgrade was not carried out; or, if it was tried before without an
+ * answer, may have been then: so what may exist is deleted.
+ */
 static void
-downgrade_failed(ZkClient *client, Contender *c, int rc)
+downgrade_failed(ZkClient *client, Contender *c, int rc, bool tried_before)
 {
 	char		detail[ZK_DETAIL_SIZE];
 
@@ -162,7 +165,8 @@ downgrade_failed(ZkClient *client, Contender *c, int rc)
 		zk_contender_retry(client, c);
 		return;
 	}
-	zk_contender_forget(c);
+	if (!tried_before)
+		zk_contender_forget(c);
 	snprintf(detail, sizeof(detail),
 			 "Could not convert the exclusive lock into a shared one: %s.",
 			 zerror(rc));
@@ -207,7 +211,8 @@ marker_to_blame(Contender *c, int rc)
 }
 
 static void
-on_downgrade(ZkClient *client, Contender *c, const Answer *answer)
+downgrade_answered(ZkClient *client, Contender *c, const Answer *answer,
+				   bool tried_before)
 {
 	int			rc = answer->rc;
 
@@ -226,9 +231,24 @@ on_downgrade(ZkClient *client, Contender *c, const Answer *answer)
 	else if (marker_to_blame(c, rc))
 		zk_znode_set(c, ZNODE_ABSENT);
 	else if (!record_to_blame(c, rc))
-		downgrade_failed(client, c, rc);
+		downgrade_failed(client, c, rc, tried_before);
 	else
+	{
+		zk_znode_set(c, ZNODE_ABSENT);
 		zk_record_conflict(client, c, rc);
+	}
+}
+
+static void
+on_downgrade(ZkClient *client, Contender *c, const Answer *answer)
+{
+	downgrade_answered(client, c, answer, false);
+}
+
+static void
+on_downgrade_again(ZkClient *client, Contender *c, const Answer *answer)
+{
+	downgrade_answered(client, c, answer, true);
 }
 
 /*
@@ -247,15 +267,17 @@ zk_send_downgrade(ZkClient *client, Contender *c)
 	zoo_op_t	ops[6];
 	char		to_path[ZK_CONTENDER_PATH_SIZE];
 	char		from_path[ZK_CONTENDER_PATH_SIZE];
+	bool		again;
 
 	if (!zk_record_ready(client, c))
 		return;
-	zk_znode_take_place(c, from);
+	again = zk_znode_take_place(c, from);
 	zk_contender_path(c, c->znode.name, to_path);
 	zk_contender_path(from, from->znode.name, from_path);
 	zoo_create_op_init(&ops[0], to_path, from->owner, from->owner_len,
 					   &client->identity.acl, ZOO_EPHEMERAL, NULL, 0);
 	zoo_set_op_init(&ops[1], from_path, from->owner, from->owner_len, -1, NULL);
 	zoo_delete_op_init(&ops[2], from_path, -1);
-	send_with_rest(client, c, from, ops, 3, on_downgrade);
+	send_with_rest(client, c, from, ops, 3,
+				   again ? on_downgrade_again : on_downgrade);
 }

@@ -92,13 +92,19 @@ zk_znode_set_name(Contender *c, const char *name)
 	c->znode.existence = ZNODE_NAMED;
 }
 
-/* The znode is about to take the place of another one, so it has its number. */
-void
+/*
+ * The znode is about to take the place of another one, so it has its number.
+ * Returns true if that was tried before, and may have been carried out.
+ */
+bool
 zk_znode_take_place(Contender *c, const Contender *from)
 {
+	bool		again = c->znode.existence != ZNODE_ABSENT;
+
 	zk_queue_take_place(c->znode.name, sizeof(c->znode.name), c->znode.base,
 						from->znode.name);
 	c->znode.existence = ZNODE_NAMED;
+	return again;
 }
 
 /* The znode is one that has this name and belongs to no slot. */

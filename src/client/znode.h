@@ -40,7 +40,7 @@ extern void zk_znode_begin(Contender *c, uint32_t incarnation);
 extern void zk_znode_new_base(ZkClient *client, Contender *c);
 extern void zk_znode_set(Contender *c, Existence existence);
 extern void zk_znode_set_name(Contender *c, const char *name);
-extern void zk_znode_take_place(Contender *c, const Contender *from);
+extern bool zk_znode_take_place(Contender *c, const Contender *from);
 extern void zk_znode_set_orphan(Contender *c, const char *name);
 extern void zk_znode_set_token(Contender *c, int64_t token);
 extern void zk_znode_doubt(Contender *c, ZkTime since);

@@ -560,6 +560,36 @@ test_downgrade_faults(void)
 	}
 }
 
+/*
+ * The answer to a downgrade is lost, and an ACL forbids it when it is tried again: the lock
+ * is lost, and what the first one made is deleted (S377).
+ */
+static void
+test_downgrade_refused(void)
+{
+	struct ACL	entry = {ZOO_PERM_ALL & ~ZOO_PERM_CREATE, ZOO_ANYONE_ID_UNSAFE};
+	struct ACL_vector acl = {1, &entry};
+	char		node[128];
+	int			cuts = proxy_cuts();
+	ZkContenderId exclusive;
+	ZkContenderId shared;
+	ZkContenderStatus status;
+	ZkError		error;
+
+	make_node(node, "downgrade-refused");
+	exclusive = acquire(node, ZK_EXCLUSIVE);
+	shared = zk_contender_reserve(client, exclusive, &error);
+	lose_reply(ZOO_MULTI_OP, true);
+	zk_contender_downgrade(client, exclusive, shared);
+	ok(wait_cut(cuts), "the reply to a downgrade is lost");
+	is_int(zoo_set_acl(stranger, node, -1, &acl), ZOK, "nothing more may be created");
+	proxy_refuse(false);
+	ok(wait_state(shared, ZK_LOST, &status), "the lock is lost");
+	zk_contender_abandon(client, shared);
+	ok(wait_no_contenders(), "its contender is forgotten");
+	is_int(children(node), 0, "and gone (S377)");
+}
+
 /* Another client created the record and lets no other change it, or read it. */
 static void
 test_forbidden(void)
@@ -758,6 +788,7 @@ main(void)
 	test_again_in_all_ways();
 	test_downgrade_kept();
 	test_downgrade_faults();
+	test_downgrade_refused();
 	test_overtime();
 	test_forbidden();
 	test_query();
