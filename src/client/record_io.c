@@ -171,7 +171,7 @@ zk_record_ended(ZkClient *client, const Contender *gone)
 	{
 		Contender  *c = &client->contenders[i];
 
-		if (c->claim != CLAIM_NONE && c->grant == GRANT_RECORD &&
+		if (c->claim == CLAIM_WANTED && c->grant == GRANT_RECORD &&
 			strcmp(c->node, gone->node) == 0)
 			zk_contender_touch(client, c);
 	}
