@@ -9,7 +9,7 @@
 #   make chaos [SECONDS=n] [SEED=s] [KEEP=1]
 #				many faults at random, and a check that none
 #				did harm; see test/chaos/README
-#   make sim [SECONDS=n] [SEED=s] [PLAN=f] [TRACE=1] [SHRINK=1]
+#   make sim [SECONDS=n] [SEED=s] [JOBS=n] [PLAN=f] [TRACE=1] [SHRINK=1]
 #				many lock clients in a simulated world; with TRACE=1,
 #				all that happens in one of them; with SHRINK=1, the
 #				least that a failure needs; see test/sim/README
@@ -197,7 +197,7 @@ sim: all
 	$(MAKE) -s -C test/sim
 	$(if $(SHRINK),test/sim/shrink $(SIM) test/sim/build/shrunk.plan $(SIM_WORLD), \
 		$(SIM) $(SIM_WORLD) -p test/sim/build/last.plan \
-		$(if $(TRACE),-v,$(if $(PLAN),,-t $(or $(SECONDS),60))))
+		$(if $(TRACE),-v,$(if $(PLAN),,-t $(or $(SECONDS),60) -j $(or $(JOBS),$(shell nproc)))))
 
 .PHONY: sabotage
 sabotage: all

@@ -3,33 +3,61 @@
  * main.c
  *	  Simulates lock clients, one world for each seed or plan.
  *
- *	  sim [-s SEED] [-n WORLDS] [-t SECONDS] [-p PLAN] [-f TEXT] [-v]
+ *	  sim [-s SEED] [-n WORLDS] [-t SECONDS] [-j JOBS] [-p PLAN] [-f TEXT] [-v]
  *	  sim -r PLAN [-p PLAN] [-f TEXT] [-v]
  *
  * -s is the first seed, -n how many worlds, one seed after the other, -t for how
- * many seconds of the machine's time at most.  -p is a file for the plan of the
- * last world, also if something is violated in it.  -r runs the world of a plan.
+ * many seconds of the machine's time at most, -j in how many processes.  -p is a
+ * file for the plan of the last world, above all if something is violated in it.
+ * -r runs the world of a plan.
  * -f reports a violation where the trace has that text.  -v prints the trace.
  *
  *-------------------------------------------------------------------------
  */
+#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "workers.h"
 #include "world.h"
 
 /* Rounds of faults in a world, and how long it rests after each. */
 #define ROUNDS		4
 #define REST		(SIM_SECONDS(120) + SIM_MS(world->timeout_ms) * 16)
 
+/* Seconds of the processor's time that a world needs at most. */
+#define LONGEST		60
+
 World		world_of_now;
 WorldStats	world_stats;
-static uint64_t seed;
+static uint64_t seed = 1;
+static long worlds = 1;
+static double limit = 1e9;		/* seconds of the machine's time */
+static int	jobs = 1;
+
+/* What a worker has done. */
+typedef struct Done
+{
+	long		worlds;
+	SimTime		simulated;
+	WorldStats	stats;
+} Done;
+
+/* In memory that the workers share. */
+static struct
+{
+	atomic_flag violated;		/* by the first of them that has found something */
+	Done		done[WORKERS_MAX];	/* each writes its own */
+}		   *shared;
+
 static const char *plan_file;	/* to be written; or NULL */
 static bool replays;			/* the plan has been read */
 static const char *forbidden;	/* in the trace; or NULL */
@@ -40,6 +68,8 @@ sim_violation(const char *rule, const char *fmt,...)
 	va_list		args;
 
 	fflush(stdout);
+	while (jobs > 1 && atomic_flag_test_and_set(&shared->violated))
+		pause();				/* until this process is killed: one plan is enough */
 	if (plan_file != NULL)
 		plan_write(plan_file);
 	fprintf(stderr, "seed %llu: %s: ", (unsigned long long) seed, rule);
@@ -65,6 +95,8 @@ static void
 die(int number)
 {
 	signal(number, SIG_DFL);
+	if (number == SIGVTALRM)
+		sim_violation("hang", "a world takes more than %d s of the processor", LONGEST);
 	sim_violation("crash", "signal %d", number);
 }
 
@@ -79,6 +111,7 @@ catch_signals(void)
 	sigaction(SIGSEGV, &action, NULL);
 	sigaction(SIGBUS, &action, NULL);
 	sigaction(SIGABRT, &action, NULL);
+	sigaction(SIGVTALRM, &action, NULL);
 }
 
 /* The line says something about the servers or the session. */
@@ -240,9 +273,11 @@ begin_world(void)
 static SimTime
 run_world(void)
 {
+	struct itimerval longest = {.it_value.tv_sec = LONGEST};
 	const PlanLine *round;
 	SimTime		end;
 
+	setitimer(ITIMER_VIRTUAL, &longest, NULL);
 	begin_world();
 	while ((round = next_round()) != NULL)
 		run_round(round);
@@ -280,50 +315,94 @@ seconds(void)
 	return (double) now.tv_sec + (double) now.tv_nsec / 1e9;
 }
 
+/* The worlds of a worker. */
+static void
+run_worlds(int number)
+{
+	double		begin = seconds();
+	Done	   *done = &shared->done[number];
+
+	seed += (uint64_t) number;
+	for (long i = number; i < worlds && seconds() - begin < limit; i += jobs)
+	{
+		done->simulated += run_world();
+		done->worlds++;
+		seed += (uint64_t) jobs;
+	}
+	done->stats = world_stats;
+	if (plan_file != NULL && number == 0)
+		plan_write(plan_file);
+}
+
+static void
+print_results(double took)
+{
+	Done		sum = {0};
+
+	for (int i = 0; i < jobs; i++)
+	{
+		const Done *done = &shared->done[i];
+
+		sum.worlds += done->worlds;
+		sum.simulated += done->simulated;
+		sum.stats.faults += done->stats.faults;
+		sum.stats.grants += done->stats.grants;
+		sum.stats.losses += done->stats.losses;
+		sum.stats.kills += done->stats.kills;
+		sum.stats.checks += done->stats.checks;
+	}
+	printf("%ld worlds, %.1f hours, %llu faults, %llu grants, %llu losses, %llu kills, "
+		   "%llu steps in %.1f s\n",
+		   sum.worlds, (double) sum.simulated / 3600e6, (unsigned long long) sum.stats.faults,
+		   (unsigned long long) sum.stats.grants, (unsigned long long) sum.stats.losses,
+		   (unsigned long long) sum.stats.kills, (unsigned long long) sum.stats.checks, took);
+}
+
+/* Sets what an option says; false if there is no such option. */
+static bool
+take_option(int option)
+{
+	if (option == 's')
+		seed = strtoull(optarg, NULL, 0);
+	else if (option == 'n')
+		worlds = strtol(optarg, NULL, 10);
+	else if (option == 't')
+	{
+		limit = strtod(optarg, NULL);
+		worlds = LONG_MAX;
+	}
+	else if (option == 'j')
+		jobs = atoi(optarg);
+	else if (option == 'p')
+		plan_file = optarg;
+	else if (option == 'r')
+		read_plan(optarg);
+	else if (option == 'f')
+		forbidden = optarg;
+	else if (option == 'v')
+		sim_tracing = true;
+	else
+		return false;
+	return jobs >= 1 && jobs <= WORKERS_MAX;
+}
+
 int
 main(int argc, char **argv)
 {
 	double		begin = seconds();
-	double		limit = 1e9;
-	double		simulated = 0;
-	long		worlds = 1;
-	long		done = 0;
 	int			option;
 
-	seed = 1;
-	while ((option = getopt(argc, argv, "s:n:t:p:r:f:v")) != -1)
-	{
-		if (option == 's')
-			seed = strtoull(optarg, NULL, 0);
-		else if (option == 'n')
-			worlds = strtol(optarg, NULL, 10);
-		else if (option == 't')
-		{
-			limit = strtod(optarg, NULL);
-			worlds = 1000000000;
-		}
-		else if (option == 'p')
-			plan_file = optarg;
-		else if (option == 'r')
-			read_plan(optarg);
-		else if (option == 'f')
-			forbidden = optarg;
-		else if (option == 'v')
-			sim_tracing = true;
-		else
+	while ((option = getopt(argc, argv, "s:n:t:j:p:r:f:v")) != -1)
+		if (!take_option(option))
 			return 2;
-	}
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+				  -1, 0);
+	if (shared == MAP_FAILED)
+		return 2;
 	catch_signals();
 	sim_hear = forbidden != NULL || plan_expects() ? hear : NULL;
-	for (; done < worlds && seconds() - begin < limit; done++, seed++)
-		simulated += (double) run_world() / 1e6;
-	printf("%ld worlds, %.1f hours, %llu faults, %llu grants, %llu losses, %llu kills, "
-		   "%llu steps in %.1f s\n",
-		   done, simulated / 3600, (unsigned long long) world_stats.faults,
-		   (unsigned long long) world_stats.grants, (unsigned long long) world_stats.losses,
-		   (unsigned long long) world_stats.kills, (unsigned long long) world_stats.checks,
-		   seconds() - begin);
-	if (plan_file != NULL)
-		plan_write(plan_file);
+	if (!workers_run(jobs, run_worlds))
+		return 1;
+	print_results(seconds() - begin);
 	return 0;
 }
