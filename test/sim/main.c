@@ -54,7 +54,7 @@ typedef struct Done
 /* In memory that the workers share. */
 static struct
 {
-	atomic_flag violated;		/* by the first of them that has found something */
+	atomic_flag violated;		/* one has found something */
 	Done		done[WORKERS_MAX];	/* each writes its own */
 }		   *shared;
 
@@ -69,7 +69,7 @@ sim_violation(const char *rule, const char *fmt,...)
 
 	fflush(stdout);
 	while (jobs > 1 && atomic_flag_test_and_set(&shared->violated))
-		pause();				/* until this process is killed: one plan is enough */
+		pause();				/* until killed: one plan is enough */
 	if (plan_file != NULL)
 		plan_write(plan_file);
 	fprintf(stderr, "seed %llu: %s: ", (unsigned long long) seed, rule);
