@@ -163,6 +163,9 @@ static const ErrorMeaning error_meanings[] = {
 	"Check \"zklock.tls_cert_file\" and the servers' trust store."},
 	[ZK_ERR_SASL] = {ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
 	"SASL authentication with ZooKeeper failed", NULL},
+	[ZK_ERR_UNCERTAIN] = {ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN,
+		"connection to ZooKeeper was lost, and whether the record was written is unknown",
+	"Try again: it may have been written, and can be written again."},
 	[ZK_ERR_OTHER] = {ERRCODE_SYSTEM_ERROR, "unexpected response from ZooKeeper", NULL}
 };
 

@@ -32,9 +32,10 @@
  * the grant waits for that and reads again, or the same run would begin twice.
  *
  * R4. If the multi-op was not answered and the contender is gone, the record
- * tells whether it was carried out: it has the release, or the run.  Else
- * another client has deleted the contender.  A backend that exits releases
- * nothing.  Therefore what is to be written is noted with each commit, too,
+ * tells whether it was carried out: it has the release, the run or the reset.
+ * If it is as it was, another client has deleted the contender.  If a later
+ * holder has written its own release over it, nobody can know, and the
+ * contender ends with that error.  A backend that exits releases nothing.  Therefore what is to be written is noted with each commit, too,
  * and the client writes it before it closes the ZooKeeper session, in half the
  * time that it has for all of that.
  *
@@ -195,25 +196,42 @@ give_up(Contender *c, int rc)
 		   path, rc == ZNOAUTH ? "permission denied" : zk_answer_text(rc));
 }
 
+/* Nobody can know whether the multi-op that was not answered was carried out. */
+static void
+never_known(Contender *c, const char *why)
+{
+	char		path[ZK_RECORD_PATH_SIZE];
+
+	record_path(c, path);
+	zk_contender_explain(c, ZK_ERR_UNCERTAIN, "Znode \"%.150s\": %s.", path, why);
+	zk_contender_forget(c);
+}
+
 /*
  * The contender is gone, and a multi-op of ours was not answered: the record
- * tells whether it was that one.
+ * tells whether it was that one.  "changed" is true if it is not as the multi-op
+ * expects it.
  */
 static void
-verified(ZkClient *client, Contender *c)
+verified(ZkClient *client, Contender *c, bool changed)
 {
 	ZkRecord	note;
 
 	if (take_note(client, c, &note) && zk_record_shows(&c->record->base, &note))
 		c->record->state = RECORD_WRITTEN;
+	else if (changed)
+	{
+		never_known(c, "written by another client since");
+		return;
+	}
 	zk_contender_forget(c);
 }
 
 static void
-was_read(ZkClient *client, Contender *c)
+was_read(ZkClient *client, Contender *c, bool changed)
 {
 	if (c->record->state == RECORD_VERIFY)
-		verified(client, c);
+		verified(client, c, changed);
 	else if (c->record->state == RECORD_CHANGED)
 		c->record->state = RECORD_READ;
 	if (c->grant != GRANT_RECORD || c->claim != CLAIM_WANTED ||
@@ -236,7 +254,7 @@ not_read(ZkClient *client, Contender *c, int rc)
 	if (zk_is_transient(rc))
 		zk_contender_retry(client, c);
 	else if (c->record->state == RECORD_VERIFY)
-		zk_contender_forget(c);
+		never_known(c, zk_answer_text(rc));
 	else if (c->state == ZK_HELD)
 		give_up(c, rc);
 	else if (c->claim == CLAIM_WANTED)
@@ -250,9 +268,12 @@ on_record(ZkClient *client, Contender *c, const Answer *answer)
 
 	if (rc == ZOK || rc == ZNONODE)
 	{
+		int			version = rc == ZOK ? answer->stat->version : -1;
+		bool		changed = version != c->record->version;
+
 		zk_record_parse(rc == ZOK ? answer->text : NULL, answer->len, &c->record->base);
-		c->record->version = rc == ZOK ? answer->stat->version : -1;
-		was_read(client, c);
+		c->record->version = version;
+		was_read(client, c, changed);
 	}
 	else
 		not_read(client, c, rc);

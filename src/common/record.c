@@ -429,14 +429,18 @@ zk_record_merge(ZkRecord *record, const ZkRecord *later)
 }
 
 /*
- * Returns true if a record shows that this release, or this run, was written
- * into it.
+ * Returns true if a record shows that this release, this run or this reset was
+ * written into it.
  */
 bool
 zk_record_shows(const ZkRecord *record, const ZkRecord *written)
 {
 	if (written->contender[0] != '\0' && record->token == written->token &&
 		strcmp(record->contender, written->contender) == 0)
+		return true;
+	if (written->has_reset && record->has_reset &&
+		record->reset_time == written->reset_time &&
+		record->reset_token == written->reset_token)
 		return true;
 	for (int i = 0; i < record->run_count; i++)
 		if (written->run_count > 0 &&

@@ -99,6 +99,8 @@ typedef enum ZkError
 	ZK_ERR_SASL,				/* SASL authentication failed */
 	ZK_ERR_KIND,				/* a lock instead of a semaphore, or the
 								 * reverse, or another number of permits */
+	ZK_ERR_UNCERTAIN,			/* of a release: whether the record was
+								 * written cannot be known */
 	ZK_ERR_OTHER				/* anything else; the detail says what */
 } ZkError;
 

@@ -326,6 +326,39 @@ test_cut_and_broken(void)
 	is_int(run_of(node), 1, "the record is as it was");
 }
 
+/*
+ * The answer to the multi-op was lost, and a later holder has since written its
+ * own release over ours.
+ */
+static void
+test_cut_and_written_over(void)
+{
+	const char *text = "zklock record 1\nrelease 7fffffffffff b\n";
+	char		node[128];
+	char		path[PATH_SIZE];
+	ZkContenderId id;
+	ZkContenderStatus status;
+	int			cuts = proxy_cuts();
+
+	make_node(node, "over");
+	leave_record(node, 1);
+	path_of_record(node, path);
+	id = acquire_recorded(node, ZK_EXCLUSIVE);
+	note(id, 2);
+	proxy_refuse(true);
+	lose_reply(ZOO_MULTI_OP, false);
+	zk_contender_release(client, id);
+	wait_cut(cuts);
+	is_int(run_of(node), 2, "a release whose answer is lost is carried out");
+	zoo_set(stranger, path, text, (int) strlen(text), -1);
+	proxy_refuse(false);
+	ok(wait_state(id, ZK_GONE, &status) && !status.recorded &&
+	   status.error == ZK_ERR_UNCERTAIN,
+	   "written over, it cannot be known: \"%s\"", status.detail);
+	zk_contender_abandon(client, id);
+	is_int(children(node), 0, "no contender is left");
+}
+
 static void
 test_read_lost(void)
 {
@@ -780,6 +813,7 @@ main(void)
 	test_conflicts();
 	test_cut();
 	test_cut_and_broken();
+	test_cut_and_written_over();
 	test_read_lost();
 	test_granted_by_event();
 	test_group();

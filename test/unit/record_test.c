@@ -321,6 +321,10 @@ test_others(void)
 	ok(!zk_record_shows(&record, &written), "or neither");
 	written = parse(FIRST);
 	ok(!zk_record_shows(&record, &written), "nothing cannot be seen");
+	written = parse(FIRST "release 4 a\nreset 4 9\n");
+	ok(!zk_record_shows(&record, &written), "a reset that is not there, neither");
+	record = parse(FIRST "release 6 a\nreset 4 9\n");
+	ok(zk_record_shows(&record, &written), "one that is there can be seen");
 	zk_record_path("/zklock/jobs/nightly", strlen("/zklock"), path);
 	is_str(path, "/zklock/.zklock/records/jobs/nightly", "the path of a record");
 }
