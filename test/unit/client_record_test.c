@@ -333,7 +333,7 @@ test_cut_and_broken(void)
 static void
 test_cut_and_written_over(void)
 {
-	const char *text = "zklock record 1\nrelease 7fffffffffff b\n";
+	const char *text = "zklock record 1\nrelease 4611686018427387904 b\n";
 	char		node[128];
 	char		path[PATH_SIZE];
 	ZkContenderId id;
