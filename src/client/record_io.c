@@ -35,9 +35,10 @@
  * tells whether it was carried out: it has the release, the run or the reset.
  * If it is as it was, another client has deleted the contender.  If a later
  * holder has written its own release over it, nobody can know, and the
- * contender ends with that error.  A backend that exits releases nothing.  Therefore what is to be written is noted with each commit, too,
- * and the client writes it before it closes the ZooKeeper session, in half the
- * time that it has for all of that.
+ * contender ends with that error.  A backend that exits releases nothing.
+ * Therefore what is to be written is noted with each commit, too, and the
+ * client writes it before it closes the ZooKeeper session, in half the time
+ * that it has for all of that.
  *
  * R5. The room for what is to be written is made when the contender is
  * requested, so D2 holds.  In a downgrade it passes to the shared contender,
@@ -196,21 +197,20 @@ give_up(Contender *c, int rc)
 		   path, rc == ZNOAUTH ? "permission denied" : zk_answer_text(rc));
 }
 
-/* Nobody can know whether the multi-op that was not answered was carried out. */
+/* Sets that nobody can know whether the unanswered multi-op was carried out. */
 static void
-never_known(Contender *c, const char *why)
+explain_uncertain(Contender *c, const char *why)
 {
 	char		path[ZK_RECORD_PATH_SIZE];
 
 	record_path(c, path);
 	zk_contender_explain(c, ZK_ERR_UNCERTAIN, "Znode \"%.150s\": %s.", path, why);
-	zk_contender_forget(c);
 }
 
 /*
  * The contender is gone, and a multi-op of ours was not answered: the record
- * tells whether it was that one.  "changed" is true if it is not as the multi-op
- * expects it.
+ * tells whether it was that one.  "changed" is true if it is not as the
+ * multi-op expects it.
  */
 static void
 verified(ZkClient *client, Contender *c, bool changed)
@@ -220,10 +220,7 @@ verified(ZkClient *client, Contender *c, bool changed)
 	if (take_note(client, c, &note) && zk_record_shows(&c->record->base, &note))
 		c->record->state = RECORD_WRITTEN;
 	else if (changed)
-	{
-		never_known(c, "written by another client since");
-		return;
-	}
+		explain_uncertain(c, "written by another client since");
 	zk_contender_forget(c);
 }
 
@@ -254,7 +251,10 @@ not_read(ZkClient *client, Contender *c, int rc)
 	if (zk_is_transient(rc))
 		zk_contender_retry(client, c);
 	else if (c->record->state == RECORD_VERIFY)
-		never_known(c, zk_answer_text(rc));
+	{
+		explain_uncertain(c, zk_answer_text(rc));
+		zk_contender_forget(c);
+	}
 	else if (c->state == ZK_HELD)
 		give_up(c, rc);
 	else if (c->claim == CLAIM_WANTED)
