@@ -86,6 +86,16 @@ calm_connecting(Backend *backend)
 					  backend->process->name, backend->attempts);
 }
 
+/*
+ * Returns true if it is calm, and no thread stands still for long enough to matter to
+ * a session of that timeout, which may be shorter than what clients ask for.
+ */
+static bool
+calm_for(ZkTime timeout)
+{
+	return calm() && world->pause <= timeout / 40;
+}
+
 /* Returns true if L2 says how long the leases of this hold are. */
 static bool
 has_full_leases(const Backend *backend, const Hold *hold)
@@ -93,7 +103,7 @@ has_full_leases(const Backend *backend, const Hold *hold)
 	const MailboxSlot *slot = check_slot(backend, hold);
 	ZkTime		timeout = SIM_MS(backend->client->mailbox.session.timeout_ms);
 
-	return calm() && slot != NULL && slot->status.state == ZK_HELD &&
+	return calm_for(timeout) && slot != NULL && slot->status.state == ZK_HELD &&
 		slot->order != ZK_ORDER_RELEASE && !hold->downgraded &&
 		!check_is_tampered(hold->name) &&
 		sim_now() >= world->calm_from + SIM_MS(world->timeout_ms) * 2 &&
@@ -148,7 +158,7 @@ calm_granted(const Backend *backend, const Hold *hold)
 	ZkTime		left = check_slot(backend, hold)->status.lease_end -
 	process_boottime(backend->process);
 
-	if (calm() && left < timeout * 20 / 100)
+	if (calm_for(timeout) && left < timeout * 20 / 100)
 		sim_violation("leases", "%s: the lease of %s has %lld ms left at its grant",
 					  backend->process->name, hold->name, (long long) left / 1000);
 }

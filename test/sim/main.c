@@ -203,6 +203,7 @@ apply_plan(TaskConfig *config)
 		snprintf(world->servers + len, sizeof(world->servers) - len,
 				 "%s10.0.0.%d:2181", i > 0 ? "," : "", i + 1);
 	}
+	world->pause = config->pause;
 	world->steady = config->pause <= SIM_MS(world->timeout_ms) / 40 &&
 		world->ensemble.throttle_one_in == 0;
 	world->quick = world->steady && config->pause <= SIM_MS(20);

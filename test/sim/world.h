@@ -121,6 +121,7 @@ typedef struct World
 	bool		denied;			/* in this round, permissions were taken away,
 								 * also for records */
 	SimTime		denied_at;		/* permissions for a lock were taken away last */
+	SimTime		pause;			/* how long a thread may stand still */
 	bool		steady;			/* nothing stands still for long by itself */
 	bool		quick;			/* nor for some hundredths of a second */
 	SimTime		healed_at;		/* faults are over */
