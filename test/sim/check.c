@@ -404,6 +404,8 @@ check_released(const Backend *backend, const Hold *hold, const ZkContenderStatus
 		status->error == ZK_OK)
 		sim_violation("records", "%s: the release of %s is not recorded, without an error",
 					  hold->lock->node, hold->name);
+	if (status->error == ZK_ERR_UNCERTAIN)
+		sim_trace("cannot know whether the release of %s is recorded", hold->lock->node);
 }
 
 /*

@@ -328,7 +328,7 @@ test_cut_and_broken(void)
 
 /*
  * The answer to the multi-op was lost, and a later holder has since written its
- * own release over ours.
+ * own release over ours (S378).
  */
 static void
 test_cut_and_written_over(void)
