@@ -60,8 +60,9 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
-#include <openssl/x509v3.h>
 #include <sys/select.h>
+
+#include "certificate.h"
 
 /* Alerts of TLS have these numbers among OpenSSL's reasons. */
 #define IS_ALERT(reason)	((reason) > SSL_AD_REASON_OFFSET)
@@ -171,9 +172,6 @@ check_files(char *const *transport, char *detail)
 }
 
 #ifdef ZKLOCK_STATIC_LIBRARY
-
-/* X509_check_ip_asc(): that is no address. */
-#define NO_ADDRESS			(-2)
 
 /* The connection that the I/O thread reads from; NULL for none. */
 static __thread SSL *connection;
@@ -371,29 +369,6 @@ __wrap_SSL_write(SSL *ssl, const void *data, int size)
 }
 
 /*
- * Returns true if a certificate is for this host.  An address must be in it as
- * an address, without its scope; a name may end in the dot that keeps resolvers
- * from adding a domain.
- */
-static bool
-is_for_host(X509 *certificate, const char *host)
-{
-	size_t		len = strcspn(host, "%");
-	char		name[ZK_HOST_SIZE];
-	int			verdict;
-
-	memcpy(name, host, len);
-	if (len > 0 && name[len - 1] == '.')
-		len--;
-	name[len] = '\0';
-	verdict = X509_check_ip_asc(certificate, name, 0);
-	if (verdict == NO_ADDRESS)
-		verdict = X509_check_host(certificate, name, len,
-								  X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS, NULL);
-	return verdict == 1;
-}
-
-/*
  * OpenSSL has judged a certificate of the server's chain.  If it is the last,
  * its own, and accepted so far, check that it is for a host that was resolved
  * into this address (RFC 2818, section 3.1).  I/O thread.
@@ -406,7 +381,8 @@ verify_host(int accepted, X509_STORE_CTX *chain)
 	if (!accepted || X509_STORE_CTX_get_error_depth(chain) != 0)
 		return accepted;
 	for (int i = 0; i < expected_count; i++)
-		if (is_connected_to(&expected[i]) && is_for_host(certificate, expected[i].host))
+		if (is_connected_to(&expected[i]) &&
+			zk_certificate_is_for(certificate, expected[i].host))
 			return 1;
 	X509_STORE_CTX_set_error(chain, X509_V_ERR_HOSTNAME_MISMATCH);
 	return 0;
