@@ -29,12 +29,10 @@
 #include "utils/guc.h"
 
 #include "zklock.h"
+#include "secret.h"
 #include "secret_file.h"
 #include "tls_settings.h"
 #include "zk_check.h"
-
-/* Bytes of a password or passphrase. */
-#define MAX_SECRET	1000
 
 /*
  * The host name of ZooKeeper's servers in DIGEST-MD5, whatever their real name.
@@ -240,46 +238,34 @@ static char *
 read_secret(ZkTransportText which)
 {
 	const Setting *setting = &settings[which];
-	const char *wrong = NULL;
 	size_t		len;
+	size_t		secret_len;
 	char	   *text = zklock_file_read(setting->name, values[which], true, &len);
-	size_t		end = strcspn(text, "\r\n");
+	const char *wrong = zk_secret_check(text, len, which == ZK_TLS_PASSPHRASE,
+										&secret_len);
 
-	if (end == 0)
-		wrong = "Its first line is empty.";
-	else if (end > MAX_SECRET)
-		wrong = "Its first line is too long.";
-	else if (which == ZK_TLS_PASSPHRASE && memchr(text, ',', end) != NULL)
-		wrong = "It contains a comma, which the ZooKeeper client library does not support.";
-	explicit_bzero(text + end, len - end);
-	if (wrong == NULL)
-		return text;
-	explicit_bzero(text, end);
-	zklock_file_report(setting->name, values[which], wrong, NULL);
+	explicit_bzero(text + secret_len, len - secret_len);
+	if (wrong != NULL)
+		zklock_file_report(setting->name, values[which], wrong, NULL);
+	return text;
 }
 
 /*
- * Checks that a file in PEM format has something of that kind, as in
- * "CERTIFICATE-----".  A key is a secret, and needs a passphrase if encrypted.
- * Returns its path, palloc'd.  Throws F0000.
+ * Checks a file in PEM format.  A key is a secret.  Returns its path, palloc'd.
+ * Throws F0000.
  */
 static char *
-check_pem(ZkTransportText which, const char *kind)
+check_pem(ZkTransportText which, ZkPem pem)
 {
 	const Setting *setting = &settings[which];
-	bool		secret = which == ZK_TLS_KEY;
-	const char *wrong = NULL;
 	size_t		len;
-	char	   *text = zklock_file_read(setting->name, values[which], secret, &len);
+	char	   *text = zklock_file_read(setting->name, values[which],
+										pem != ZK_PEM_CERTIFICATES, &len);
 	char	   *path = zklock_file_path(values[which]);
+	const char *wrong = zk_pem_check(text, len, pem);
 
-	if (strstr(text, "-----BEGIN ") == NULL || strstr(text, kind) == NULL)
-		wrong = secret ? "It contains no private key in PEM format." :
-			"It contains no certificate in PEM format.";
-	else if (secret && !is_set(ZK_TLS_PASSPHRASE) && strstr(text, "ENCRYPTED") != NULL)
-		wrong = "The private key is encrypted, and \"zklock.tls_passphrase_file\" is not set.";
-	else if (strchr(path, ',') != NULL)
-		wrong = "Its path contains a comma, which the ZooKeeper client library does not support.";
+	if (wrong == NULL)
+		wrong = zk_library_path_check(path);
 	explicit_bzero(text, len);
 	pfree(text);
 	if (wrong != NULL)
@@ -291,9 +277,10 @@ check_pem(ZkTransportText which, const char *kind)
 static void
 take_tls(const char **transport)
 {
-	transport[ZK_TLS_CA] = check_pem(ZK_TLS_CA, "CERTIFICATE-----");
-	transport[ZK_TLS_CERT] = check_pem(ZK_TLS_CERT, "CERTIFICATE-----");
-	transport[ZK_TLS_KEY] = check_pem(ZK_TLS_KEY, "PRIVATE KEY-----");
+	transport[ZK_TLS_CA] = check_pem(ZK_TLS_CA, ZK_PEM_CERTIFICATES);
+	transport[ZK_TLS_CERT] = check_pem(ZK_TLS_CERT, ZK_PEM_CERTIFICATES);
+	transport[ZK_TLS_KEY] = check_pem(ZK_TLS_KEY, is_set(ZK_TLS_PASSPHRASE) ?
+									  ZK_PEM_KEY_WITH_PASSPHRASE : ZK_PEM_KEY);
 	if (is_set(ZK_TLS_PASSPHRASE))
 		transport[ZK_TLS_PASSPHRASE] = read_secret(ZK_TLS_PASSPHRASE);
 }

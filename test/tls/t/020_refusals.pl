@@ -22,6 +22,8 @@ $authority->issue('locked', passphrase => 'Open Sesame');
 $authority->issue('other', passphrase => 'Abracadabra');
 $authority->issue('comma', passphrase => 'Open, Sesame');
 $authority->issue('expired', expired => 1);
+append_to_file($authority->file('zero.pass'), "Open Sesame\0\n");
+chmod 0600, $authority->file('zero.pass');
 append_to_file($authority->file('c,a.pem'), slurp_file($authority->file('ca.pem')));
 $authority->issue_server('expired_server', expired => 1);
 $stranger->issue('stranger');
@@ -131,6 +133,16 @@ my @cases = (
 		},
 		'F0000',
 		qr/comma/
+	],
+	[
+		'a passphrase with a zero byte',
+		{
+			tls_cert_file => $authority->file('locked.pem'),
+			tls_key_file => $authority->file('locked.key'),
+			tls_passphrase_file => $authority->file('zero.pass')
+		},
+		'F0000',
+		qr/first line contains a zero byte/
 	],
 	[
 		'a path that the library cannot be given',
