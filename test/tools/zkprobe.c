@@ -345,13 +345,20 @@ delete_visited(const char *path)
 	return rc == ZNONODE ? ZOK : rc;
 }
 
+/*
+ * Clients may create children meanwhile: they go, too.
+ */
 static int
 run_deleteall(void)
 {
+	int			tries = 100;
 	int			rc;
 
 	deleted = 0;
-	rc = walk(words[0], true, delete_visited);
+	do
+	{
+		rc = walk(words[0], true, delete_visited);
+	} while (rc == ZNOTEMPTY && --tries > 0);
 	fprintf(answer, "\t%d", deleted);
 	return rc;
 }
