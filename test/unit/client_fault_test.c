@@ -763,22 +763,18 @@ test_session_given_up(void)
 	release(lost);
 }
 
-static void
-test_many_locks(void)
+/*
+ * Holds many locks for longer than their first leases.  Returns how many leases run
+ * then, in the end: all, unless the machine has stood still for as long as a lease.
+ */
+static int
+hold_many(char nodes[][128])
 {
 	static ZkContenderId ids[MANY];
-	char		nodes[MANY_QUEUES][128];
-	char		name[32];
 	ZkContenderStatus status;
 	ZkTime		until;
 	int			held = 0;
-	int			left = 0;
 
-	for (int i = 0; i < MANY_QUEUES; i++)
-	{
-		snprintf(name, sizeof(name), "many-%d", i);
-		make_node(nodes[i], name);
-	}
 	for (int i = 0; i < MANY; i++)
 		ids[i] = request(nodes[i % MANY_QUEUES], ZK_SHARED);
 	for (int i = 0; i < MANY; i++)
@@ -788,9 +784,29 @@ test_many_locks(void)
 		wait_event();
 	for (int i = 0; i < MANY; i++)
 		held += zk_contender_lease_runs(client, ids[i]);
-	is_int(held, MANY, "the leases of many locks are all renewed");
 	for (int i = 0; i < MANY; i++)
 		zk_contender_abandon(client, ids[i]);
+	return held;
+}
+
+static void
+test_many_locks(void)
+{
+	char		nodes[MANY_QUEUES][128];
+	char		name[32];
+	int			held;
+	int			left = 0;
+	int			rounds = 0;
+
+	for (int i = 0; i < MANY_QUEUES; i++)
+	{
+		snprintf(name, sizeof(name), "many-%d", i);
+		make_node(nodes[i], name);
+	}
+	do
+		held = hold_many(nodes);
+	while (held < MANY && ++rounds < 5);
+	is_int(held, MANY, "the leases of many locks are all renewed");
 	ok(wait_no_contenders(), "all of them can be abandoned");
 	for (int i = 0; i < MANY_QUEUES; i++)
 		left += children(nodes[i]);
