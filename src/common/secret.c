@@ -3,10 +3,10 @@
  * secret.c
  *	  What files with secrets or certificates must contain.
  *
- * The settings about TLS and SASL name these files.  Administrators wrote them,
- * so they can have any bytes.  OpenSSL judges later whether a certificate or key
- * in PEM format is one (C1, tls_settings.c); here a file of another kind is
- * found, and what the library cannot use: it takes the files for TLS and the
+ * The settings about TLS and SASL name these files.  Administrators wrote
+ * them, so they can have any bytes.  OpenSSL judges later whether a certificate
+ * or key in PEM format is one (C1, tls_settings.c); here a file of another kind
+ * is found, and what the library cannot use: it takes the files for TLS and the
  * passphrase as one text, in which commas separate them.
  *
  * The checks return NULL for what is valid, else the reason, fit for a DETAIL,
