@@ -589,7 +589,8 @@ zk_contender_grant(ZkClient *client, Contender *c)
 
 /*
  * The contender is gone.  Tells a backend that waits for that, and frees the
- * slot if it was abandoned.
+ * slot if it was abandoned, as that of one whose place another is to take was
+ * by the downgrade.
  */
 void
 zk_contender_gone(ZkClient *client, Contender *c)
@@ -599,6 +600,7 @@ zk_contender_gone(ZkClient *client, Contender *c)
 		c->successor->partner = NULL;
 		zk_contender_touch(client, c->successor);
 		c->successor = NULL;
+		c->claim = CLAIM_ABANDONED;
 	}
 	if (c->claim == CLAIM_RELEASED)
 	{

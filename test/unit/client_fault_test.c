@@ -561,6 +561,72 @@ last_asked(void)
 	return last;
 }
 
+/* Asks for a proof, and waits until that is on its way. */
+static void
+begin_renewal(void)
+{
+	ZkTime		deadline = zk_now() + DEADLINE;
+	ZkTime		asked = zk_now();
+	bool		sent = false;
+
+	zk_client_renew(client);
+	while (!sent && zk_now() < deadline)
+	{
+		usleep(1000);
+		pthread_mutex_lock(&client->engine_lock);
+		sent = last_asked() > asked;
+		pthread_mutex_unlock(&client->engine_lock);
+	}
+}
+
+/* Waits until the request of a downgrade is on its way. */
+static void
+wait_downgrading(void)
+{
+	ZkTime		deadline = zk_now() + DEADLINE;
+	bool		sent = false;
+
+	while (!sent && zk_now() < deadline)
+	{
+		usleep(1000);
+		pthread_mutex_lock(&client->engine_lock);
+		for (int i = 0; i < client->used; i++)
+			sent |= client->contenders[i].partner != NULL &&
+				client->contenders[i].turn.pending > 0;
+		pthread_mutex_unlock(&client->engine_lock);
+	}
+}
+
+/*
+ * The answer to a renewal says that another client has deleted a contender.  Its downgrade
+ * is on its way then, and the backend has given up the shared one.
+ */
+static void
+test_downgrade_given_up(void)
+{
+	char		node[128];
+	char		path[PATH_SIZE];
+	ZkContenderId exclusive;
+	ZkContenderId shared;
+	ZkContenderStatus status;
+	ZkError		error;
+
+	make_node(node, "downgrade-given-up");
+	exclusive = acquire(node, ZK_EXCLUSIVE);
+	zk_contender_status(client, exclusive, &status);
+	snprintf(path, sizeof(path), "%s/%s", node, status.name);
+	shared = zk_contender_reserve(client, exclusive, &error);
+	proxy_freeze();
+	begin_renewal();
+	zk_contender_downgrade(client, exclusive, shared);
+	wait_downgrading();
+	zk_contender_abandon(client, shared);
+	zoo_delete(stranger, path, -1);
+	proxy_thaw();
+	ok(wait_no_contenders(), "a downgrade is given up, and its contender deleted: all slots are free (S382)");
+	is_int(children(node), 0, "and nothing is left");
+}
+
 /*
  * A waiter whose contender was deleted requeues, and two answers say so.
  * The second is not about the new contender.
@@ -583,20 +649,7 @@ test_vanished_twice(void)
 	release(acquire(root, ZK_SHARED));
 	proxy_freeze();
 	for (int i = 0; i < ZK_RENEWALS; i++)
-	{
-		ZkTime		deadline = zk_now() + DEADLINE;
-		ZkTime		asked = zk_now();
-		bool		sent = false;
-
-		zk_client_renew(client);
-		while (!sent && zk_now() < deadline)
-		{
-			usleep(1000);
-			pthread_mutex_lock(&client->engine_lock);
-			sent = last_asked() > asked;
-			pthread_mutex_unlock(&client->engine_lock);
-		}
-	}
+		begin_renewal();
 	zoo_delete(stranger, path, -1);
 	lose_reply(ZOO_CREATE2_OP, false);
 	proxy_thaw();
@@ -956,6 +1009,7 @@ main(void)
 	test_downgrade_unseen(true);
 	test_downgrade_unseen(false);
 	test_own_downgrade();
+	test_downgrade_given_up();
 	test_vanished_twice();
 	test_partition_short();
 	test_partition_expiry();
