@@ -32,7 +32,7 @@ use warnings;
 use Carp;
 use Test::More;
 use Time::HiRes qw(time);
-use ZkTest qw(stop_process wait_for);
+use ZkTest qw(stop_process wait_for wait_for_cluster);
 
 =pod
 
@@ -288,7 +288,7 @@ sub crash
 	my $log = -s $node->logfile;
 	kill('KILL', $self->{pid}) or croak "cannot kill $self->{pid}: $!";
 	$node->wait_for_log(qr/all server processes terminated; reinitializing/, $log);
-	$node->poll_query_until('postgres', 'SELECT true') or croak 'the cluster does not restart';
+	wait_for_cluster($node);
 	$self->{psql}{run}->finish;
 	return;
 }

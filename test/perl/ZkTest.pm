@@ -30,7 +30,7 @@ use Time::HiRes qw(sleep time);
 our @EXPORT = qw(wait_for);
 our @EXPORT_OK =
   qw(cpu_time has_sasl_plugin is_connected process_status start_preloaded stop_process
-  time_to_end times_until_fast);
+  time_to_end times_until_fast wait_for_cluster);
 
 # Die of these signals instead of just ending: then the END blocks run, ours
 # and those of PostgreSQL::Test::Cluster, and stop the servers.
@@ -63,6 +63,24 @@ sub wait_for
 		croak "timed out waiting for $what" if time > $deadline;
 		sleep 0.01;
 	}
+}
+
+=pod
+
+=item wait_for_cluster($node)
+
+Wait until a cluster that restarts after a crash accepts connections.  Not by a query:
+psql ends without it while there are none, and to write to a psql that has ended is an
+error.
+
+=cut
+
+sub wait_for_cluster
+{
+	my ($node) = @_;
+	my @command = ('pg_isready', '-q', '-h', $node->host, '-p', $node->port);
+	wait_for(sub { system(@command) == 0 }, 'the cluster ' . $node->name . ' to restart');
+	return;
 }
 
 =pod

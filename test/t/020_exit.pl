@@ -12,7 +12,7 @@ use Test::More;
 use Time::HiRes qw(time sleep);
 use ZkEnsemble;
 use ZkPsql;
-use ZkTest qw(time_to_end times_until_fast);
+use ZkTest qw(time_to_end times_until_fast wait_for_cluster);
 
 # So long that what comes within milliseconds, or a second or two, does not come by
 # itself.
@@ -332,8 +332,7 @@ $free = handover(
 	sub {
 		kill 'KILL', $backends[0]->pid;
 		time_to_end($_->pid) foreach @backends;
-		$main->poll_query_until('postgres', 'SELECT true')
-		  or die 'the cluster does not restart';
+		wait_for_cluster($main);
 		my $new = ZkPsql->new($main);
 		is($new->ask("SELECT zk_lock_acquire('/exit-new', '20 s')"),
 			't', 'S48: a new backend works before the old locks are free');

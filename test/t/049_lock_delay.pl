@@ -10,7 +10,7 @@ use Test::More;
 use Time::HiRes qw(time);
 use ZkEnsemble;
 use ZkPsql;
-use ZkTest qw(time_to_end);
+use ZkTest qw(time_to_end wait_for_cluster);
 
 # How long the next holder waits, and how much later it may have the lock on a busy
 # machine, in seconds.
@@ -120,7 +120,7 @@ next_lock();
 my $holder = new_holder();
 is(markers($path), 1, 'a holder has a marker');
 delayed(sub { kill_backend($holder) }, 'a backend is killed');
-$main->poll_query_until('postgres', 'SELECT true');
+wait_for_cluster($main);
 
 next_lock();
 $holder = new_holder();

@@ -9,6 +9,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use ZkEnsemble;
 use ZkPsql;
+use ZkTest qw(wait_for_cluster);
 
 my $ensemble = ZkEnsemble->new('main');
 my %node = map {
@@ -217,7 +218,7 @@ is($three->answer(60), 't', 'a run whose backend was killed is taken over');
 is(runs('/killed', 1), 1, 'and has run');
 is($one->ask("SELECT run_job('/killed', " . due(1) . ", '0')"),
 	'f', 'once');
-$node{two}->poll_query_until('postgres', 'SELECT true');
+wait_for_cluster($node{two});
 $two = $session{two} = ZkPsql->new($node{two});
 
 $two->ask("SELECT zk_job_begin('/quit', " . due(1) . ')');

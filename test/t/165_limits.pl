@@ -9,6 +9,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use ZkEnsemble;
 use ZkPsql;
+use ZkTest qw(wait_for_cluster);
 
 my $ensemble = ZkEnsemble->new('main', minSessionTimeout => 2000);
 my $proxy = $ensemble->proxy;
@@ -43,7 +44,7 @@ kill 'KILL', $far->pid;
 is($two->ask("SELECT zk_job_begin('/window', $due, '60 s')"),
 	't', 'S335: another database runs it again');
 $proxy->pass;
-$node{one}->poll_query_until('postgres', 'SELECT true');
+wait_for_cluster($node{one});
 is($two->ask("SELECT zk_job_end('/window')"), 't', 'and ends it');
 
 # ---- S336: a fence.  A holder that has passed it is stopped, and goes on later with its guard off.
