@@ -145,6 +145,7 @@ TOOL_SOURCES = $(wildcard test/tools/*.c)
 UNIT_SOURCES = $(wildcard test/unit/*.c)
 SIM_SOURCES = $(wildcard test/sim/*.c)
 FUZZ_SOURCES = $(wildcard test/fuzz/*.c)
+FUZZ_BACKEND_SOURCES = $(wildcard test/fuzz/backend/*.c)
 
 .PHONY: lint lint-clang lint-tidy lint-cppcheck lint-shellcheck
 lint: lint-clang lint-tidy lint-cppcheck lint-shellcheck
@@ -159,6 +160,8 @@ lint-clang:
 	$(LINT) $(CLIENT_CPPFLAGS) $(INCLUDES_tests) $(UNIT_SOURCES)
 	$(LINT) -Itest/sim $(CLIENT_CPPFLAGS) $(INCLUDES_tests) $(SIM_SOURCES)
 	$(LINT) -iquote test/unit $(CLIENT_CPPFLAGS) $(INCLUDES_tests) $(FUZZ_SOURCES)
+	$(LINT) -iquote test/fuzz -iquote src/backend $(INCLUDES_backend) $(PG_CPPFLAGS) \
+		$(FUZZ_BACKEND_SOURCES)
 
 # One target for each file, so that "make -j" takes several at a time.  The analyzer
 # takes minutes.
@@ -230,7 +233,7 @@ demo-stop:
 test:
 	test/run $(SUITE)
 fuzz:
-	@CLANG='$(or $(CLANG),clang)' test/fuzz/run $(or $(FOLDER),test/fuzz/build) \
+	@CLANG='$(or $(CLANG),clang)' PG_CONFIG='$(PG_CONFIG)' test/fuzz/run $(or $(FOLDER),test/fuzz/build) \
 		$(or $(SECONDS),60) $(TARGET)
 mutants:
 	@SAMPLE='$(SAMPLE)' SEED='$(SEED)' test/mutants/run $(FILES)
@@ -250,7 +253,8 @@ bench:
 	@test/bench/run
 format:
 	test/format $(wildcard src/*/*.[ch] src/client/library/*.[ch] test/tools/*.[ch] test/unit/*.[ch] \
-		test/sim/*.[ch] test/fuzz/*.[ch] test/bench/*.[ch])
+		test/sim/*.[ch] test/fuzz/*.[ch] \
+		test/fuzz/backend/*.[ch] test/bench/*.[ch])
 model:
 	test/model/run
 

@@ -99,18 +99,13 @@ json_lex_context(const char *text, int length, int encoding, bool unescape)
 #endif
 }
 
-/*
- * 16: callbacks of the JSON parser can end it, and the decoder of times says
- * more about an error.
- */
+/* 16: callbacks of the JSON parser can end it. */
 #if PG_VERSION_NUM < 160000
 #define JSON_ACTION_RESULT		void
 #define JSON_ACTION_DONE		return
-#define DATETIME_EXTRA_ARGUMENT
 #else
 #define JSON_ACTION_RESULT		JsonParseErrorType
 #define JSON_ACTION_DONE		return JSON_SUCCESS
-#define DATETIME_EXTRA_ARGUMENT	, &(DateTimeErrorExtra) {0}
 #endif
 
 /*

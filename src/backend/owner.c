@@ -25,6 +25,7 @@
  */
 #include "postgres.h"
 
+#include <ctype.h>
 #include <unistd.h>
 
 #include "access/xact.h"
@@ -226,28 +227,77 @@ zklock_foreign_string(const char *data, int length)
 	return hex;
 }
 
-/* Parses a point in time in JSON's form.  Returns false if it is none. */
+/* Parses digits.  Returns what follows them, NULL if there are too few. */
+static const char *
+parse_digits(const char *text, int least, int most, int *number)
+{
+	int			count = 0;
+
+	*number = 0;
+	while (text != NULL && count < most && isdigit((unsigned char) *text))
+	{
+		*number = *number * 10 + (*text++ - '0');
+		count++;
+	}
+	return count >= least ? text : NULL;
+}
+
+/* Returns what follows a separator; NULL if there is none. */
+static const char *
+skip_separator(const char *text, char separator)
+{
+	return text != NULL && *text == separator ? text + 1 : NULL;
+}
+
+/* Parses the fraction of a second, which may be missing, into microseconds. */
+static const char *
+parse_fraction(const char *text, int *fraction)
+{
+	const char *end;
+
+	*fraction = 0;
+	if (text == NULL || *text != '.')
+		return text;
+	end = parse_digits(text + 1, 1, MAX_TIMESTAMP_PRECISION, fraction);
+	for (const char *c = end; c != NULL && c < text + 1 + MAX_TIMESTAMP_PRECISION; c++)
+		*fraction *= 10;
+	return end;
+}
+
+/*
+ * Parses a point in time in JSON's form, 2026-01-02T03:04:05.678+00:00.
+ * Returns false if it is none.  PostgreSQL's parser takes more, and throws for
+ * what looks like the name of a time zone.
+ */
 static bool
 parse_time(const char *text, Datum *value)
 {
-	char		buffer[MAXDATELEN + MAXDATEFIELDS];
-	char	   *parts[MAXDATEFIELDS];
-	int			types[MAXDATEFIELDS];
-	int			count;
-	int			kind;
-	struct pg_tm tm;
-	fsec_t		fsec;
+	struct pg_tm tm = {0};
+	int			fraction;
+	int			hours;
+	int			minutes;
 	int			zone;
 	TimestampTz result;
 
-	/* none of the words that stand for times */
-	if (text[0] < '0' || text[0] > '9')
+	text = parse_digits(text, 4, 6, &tm.tm_year);
+	text = parse_digits(skip_separator(text, '-'), 2, 2, &tm.tm_mon);
+	text = parse_digits(skip_separator(text, '-'), 2, 2, &tm.tm_mday);
+	text = parse_digits(skip_separator(text, 'T'), 2, 2, &tm.tm_hour);
+	text = parse_digits(skip_separator(text, ':'), 2, 2, &tm.tm_min);
+	text = parse_digits(skip_separator(text, ':'), 2, 2, &tm.tm_sec);
+	text = parse_fraction(text, &fraction);
+	if (text == NULL || (*text != '+' && *text != '-'))
 		return false;
-	if (ParseDateTime(text, buffer, sizeof(buffer), parts, types, MAXDATEFIELDS,
-					  &count) != 0 ||
-		DecodeDateTime(parts, types, count, &kind, &tm, &fsec, &zone
-					   DATETIME_EXTRA_ARGUMENT) != 0 ||
-		kind != DTK_DATE || tm2timestamp(&tm, fsec, &zone, &result) != 0)
+	zone = *text == '+' ? -SECS_PER_MINUTE : SECS_PER_MINUTE;	/* to the west */
+	text = parse_digits(text + 1, 2, 2, &hours);
+	text = parse_digits(skip_separator(text, ':'), 2, 2, &minutes);
+	if (text == NULL || *text != '\0' ||
+		ValidateDate(DTK_DATE_M, false, false, false, &tm) != 0 ||
+		tm.tm_hour >= HOURS_PER_DAY || tm.tm_min >= MINS_PER_HOUR ||
+		tm.tm_sec >= SECS_PER_MINUTE)
+		return false;
+	zone *= hours * MINS_PER_HOUR + minutes;
+	if (tm2timestamp(&tm, fraction, &zone, &result) != 0)
 		return false;
 	*value = TimestampTzGetDatum(result);
 	return true;

@@ -168,6 +168,14 @@ my %data = (
 	  [ '{"cluster":"c","port":' . '9' x 1000 . ',"pid":1e400}', 'c|||||||' ],
 	'odd numbers' => [ '{"cluster":"c","port":-1,"pid":4711.0}', 'c|||||||' ],
 	'no time' => [ '{"cluster":"c","start":"2026-02-30T25:00:00Z"}', 'c|||||||' ],
+	'a time with a word in it' =>
+	  [ '{"cluster":"c","start":"2026-02-03Tp4:05:06+00:00"}', 'c|||||||' ],
+	'a time with two dates' =>
+	  [ '{"cluster":"c","start":"2026-02-03 T4-05-06"}', 'c|||||||' ],
+	'a time elsewhere' => [
+		'{"cluster":"c","start":"2026-02-03T04:05:06-01:30"}',
+		'c|||||||2026-02-03 05:35:06+00'
+	],
 	'a word for a time' => [ '{"cluster":"c","start":"now"}', 'c|||||||' ],
 	'for ever' => [ '{"cluster":"c","start":"infinity"}', 'c|||||||' ],
 	'a time too far off' =>
