@@ -172,6 +172,7 @@ is($far->ask("SELECT zk_lock_acquire_xact(${\array(@three)}, '0')"),
 	'f', 'transaction scope: false, too');
 $far->ask('COMMIT');
 wait_for_queues(0, '/three/a', '/three/c');
+wait_for_queues(1, '/three/b');
 
 # What came first keeps its lease, and its place, while the others are waited for.
 $far->send(acquire(\@three));
