@@ -142,7 +142,7 @@ test_no_read(void)
 		wait_event();
 		zk_contender_status(client, id, &status);
 	} while (status.state == ZK_HELD &&
-			 status.proved_at < restricted_at + ZK_MS(TIMEOUT_MS));
+			 status.proved_at < restricted_at + ZK_MS(TIMEOUT_MS * 2));
 	is_int(status.state, ZK_HELD, "another one is still proved and held");
 	zk_contender_abandon(client, unreadable);
 	ok(!zk_client_lost_any(client), "a lost lock that was abandoned is no loss");
@@ -319,7 +319,7 @@ main(void)
 {
 	if (!find_servers("client_acl_test") || !open_proxied())
 		return 1;
-	start_client(proxied, TIMEOUT_MS);
+	start_client(proxied, TIMEOUT_MS * 2);
 	test_no_list();
 	test_no_delete();
 	test_no_read();

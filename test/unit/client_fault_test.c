@@ -358,37 +358,56 @@ test_cut_while_waiting(bool deleted)
 
 /*
  * After some time without a connection the client looks for other addresses:
- * with another handle, that knows of no watch.
+ * with another handle, that knows of no watch.  Returns whether the client was back in
+ * time for its session, as it is unless the machine stands still.
  */
-static void
-test_reopened(void)
+static bool
+reopen(void)
 {
 	char		node[128];
 	char		first[PATH_SIZE];
 	ZkContenderId id;
 	ZkContenderStatus before;
 	ZkContenderStatus after;
-	clientid_t	session = session_of_client();
-	uintptr_t	handle = handle_of_client();
+	clientid_t	session;
+	uintptr_t	handle;
+	ZkTime		heard;
 	ZkTime		deadline;
+	bool		in_time;
 
 	make_node(node, "reopened");
 	stranger_queues(node, "_c_aaa-lock-", first, sizeof(first));
 	id = request(node, ZK_EXCLUSIVE);
 	wait_state(id, ZK_WATCHING, &before);
+	heard = zk_now();
+	release(acquire(root, ZK_SHARED));
+	session = session_of_client();
+	handle = handle_of_client();
 	disconnect();
 	deadline = zk_now() + DEADLINE;
 	while (handle_of_client() == handle && zk_now() < deadline)
 		wait_event();
 	ok(handle_of_client() != handle, "another handle is opened");
 	reconnect();
-	ok(session_of_client().client_id == session.client_id,
+	in_time = zk_now() < heard + ZK_MS(TIMEOUT_MS);
+	ok(session_of_client().client_id == session.client_id || !in_time,
 	   "it takes up the session");
 	ok(wait_state(id, ZK_WATCHING, &after), "the wait continues");
 	zoo_delete(stranger, first, -1);
 	ok(wait_state(id, ZK_HELD, &after), "the lock is granted then");
-	is_str(after.name, before.name, "with the same contender");
+	ok(strcmp(after.name, before.name) == 0 || !in_time, "with the same contender");
 	release(id);
+	return in_time;
+}
+
+static void
+test_reopened(void)
+{
+	int			rounds = 1;
+
+	while (!reopen() && rounds < 5)
+		rounds++;
+	ok(rounds < 5, "the client was back before its session expired");
 }
 
 static void
@@ -727,8 +746,12 @@ test_partition_short(void)
 	ok(rounds < 5, "the client was back before its session expired");
 }
 
-static void
-test_partition_expiry(void)
+/*
+ * Cut off until its session expires, a holder knows before that that it holds no more.
+ * Returns whether this was seen in time, as it is unless the machine stands still.
+ */
+static bool
+partition_expiry(void)
 {
 	char		node[128];
 	char		next[PATH_SIZE];
@@ -736,6 +759,7 @@ test_partition_expiry(void)
 	ZkContenderId id;
 	ZkContenderStatus status;
 	ZkTime		lost_at;
+	bool		in_time;
 
 	make_node(node, "partition-expiry");
 	id = acquire(node, ZK_EXCLUSIVE);
@@ -745,8 +769,7 @@ test_partition_expiry(void)
 	proxy_freeze();
 	ok(wait_state(id, ZK_LOST, &status), "a lock is lost behind a frozen link");
 	lost_at = zk_now();
-	is_int(children(node), 2, "before another client can have it");
-	ok(lost_at < status.presumed_lost, "and before the session may expire");
+	in_time = children(node) == 2 && lost_at < status.presumed_lost;
 	ok(wait_children(node, 1), "the next one gets it");
 	ok(zk_now() > lost_at, "after that");
 	proxy_thaw();
@@ -756,6 +779,18 @@ test_partition_expiry(void)
 	is_int(children(node), 1, "its contender is not made again");
 	zk_contender_abandon(client, id);
 	zoo_delete(stranger, next, -1);
+	return in_time;
+}
+
+static void
+test_partition_expiry(void)
+{
+	int			rounds = 1;
+
+	while (!partition_expiry() && rounds < 5)
+		rounds++;
+	ok(rounds < 5,
+	   "a lock is lost before another client can have it, and before the session may expire");
 }
 
 /*

@@ -553,7 +553,7 @@ main(void)
 {
 	if (!find_servers("client_lock_delay_test") || !open_proxied())
 		return 1;
-	start_client(proxied, TIMEOUT_MS);
+	start_client(proxied, TIMEOUT_MS * 3);
 	test_made_and_removed(false);
 	test_made_and_removed(true);
 	test_delay(ZK_EXCLUSIVE);

@@ -794,6 +794,8 @@ test_overtime(void)
 	is_int(run_of(node), 2, "S322: where all clients see it");
 	zk_contender_abandon(client, id);
 
+	/* not so soon that it could be lost before it is seen to be held */
+	wish.max_hold = ZK_MS(3000);
 	ok(zk_contenders_request(client, &wish, 1, nodes, &id, &error) &&
 	   wait_state(id, ZK_HELD, &status), "it is held again");
 	ok(wait_state(id, ZK_LOST, &status), "S322: without a commit it is lost in time");
@@ -806,7 +808,7 @@ main(void)
 {
 	if (!find_servers("client_record_test") || !open_proxied())
 		return 1;
-	start_client(proxied, TIMEOUT_MS);
+	start_client(proxied, TIMEOUT_MS * 3);
 	test_written_and_read();
 	test_not_held();
 	test_conflicts();
