@@ -12,17 +12,23 @@ use Test::More;
 use ZkEnsemble;
 use ZkPsql;
 
-my $ensemble = ZkEnsemble->new('main');
+# With a session timeout as long as this nothing is renewed while requests are counted,
+# and no client leaves a server that does not answer for some time.  Lock nodes stay,
+# though they are empty between locks.
+my $ensemble = ZkEnsemble->new('main',
+	maxSessionTimeout => 1_200_000,
+	'java.znode.container.checkIntervalMs' => 3_600_000);
 my $zk = $ensemble->zk;
 my $proxy = $ensemble->proxy;
 my $node = zk_cluster(
 	'far', $proxy,
 	settings => {
-		'zklock.session_timeout' => '10s',
+		'zklock.session_timeout' => '20min',
 		deadlock_timeout => '10ms',
 		log_lock_waits => 'on'
 	});
-my $near_node = zk_cluster('near', $ensemble);
+my $near_node =
+  zk_cluster('near', $ensemble, settings => { 'zklock.session_timeout' => '20min' });
 
 my $far = ZkPsql->new($node);
 my $holder = ZkPsql->new($near_node);
@@ -131,7 +137,7 @@ release_all($far, @new);
 
 my @three = map { "/three/$_" } qw(a b c);
 $holder->ask("SELECT zk_lock_acquire('/three/b')");
-foreach my $timeout ('0', '2 s')
+foreach my $timeout ('0', '4 s')
 {
 	is($far->ask(acquire(\@three, "'$timeout'")),
 		'f', "S80: timeout $timeout: one of them is held by another: false");
@@ -146,17 +152,19 @@ is($far->ask("SELECT path, session_count FROM zk_locks"),
 $far->ask("SELECT zk_lock_release('/three/a')");
 
 # An error, a cancel.
-$far->ask("SET lock_timeout = '2s'");
+$far->ask("SET lock_timeout = '4s'");
 $far->ask(acquire(\@three), 1);
 is($far->sqlstate, '55P03', 'S80: lock_timeout');
 like($far->errors, qr/while waiting for exclusive lock "\/three\/b"/,
 	'S80: names the lock that was waited for');
 $far->ask('RESET lock_timeout');
 wait_for_queues(0, '/three/a', '/three/c');
+wait_for_queues(1, '/three/b');
+my $log_start = -s $node->logfile;
 $far->send(acquire(\@three));
 wait_for_queues(1, '/three/a', '/three/c');
 wait_for_queues(2, '/three/b');
-ok($node->wait_for_log(qr/still waiting for exclusive lock "\/three\/b"/),
+ok($node->wait_for_log(qr/still waiting for exclusive lock "\/three\/b"/, $log_start),
 	'log_lock_waits names it, too');
 $node->safe_psql('postgres', "SELECT pg_cancel_backend(${\$far->pid})");
 $far->answer;
@@ -175,6 +183,8 @@ wait_for_queues(0, '/three/a', '/three/c');
 wait_for_queues(1, '/three/b');
 
 # What came first keeps its lease, and its place, while the others are waited for.
+$far->ask('SELECT zk_session_close()');
+$far->ask("SET zklock.session_timeout = '10s'");
 $far->send(acquire(\@three));
 wait_for_queues(2, '/three/b');
 my @before = last_contenders(@three);
@@ -186,6 +196,9 @@ $holder->ask("SELECT zk_lock_release('/three/b')");
 is($far->answer, 't', 'L2: and are held in the end');
 is($far->ask("SELECT count(*) FROM zk_locks WHERE state = 'held'"), 3, 'all');
 release_all($far, @three);
+$far->ask('SELECT zk_session_close()');
+$far->ask('RESET zklock.session_timeout');
+$far->ask("SELECT zk_lock_acquire('/three/a'), zk_lock_release('/three/a')");
 
 # ---- The answer to the transaction is lost, or it is itself.
 
@@ -423,6 +436,10 @@ sub storm
 {
 	my ($interfere) = @_;
 	my ($output, $errors) = ('', '');
+
+	# What a backend leaves that ends without a connection is to be over soon.
+	local $ENV{PGOPTIONS} =
+	  '-c zklock.connect_timeout=60s -c zklock.session_timeout=10s';
 	my $storm = IPC::Run::start(
 		[
 			'pgbench', '--no-vacuum', '--file', $script, '--client', 8,

@@ -98,7 +98,7 @@ is($session{near}->ask("SELECT zk_lock_acquire('/a', '0')"),
 	'f', 'S28: a try fails');
 is($session{near}->errors, '', 'without an error');
 $ensemble->wait_for_queue('/a', 0);
-is($session{near}->ask("SELECT zk_lock_acquire('/a', '2 s')"),
+is($session{near}->ask("SELECT zk_lock_acquire('/a', '4 s')"),
 	'f', 'S28: so does a timeout');
 $ensemble->wait_for_queue('/a', 0);
 is($session{primary}->ask("SELECT zk_lock_acquire('/a', '0')"),
@@ -109,7 +109,7 @@ is($session{other}->ask("SELECT zk_lock_acquire('/a', '0')"),
 $session{other}->ask("SELECT zk_lock_release('/a')");
 
 $session{near}->ask('BEGIN');
-$session{near}->ask("SET LOCAL lock_timeout = '2 s'");
+$session{near}->ask("SET LOCAL lock_timeout = '4 s'");
 $session{near}->ask("SELECT zk_lock_acquire('/a')");
 is($session{near}->sqlstate, '55P03', 'lock_timeout is an error');
 like(
@@ -128,7 +128,7 @@ like($session{near}->errors,
 	'and says what it was for');
 $ensemble->wait_for_queue('/a', 0);
 
-is( $session{near}->ask("SELECT zk_lock_acquire('{/free,/a}'::text[], '2 s')"),
+is( $session{near}->ask("SELECT zk_lock_acquire('{/free,/a}'::text[], '4 s')"),
 	'f', 'of several locks all wait');
 $ensemble->wait_for_queue('/free', 0);
 is($session{near}->ask("SELECT zk_lock_acquire('/free', '0')"),
@@ -177,7 +177,7 @@ $session{primary}->ask("INSERT INTO work VALUES ('/job')");
 $session{primary}->ask("SELECT zk_job_end('/job')");
 $session{primary}->ask('COMMIT');
 $ensemble->wait_for_queue('/job', 0);
-is($session{near}->ask("SELECT zk_job_begin('/job', '2026-01-02', '2 s')"),
+is($session{near}->ask("SELECT zk_job_begin('/job', '2026-01-02', '4 s')"),
 	'f', 'a run of a job waits for what the one before has committed');
 wait_for_replay('near', '/job', "SELECT zk_job_begin('/job', '2026-01-02')");
 resume_replay('near');
@@ -191,12 +191,12 @@ is( $session{other}->ask("SELECT zk_job_begin('/job', '2026-01-02', '20 s')"),
 # ---- The lock is a lock while its holder waits for replay.
 
 $session{near}->ask('SELECT zk_session_close()');
-$session{near}->ask("SET zklock.session_timeout = '3 s'");
+$session{near}->ask("SET zklock.session_timeout = '10 s'");
 pause_replay('near');
 work('primary', '/long');
 wait_for_replay('near', '/long');
 my ($contender) = $ensemble->queue('/long');
-is($session{primary}->ask("SELECT zk_lock_acquire('/long', '4 s')"),
+is($session{primary}->ask("SELECT zk_lock_acquire('/long', '12 s')"),
 	'f', 'no other session has it for longer than a session timeout');
 is(($ensemble->queue('/long'))[0], $contender, 'the contender is the same');
 $ensemble->zk->deleteall("/zklock/long/$contender");
@@ -251,7 +251,7 @@ ok( $node{near}->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()'),
 
 $primary->wait_for_catchup($node{far});
 work('near', '/timeline');
-is($session{far}->ask("SELECT zk_lock_acquire('/timeline', '2 s')"),
+is($session{far}->ask("SELECT zk_lock_acquire('/timeline', '4 s')"),
 	'f', 'a standby on the old timeline waits for the new one');
 $session{far}->quit;
 $node{far}->enable_streaming($node{near});

@@ -15,7 +15,7 @@ my $ensemble = ZkEnsemble->new('main');
 my %node = map {
 	$_ => zk_cluster($_, $ensemble,
 		settings => {
-			'zklock.session_timeout' => '5s',
+			'zklock.session_timeout' => '10s',
 			max_prepared_transactions => 2,
 			restart_after_crash => 'on'
 		})
@@ -215,10 +215,10 @@ $three->send("SELECT run_job('/killed', " . due(1) . ", '60 s')");
 $ensemble->wait_for_queue('/killed', 2);
 kill 'KILL', $two->pid;
 is($three->answer(60), 't', 'a run whose backend was killed is taken over');
+wait_for_cluster($node{two});
 is(runs('/killed', 1), 1, 'and has run');
 is($one->ask("SELECT run_job('/killed', " . due(1) . ", '0')"),
 	'f', 'once');
-wait_for_cluster($node{two});
 $two = $session{two} = ZkPsql->new($node{two});
 
 $two->ask("SELECT zk_job_begin('/quit', " . due(1) . ')');
@@ -267,7 +267,7 @@ is(status('/locked'), '-1|-1|', 'a lock that is held is no job under way');
 # takes its time, or the connection breaks.
 
 my $proxy = $ensemble->proxy;
-my %far = ('zklock.servers' => $proxy->address, 'zklock.session_timeout' => '5s');
+my %far = ('zklock.servers' => $proxy->address, 'zklock.session_timeout' => '10s');
 my @cases = (
 	[ '/far/away/slow', sub { $proxy->delay(300) }, sub { } ],
 	[

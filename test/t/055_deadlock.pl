@@ -14,7 +14,7 @@ use ZkProbe;
 use ZkPsql;
 
 my $deadlock_timeout = 0.3;
-my $ensemble = ZkEnsemble->new('main');
+my $ensemble = ZkEnsemble->new('main', maxSessionTimeout => 20000);
 my $zk = $ensemble->zk;
 my $proxy = $ensemble->proxy;
 my $waits = '/zklock/.zklock/waits';
@@ -25,7 +25,7 @@ my %cluster = map {
 		settings => {
 			cluster_name => $_,
 			deadlock_timeout => '300ms',
-			'zklock.session_timeout' => '6s'
+			'zklock.session_timeout' => '20s'
 		})
 } qw(a b c);
 
@@ -196,7 +196,7 @@ resolve('S72: at the same time', undef,
 hold('a1', '/A');
 hold('b1', '/B');
 begin_wait('a1', '/B');
-$session{b1}->ask("SET LOCAL deadlock_timeout = '30s'; SET LOCAL lock_timeout = '2s'");
+$session{b1}->ask("SET LOCAL deadlock_timeout = '30s'; SET LOCAL lock_timeout = '4s'");
 $session{b1}->ask(lock_of('/A'));
 is($session{b1}->sqlstate, '55P03', 'S72: lock_timeout before deadlock_timeout');
 like($session{b1}->errors, qr/held by process ${\$session{a1}->pid} of cluster "a" /,
@@ -240,12 +240,14 @@ resolve(
 	],
 	since => $since);
 $session{c1}->ask('COMMIT');
+$ensemble->wait_for_queue('/A', 0);
 
 # ---- Upgraders.
 
 hold('a1', [ '/A', 1 ]);
 hold('b1', [ '/A', 1 ]);
 begin_wait('a1', '/A');
+$ensemble->wait_for_queue('/A', 3);
 $since = time;
 begin_wait('b1', '/A');
 my ($victim, $error) = victim_of($since, $deadlock_timeout, 'a1', 'b1');
@@ -274,6 +276,7 @@ hold('a1', '/A');
 hold('b1', '/B', [ '/C', 1 ]);
 hold('c1');
 begin_wait('c1', '/C');
+$ensemble->wait_for_queue('/C', 2);
 begin_wait('a1', '/C', 1);
 wait_for_published(1);
 $since = time;
@@ -451,7 +454,7 @@ is($session{a1}->answer, 't', 'granted');
 wait_for_published(0);
 $session{a1}->ask('COMMIT');
 
-wait_in_public("lock_timeout = '3s'");
+wait_in_public("lock_timeout = '8s'");
 $session{a1}->answer;
 is($session{a1}->sqlstate, '55P03', 'lock_timeout');
 wait_for_published(0);
@@ -480,7 +483,7 @@ my $far = zk_cluster(
 	'd', $proxy,
 	settings => {
 		deadlock_timeout => '300ms',
-		'zklock.session_timeout' => '10s'
+		'zklock.session_timeout' => '20s'
 	});
 $session{d1} = ZkPsql->new($far);
 $cluster{d} = $far;
@@ -510,14 +513,14 @@ $session{b1}->ask('ROLLBACK');
 others_go_on('d1');
 wait_for_published(0);
 
-# The answer to the create is lost; what was created is deleted with the wait.
+# The answer to the create, which follows that of the contender, is lost; what was created
+# is deleted with the wait.
 hold('d1', '/A');
 hold('b1', '/B');
-$session{d1}->ask("SET LOCAL deadlock_timeout = '2s'; SET LOCAL lock_timeout = '6s'");
-$session{d1}->send(lock_of('/B'));
-$ensemble->wait_for_queue('/B', 2);
+$session{d1}->ask("SET LOCAL lock_timeout = '8s'");
 my $struck = $proxy->fired;
-$proxy->cut_after_request('create2');
+$proxy->cut_after_request('create2', 2);
+$session{d1}->send(lock_of('/B'));
 wait_for(sub { $proxy->fired > $struck }, 'the connection to be cut');
 wait_for_published(1);
 $session{d1}->answer;

@@ -16,13 +16,15 @@ use ZkPsql;
 
 my $seconds = 10;
 my $backends = 10;		# of each cluster
-my $ensemble = ZkEnsemble->new('main', maxClientCnxns => 0);
+# The backends keep a machine busy, and none is to lose a lock or its server for that.
+my $ensemble = ZkEnsemble->new('main', maxClientCnxns => 0, maxSessionTimeout => 60000);
 my $zk = $ensemble->zk;
 my @clusters = map {
 	zk_cluster(
 		$_,
 		$ensemble,
 		settings => {
+			'zklock.session_timeout' => '60s',
 			deadlock_timeout => '10ms',
 			lock_timeout => '60s',
 			max_connections => 40

@@ -11,13 +11,15 @@ use Test::More;
 use ZkEnsemble;
 use ZkPsql;
 
-my $ensemble = ZkEnsemble->new('main', tick_time => 500);
+# No client leaves a server that is slow, which takes a tenth of the session timeout:
+# that would be counted.
+my $ensemble = ZkEnsemble->new('main', tick_time => 500, maxSessionTimeout => 30000);
 my $zk = $ensemble->zk;
 my $proxy = $ensemble->proxy;
 my $node = zk_cluster('main', $ensemble,
 	settings => {
 		shared_preload_libraries => 'pg_stat_statements,zklock',
-		'zklock.session_timeout' => '10s',
+		'zklock.session_timeout' => '30s',
 		deadlock_timeout => '50ms'
 	});
 my $other_node = zk_cluster('other', $ensemble);
@@ -132,20 +134,20 @@ foreach my $round (1 .. 3)
 
 	# The last one is caught within a subtransaction.
 	call($one, 'timeouts', "SELECT zk_lock_acquire('/busy', '0')", 'f');
-	$three->ask("SET lock_timeout = '2s'");
+	$three->ask("SET lock_timeout = '4s'");
 	calls(
-		[ $two, 'timeouts', "SELECT zk_lock_acquire('/busy', '2 s')", 'f' ],
+		[ $two, 'timeouts', "SELECT zk_lock_acquire('/busy', '4 s')", 'f' ],
 		[ $three, 'timeouts', "SELECT zk_lock_acquire('/busy')", '55P03' ],
 		[
 			$four, 'timeouts',
-			"SELECT zk_lock_acquire(ARRAY['/busy', '/free'], '2 s')", 'f'
+			"SELECT zk_lock_acquire(ARRAY['/busy', '/free'], '4 s')", 'f'
 		],
 		[
 			$one,
 			'timeouts',
 			q(DO $$
 			BEGIN
-				SET LOCAL lock_timeout = '2s';
+				SET LOCAL lock_timeout = '4s';
 				PERFORM zk_lock_acquire('/busy', shared => true);
 			EXCEPTION WHEN lock_not_available THEN
 				NULL;
@@ -153,7 +155,7 @@ foreach my $round (1 .. 3)
 			''
 		]);
 	$three->ask('RESET lock_timeout');
-	$three->ask("SET statement_timeout = '2s'");
+	$three->ask("SET statement_timeout = '4s'");
 	call($three, 'cancels', "SELECT zk_lock_acquire('/busy')", '57014');
 	$three->ask('RESET statement_timeout');
 

@@ -133,9 +133,9 @@ is($control->ask('SELECT zk_blocking_pids(0), zk_blocking_pids(NULL)'),
 $control->ask("SELECT pg_cancel_backend(${\$third->pid})");
 $third->answer;
 is(row($third, '*'), '', 'cancelled: gone');
-foreach my $how ("'2 s'", 'NULL')
+foreach my $how ("'5 s'", 'NULL')
 {
-	$third->ask("SET lock_timeout = '2s'") if $how eq 'NULL';
+	$third->ask("SET lock_timeout = '5s'") if $how eq 'NULL';
 	begin_wait($third, "SELECT zk_lock_acquire('$path', $how)");
 	$third->answer;
 	is(row($third, '*'), '', "timeout $how: gone");
@@ -266,7 +266,7 @@ sub cost_behind
 
 # Three reads are the watches on the own contender and on the two before it.  The
 # next look would be at twice the time.
-$counting->ask("SET deadlock_timeout = '3s'");
+$counting->ask("SET deadlock_timeout = '6s'");
 is(cost_behind(2), 'create2=1 getChildren=2 getData=4',
 	'the holder is looked up with a list and one read');
 is(cost_behind(50), 'create2=1 getChildren=2 getData=4',

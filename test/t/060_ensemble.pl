@@ -10,9 +10,12 @@ use Test::More;
 use ZkEnsemble;
 use ZkPsql;
 
+# A leader that hangs is left by the others after 20 ticks, which is longer than the lease
+# of a session timeout of 10 s.
 my $ensemble = ZkEnsemble->new('main',
 	servers => 3, observers => 1,
-	minSessionTimeout => 2000, maxSessionTimeout => 30000,
+	syncLimit => 20,
+	minSessionTimeout => 2000, maxSessionTimeout => 120000,
 	'java.readonlymode.enabled' => 'true');
 my @voters = (1, 2, 3);
 my $node = zk_cluster('main', $ensemble->connect_string(@voters),
@@ -54,8 +57,11 @@ $_->quit foreach ($far, $near);
 
 # ---- Servers die and come back (S51, S116).
 
-my $holder = ZkPsql->new($node);
-my @waiters = map { ZkPsql->new($node) } 1 .. 3;
+# All servers restart, which takes a busy machine some time.
+my %patient =
+  ('zklock.session_timeout' => '120s', 'zklock.connect_timeout' => '120s');
+my $holder = ZkPsql->new($node, %patient);
+my @waiters = map { ZkPsql->new($node, %patient) } 1 .. 3;
 $holder->ask("SELECT zk_lock_acquire('/rolling')");
 my $token = $holder->ask("SELECT zk_lock_token('/rolling')");
 foreach my $i (0 .. $#waiters)
@@ -132,8 +138,9 @@ $ensemble->start_server($dead);
 $leader = $ensemble->leader;
 my ($first, $second) = $ensemble->followers;
 my $cut_off = session_at($ensemble->address($first),
-	'zklock.session_timeout' => '4s');
-my $rival = session_at($ensemble->address($second));
+	'zklock.session_timeout' => '10s');
+my $rival = session_at($ensemble->address($second),
+	'zklock.connect_timeout' => '60s');
 $cut_off->ask("SELECT zk_lock_acquire('/cut-off')");
 $rival->send("SELECT zk_lock_acquire('/cut-off')");
 $ensemble->wait_for_queue('/cut-off', 2);
@@ -167,10 +174,10 @@ wait_for(sub { $ensemble->followers == 2 }, 'all servers to be back', 60);
 # ---- A member without a majority serves reads at best (S38).
 
 my $minority = session_at($ensemble->address(1),
-	'zklock.session_timeout' => '4s', 'zklock.connect_timeout' => '4s');
+	'zklock.session_timeout' => '10s', 'zklock.connect_timeout' => '10s');
 $minority->ask("SELECT zk_lock_acquire('/minority')");
 my $waiter = session_at($ensemble->address(1),
-	'zklock.session_timeout' => '4s', 'zklock.connect_timeout' => '4s');
+	'zklock.session_timeout' => '10s', 'zklock.connect_timeout' => '10s');
 $waiter->send("SELECT zk_lock_acquire('/minority')");
 $ensemble->wait_for_queue('/minority', 2);
 $ensemble->stop_server($_) foreach (2, 3);
@@ -188,7 +195,7 @@ $minority->ask("SELECT zk_lock_acquire('/other', '0')");
 like($minority->sqlstate, qr/^0800[16]$/,
 	'S38: and no lock can be acquired there');
 $ensemble->start;
-is($minority->ask("SELECT zk_lock_acquire('/other', '20 s')"),
+is($minority->ask("SELECT zk_lock_acquire('/other', '60 s')"),
 	't', 'with a majority they are');
 $minority->quit;
 

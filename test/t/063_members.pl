@@ -19,7 +19,10 @@ my $ensemble = ZkEnsemble->new('main',
 	reconfigEnabled => 'true',
 	'java.zookeeper.skipACL' => 'yes');
 my $node = zk_cluster('main', $ensemble,
-	settings => { 'zklock.session_timeout' => '60s' });
+	settings => {
+		'zklock.session_timeout' => '60s',
+		'zklock.connect_timeout' => '60s'
+	});
 my @ids = $ensemble->ids;
 
 my (@holders, @waiters);
@@ -78,11 +81,11 @@ $ensemble->stop;
 # ---- An ensemble that is set back to an older state (S12).  There it does not know
 # of one lock any more, while the ZooKeeper session and its other lock are there.
 
-my $older = ZkEnsemble->new('older', maxSessionTimeout => 60000);
+my $older = ZkEnsemble->new('older', maxSessionTimeout => 120000);
 my $proxy = $older->proxy;
 my $keeper = ZkPsql->new($node,
 	'zklock.servers' => $proxy->address,
-	'zklock.session_timeout' => '60s');
+	'zklock.session_timeout' => '120s');
 my $rival = ZkPsql->new($node, 'zklock.servers' => $older->connect_string);
 $node->safe_psql('postgres', 'CREATE TABLE work (step text)');
 

@@ -16,10 +16,11 @@ use ZkTest qw(process_status);
 
 # Empty lock nodes are to stay, so that znodes can be counted.
 my $ensemble = ZkEnsemble->new('main',
+	maxSessionTimeout => 60000,
 	'java.znode.container.checkIntervalMs' => 3_600_000);
 my $node = zk_cluster('main', $ensemble,
 	settings => {
-		'zklock.session_timeout' => '10s',
+		'zklock.session_timeout' => '60s',
 		log_statement => 'none'
 	});
 my $session = ZkPsql->new($node);
@@ -46,10 +47,13 @@ $session->ask(q{
 
 # As many waits in vain, three of four without waiting at all.  The others are so
 # short that the server may not have answered by then, which is an error; how many are
-# is counted; the first one is made, so that the warm-up has loaded what that takes.
+# is counted; the first one is made, so that the warm-up has loaded what that takes.  After
+# each the next waits are somewhat longer: on a busy machine answers take longer.
 $session->ask('CREATE SEQUENCE unanswered');
 $session->ask(q{
 	CREATE PROCEDURE waits(count integer) LANGUAGE plpgsql AS $$
+	DECLARE
+		patience interval := '5 ms';
 	BEGIN
 		BEGIN
 			RAISE connection_failure;
@@ -63,11 +67,12 @@ $session->ask(q{
 				RAISE 'try % was granted', i;
 			END IF;
 			BEGIN
-				IF zk_lock_acquire_xact('/endurance/held', '5 ms', i % 2 = 0) THEN
+				IF zk_lock_acquire_xact('/endurance/held', patience, i % 2 = 0) THEN
 					RAISE 'wait % was granted', i;
 				END IF;
 			EXCEPTION WHEN connection_failure THEN
 				PERFORM nextval('unanswered');
+				patience := least(patience * 1.2, '100 ms');
 			END;
 			COMMIT;
 		END LOOP;
@@ -76,6 +81,13 @@ $session->ask(q{
 # What must not grow: of the process, then at the server.
 sub look
 {
+	# Neither a commit nor an error waits for the end of a contender.
+	wait_for(
+		sub {
+			return $ensemble->queue('/endurance/xact') == 0
+			  && $ensemble->queue('/endurance/held') <= 1;
+		},
+		'contenders that are not needed any more to go');
 	my $contexts = $session->ask(
 		'SELECT sum(used_bytes) / 1024 FROM pg_backend_memory_contexts');
 	my %look = (
@@ -100,7 +112,7 @@ sub endure
 	my $before = look();
 	my $start = time;
 	$session->send("CALL $procedure($count)");
-	$session->answer(300);
+	$session->answer(600);
 	note sprintf '%s: %.1f s', $what, time - $start;
 	is($session->errors, '', "$what: $count times");
 	my $after = look();
