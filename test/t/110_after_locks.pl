@@ -71,6 +71,7 @@ foreach my $round (1 .. $rounds)
 	hand_over("s${round}_", 'ROLLBACK TO a', $round, "savepoint $round", 'SAVEPOINT a');
 }
 
-is(scalar $ensemble->queue('/after'), 0, 'and nothing is left behind');
+$ensemble->wait_for_queue('/after', 0);
+pass('and nothing is left behind');
 
 done_testing();

@@ -30,7 +30,7 @@ $ensemble->wait_for_queue('/shorter', 2);
 # connection and wants to prove its lock.
 $ensemble->stop_server(1);
 my $text = slurp_file($config);
-$text =~ s/^maxSessionTimeout=.*$/maxSessionTimeout=4000/m or die 'no such line';
+$text =~ s/^maxSessionTimeout=.*$/maxSessionTimeout=10000/m or die 'no such line';
 open my $file, '>', $config or die "$config: $!";
 print $file $text;
 close $file;

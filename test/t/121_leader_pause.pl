@@ -22,6 +22,9 @@ my $rounds = 5;
 
 my $ensemble = ZkEnsemble->new('main', servers => 3, syncLimit => 40);
 my ($follower) = $ensemble->followers;
+
+# The probe must not be connected to the server that is stopped.
+$ensemble->zk($follower);
 my $node = zk_cluster('holders', $ensemble->address($follower),
 	settings => { 'zklock.session_timeout' => "${session_timeout}s" });
 my @holders = map { ZkPsql->new($node) } 1 .. $clients;

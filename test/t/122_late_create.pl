@@ -93,6 +93,8 @@ sub create_late
 
 	# What came behind it shows that it has arrived.
 	$_->answer foreach @others;
+	wait_for(sub { ($zk->call('sync', "/zklock$path"))[0] == ZkProbe::OK() },
+		'the probe to see what the others saw');
 	$ensemble->wait_for_queue($path, 0);
 	is($client->zk_session->{session_id},
 		$session, 'S351: there is no contender, and the session continues');

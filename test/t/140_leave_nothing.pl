@@ -91,7 +91,9 @@ sub left_behind
 	my $said = slow_ends() - $slow;
 	note sprintf '%s: %d contenders and %d sessions are left; %d and %d later,'
 	  . ' %d announced', $what, @soon, @late, $said;
-	my @more = (sum0(@soon) - sum0(@known), max(0, $late[1] - $known[1] - $said));
+
+	# What an earlier failure has left may have expired meanwhile.
+	my @more = map { max(0, $_) } (sum0(@soon) - sum0(@known), $late[1] - $known[1] - $said);
 	@known = @late;
 	$slow += $said;
 	return @more;

@@ -16,7 +16,7 @@ my $ensemble = ZkEnsemble->new('main');
 my %node = map {
 	$_ => zk_cluster($_, $ensemble,
 		settings => {
-			'zklock.session_timeout' => '4s',
+			'zklock.session_timeout' => '10s',
 			track_commit_timestamp => 'on',
 			restart_after_crash => 'on'
 		})
@@ -203,6 +203,7 @@ foreach my $rows (0, 5000)
 # ---- A reset that is not committed delays no session.
 
 $one->ask("SELECT zk_job_begin_xact('/open', $due)");
+$ensemble->wait_for_queue('/open', 0);
 my $admin = ZkPsql->new($node{one});
 $admin->ask('BEGIN');
 is($admin->ask("SELECT zk_job_reset('/open', $due)"), 't', 'a run is reset');

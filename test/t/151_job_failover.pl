@@ -38,7 +38,7 @@ my $origin = zk_cluster(
 	allows_streaming => 1,
 	extra => ['--wal-segsize=1'],
 	settings => {
-		'zklock.session_timeout' => '2s',
+		'zklock.session_timeout' => '8s',
 		session_preload_libraries => 'zklock',
 		fsync => 'off',
 		shared_buffers => '4MB',

@@ -36,8 +36,8 @@ foreach my $action (qw(cancel report))
 	my $runner = ZkPsql->new($primary, 'zklock.on_lock_loss' => $action);
 	my $heir = ZkPsql->new($other);
 
-	is($runner->ask("SELECT zk_job_begin('$path', $due, max_runtime => '1 s')"),
-		't', "$action: a run is begun that may take a second");
+	is($runner->ask("SELECT zk_job_begin('$path', $due, max_runtime => '4 s')"),
+		't', "$action: a run is begun that may take some seconds");
 	$runner->send('SELECT pg_sleep(120)');
 	is($heir->ask("SELECT zk_job_begin('$path', $due, '60 s')"),
 		't', 'S269: when its time is up another session can begin it');
@@ -53,7 +53,7 @@ foreach my $action (qw(cancel report))
 
 	# in a transaction, with nothing to be cancelled
 	$path = "/idle/$action";
-	is($runner->ask("SELECT zk_job_begin('$path', $due, max_runtime => '1 s')"),
+	is($runner->ask("SELECT zk_job_begin('$path', $due, max_runtime => '4 s')"),
 		't', 'a run is begun');
 	$runner->ask('BEGIN');
 	$runner->ask("INSERT INTO work VALUES ('$path')");
@@ -70,7 +70,7 @@ foreach my $action (qw(cancel report))
 	# the run is the transaction
 	$path = "/xact/$action";
 	$runner->ask('BEGIN');
-	is($runner->ask("SELECT zk_job_begin_xact('$path', $due, max_runtime => '1 s')"),
+	is($runner->ask("SELECT zk_job_begin_xact('$path', $due, max_runtime => '4 s')"),
 		't', 'a run is begun that is a transaction');
 	$runner->send("INSERT INTO work SELECT '$path' FROM pg_sleep(120)");
 	is($heir->ask("SELECT zk_job_begin('$path', $due, '60 s')"),
@@ -100,7 +100,7 @@ my $handler = ZkPsql->new($primary, 'zklock.on_lock_loss' => 'report');
 my $heir = ZkPsql->new($other);
 $handler->ask('BEGIN');
 $handler->ask("SELECT zk_lock_acquire_xact('/before')");
-is($handler->ask("SELECT zk_job_begin('/handler', $due, max_runtime => '2 s')"),
+is($handler->ask("SELECT zk_job_begin('/handler', $due, max_runtime => '5 s')"),
 	't', 'a run is begun');
 my ($contender) = $ensemble->queue('/before');
 $ensemble->zk->delete("/zklock/before/$contender");
@@ -139,8 +139,8 @@ foreach my $max ('0', '-1 s')
 my $rival = ZkPsql->new($primary, synchronous_commit => 'local');
 my $sync_wait = ZkSyncWait->new($primary);
 $session->ask('BEGIN');
-is($session->ask("SELECT zk_job_begin_xact('/commit', $due, max_runtime => '1 s')"),
-	't', 'a run is begun that may take a second');
+is($session->ask("SELECT zk_job_begin_xact('/commit', $due, max_runtime => '4 s')"),
+	't', 'a run is begun that may take some seconds');
 $session->send('COMMIT');
 wait_for(
 	sub {
@@ -151,7 +151,7 @@ wait_for(
 my $committing = Time::HiRes::time();
 $rival->send("SELECT zk_job_begin_xact('/commit', $due, '60 s')");
 $ensemble->wait_for_queue('/commit', 2);
-wait_for(sub { Time::HiRes::time() > $committing + 2 }, 'the time to be up');
+wait_for(sub { Time::HiRes::time() > $committing + 5 }, 'the time to be up');
 is(scalar($ensemble->queue('/commit')),
 	2, 'S277: the lock is kept, and waited for, during the commit');
 $sync_wait->end;
@@ -180,7 +180,13 @@ is($reader->ask("SELECT zk_job_begin('/behind', $due, '1 s')"),
 	'f', 'S295: it waits for replay, if it may');
 is($reader->errors, '', 'S295: without an error');
 cmp_ok(Time::HiRes::time() - $since, '>', 0.99, 'S295: for as long as it may');
-$reader->ask("SET lock_timeout = '300 ms'; SELECT zk_job_begin('/behind', $due)");
+
+# The machine may be too busy to get that far in time.
+foreach my $timeout ('300 ms', '3 s', '10 s')
+{
+	$reader->ask("SET lock_timeout = '$timeout'; SELECT zk_job_begin('/behind', $due)");
+	last if $reader->errors =~ /DETAIL:  The last holder/;
+}
 is($reader->sqlstate, '55P03', 'S295: or as lock_timeout lets it');
 like($reader->errors, qr/DETAIL:  The last holder committed up to /, 'S295: which says why');
 $reader->ask("RESET lock_timeout; SET statement_timeout = '1 s'; SELECT zk_job_begin('/behind', $due)");

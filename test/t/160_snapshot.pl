@@ -170,7 +170,8 @@ sub fails
 	$waiter->answer;
 	is($waiter->sqlstate, $sqlstate, "S286: $how ends it");
 	like($waiter->errors, $message, 'with the message');
-	is(scalar($ensemble->queue('/held')), 1, 'and leaves nothing behind');
+	$ensemble->wait_for_queue('/held', 1);
+	pass('and leaves nothing behind');
 	is($waiter->lock_state('/held'), '', 'and none in the lock table');
 	return;
 }
@@ -179,11 +180,11 @@ $waiter->send($call);
 wait_until_waiting($control{primary}, $waiter);
 is( $control{primary}->ask("SELECT zk_blocking_pids(${\$waiter->pid})"),
 	"{${\$holder->pid}}", 'S286: the blocker is shown');
+ok( $primary->wait_for_log(
+		qr/process ${\$waiter->pid} still waiting for exclusive lock "\/held"/),
+	'log_lock_waits tells');
 $control{primary}->ask("SELECT pg_cancel_backend(${\$waiter->pid})");
 fails('a cancel', '57014', qr/due to user request.*while waiting for exclusive lock "\/held"/s);
-like(slurp_file($primary->logfile),
-	qr/process ${\$waiter->pid} still waiting for exclusive lock "\/held"/,
-	'log_lock_waits tells');
 
 $waiter->send("SET statement_timeout = '200 ms'; $call");
 fails('statement_timeout', '57014', qr/due to statement timeout/);

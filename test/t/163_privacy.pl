@@ -58,7 +58,7 @@ sub logged
 # ---- lock_timeout.
 
 # The error of a call that waits for another session; on a slow machine the timeout
-# may be over before that.
+# may be over before that.  What an earlier call has left in the queue must be gone.
 sub time_out
 {
 	my ($session, $path, $call) = @_;
@@ -66,6 +66,7 @@ sub time_out
 	$session->ask("SET lock_timeout = '150 ms'");
 	wait_for(
 		sub {
+			$ensemble->wait_for_queue($path, 1);
 			$session->ask("SELECT $call");
 			return detail($session) =~ /Position in queue/;
 		},
@@ -104,7 +105,7 @@ $second->ask("SELECT zk_lock_release('/timeout/own')");
 
 # A permit; and one further behind.
 $admin->ask("SELECT zk_semaphore_acquire('/timeout/permit', 1)");
-time_out($session{joe}, '', "zk_semaphore_acquire('/timeout/permit', 1)");
+time_out($session{joe}, '/timeout/permit', "zk_semaphore_acquire('/timeout/permit', 1)");
 like(detail($session{joe}), qr/^The only permit is in use\. .*another session\./,
 	'S291: the holder of a permit is another session');
 unlike(detail($session{joe}), $traces, 'and nothing else');

@@ -11,11 +11,11 @@ use ZkEnsemble;
 use ZkPsql;
 use ZkTest qw(wait_for_cluster);
 
-my $ensemble = ZkEnsemble->new('main', minSessionTimeout => 2000);
+my $ensemble = ZkEnsemble->new('main');
 my $proxy = $ensemble->proxy;
 my %node = map {
 	$_ => zk_cluster($_, $ensemble,
-		settings => { 'zklock.session_timeout' => '3s', restart_after_crash => 'on' })
+		settings => { 'zklock.session_timeout' => '10s', restart_after_crash => 'on' })
 } qw(one two);
 $node{$_}->safe_psql('postgres', 'CREATE TABLE work (step text)') foreach keys %node;
 my ($one, $two) = map { ZkPsql->new($node{$_}) } qw(one two);

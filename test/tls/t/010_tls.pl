@@ -73,7 +73,7 @@ like($log, qr/Authenticated Id 'CN=app' for scheme 'x509'/i,
 $two = ZkPsql->new($node, 'zklock.auth' => 'app:Sesame', 'zklock.acl' => 'creator');
 is($two->ask("SELECT zk_lock_acquire('/owned')"), 't', 'S170: with a password as well');
 $ensemble->zk->auth('digest', 'app:Sesame');
-my ($contender) = $ensemble->queue('/owned');
+my ($contender) = $ensemble->latest_queue('/owned');
 like($ensemble->zk->acl("/zklock/owned/$contender"),
 	qr/digest:app:/, 'S170: the creator is known');
 $two->quit;

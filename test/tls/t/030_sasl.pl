@@ -37,13 +37,14 @@ my $lines = join "\n",
 append_to_file("$tmp/jaas.conf", $users =~ s/(?=user_app=)/user_other="Basil" /r);
 my $ensemble = ZkEnsemble->new('sasl',
 	tick_time => 2000,
+	maxSessionTimeout => 60000,
 	'java.java.security.auth.login.config' => "$tmp/jaas.conf",
 	$lines =~ /^([\w.-]+)=(.+)$/mg);
 my $proxy = $ensemble->proxy;
 my $node = zk_cluster(
 	'main', $proxy,
 	settings => {
-		'zklock.session_timeout' => '30s',
+		'zklock.session_timeout' => '60s',
 		'zklock.connect_timeout' => '60s'
 	});
 
