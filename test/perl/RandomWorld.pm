@@ -70,14 +70,15 @@ END_OF_BODY
 sub new
 {
 	my ($class) = @_;
-	my $ensemble = ZkEnsemble->new('random');
+	my $ensemble = ZkEnsemble->new('random', maxSessionTimeout => 60000);
 	my $proxy = $ensemble->proxy;
 	my $node = zk_cluster(
 		'random', $proxy,
 		settings => {
 			max_prepared_transactions => 20,
 			fsync => 'off',
-			session_preload_libraries => 'zklock'
+			session_preload_libraries => 'zklock',
+			'zklock.session_timeout' => '60s'	# no lock is lost if the machine stands still
 		});
 	my $connection = $node->connstr('postgres') =~ s/ /;/gr =~ s/'//gr;
 	my $self = bless {
