@@ -102,6 +102,14 @@ begin(const char *what)
 	sim_trace("step: %s", what);
 }
 
+/* A request was refused: nothing but memory can have been missing. */
+static void
+check_reason(ZkError error)
+{
+	if (error != ZK_ERR_NO_MEMORY)
+		sim_violation("reason", "error %d, not %d", (int) error, (int) ZK_ERR_NO_MEMORY);
+}
+
 /* Requests the first locks of the list; false if that fails at once. */
 static bool
 request(Group *group, int count, ZkMode mode, bool record)
@@ -114,8 +122,11 @@ request(Group *group, int count, ZkMode mode, bool record)
 	ZkError		error;
 
 	group->count = count;
-	return zk_contenders_request(client, &wish, count, mode == ZK_PERMIT ? nodes + 2 : nodes,
-								 group->ids, &error);
+	if (zk_contenders_request(client, &wish, count, mode == ZK_PERMIT ? nodes + 2 : nodes,
+							  group->ids, &error))
+		return true;
+	check_reason(error);
+	return false;
 }
 
 static void
@@ -221,7 +232,9 @@ downgrade(void)
 		return;
 	}
 	shared = zk_contender_reserve(client, group.ids[0], &error);
-	if (shared != 0)
+	if (shared == 0)
+		check_reason(error);
+	else
 	{
 		zk_contender_downgrade(client, group.ids[0], shared);
 		group.ids[0] = shared;
