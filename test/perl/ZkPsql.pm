@@ -189,6 +189,33 @@ sub zk_session
 
 =pod
 
+=item $session->last_held()
+
+Wait until its only lock is lost.  Returns when the lock was last seen to be held, by a
+clock of PostgreSQL's that was read before: the machine may stand still before the test can
+look.
+
+=cut
+
+sub last_held
+{
+	my ($self) = @_;
+	my $held = 0;
+	wait_for(
+		sub {
+			my ($now, $state) = split /\n/,
+			  $self->ask(
+				'BEGIN; SELECT extract(epoch FROM clock_timestamp());'
+				  . ' SELECT state FROM zk_locks; ROLLBACK', 'quiet');
+			$held = $now if $state ne 'lost';
+			return $state eq 'lost';
+		},
+		'the lock to be lost');
+	return $held;
+}
+
+=pod
+
 =item $session->wait_until_reconnected($before, $why)
 
 Wait until the ZooKeeper session has another connection than in C<$before>, an earlier

@@ -11,7 +11,7 @@ use Test::More;
 use Time::HiRes qw(time sleep);
 use ZkEnsemble;
 use ZkPsql;
-use ZkTest qw(times_until_fast);
+use ZkTest qw(time_to_end times_until_fast);
 
 # Tries of each kind, at least.  The machine may be busy with other things, or stand
 # still for a moment: the fastest has to be as fast as promised, and none may take as
@@ -21,14 +21,15 @@ my $promised = 0.02;
 my $late = 5;
 
 my $ensemble =
-  ZkEnsemble->new('main', tick_time => 500, maxSessionTimeout => 60000);
+  ZkEnsemble->new('main', tick_time => 500, maxSessionTimeout => 300000);
 my $node = zk_cluster('main', $ensemble,
 	allows_streaming => 1,
 	settings => { 'zklock.session_timeout' => '10s' });
 
-# Of the holder, as the first one is going to be killed.
+# Of the holder, as the first one is going to be killed.  It keeps its lock however long
+# the machine stands still.
 my $other = zk_cluster('other', $ensemble,
-	settings => { 'zklock.session_timeout' => '10s' });
+	settings => { 'zklock.session_timeout' => '60s' });
 my $holder = ZkPsql->new($other);
 my $path = '/interrupt';
 $holder->ask("SELECT zk_lock_acquire('$path')");
@@ -307,43 +308,51 @@ $ensemble->wait_for_queue($path, 1);
 
 # ---- No call sleeps where it can wait for an event (S90).
 
-@times = ();
-foreach (1 .. 20)
+# The middle one of some times tells a sleep from a busy machine.  It has to be short in
+# one series.
+sub check_series
 {
-	$waiter->send("$clock;\nSELECT zk_lock_acquire('/free');\n$clock;\n"
-		  . "SELECT zk_lock_release('/free');\n$clock");
-	my ($start, undef, $acquired, undef, $released) =
-	  split /\n/, $waiter->answer;
-	push @times, max($acquired - $start, $released - $acquired);
+	my ($what, $count, $limit, $round) = @_;
+	my @series;
+	times_until_fast(
+		$limit, 1,
+		sub {
+			@series = sort { $a <=> $b } map { $round->() } 1 .. $count;
+			note sprintf "$what: %.1f ms", 1000 * $series[ $count / 2 ];
+			return $series[ $count / 2 ];
+		});
+	cmp_ok($series[ $count / 2 ], '<', $limit, "S90: $what: immediately");
+	cmp_ok($series[-2], '<', 1, "S90: $what: every time but one");
+	cmp_ok($series[-1], '<', $late, "S90: $what: and nearly so that time");
+	return;
 }
-@times = sort { $a <=> $b } @times;
-note sprintf 'a free lock: %.1f ms', 1000 * $times[10];
-cmp_ok($times[10], '<', 0.05, 'S90: a free lock is acquired and released immediately');
-cmp_ok($times[-2], '<', 1, 'S90: every time but one');
-cmp_ok($times[-1], '<', $late, 'S90: and nearly so that time');
 
-@times = ();
-foreach (1 .. 10)
-{
-	send_timed($waiter, "SELECT zk_lock_acquire('$path')");
-	wait_for(\&waits_behind, 'the waiter to wait');
-	$holder->send("$clock;\nSELECT zk_lock_release('$path')");
-	my ($start) = split /\n/, $holder->answer;
-	push @times, time_of_answer($waiter) - $start;
-	$waiter->ask("SELECT zk_lock_release('$path')");
-	$holder->ask("SELECT zk_lock_acquire('$path')");
-}
-@times = sort { $a <=> $b } @times;
-note sprintf 'a hand-over: %.1f ms', 1000 * $times[5];
-cmp_ok($times[5], '<', 0.1, 'S90: a lock is handed over immediately');
-cmp_ok($times[-2], '<', 1, 'S90: every time but one');
-cmp_ok($times[-1], '<', $late, 'S90: and nearly so that time');
+check_series('a free lock is acquired and released', 20, 0.05,
+	sub {
+		$waiter->send("$clock;\nSELECT zk_lock_acquire('/free');\n$clock;\n"
+			  . "SELECT zk_lock_release('/free');\n$clock");
+		my ($start, undef, $acquired, undef, $released) =
+		  split /\n/, $waiter->answer;
+		return max($acquired - $start, $released - $acquired);
+	});
+check_series('a lock is handed over', 10, 0.1,
+	sub {
+		send_timed($waiter, "SELECT zk_lock_acquire('$path')");
+		wait_for(\&waits_behind, 'the waiter to wait');
+		$holder->send("$clock;\nSELECT zk_lock_release('$path')");
+		my ($start) = split /\n/, $holder->answer;
+		my $took = time_of_answer($waiter) - $start;
+		$waiter->ask("SELECT zk_lock_release('$path')");
+		$holder->ask("SELECT zk_lock_acquire('$path')");
+		return $took;
+	});
 
 # ---- Waiting for the ensemble (S62): first with a connection that is there but
-# not answered, then without one.  No session can hold a lock for so long.  (The
-# client's patience with a silent connection is a quarter of the session timeout.)
+# not answered, then without one.  The lock that is held outlives even all rounds of a
+# busy machine.  (The client's patience with a silent connection is a tenth of the session
+# timeout, or a little more.)
 
-$waiter->ask("SET zklock.session_timeout = '60s'");
+$waiter->ask("SET zklock.session_timeout = '300s'");
 $holder->ask("SELECT zk_lock_release('$path')");
 
 my %ask = (
@@ -406,15 +415,15 @@ foreach my $servers ($ensemble->connect_string, '127.0.0.1:1')
 
 	# The call's own timeout: the whole call is bounded, and false means that
 	# another session holds the lock, which is not known (S87).
-	my @took;
-	foreach (1 .. 3)
-	{
-		$waiter->send("$clock;\nSELECT zk_lock_acquire('/frozen/time', '1 s');\n"
-			  . $clock);
-		my ($begin, $end) = split /\n/, $waiter->answer;
-		is($waiter->sqlstate, '08001', "$where: a timeout is an error");
-		push @took, $end - $begin;
-	}
+	my @took = times_until_fast(
+		1.2, 3,
+		sub {
+			$waiter->send("$clock;\nSELECT zk_lock_acquire('/frozen/time', '1 s');\n"
+				  . $clock);
+			my ($begin, $end) = split /\n/, $waiter->answer;
+			is($waiter->sqlstate, '08001', "$where: a timeout is an error");
+			return $end - $begin;
+		});
 	cmp_ok(min(@took), '>=', 1, "S87: $where: a timeout of 1 s, not earlier");
 	cmp_ok(min(@took), '<', 1.2, "S87: $where: and not later");
 	$ensemble->resume if $frozen;
@@ -471,10 +480,13 @@ $control->quit;
 	sub {
 		my $session = new_waiter();
 		my $postmaster = $node->{_pid};
+		my @children = split ' ',
+		  slurp_file("/proc/$postmaster/task/$postmaster/children");
 		my $took = time_to_leave(sub { $node->kill9 });
 		$session->{psql}{run}->finish;
 
-		# As long as it is known to the system it cannot be started again.
+		# As long as one of them is there the next server does not start.
+		time_to_end($_) foreach @children;
 		wait_for(sub { !kill 0, $postmaster }, 'the postmaster to be gone');
 		$node->start;
 		return $took;

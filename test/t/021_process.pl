@@ -123,7 +123,7 @@ my @queue = $ensemble->queue('/process');
 my $storm_ends = time + 2;
 my $signals = 0;
 my $notifications = 0;
-while (time < $storm_ends)
+while (time < $storm_ends || $signals <= 1000)
 {
 	foreach my $signal (('USR1', 'ALRM', 'URG', 'HUP') x 5)
 	{
@@ -260,7 +260,7 @@ sub new_distant_client
 		tcp_keepalives_idle => 1,
 		tcp_keepalives_interval => 1,
 		tcp_keepalives_count => 2,
-		tcp_user_timeout => '3s',
+		tcp_user_timeout => '6s',
 		%settings);
 	$client->{forwarder} = $forwarder;
 	return $client;

@@ -12,12 +12,14 @@ use Time::HiRes qw(time);
 use ZkEnsemble;
 use ZkPsql;
 
+# So long session timeouts that a machine that stands still for a moment between the loss
+# of a lock and its next holder does not matter.
 my $ensemble = ZkEnsemble->new('main',
-	minSessionTimeout => 4000, maxSessionTimeout => 6000);
+	minSessionTimeout => 8000, maxSessionTimeout => 15000);
 my $zk = $ensemble->zk;
 my $proxy = $ensemble->proxy;
 my $node = zk_cluster('holder', $proxy,
-	settings => { 'zklock.session_timeout' => '4s' });
+	settings => { 'zklock.session_timeout' => '15s' });
 my $rival_node = zk_cluster('rival', $ensemble);
 
 $node->safe_psql('postgres', 'CREATE TABLE work (step text)');
@@ -62,7 +64,7 @@ $rival->ask("SELECT zk_lock_release('/parted')");
 
 # A partition that is over before the session is: lost remains lost, and what
 # is left over goes without the backend's doing.
-my $patient = ZkPsql->new($node, 'zklock.session_timeout' => '6s');
+my $patient = ZkPsql->new($node);
 $patient->ask("SELECT zk_lock_acquire('/sticky')");
 my ($contender) = $ensemble->queue('/sticky');
 my $before = $patient->zk_session;
@@ -90,7 +92,7 @@ $patient->quit;
 
 # ---- The timeout that counts is the negotiated one (S8).
 
-foreach ([ '1min', '00:00:06' ], [ '1s', '00:00:04' ])
+foreach ([ '1min', '00:00:15' ], [ '1s', '00:00:08' ])
 {
 	my ($asked, $negotiated) = @$_;
 	my $session = ZkPsql->new($node, 'zklock.session_timeout' => $asked);

@@ -44,7 +44,7 @@ my $other = ZkPsql->new($node);
 # it holds.
 sub short_lived
 {
-	return ZkPsql->new($node, 'zklock.session_timeout' => '4s',
+	return ZkPsql->new($node, 'zklock.session_timeout' => '8s',
 		'zklock.servers' => $proxy->address, @_);
 }
 

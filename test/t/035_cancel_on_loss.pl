@@ -20,7 +20,7 @@ my $ensemble = ZkEnsemble->new('main',
 my $proxy = $ensemble->proxy;
 my $node = zk_cluster('main', $proxy,
 	settings => {
-		'zklock.session_timeout' => '6s',
+		'zklock.session_timeout' => '8s',
 		'zklock.on_lock_loss' => 'cancel'
 	});
 
@@ -161,9 +161,13 @@ $client->do('COPY rows FROM STDIN');
 my ($contender) = $ensemble->queue('/copy');
 $observer->ask("SELECT zk_lock_break('/copy', '$contender')");
 $ensemble->wait_for_queue('/copy', 0);
-is( $observer->ask('SELECT state, wait_event FROM pg_stat_activity'
-		  . " WHERE pid = $client->{pg_pid}"),
-	'active|ClientRead', 'S330: a COPY continues to wait when the lock is lost');
+wait_for(
+	sub {
+		$observer->ask('SELECT state, wait_event FROM pg_stat_activity'
+			  . " WHERE pid = $client->{pg_pid}", 'quiet') eq 'active|ClientRead';
+	},
+	'the COPY to have heard of it, too');
+pass('S330: a COPY continues to wait when the lock is lost');
 $client->pg_putcopydata("0\t0\n");
 ok(!eval { $client->pg_putcopyend }, 'S330: and fails when the client continues');
 is($client->state, 'ZKL01', 'S330: for the loss');

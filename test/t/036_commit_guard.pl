@@ -15,9 +15,9 @@ use ZkPsql;
 use ZkSyncWait;
 
 # Seconds; long enough that nothing is renewed in passing.
-my $session_timeout = 120;
+my $session_timeout = 1200;
 
-my $ensemble = ZkEnsemble->new('main', maxSessionTimeout => 120000);
+my $ensemble = ZkEnsemble->new('main', maxSessionTimeout => 1200000);
 my $proxy = $ensemble->proxy;
 my $node = zk_cluster('main', $proxy,
 	allows_streaming => 1,
@@ -166,7 +166,7 @@ is(committed('/silent'), 0, 'quorum: nothing was committed');
 $holder->ask('ROLLBACK');
 
 # The answer is waited for as long as the lock may still be held.
-my $short = ZkPsql->new($node, 'zklock.session_timeout' => '4s',
+my $short = ZkPsql->new($node, 'zklock.session_timeout' => '8s',
 	'zklock.commit_guard' => 'quorum');
 $short->ask('BEGIN');
 $short->ask("SELECT zk_lock_acquire_xact('/silent/long')");

@@ -315,7 +315,7 @@ foreach my $role (sort keys %proxy)
 	$session{$role} = ZkPsql->new(
 		$node,
 		'zklock.servers' => by_name($proxy{$role}),
-		'zklock.session_timeout' => '8s');
+		'zklock.session_timeout' => '12s');
 	is($session{$role}->ask("SELECT zk_lock_acquire('/stall/$role')"),
 		't', "the $role is connected");
 }

@@ -17,10 +17,15 @@ use ZkPsql;
 # How many times a lock node is made for one request.
 my $limit = 10;
 
-my $ensemble = ZkEnsemble->new('main');
+# So long a session timeout that no connection is given up while a request is held back.
+# And it is this test alone that removes lock nodes.
+my $ensemble = ZkEnsemble->new('main',
+	maxSessionTimeout => 60000,
+	'java.znode.container.checkIntervalMs' => 3_600_000);
 my $zk = $ensemble->zk;
 my $proxy = $ensemble->proxy;
-my $node = zk_cluster('main', $proxy);
+my $node = zk_cluster('main', $proxy,
+	settings => { 'zklock.session_timeout' => '60s' });
 my $session = ZkPsql->new($node);
 
 # Have a lock acquired, and so many times keep back the Nth request of a type,

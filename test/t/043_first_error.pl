@@ -13,11 +13,12 @@ use Test::More;
 use ZkEnsemble;
 use ZkPsql;
 
-my $ensemble = ZkEnsemble->new('main', tick_time => 500);
+my $ensemble =
+  ZkEnsemble->new('main', tick_time => 500, maxSessionTimeout => 30000);
 my $zk = $ensemble->zk;
 my $proxy = $ensemble->proxy;
 my $node = zk_cluster('main', $proxy,
-	settings => { 'zklock.session_timeout' => '10s' });
+	settings => { 'zklock.session_timeout' => '30s' });
 my $session = ZkPsql->new($node);
 my $rival =
   ZkPsql->new($node, 'zklock.servers' => $ensemble->connect_string);
@@ -30,7 +31,7 @@ my %breaks = (
 # What may end a wait: its SQLSTATE, lock_timeout, and what is to be done for it.
 my @ends = (
 	[ 'cancelled', '57014', '0', sub { kill 'INT', $session->pid } ],
-	[ 'lock_timeout', '55P03', '3s', sub { } ]);
+	[ 'lock_timeout', '55P03', '6s', sub { } ]);
 
 # The first error is the only thing that the caller hears.
 sub only_error

@@ -14,11 +14,12 @@ use ZkEnsemble;
 use ZkPsql;
 use ZkTest;
 
-my $ensemble = ZkEnsemble->new('main');
+# While a machine stands still for a moment the leases must not run out.
+my $ensemble = ZkEnsemble->new('main', maxSessionTimeout => 20000);
 my %proxy;
 $proxy{ $_->address } = $_ foreach $ensemble->proxy, $ensemble->proxy;
 my $node = zk_cluster('main', join(',', sort keys %proxy),
-	settings => { 'zklock.session_timeout' => '10s' });
+	settings => { 'zklock.session_timeout' => '20s' });
 my $session = ZkPsql->new($node);
 
 # Have a proxy work again.  What it has kept back is dropped: a server that was

@@ -17,7 +17,7 @@ my $ensemble = ZkEnsemble->new('main', maxSessionTimeout => 60000);
 my $zk = $ensemble->zk;
 my $proxy = $ensemble->proxy;
 my $node = zk_cluster('far', $proxy,
-	settings => { 'zklock.session_timeout' => '20s' });
+	settings => { 'zklock.session_timeout' => '60s' });
 my $near_node = zk_cluster('near', $ensemble);
 my $holder = ZkPsql->new($near_node);
 
@@ -90,10 +90,17 @@ my @faults = (
 my $second = 0;
 foreach my $round (1 .. 12)
 {
+	my $set_again = 0;
 	$proxy->accepted;
+	$proxy->count;
 	$faults[ $round % @faults ]->();
-	wait_for(sub { keys %{ $proxy->sessions } == 1
-			  && $ensemble->waiter_watch_count == 1 },
+	wait_for(
+		sub {
+			# Until then the watch may be that of the connection before.
+			my $counts = $proxy->count;
+			$set_again += $counts->{$_} // 0 foreach 'setWatches', 'setWatches2';
+			return $set_again > 0 && $ensemble->waiter_watch_count == 1;
+		},
 		'the watch to be set again');
 	$second++ unless eq_array([ $ensemble->queue('/flapping') ], \@queue);
 	is_deeply(watches(), $watches, "S109: reconnect $round: still one watch");

@@ -13,11 +13,14 @@ use Time::HiRes qw(time);
 use ZkEnsemble;
 use ZkPsql;
 
-# With room for what is too much to be read.
-my $ensemble = ZkEnsemble->new('main', heap => '768m');
+# With room for what is too much to be read, and so long a session timeout that no
+# connection is given up by itself.
+my $ensemble =
+  ZkEnsemble->new('main', heap => '768m', maxSessionTimeout => 60000);
 my $zk = $ensemble->zk;
 my $proxy = $ensemble->proxy;
-my $node = zk_cluster('main', $ensemble);
+my $node = zk_cluster('main', $ensemble,
+	settings => { 'zklock.session_timeout' => '60s' });
 my @session = map { ZkPsql->new($node, application_name => "worker $_") } 1 .. 4;
 my $admin = ZkPsql->new($node, 'zklock.servers' => $proxy->address);
 
