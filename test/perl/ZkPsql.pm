@@ -189,9 +189,9 @@ sub zk_session
 
 =pod
 
-=item $session->last_held()
+=item $session->last_held($in_transaction)
 
-Wait until its only lock is lost.  Returns when the lock was last seen to be held, by a
+Wait until its only lock is lost, in its transaction or outside.  Returns when the lock was last seen to be held, by a
 clock of PostgreSQL's that was read before: the machine may stand still before the test can
 look.
 
@@ -199,14 +199,13 @@ look.
 
 sub last_held
 {
-	my ($self) = @_;
+	my ($self, $in_transaction) = @_;
+	my $query = 'SELECT extract(epoch FROM clock_timestamp()); SELECT state FROM zk_locks';
 	my $held = 0;
+	$query = "BEGIN; $query; ROLLBACK" unless $in_transaction;
 	wait_for(
 		sub {
-			my ($now, $state) = split /\n/,
-			  $self->ask(
-				'BEGIN; SELECT extract(epoch FROM clock_timestamp());'
-				  . ' SELECT state FROM zk_locks; ROLLBACK', 'quiet');
+			my ($now, $state) = split /\n/, $self->ask($query, 'quiet');
 			$held = $now if $state ne 'lost';
 			return $state eq 'lost';
 		},

@@ -73,7 +73,7 @@ foreach (1 .. 9)
 ok($kept, 'over the connection that it had');
 my $granted = time;
 $rival->send("SELECT zk_lock_acquire('/late'), extract(epoch FROM clock_timestamp())");
-my $last_held = $holder->last_held;
+my $last_held = $holder->last_held(1);
 my $lost = time;
 my ($got, $got_at) = split /\|/, $rival->answer;
 is($got, 't', 'the next one gets the lock then');
