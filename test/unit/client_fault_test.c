@@ -357,6 +357,20 @@ test_cut_while_waiting(bool deleted)
 }
 
 /*
+ * Repeats a test that returns whether it came in time, as it does unless the machine
+ * stands still.
+ */
+static void
+test_in_time(bool (*test) (void), const char *what)
+{
+	int			rounds = 1;
+
+	while (!test() && rounds < 5)
+		rounds++;
+	ok(rounds < 5, "%s", what);
+}
+
+/*
  * After some time without a connection the client looks for other addresses:
  * with another handle, that knows of no watch.  Returns whether the client was back in
  * time for its session, as it is unless the machine stands still.
@@ -398,16 +412,6 @@ reopen(void)
 	ok(strcmp(after.name, before.name) == 0 || !in_time, "with the same contender");
 	release(id);
 	return in_time;
-}
-
-static void
-test_reopened(void)
-{
-	int			rounds = 1;
-
-	while (!reopen() && rounds < 5)
-		rounds++;
-	ok(rounds < 5, "the client was back before its session expired");
 }
 
 static void
@@ -736,16 +740,6 @@ partition_short(void)
 	return in_time;
 }
 
-static void
-test_partition_short(void)
-{
-	int			rounds = 1;
-
-	while (!partition_short() && rounds < 5)
-		rounds++;
-	ok(rounds < 5, "the client was back before its session expired");
-}
-
 /*
  * Cut off until its session expires, a holder knows before that that it holds no more.
  * Returns whether this was seen in time, as it is unless the machine stands still.
@@ -780,17 +774,6 @@ partition_expiry(void)
 	zk_contender_abandon(client, id);
 	zoo_delete(stranger, next, -1);
 	return in_time;
-}
-
-static void
-test_partition_expiry(void)
-{
-	int			rounds = 1;
-
-	while (!partition_expiry() && rounds < 5)
-		rounds++;
-	ok(rounds < 5,
-	   "a lock is lost before another client can have it, and before the session may expire");
 }
 
 /*
@@ -1037,7 +1020,8 @@ main(void)
 	test_release_disconnected();
 	test_cut_while_waiting(true);
 	test_cut_while_waiting(false);
-	test_reopened();
+	test_in_time(reopen,
+				 "the client was back before its session expired");
 	test_watch_lost();
 	test_event_is_grant(false);
 	test_event_is_grant(true);
@@ -1046,8 +1030,10 @@ main(void)
 	test_own_downgrade();
 	test_downgrade_given_up();
 	test_vanished_twice();
-	test_partition_short();
-	test_partition_expiry();
+	test_in_time(partition_short,
+				 "the client was back before its session expired");
+	test_in_time(partition_expiry,
+				 "a lock is lost before another client can have it, and before the session may expire");
 	test_session_given_up();
 	test_many_locks();
 	test_frozen();
