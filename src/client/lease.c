@@ -63,14 +63,14 @@
  * A lock that was acquired between two beats has 0.38 T at least, and is
  * renewed with the next one.  So has a proof that a commit asks for between two
  * beats: the leader has not heard of the session since, and the lease ends when
- * it would have ended, or later.  Only if such a proof was as good as the one
- * with the next beat, but for T / 32 at most, does that not renew it (S383).
- * unit/client_lease_test measures the lengths (S231).  A lease can be kept
- * running as long as a round trip takes less than about a tenth of T.  The
- * waiter that is next in line keeps its lease too, so that the event is its
- * grant; a waiter further behind whose lease ran out, or has less than a
- * quarter of T left, proves itself before it is granted: the helper may look at
- * a new lease only an eighth of T later (S372).
+ * it would have ended, or later.  The next beat renews that lease, too, unless
+ * it would gain less than T / 32 (S383). unit/client_lease_test measures the
+ * lengths (S231).  A lease can be kept running as long as a round trip takes
+ * less than about a tenth of T.  The waiter that is next in line keeps its
+ * lease too, so that the event is its grant; a waiter further behind whose
+ * lease ran out, or has less than a quarter of T left, proves itself before it
+ * is granted: the helper may look at a new lease only an eighth of T later
+ * (S372).
  *
  * L3. If the lease runs out while a renewal is not answered, or there is no
  * connection, the lock is lost.  If it has run out because the process was

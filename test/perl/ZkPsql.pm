@@ -191,9 +191,9 @@ sub zk_session
 
 =item $session->last_held($in_transaction)
 
-Wait until its only lock is lost, in its transaction or outside.  Returns when the lock was last seen to be held, by a
-clock of PostgreSQL's that was read before: the machine may stand still before the test can
-look.
+Wait until its only lock is lost, in its transaction or outside.  Returns when the lock was
+last seen to be held, by a clock of PostgreSQL's that was read before: the machine may stand
+still before the test can look.
 
 =cut
 

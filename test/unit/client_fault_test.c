@@ -584,40 +584,48 @@ last_asked(void)
 	return last;
 }
 
-/* Asks for a proof, and waits until that is on its way. */
+/* Waits until something is true of the engine since that time. */
 static void
-begin_renewal(void)
+wait_for_engine(bool (*condition) (ZkTime since), ZkTime since)
 {
 	ZkTime		deadline = zk_now() + DEADLINE;
-	ZkTime		asked = zk_now();
-	bool		sent = false;
+	bool		met = false;
 
-	zk_client_renew(client);
-	while (!sent && zk_now() < deadline)
+	while (!met && zk_now() < deadline)
 	{
 		usleep(1000);
 		pthread_mutex_lock(&client->engine_lock);
-		sent = last_asked() > asked;
+		met = condition(since);
 		pthread_mutex_unlock(&client->engine_lock);
 	}
 }
 
-/* Waits until the request of a downgrade is on its way. */
-static void
-wait_downgrading(void)
+static bool
+has_asked(ZkTime since)
 {
-	ZkTime		deadline = zk_now() + DEADLINE;
-	bool		sent = false;
+	return last_asked() > since;
+}
 
-	while (!sent && zk_now() < deadline)
-	{
-		usleep(1000);
-		pthread_mutex_lock(&client->engine_lock);
-		for (int i = 0; i < client->used; i++)
-			sent |= client->contenders[i].partner != NULL &&
-				client->contenders[i].turn.pending > 0;
-		pthread_mutex_unlock(&client->engine_lock);
-	}
+/* Asks for a proof, and waits until that is on its way. */
+static void
+begin_renewal(void)
+{
+	ZkTime		asked = zk_now();
+
+	zk_client_renew(client);
+	wait_for_engine(has_asked, asked);
+}
+
+/* Returns true if the request of a downgrade is on its way, since whenever. */
+static bool
+is_downgrading(ZkTime since)
+{
+	(void) since;
+	for (int i = 0; i < client->used; i++)
+		if (client->contenders[i].partner != NULL &&
+			client->contenders[i].turn.pending > 0)
+			return true;
+	return false;
 }
 
 /*
@@ -642,7 +650,7 @@ test_downgrade_given_up(void)
 	proxy_freeze();
 	begin_renewal();
 	zk_contender_downgrade(client, exclusive, shared);
-	wait_downgrading();
+	wait_for_engine(is_downgrading, 0);
 	zk_contender_abandon(client, shared);
 	zoo_delete(stranger, path, -1);
 	proxy_thaw();
