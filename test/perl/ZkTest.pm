@@ -29,7 +29,7 @@ use Time::HiRes qw(sleep time);
 
 our @EXPORT = qw(wait_for);
 our @EXPORT_OK =
-  qw(cpu_time has_sasl_plugin is_connected process_status start_preloaded stop_process
+  qw(children_of cpu_time has_sasl_plugin is_connected process_status start_preloaded stop_process
   time_to_end times_until_fast wait_for_cluster);
 
 # Die of these signals instead of just ending: then the END blocks run, ours
@@ -81,6 +81,20 @@ sub wait_for_cluster
 	my @command = ('pg_isready', '-q', '-h', $node->host, '-p', $node->port);
 	wait_for(sub { system(@command) == 0 }, 'the cluster ' . $node->name . ' to restart');
 	return;
+}
+
+=pod
+
+=item children_of($pid)
+
+The processes that a process has started.
+
+=cut
+
+sub children_of
+{
+	my ($pid) = @_;
+	return split ' ', PostgreSQL::Test::Utils::slurp_file("/proc/$pid/task/$pid/children");
 }
 
 =pod

@@ -11,7 +11,7 @@ use Test::More;
 use Time::HiRes qw(time sleep);
 use ZkEnsemble;
 use ZkPsql;
-use ZkTest qw(time_to_end times_until_fast);
+use ZkTest qw(children_of time_to_end times_until_fast);
 
 # Tries of each kind, at least.  The machine may be busy with other things, or stand
 # still for a moment: the fastest has to be as fast as promised, and none may take as
@@ -480,8 +480,7 @@ $control->quit;
 	sub {
 		my $session = new_waiter();
 		my $postmaster = $node->{_pid};
-		my @children = split ' ',
-		  slurp_file("/proc/$postmaster/task/$postmaster/children");
+		my @children = children_of($postmaster);
 		my $took = time_to_leave(sub { $node->kill9 });
 		$session->{psql}{run}->finish;
 

@@ -12,7 +12,7 @@ use Test::More;
 use Time::HiRes qw(time sleep);
 use ZkEnsemble;
 use ZkPsql;
-use ZkTest qw(time_to_end times_until_fast wait_for_cluster);
+use ZkTest qw(children_of time_to_end times_until_fast wait_for_cluster);
 
 # So long that what comes within milliseconds, or a second or two, does not come by
 # itself.
@@ -206,7 +206,7 @@ $main->start;
 
 @backends = three_backends();
 my $postmaster = $main->{_pid};
-my @children = split ' ', slurp_file("/proc/$postmaster/task/$postmaster/children");
+my @children = children_of($postmaster);
 cmp_ok(handover(sub { $main->kill9; return; }),
 	'<', $late, 'S47: the postmaster is killed: the lock is handed over');
 nothing_is_left('S47: the postmaster is killed');

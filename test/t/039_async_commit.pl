@@ -10,7 +10,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use ZkEnsemble;
 use ZkPsql;
-use ZkTest qw(stop_process time_to_end);
+use ZkTest qw(children_of stop_process time_to_end);
 
 my $ensemble = ZkEnsemble->new('main');
 my $node = zk_cluster('main', $ensemble,
@@ -42,8 +42,7 @@ sub crash_after
 
 	# While one of them is there the next server does not start.
 	my $postmaster = $node->{_pid};
-	my @children = split ' ',
-	  slurp_file("/proc/$postmaster/task/$postmaster/children");
+	my @children = children_of($postmaster);
 	$node->kill9;
 	kill 'KILL', $writer;
 	time_to_end($_) foreach @children, $postmaster;
