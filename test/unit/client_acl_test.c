@@ -116,7 +116,6 @@ test_no_read(void)
 	ZkContenderId id;
 	ZkContenderStatus status;
 	ZkTime		restricted_at;
-	ZkTime		deadline;
 
 	make_node(node, "no-read");
 	make_node(other, "readable");
@@ -133,10 +132,7 @@ test_no_read(void)
 	   status.loss == ZK_LOST_CONTENDER,
 	   "a lock whose contender may not be read is lost");
 	ok(zk_client_lost_any(client), "the loss can be asked for without a lock");
-	deadline = zk_now() + DEADLINE;
-	while (losses_signalled == 0 && zk_now() < deadline)
-		wait_event();
-	is_int(losses_signalled, 1, "and was signalled once");
+	is_int(wait_loss_signal(), 1, "and was signalled once");
 	do
 	{
 		wait_event();

@@ -287,6 +287,17 @@ handle_loss(int signal_number)
 	losses_signalled++;
 }
 
+/* Wait until the loss of a lock was signalled.  Returns how often by then. */
+static inline int
+wait_loss_signal(void)
+{
+	ZkTime		deadline = zk_now() + DEADLINE;
+
+	while (losses_signalled == 0 && zk_now() < deadline)
+		wait_event();
+	return losses_signalled;
+}
+
 /* Start the client, for a list of servers and with a session timeout. */
 static inline void
 start_client(const char *list, int timeout_ms)

@@ -226,6 +226,8 @@ be_poisoned(void)
 		return 3;
 	if (zk_contender_lease_runs(client, id))
 		return 4;
+	if (wait_loss_signal() != 1)
+		return 10;
 	zk_client_status(client, &session);
 	if (session.error != ZK_ERR_POISONED || !session.definite)
 		return 5;
