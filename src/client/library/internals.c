@@ -100,12 +100,7 @@ zk_internals_wake_sender(zhandle_t *zh, int timeout)
 bool
 zk_transport_connecting(int state)
 {
-#ifdef ZKLOCK_TLS
 	extern const int ZOO_SSL_CONNECTING_STATE;
 
 	return state == ZOO_SSL_CONNECTING_STATE;
-#else
-	(void) state;
-	return false;
-#endif
 }

@@ -90,7 +90,7 @@ zk_tls_supported(void)
 bool
 zk_tls_verifies_hosts(void)
 {
-#if defined(ZKLOCK_TLS) && defined(ZKLOCK_STATIC_LIBRARY)
+#ifdef ZKLOCK_STATIC_LIBRARY
 	return true;
 #else
 	return false;
