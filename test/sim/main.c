@@ -34,7 +34,7 @@
 #define REST		(SIM_SECONDS(120) + SIM_MS(world->timeout_ms) * 16)
 
 /* Seconds of the processor's time that a world needs at most. */
-#define LONGEST		60
+#define LONGEST		30
 
 World		world_of_now;
 WorldStats	world_stats;
