@@ -23,6 +23,7 @@
 
 #include "await.h"
 #include "ensemble.h"
+#include "record.h"
 #include "task.h"
 #include "zk_check.h"
 #include "zk_inspect.h"
@@ -35,6 +36,7 @@
 #define OWNER		"{\"cluster\":\"alpha\",\"pid\":1}"
 #define OTHER		"_c_x-lock-0000000000"
 #define ACL			"creator"
+#define LOCK_DELAY	SIM_MS(100)
 
 /* No step may take longer than this. */
 #define PATIENCE	SIM_SECONDS(60)
@@ -117,7 +119,7 @@ request(Group *group, int count, ZkMode mode, bool record)
 	ZkLockRequest wish = {
 		.mode = mode,.permits = mode == ZK_PERMIT ? 2 : 0,.owner = OWNER,
 		.root_len = strlen(ROOT),.record = record,
-		.lock_delay = record ? SIM_MS(100) : 0
+		.lock_delay = record ? LOCK_DELAY : 0
 	};
 	ZkError		error;
 
@@ -154,8 +156,8 @@ acquire_and_release(const char *what, int count, ZkMode mode, bool record)
 	release(&group);
 }
 
-/* Another client's contender, which that client creates or deletes. */
-static void
+/* A znode of another client, which creates or deletes it; false if it cannot. */
+static bool
 change_other(OpKind kind, const char *path)
 {
 	char		owner[] = OWNER;
@@ -165,6 +167,7 @@ change_other(OpKind kind, const char *path)
 	int			err;
 
 	ensemble_commit(&op, &err);
+	return err == ZOK;
 }
 
 /* Cancels a wait behind two contenders of other clients. */
@@ -213,6 +216,32 @@ acquire_behind_orphan(void)
 	if (op.owner != 0)
 		ensemble_commit(&op, &err);
 	acquire_and_release("acquire behind an orphan", 1, ZK_EXCLUSIVE, false);
+}
+
+/* Acquires a lock whose holder has died and left its marker: not before the lock delay. */
+static void
+acquire_after_death(void)
+{
+	char		marker[ZK_RECORD_PATH_SIZE + sizeof(OTHER)];
+	ZkContenderStatus status;
+	SimTime		began = sim_now();
+	Group		group;
+	bool		marked;
+
+	begin("acquire after a death");
+	zk_record_path(nodes[0], strlen(ROOT), marker);
+	strcat(marker, "/" OTHER);
+	marked = change_other(OP_CREATE, marker);
+	if (request(&group, 1, ZK_EXCLUSIVE, true))
+	{
+		wait_for_group(seen_end, &group);
+		zk_contender_status(client, group.ids[0], &status);
+		if (marked && status.state == ZK_HELD && sim_now() < began + LOCK_DELAY)
+			sim_violation("delay", "the lock is held after %lld us",
+						  (long long) (sim_now() - began));
+		release(&group);
+	}
+	change_other(OP_DELETE, marker);
 }
 
 static void
@@ -321,6 +350,7 @@ backend_main(void *argument)
 	cancel("cancel a permit", ZK_PERMIT, ROOT "/c/_c_x-sem2-0000000000", ROOT "/c/_c_x-sem2-0000000001");
 	cancel_at_once();
 	acquire_behind_orphan();
+	acquire_after_death();
 	downgrade();
 	lose();
 	ask("queue", ZK_QUERY_QUEUE, nodes[0]);
