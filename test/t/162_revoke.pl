@@ -75,6 +75,25 @@ is($holder->sqlstate, 'ZKL01', 'the holder has lost it');
 like($holder->errors, qr/broken by/, 'S289: and the error says who broke it');
 $_->ask('SELECT zk_lock_release_all()') foreach ($holder, $waiter);
 
+# Who deletes it has not broken it, even if it was revoked before: what its owner has
+# written into it since is no change by another client.  (Once more if it was deleted before
+# its owner had looked at that.)
+my $loss;
+foreach (1 .. 10)
+{
+	$holder->ask("SELECT zk_lock_acquire('/deleted')");
+	$contender = contender_of($holder, '/deleted');
+	revoke('/deleted', $contender);
+	$zk->delete("/zklock/deleted/$contender");
+	wait_for(sub { $holder->ask("SELECT state FROM zk_locks WHERE path = '/deleted'", 'quiet') eq 'lost' },
+		'the loss to be known');
+	$holder->ask("SELECT zk_lock_verify('/deleted')");
+	$loss = $holder->errors;
+	$holder->ask('SELECT zk_lock_release_all()');
+	last if $loss !~ /probably/;
+}
+like($loss, qr/Another client deleted its contender\./, 'S289: one that was deleted was not broken');
+
 # ---- A lock that was downgraded, a permit, a job.
 
 $holder->ask("SELECT zk_lock_acquire('/down'), zk_lock_acquire('/down', shared => true)");
