@@ -60,9 +60,6 @@ static const Setting settings[ZK_TRANSPORT_TEXTS] = {
 	[ZK_SASL_PASSWORD] = {true, "zklock.sasl_password_file",
 		"Sets the file with the SASL password.",
 	"The password is the file's first line. Only the server's user may have access to it.", ""},
-	[ZK_SASL_REALM] = {false, "zklock.sasl_realm",
-		"Sets the realm of the SASL user.",
-	"If empty, the realm is the one that the server offers.", ""},
 	[ZK_SASL_SERVICE] = {false, "zklock.sasl_service",
 		"Sets the SASL service name of the ZooKeeper servers.",
 	NULL, "zookeeper"},
@@ -127,7 +124,7 @@ static bool
 sasl_wanted(void)
 {
 	return is_set(ZK_SASL_MECHANISM) || is_set(ZK_SASL_HOST) ||
-		is_set(ZK_SASL_USER) || is_set(ZK_SASL_REALM) || is_set(ZK_SASL_PASSWORD);
+		is_set(ZK_SASL_USER) || is_set(ZK_SASL_PASSWORD);
 }
 
 /* Returns the SASL mechanism; empty without SASL. */
@@ -226,7 +223,7 @@ check_settings(void)
 	{
 		demand(ZK_SASL_MECHANISM, is_set(ZK_SASL_USER) ? ZK_SASL_USER :
 			   is_set(ZK_SASL_PASSWORD) ? ZK_SASL_PASSWORD :
-			   is_set(ZK_SASL_REALM) ? ZK_SASL_REALM : ZK_SASL_HOST);
+			   ZK_SASL_HOST);
 		demand(ZK_SASL_SERVICE, ZK_SASL_MECHANISM);
 		if (is_set(ZK_SASL_PASSWORD))
 			demand(ZK_SASL_USER, ZK_SASL_PASSWORD);

@@ -73,7 +73,6 @@ typedef enum ZkTransportText
 	ZK_SASL_SERVICE,
 	ZK_SASL_HOST,				/* the server's name; NULL for its address */
 	ZK_SASL_USER,
-	ZK_SASL_REALM,
 	ZK_SASL_PASSWORD
 } ZkTransportText;
 

@@ -26,7 +26,7 @@
 #ifdef ZKLOCK_SASL
 
 /* What Cyrus SASL can ask for, and the end of the list. */
-#define MAX_CALLBACKS	6
+#define MAX_CALLBACKS	5
 
 typedef int (*Callback) (void);
 
@@ -49,16 +49,6 @@ give_user(void *context, int id, const char **result, unsigned int *len)
 	*result = context;
 	if (len != NULL)
 		*len = (unsigned int) strlen(context);
-	return SASL_OK;
-}
-
-/* SASL_CB_GETREALM: the realm, whatever is available.  I/O thread. */
-static int
-give_realm(void *context, int id, const char **available, const char **result)
-{
-	(void) id;
-	(void) available;
-	*result = context;
 	return SASL_OK;
 }
 
@@ -131,9 +121,6 @@ zk_sasl_begin(char *const *transport)
 		return NULL;
 	initialized = true;
 	add_callback(&count, SASL_CB_LOG, CALLBACK(take_log), NULL);
-	if (transport[ZK_SASL_REALM] != NULL)
-		add_callback(&count, SASL_CB_GETREALM, CALLBACK(give_realm),
-					 transport[ZK_SASL_REALM]);
 	if (user != NULL)
 	{
 		add_callback(&count, SASL_CB_USER, CALLBACK(give_user), user);

@@ -12,7 +12,7 @@
  *    ~~~~~~~~~~~~~~~~~~~~~~~~~~~ ZkConfig.transport: ten texts
  *    helper    transport.c: zookeeper_init2 / _init_ssl / _init_sasl
  *    I/O       tls.c: SSL_connect, SSL_read, ...
- *              sasl.c: user, realm, password, log
+ *              sasl.c: user, password, log
  *
  * Of the library's TLS, besides the rules:
  *

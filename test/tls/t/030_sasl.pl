@@ -96,12 +96,6 @@ $other->ask("SET zklock.root = '/others'");
 is($other->ask("SELECT zk_lock_acquire('/owned')"),
 	't', 'S176: but has locks of its own');
 
-# ZooKeeper's servers do not care for the realm; it is part of what is exchanged.
-my $realm = ZkPsql->new($node, 'zklock.sasl_realm' => 'zk-sasl-md5');
-is($realm->ask("SELECT zk_lock_acquire('/owned'), zk_lock_release('/owned')"),
-	't|t', 'S176: with the realm');
-$realm->quit;
-
 # ---- What is wrong (S177).
 
 my @cases = (
