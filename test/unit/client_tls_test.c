@@ -25,7 +25,7 @@
 /* How long to wait for anything that is to come. */
 #define DEADLINE	ZK_MS(60 * 1000)
 
-static char folder[] = "/tmp/zklock-tls.XXXXXX";
+static char folder[256];		/* below TMPDIR */
 static char servers[128];		/* where the client is to connect */
 static int	port;
 static ZkClient *client;
@@ -94,7 +94,7 @@ start_listening(void)
 static void
 start_client(const char *ca, const char *cert, const char *key)
 {
-	char		paths[3][64];
+	char		paths[3][sizeof(folder) + 32];
 	const char *names[] = {ca, cert, key};
 
 	ZkConfig	config = {.servers = servers,.session_timeout_ms = 10000,
@@ -127,8 +127,8 @@ static void
 run_server(void)
 {
 	char		address[64];
-	char		cert[64];
-	char		key[64];
+	char		cert[sizeof(folder) + 32];
+	char		key[sizeof(folder) + 32];
 
 	snprintf(address, sizeof(address), "%s:%d", server_host, port);
 	snprintf(cert, sizeof(cert), "%s/%s.pem", folder, server_certificate);
@@ -310,6 +310,7 @@ int
 main(void)
 {
 	int			listening;
+	const char *parent = getenv("TMPDIR");
 
 	if (!zk_tls_supported())
 	{
@@ -317,6 +318,7 @@ main(void)
 		return 0;
 	}
 	signal(SIGPIPE, SIG_IGN);
+	snprintf(folder, sizeof(folder), "%s/zklock-tls.XXXXXX", parent != NULL ? parent : "/tmp");
 	if (mkdtemp(folder) == NULL)
 		return 1;
 	make_certificate("ca", "IP:127.0.0.1");
