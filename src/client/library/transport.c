@@ -9,7 +9,7 @@
  *    backend   zklock.tls_*, zklock.sasl_*
  *              tls_settings.c: what fits together, and what this library can do
  *              secret_file.c: who may read the files
- *    ~~~~~~~~~~~~~~~~~~~~~~~~~~~ ZkConfig.transport: nine texts
+ *    ~~~~~~~~~~~~~~~~~~~~~~~~~~~ ZkConfig.transport: texts
  *    helper    transport.c: zookeeper_init2 / _init_ssl / _init_sasl
  *    I/O       tls.c: SSL_connect, SSL_read, ...
  *              sasl.c: user, password, log
