@@ -34,7 +34,7 @@ zk_certificate_is_for(X509 *certificate, const char *host)
 	unsigned char address[sizeof(struct in6_addr)];
 
 	memcpy(name, host, len);
-	if (len > 0 && name[len - 1] == '.')
+	if (name[len - 1] == '.')
 		len--;
 	name[len] = '\0';
 	if (inet_pton(AF_INET, name, address) == 1)

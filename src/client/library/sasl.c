@@ -98,8 +98,6 @@ add_callback(int *count, unsigned long id, Callback answer, char *context)
 	callbacks[*count].context = context;
 	(*count)++;
 	callbacks[*count].id = SASL_CB_LIST_END;
-	callbacks[*count].proc = NULL;
-	callbacks[*count].context = NULL;
 }
 
 /*

@@ -70,11 +70,11 @@
 /* Longest path of a file in a message, in bytes. */
 #define SHOWN_PATH			"%.120s"
 
-/* OpenSSL's text for its error; static. */
+/* OpenSSL's text for its error, which may be 0; static. */
 static const char *
 reason_text(unsigned long code)
 {
-	const char *text = code != 0 ? ERR_reason_error_string(code) : NULL;
+	const char *text = ERR_reason_error_string(code);
 
 	return text != NULL ? text : "no reason was given";
 }

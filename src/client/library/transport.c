@@ -22,7 +22,7 @@
  *	 commas, and without a passphrase a terminal is asked for one.
  * - It does not say why something failed; tls.c finds out.
  * - zookeeper_init_ssl() takes no function for its log, which would be the
- *	 server's standard error until one is set.
+ *	 server's standard error.  So it has a stream of ours (catch_log).
  *
  * With SASL the library gives no event when servers refuse it: its I/O thread
  * just ends.
@@ -243,8 +243,11 @@ write_log(void *cookie, const char *data, size_t size)
 	return (ssize_t) size;
 }
 
-/* Take the library's log before a handle has a function for it. */
-static void
+/*
+ * Take the library's log, of all handles that have no function for it.  Returns
+ * false if out of memory.
+ */
+static bool
 catch_log(void)
 {
 	static FILE *stream = NULL;
@@ -252,8 +255,10 @@ catch_log(void)
 
 	if (stream == NULL)
 		stream = fopencookie(NULL, "w", functions);
-	if (stream != NULL)
-		zoo_set_log_stream(stream);
+	if (stream == NULL)
+		return false;
+	zoo_set_log_stream(stream);
+	return true;
 }
 
 /* Open a handle with TLS. */
@@ -266,18 +271,16 @@ open_tls(const ZkTransport *transport, const char *addresses,
 	char	   *files;
 	zhandle_t  *zh;
 
-	if (asprintf(&files, "%s,%s,%s,%s", texts[ZK_TLS_CA], texts[ZK_TLS_CERT],
+	if (!catch_log() ||
+		asprintf(&files, "%s,%s,%s,%s", texts[ZK_TLS_CA], texts[ZK_TLS_CERT],
 				 texts[ZK_TLS_KEY],
 				 passphrase != NULL ? passphrase : NO_PASSPHRASE) < 0)
 	{
 		errno = ENOMEM;
 		return NULL;
 	}
-	catch_log();
 	zh = zookeeper_init_ssl(addresses, files, wish->watcher, wish->session_timeout_ms,
 							wish->session, wish->context, ZOO_NO_LOG_CLIENTENV);
-	if (zh != NULL)
-		zoo_set_log_callback(zh, zk_log_callback);
 	explicit_bzero(files, strlen(files));
 	free(files);
 	return zh;
