@@ -54,7 +54,6 @@
 #include "parents.h"
 #include "place.h"
 #include "request.h"
-#include "server_timeout.h"
 #include "znode.h"
 
 /* The contender exists and this is its znode. */
@@ -117,8 +116,6 @@ on_create(ZkClient *client, Contender *c, const Answer *answer)
 {
 	int			rc = answer->rc;
 
-	if (rc == ZOK || rc == ZNONODE)
-		zk_leader_answered(client, answer->request->sent_at);
 	if (rc == ZOK)
 		zk_create_adopt(client, c, strrchr(answer->text, '/') + 1, answer->stat,
 						zk_request_proof(answer->request));

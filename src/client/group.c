@@ -40,7 +40,6 @@
 #include "own_watch.h"
 #include "place.h"
 #include "request.h"
-#include "server_timeout.h"
 
 /*
  * The operations that follow the creates and tell their zxid, which is the
@@ -152,10 +151,7 @@ on_group(ZkClient *client, const Answer *answer)
 	for (int i = 0; i < group->count; i++)
 		zk_contender_answered(group->members[i]);
 	if (rc == ZOK)
-	{
-		zk_leader_answered(client, answer->request->sent_at);
 		created(client, zk_request_proof(answer->request));
-	}
 	else if (zk_is_connection_error(rc) && rc != ZSESSIONCLOSEDREQUIRESASLAUTH)
 	{
 		for (int i = 0; i < group->count; i++)

@@ -26,12 +26,12 @@
  * session: when the connection was begun, or when an operation x was sent, if
  * x was answered, and a quarter of the timeout (half a tick at least) later y
  * was sent, and y was answered before the proof was sent.  All of them go by
- * way of the leader, as a sync does. leader_contact.c says why that is
- * certain, with the places in ZooKeeper's code.  A read would not do: a leader
- * that is stopped hears nothing while its followers go on answering, and when
- * it wakes it commits what has queued up before it expires the session
- * (tap/121_leader_pause, S236).  This assumes that minSessionTimeout is not
- * below its default of two ticks.
+ * way of the leader, as a sync does, and are those of L2. leader_contact.c
+ * says why that is certain, with the places in ZooKeeper's code.  A read would
+ * not do: a leader that is stopped hears nothing while its followers go on
+ * answering, and when it wakes it commits what has queued up before it expires
+ * the session (tap/121_leader_pause, S236).  This assumes that
+ * minSessionTimeout is not below its default of two ticks.
  *
  * So a lease is one function of three things (zk_lease_end(),
  * leader_contact.c): when the proof was sent, since when the leader had heard

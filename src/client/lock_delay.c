@@ -81,7 +81,6 @@
 #include "record_io.h"
 #include "refusal.h"
 #include "request.h"
-#include "server_timeout.h"
 #include "zk_check.h"
 
 /*
@@ -314,7 +313,6 @@ on_marker(ZkClient *client, Contender *c, const Answer *answer)
 		m->known = MARKERS_UNKNOWN;
 		if (m->create_at > 0)
 			zk_marker_set(c, MARKER_THERE);
-		zk_leader_answered(client, answer->request->sent_at);
 		zk_contender_set_lease(client, c, zk_request_proof(answer->request));
 		if (c->claim == CLAIM_WANTED && c->state == ZK_QUEUED && m->create_at > 0)
 			zk_contender_grant(client, c);

@@ -21,7 +21,6 @@
 #include "parents.h"
 #include "refusal.h"
 #include "request.h"
-#include "server_timeout.h"
 
 /* Writes the path of what cannot be created yet (ZK_MARKER_PATH_SIZE bytes). */
 static void
@@ -94,7 +93,6 @@ zk_parent_answered(ZkClient *client, Contender *c, const Answer *answer)
 		return false;
 	else
 	{
-		zk_leader_answered(client, answer->request->sent_at);
 		path_below(c, path);
 		if (!zk_path_next_above(path, parents->of == PARENTS_OF_CONTENDER ?
 								0 : c->request.root_len, &parents->len, there))

@@ -33,7 +33,6 @@
 #include "record_io.h"
 #include "remove.h"
 #include "request.h"
-#include "server_timeout.h"
 #include "znode.h"
 
 static void
@@ -223,10 +222,7 @@ downgrade_answered(ZkClient *client, Contender *c, const Answer *answer,
 			zk_record_written(c);
 		downgrade_done(client, c);
 		if (rc == ZOK)
-		{
-			zk_leader_answered(client, answer->request->sent_at);
 			zk_contender_proved(client, c, zk_request_proof(answer->request));
-		}
 	}
 	else if (marker_to_blame(c, rc))
 		zk_znode_set(c, ZNODE_ABSENT);

@@ -60,7 +60,8 @@ struct ServerTimeout
 	ZkTime		looked_at;		/* when the helper checked last */
 	ZkTime		not_before;		/* nothing is broken before then */
 	ZkTime		jitter;			/* random; how much later this connection is */
-	ZkTime		round_trip;		/* what the leader's answers take, at worst */
+	ZkTime		round_trip;		/* what connections and the leader's answers
+								 * take, at worst */
 	bool		stale;			/* proofs over this connection will come too
 								 * late */
 };
@@ -145,8 +146,8 @@ zk_server_timeout_due(const ZkClient *client)
 }
 
 /*
- * The leader has answered a request that was sent then.  What that took counts
- * less with each answer that took less.
+ * The leader has answered a sync or a renewal that was sent then.  What that
+ * took counts less with each answer that took less.
  */
 void
 zk_leader_answered(ZkClient *client, ZkTime sent_at)
