@@ -52,14 +52,14 @@ zk_guard_backend(int event_fd, int signal_number)
 	atomic_store(&loss_signal, signal_number);
 }
 
-/* A lock is lost: interrupt the backend.  Any thread; takes no lock. */
+/*
+ * A lock is lost: interrupt the backend, to which a signal 0 does nothing.  Any
+ * thread; takes no lock.
+ */
 void
 zk_signal_loss(void)
 {
-	int			signal_number = atomic_load(&loss_signal);
-
-	if (signal_number != 0)
-		pthread_kill(backend_thread, signal_number);
+	pthread_kill(backend_thread, atomic_load(&loss_signal));
 }
 
 /*
