@@ -69,10 +69,9 @@ zk_array_provide(ZkArray *array, int count)
 	return true;
 }
 
-/* Free all of it; nothing, if nothing was reserved.  Any thread. */
+/* Free all of it, if anything was reserved; for good.  Any thread. */
 void
 zk_array_free(ZkArray *array)
 {
 	munmap(array->items, array->reserved);
-	memset(array, 0, sizeof(*array));
 }

@@ -145,6 +145,7 @@ is($holder->sqlstate, 'ZKL01', 'S4: as the statement cannot commit');
 $holder->ask("SELECT zk_lock_acquire_xact('/stopped/again', '0')");
 is($holder->sqlstate, 'ZKL01',
 	'S4: and a transaction-level lock does not hide the loss');
+$ensemble->wait_for_queue('/stopped/again', 1);
 $holder->send("SELECT zk_lock_acquire('/stopped/again')");
 $ensemble->wait_for_queue('/stopped/again', 2);
 ok(!$holder->answered, 'S4: the holder waits behind the rival');

@@ -214,12 +214,22 @@ test_files(int listening)
 static void
 test_silence(int listening)
 {
-	struct pollfd pfd = {.fd = listening,.events = POLLIN};
+	struct pollfd pfd = {.events = POLLIN};
+	ZkTime		took;
+	int			rounds = 0;
 
-	start_client("ca.pem", "ours.pem", "ours.key");
-	is_int(poll(&pfd, 1, (int) (DEADLINE / 1000)), 1, "a connection is made");
-	ok(stop_client(), "the client ends in the middle of a handshake");
-	close(accept(listening, NULL, NULL));
+	/* once more if it took long: the machine may have stood still */
+	do
+	{
+		start_client("ca.pem", "ours.pem", "ours.key");
+		pfd.fd = accept(listening, NULL, NULL);
+		is_int(poll(&pfd, 1, (int) (DEADLINE / 1000)), 1, "a handshake begins");
+		took = zk_now();
+		ok(stop_client(), "the client ends in the middle of it");
+		took = zk_now() - took;
+		close(pfd.fd);
+	} while (took > ZK_MS(500) && ++rounds < 5);
+	ok(took <= ZK_MS(500), "S173: at once");
 
 	/* no server accepts it, so it waits until it is given up */
 	start_client("ca.pem", "ours.pem", "ours.key");

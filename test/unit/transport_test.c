@@ -95,6 +95,8 @@ test_opening(void)
 	is_int(zk_transport_look(&transport, zh, false, &error, detail), ZK_HANDLE_WORKS, "it works");
 	zk_transport_close(&transport, zh, true);
 	ok(!zk_socket_given_up(), "the next one may connect");
+	ok(zk_transport_connecting(ZOO_SSL_CONNECTING_STATE) &&
+	   !zk_transport_connecting(ZOO_CONNECTING_STATE), "a handshake of TLS is told from others");
 
 	ok(open_handle(&transport, "nonsense", &error, detail) == NULL, "S63: the library has no use for that");
 	is_int(error, ZK_ERR_UNREACHABLE, "S63: which is an error");

@@ -26,6 +26,7 @@ is(@threads, 4,
 is($waiter->ask("SELECT zk_lock_acquire('/a', '0')"), 'f', 'S224: it excludes');
 
 # A wait ends with the release, across a restart of the server.
+$ensemble->wait_for_queue('/a', 1);
 $waiter->send("SELECT zk_lock_acquire('/a')");
 $ensemble->wait_for_queue('/a', 2);
 $ensemble->restart_server(1);

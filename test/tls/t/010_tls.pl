@@ -53,10 +53,12 @@ my $two = ZkPsql->new($node);
 is($one->ask("SELECT zk_lock_acquire('/tls')"), 't', 'S170: a lock is acquired');
 is($two->ask("SELECT zk_lock_acquire('/tls', '0')"),
 	'f', 'S170: it excludes another one');
+$ensemble->wait_for_queue('/tls', 1);
 $two->send("SELECT zk_lock_acquire('/tls')");
 $ensemble->wait_for_queue('/tls', 2);
 $one->ask("SELECT zk_lock_release('/tls')");
 is($two->answer, 't', 'S170: its release is heard of');
+$ensemble->wait_for_queue('/tls', 1);
 $one->send("SELECT zk_lock_acquire('/tls')");
 $ensemble->wait_for_queue('/tls', 2);
 $two->quit;
