@@ -85,6 +85,7 @@ test_opening(void)
 	ZkError		error = ZK_OK;
 	char		detail[ZK_DETAIL_SIZE] = "before";
 	zhandle_t  *zh;
+	extern const int ZOO_SSL_CONNECTING_STATE;
 
 	make_transport(&transport, -1);
 	ok(zk_transport_check(&transport, &error, detail), "without TLS there is nothing to check");

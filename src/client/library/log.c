@@ -229,7 +229,7 @@ zk_log_callback(const char *line)
 	message = message != NULL ? message + 2 : level;
 	pthread_mutex_lock(&log_lock);
 	log_append(false, message);
-	if (strncmp(level, "ZOO_ERROR", 9) == 0)
+	if (strncmp(level, "ZOO_ERROR", strlen("ZOO_ERROR")) == 0)
 		note_error(message);
 	pthread_mutex_unlock(&log_lock);
 }
