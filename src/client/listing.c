@@ -166,7 +166,7 @@ zk_listing_make(ZkQueryKind kind, Item *items, int count)
 		zk_queue_free(listing);
 		return NULL;
 	}
-	if (kind == ZK_QUERY_TREE && listing->count > 1)
+	if (kind == ZK_QUERY_TREE)
 		qsort(listing->members, (size_t) listing->count, sizeof(ZkQueueMember),
 			  compare_locks);
 	return listing;

@@ -118,10 +118,10 @@ int
 __wrap_zookeeper_interest(zhandle_t *zh, int *fd, int *interest,
 						  struct timeval *timeout)
 {
-	int			rc = __real_zookeeper_interest(zh, fd, interest, timeout);
+	int			result = __real_zookeeper_interest(zh, fd, interest, timeout);
 
 	complete(zh);
-	return rc;
+	return result;
 }
 
 /*
@@ -144,14 +144,14 @@ __wrap_zookeeper_process(zhandle_t *zh, int events)
 
 #define LIBRARY_THREADS		2
 
-#endif							/* ZKLOCK_STATIC_LIBRARY */
-
 /*
- * The process's defaults for new threads, while ours are in their place, with
- * the shared library.  Of the one helper thread that has the library's handle.
+ * The process's defaults for new threads, while ours are in their place.  Of
+ * the one helper thread that has the library's handle.
  */
 static pthread_attr_t saved_attr;
 static bool attr_is_saved;
+
+#endif							/* ZKLOCK_STATIC_LIBRARY */
 
 /*
  * Before zookeeper_init2(): give its threads small stacks, until
@@ -176,11 +176,13 @@ zk_threads_enter_init(void)
 void
 zk_threads_leave_init(void)
 {
+#ifndef ZKLOCK_STATIC_LIBRARY
 	if (!attr_is_saved)
 		return;
 	pthread_setattr_default_np(&saved_attr);
 	pthread_attr_destroy(&saved_attr);
 	attr_is_saved = false;
+#endif
 }
 
 /*
