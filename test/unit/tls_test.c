@@ -238,6 +238,58 @@ test_garbage(void)
 	disconnect();
 }
 
+/* A connection that fails without a reason. */
+static int
+fail_to_read(BIO * bio, char *data, int size)
+{
+	(void) bio;
+	(void) data;
+	(void) size;
+	return -1;
+}
+
+static int
+fail_to_write(BIO * bio, const char *data, int size)
+{
+	(void) bio;
+	(void) data;
+	(void) size;
+	return -1;
+}
+
+static long
+control_nothing(BIO * bio, int what, long number, void *pointer)
+{
+	(void) bio;
+	(void) what;
+	(void) number;
+	(void) pointer;
+	return 0;
+}
+
+static void
+test_no_reason(void)
+{
+	BIO_METHOD *method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "broken");
+	BIO		   *bio;
+	char		data[16] = "";
+
+	BIO_meth_set_read(method, fail_to_read);
+	BIO_meth_set_write(method, fail_to_write);
+	BIO_meth_set_ctrl(method, control_nothing);
+	connect_both();
+	bio = BIO_new(method);
+	BIO_set_init(bio, 1);
+	SSL_set_bio(ours, bio, bio);
+	errno = EINVAL;
+	ok(SSL_read(ours, data, sizeof(data)) == -1 && errno == ECONNRESET,
+	   "an error without a reason ends the connection");
+	errno = EINVAL;
+	ok(SSL_write(ours, data, sizeof(data)) == -1 && errno == ECONNRESET, "when writing, too");
+	disconnect();
+	BIO_meth_free(method);
+}
+
 /* Write until the socket is full.  Returns how many bytes remain. */
 static int
 fill(const char *data)
@@ -465,6 +517,7 @@ main(void)
 	test_reading();
 	test_garbage();
 	test_writing();
+	test_no_reason();
 	test_names();
 	test_hosts();
 	test_no_memory();

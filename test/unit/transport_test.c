@@ -5,9 +5,12 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +20,9 @@
 
 /* The highest free descriptor with which TLS is tried: see transport.c. */
 #define MAX_FREE_DESCRIPTOR	900
+
+/* How long to wait for a connection, in milliseconds. */
+#define DEADLINE	60000
 
 static const char http_answer[] = "HTTP/1.1 400 Bad Request\r\n\r\n";
 
@@ -66,16 +72,24 @@ make_transport(ZkTransport *transport, int text)
 	ok(zk_transport_init(transport, &config), "a transport is made");
 }
 
-/* Open a handle to a server that is not there; NULL if that fails. */
+/* Open a handle to servers, so many, that do not answer; NULL if that fails. */
 static zhandle_t *
-open_handle(const ZkTransport *transport, const char *addresses, ZkError *error, char *detail)
+open_handles(const ZkTransport *transport, const char *addresses, int count, ZkError *error,
+			 char *detail)
 {
 	char		text[64];
-	ZkServers	servers = {.addresses = text,.count = 1};
+	ZkServers	servers = {.addresses = text,.count = count};
 	ZkHandleWish wish = {.watcher = watch,.session_timeout_ms = 10000,.on_end = count_nothing};
 
 	snprintf(text, sizeof(text), "%s", addresses);
 	return zk_transport_open(transport, &servers, &wish, error, detail);
+}
+
+/* The same, to one. */
+static zhandle_t *
+open_handle(const ZkTransport *transport, const char *addresses, ZkError *error, char *detail)
+{
+	return open_handles(transport, addresses, 1, error, detail);
 }
 
 static void
@@ -103,6 +117,78 @@ test_opening(void)
 	is_int(error, ZK_ERR_UNREACHABLE, "S63: which is an error");
 	is_str(detail, "Could not set up the ZooKeeper client library: Invalid argument.", "S63: with a reason");
 	zk_transport_free(&transport);
+}
+
+/* Returns true if the log says by now that a server did not respond. */
+static bool
+logs_silence(void)
+{
+	char		line[512];
+	bool		warning;
+	int			repeats;
+	int			dropped;
+	bool		found = false;
+
+	while (zk_log_take(line, sizeof(line), &warning, &repeats, &dropped))
+		found |= strstr(line, "Connection timed out") != NULL;
+	return found;
+}
+
+/* The next connection to a server; -1 if there is none in time. */
+static int
+next_connection(int listening)
+{
+	struct pollfd pfd = {.fd = listening,.events = POLLIN};
+
+	return poll(&pfd, 1, DEADLINE) == 1 ? accept(listening, NULL, NULL) : -1;
+}
+
+/*
+ * Returns true if a server is passed over after its connection was broken.  It is in the
+ * list so many times.
+ */
+static bool
+is_passed_over(int count)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET};
+	socklen_t	len = sizeof(address);
+	int			listening = socket(AF_INET, SOCK_STREAM, 0);
+	ZkTransport transport;
+	ZkError		error;
+	char		detail[ZK_DETAIL_SIZE];
+	char		list[64];
+	zhandle_t  *zh;
+	int			first;
+	int			second;
+
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (bind(listening, (struct sockaddr *) &address, len) != 0 || listen(listening, 8) != 0 ||
+		getsockname(listening, (struct sockaddr *) &address, &len) != 0)
+		diag("no socket to listen on: %m");
+	snprintf(list, sizeof(list), "127.0.0.1:%d,127.0.0.1:%d", ntohs(address.sin_port),
+			 ntohs(address.sin_port));
+	if (count == 1)
+		*strchr(list, ',') = '\0';
+	make_transport(&transport, -1);
+	zh = open_handles(&transport, list, count, &error, detail);
+	first = next_connection(listening);
+	ok(zk_socket_break_connection(zk_socket_connecting_since(0)), "a connection is broken");
+	second = next_connection(listening);
+	zk_transport_close(&transport, zh, true);
+	zk_transport_free(&transport);
+	close(first);
+	close(second);
+	close(listening);
+	return logs_silence();
+}
+
+static void
+test_several(void)
+{
+	if (!zk_socket_hears_out())
+		return;					/* a shared library passes over none */
+	ok(is_passed_over(2), "S334: one of several servers is passed over");
+	ok(!is_passed_over(1), "S334: the only one is not");
 }
 
 /* What a handle has come to is known by what it has met. */
@@ -255,6 +341,7 @@ main(void)
 	test_exit();
 	test_texts();
 	test_opening();
+	test_several();
 	test_looking();
 	test_descriptors();
 	return done_testing();

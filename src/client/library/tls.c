@@ -285,9 +285,9 @@ log_handshake(SSL *ssl, unsigned long code)
 }
 
 /*
- * A call on a connection returned that: set errno for the library, which only
- * asks whether to try again later, and return what it is to see.  I/O thread or
- * helper.
+ * A call on a connection returned that: set errno, which OpenSSL clears, for
+ * the library, which only asks whether to try again later, and return what it
+ * is to see.  I/O thread or helper.
  */
 static int
 judge(SSL *ssl, int result)
@@ -323,7 +323,6 @@ __wrap_SSL_connect(SSL *ssl)
 	int			error;
 
 	ERR_clear_error();
-	errno = 0;
 	result = __real_SSL_connect(ssl);
 	if (result == 1)
 		return result;
@@ -340,7 +339,6 @@ __wrap_SSL_read(SSL *ssl, void *data, int size)
 	int			got;
 
 	ERR_clear_error();
-	errno = 0;
 	got = __real_SSL_read(ssl, data, size);
 	if (got <= 0)
 		return judge(ssl, got);
@@ -360,7 +358,6 @@ __wrap_SSL_write(SSL *ssl, const void *data, int size)
 	if (!zk_packets_sending(fd, data, (size_t) size))
 		return -1;
 	ERR_clear_error();
-	errno = 0;
 	sent = __real_SSL_write(ssl, data, size);
 	if (sent <= 0)
 		return judge(ssl, sent);
