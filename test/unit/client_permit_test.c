@@ -300,6 +300,8 @@ test_announcing_over(void)
 	zoo_delete(stranger, behind, -1);
 }
 
+#define PERMIT_OF_FOUR	"_c_00000000-0000-4000-8000-000000000000-sem4-"
+
 static void
 test_mixed(void)
 {
@@ -308,13 +310,14 @@ test_mixed(void)
 		const char *ahead;
 		ZkMode		mode;
 		int			permits;
+		const char *what;		/* what is said of it */
 	}			cases[] =
 	{
-		{"_c_aaa-lock-", ZK_PERMIT, 3},
-		{"_c_aaa-__READ__", ZK_PERMIT, 3},
-		{"_c_00000000-0000-4000-8000-000000000000-sem4-", ZK_PERMIT, 3},
-		{"_c_00000000-0000-4000-8000-000000000000-sem4-", ZK_EXCLUSIVE, 0},
-		{"_c_00000000-0000-4000-8000-000000000000-sem4-", ZK_SHARED, 0}
+		{"_c_aaa-lock-", ZK_PERMIT, 3, "is for a lock."},
+		{"_c_aaa-__READ__", ZK_PERMIT, 3, "is for a lock."},
+		{PERMIT_OF_FOUR, ZK_PERMIT, 3, "is for a semaphore with 4 permits."},
+		{PERMIT_OF_FOUR, ZK_EXCLUSIVE, 0, "is for a semaphore with 4 permits."},
+		{PERMIT_OF_FOUR, ZK_SHARED, 0, "is for a semaphore with 4 permits."}
 	};
 	char		node[128];
 	char		path[256];
@@ -329,7 +332,8 @@ test_mixed(void)
 			request(node, cases[i].mode);
 		ok(wait_state(id, ZK_FAILED, &status), "S131: a mixed queue fails, %d", (int) i);
 		is_int(status.error, ZK_ERR_KIND, "as that");
-		ok(strstr(status.detail, name_of(path)) != NULL, "and names the other: %s",
+		ok(strstr(status.detail, name_of(path)) != NULL &&
+		   strstr(status.detail, cases[i].what) != NULL, "and names the other: %s",
 		   status.detail);
 		ok(wait_children(node, 1), "S131: nothing is left of ours");
 		zk_contender_abandon(client, id);
