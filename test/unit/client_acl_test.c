@@ -310,6 +310,31 @@ test_refused(const char *credential, ZkError error)
 	ok(zk_client_stop(client, 30000), "the client stops");
 }
 
+/* The user is known, and may read the lock node and no more: that is no wrong password. */
+static void
+test_few_permissions(void)
+{
+	static char digest[] = "digest";
+	static char user[] = "app:+QUexaXHpYDk3DhLi0Ks1Ds9OMw=";	/* the hash of
+																 * "app:sesame" */
+	struct ACL	entries[] = {{ZOO_PERM_READ, {digest, user}}};
+	struct ACL_vector acl = {1, entries};
+	ZkContenderId id;
+	ZkContenderStatus status;
+	char		node[128];
+
+	make_node(node, "few");
+	is_int(zoo_set_acl(stranger, node, -1, &acl), ZOK,
+		   "a lock node that a user may read");
+	start_client_as("app:sesame");
+	id = request(node, ZK_SHARED);
+	ok(wait_state(id, ZK_FAILED, &status), "the user is refused the lock");
+	is_int(status.error, ZK_ERR_FORBIDDEN, "for want of a permission");
+	zk_contender_abandon(client, id);
+	ok(wait_no_contenders(), "nothing is left of it");
+	ok(zk_client_stop(client, 30000), "the client stops");
+}
+
 int
 main(void)
 {
@@ -325,6 +350,7 @@ main(void)
 	test_identity();
 	test_refused("app:other", ZK_ERR_AUTH);
 	test_refused("bob:sesame", ZK_ERR_REFUSED);
+	test_few_permissions();
 	zookeeper_close(stranger);
 	proxy_stop();
 	return done_testing();

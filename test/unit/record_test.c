@@ -330,6 +330,33 @@ test_others(void)
 }
 
 /* The znodes above a path are tried from below, and made from above. */
+/* Each part of what was written has to be the same in the record. */
+static void
+test_parts(void)
+{
+	const ZkRecord release = {.token = 7,.contender = "one"};
+	const ZkRecord reset = {.has_reset = true,.reset_time = 8,.reset_token = 9};
+	ZkRecord	written = release;
+
+	ok(zk_record_shows(&release, &written), "a release is shown");
+	written.token = 6;
+	ok(!zk_record_shows(&release, &written), "with its token");
+	written = release;
+	strcpy(written.contender, "two");
+	ok(!zk_record_shows(&release, &written), "and its contender");
+
+	written = reset;
+	ok(zk_record_shows(&reset, &written), "a reset is shown");
+	written.reset_time = 7;
+	ok(!zk_record_shows(&reset, &written), "with its time");
+	written = reset;
+	written.reset_token = 8;
+	ok(!zk_record_shows(&reset, &written), "and its token");
+	written = reset;
+	written.has_reset = false;
+	ok(!zk_record_shows(&reset, &written), "if it is one");
+}
+
 static void
 test_above(void)
 {
@@ -390,6 +417,7 @@ main(void)
 	test_largest();
 	test_merge();
 	test_others();
+	test_parts();
 	test_above();
 	test_random();
 	return done_testing();
