@@ -273,6 +273,8 @@ zk_contenders_session_over(ZkClient *client, bool expired)
 
 		if (c->claim == CLAIM_NONE)
 			continue;
+		if (c->znode.doubted_since != 0)
+			zk_contender_forget(c);
 		if (c->claim == CLAIM_WANTED && c->state != ZK_HELD)
 		{
 			requeue(client, c, expired);
