@@ -237,7 +237,7 @@ part(bool connected, bool *waited_for)
 	ZkTime		began;
 
 	*waited_for = false;
-	send(servers[0].end, "event", 5, 0);
+	send(servers[0].end, "e", 1, 0);
 	poll(&pfd, 1, -1);
 	pthread_create(&thread, NULL, say_last_word, waited_for);
 	send(fd, "bye", 3, 0);
