@@ -329,7 +329,6 @@ test_others(void)
 	is_str(path, "/zklock/.zklock/records/jobs/nightly", "the path of a record");
 }
 
-/* The znodes above a path are tried from below, and made from above. */
 /* Each part of what was written has to be the same in the record. */
 static void
 test_parts(void)
@@ -357,6 +356,7 @@ test_parts(void)
 	ok(!zk_record_shows(&reset, &written), "if it is one");
 }
 
+/* The znodes above a path are tried from below, and made from above. */
 static void
 test_above(void)
 {
