@@ -6,6 +6,7 @@
  *-------------------------------------------------------------------------
  */
 #include "inside.h"
+#include "log_lines.h"
 #include "tap.h"
 
 #define lengthof(array) (sizeof(array) / sizeof((array)[0]))
@@ -66,21 +67,6 @@ next_line(const char *text, bool warning, int repeats, int dropped)
 	is_int(had_dropped, dropped, "after so many that were dropped");
 }
 
-/* Take all lines of the log. */
-static int
-take_all(void)
-{
-	char		line[256];
-	bool		warning;
-	int			repeats;
-	int			dropped;
-	int			count = 0;
-
-	while (zk_log_take(line, sizeof(line), &warning, &repeats, &dropped))
-		count++;
-	return count;
-}
-
 static void
 test_lines(void)
 {
@@ -94,7 +80,7 @@ test_lines(void)
 	next_line("hello!", false, 1, 0);
 	next_line("ZOO_INFO@init", false, 1, 0);
 	next_line("ours: 1", true, 1, 0);
-	is_int(take_all(), 0, "and no more");
+	is_int(take_log_lines(""), 0, "and no more");
 	zk_log(false, "ours: %d", 1);
 	next_line("ours: 1", false, 1, 0);
 
@@ -103,7 +89,7 @@ test_lines(void)
 	next_line("line 0", false, 1, 3);
 	zk_log(false, "one more");
 	next_line("line 1", false, 1, 0);
-	is_int(take_all(), LOG_LINES - 1, "the oldest are there");
+	is_int(take_log_lines(""), LOG_LINES - 1, "the oldest are there");
 }
 
 /* Only errors are complaints; what we know to be their cause is not replaced by them. */
@@ -142,7 +128,7 @@ test_causes(void)
 	zk_log_last_error(detail);
 	is_str(detail, "The ZooKeeper client library reported: SASL negotiation: no mechanism available.",
 		   "S177: the first of two complaints has the cause");
-	take_all();
+	take_log_lines("");
 	zk_log_given_up("10.0.0.1:2181", "why");
 	next_line("closing connection to 10.0.0.1:2181: why", true, 1, 0);
 	zk_log_cause(ZK_ERR_TLS, "Why.");
@@ -168,7 +154,7 @@ main(void)
 	zk_log_clear_error();
 	is_int(zk_log_last_error(detail), ZK_OK, "nothing is complained about any more");
 	is_int((int) strlen(detail), 0, "and nothing is said");
-	take_all();
+	take_log_lines("");
 	test_lines();
 	test_causes();
 	return done_testing();

@@ -27,6 +27,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "loopback.h"
 #include "proxy.h"
 
 #define MAX_LINKS	16
@@ -515,10 +516,9 @@ change_end(void)
 bool
 proxy_start(const char *server, char *address, size_t size)
 {
-	struct sockaddr_in self = {.sin_family = AF_INET};
-	socklen_t	len = sizeof(self);
 	char		host[64];
 	unsigned int port;
+	int			own_port = 0;
 	sigset_t	all;
 	sigset_t	saved;
 	int			rc;
@@ -532,15 +532,11 @@ proxy_start(const char *server, char *address, size_t size)
 	for (int i = 0; i < MAX_LINKS; i++)
 		proxy.links[i].to_server.from = -1;
 
-	self.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	proxy.listener = socket(AF_INET, SOCK_STREAM, 0);
+	proxy.listener = loopback_listen(AF_INET, MAX_LINKS, &own_port);
 	proxy.wake = eventfd(0, EFD_CLOEXEC);
-	if (proxy.listener < 0 || proxy.wake < 0 ||
-		bind(proxy.listener, (struct sockaddr *) &self, sizeof(self)) != 0 ||
-		listen(proxy.listener, MAX_LINKS) != 0 ||
-		getsockname(proxy.listener, (struct sockaddr *) &self, &len) != 0)
+	if (proxy.listener < 0 || proxy.wake < 0)
 		return false;
-	snprintf(address, size, "127.0.0.1:%u", ntohs(self.sin_port));
+	snprintf(address, size, "127.0.0.1:%d", own_port);
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &saved);

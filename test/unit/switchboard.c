@@ -20,6 +20,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "loopback.h"
 #include "switchboard.h"
 #include "zk_types.h"
 
@@ -83,24 +84,6 @@ hang_up(Call *call)
 	drop_chunks(&call->up);
 	drop_chunks(&call->down);
 	call->up.from = -1;
-}
-
-static int
-listen_on(int port, int *chosen)
-{
-	struct sockaddr_in self = {.sin_family = AF_INET,.sin_port = htons((uint16_t) port)};
-	socklen_t	len = sizeof(self);
-	int			one = 1;
-	int			fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	self.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
-		bind(fd, (struct sockaddr *) &self, sizeof(self)) != 0 ||
-		listen(fd, 16) != 0 ||
-		getsockname(fd, (struct sockaddr *) &self, &len) != 0)
-		return -1;
-	*chosen = ntohs(self.sin_port);
-	return fd;
 }
 
 static void
@@ -193,8 +176,6 @@ send_due(Way *way, ZkTime now)
 static void
 keep_listeners(void)
 {
-	int			port;
-
 	for (int i = 0; i < port_count; i++)
 		if (ports[i].mode == PORT_DEAD && listeners[i] >= 0)
 		{
@@ -202,7 +183,7 @@ keep_listeners(void)
 			listeners[i] = -1;
 		}
 		else if (ports[i].mode != PORT_DEAD && listeners[i] < 0)
-			listeners[i] = listen_on(ports[i].port, &port);
+			listeners[i] = loopback_listen(AF_INET, 16, &ports[i].port);
 }
 
 /* One turn: wait for something to come, and see to it. */
@@ -275,7 +256,7 @@ switchboard_start(const char *address, int count)
 	if (ports == MAP_FAILED || listeners == NULL || calls == NULL || fds == NULL)
 		return NULL;
 	for (int i = 0; i < count; i++)
-		listeners[i] = listen_on(0, &ports[i].port);
+		listeners[i] = loopback_listen(AF_INET, 16, &ports[i].port);
 	for (int i = 0; i < call_count; i++)
 		calls[i].up.from = -1;
 	if (fork() == 0)

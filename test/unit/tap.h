@@ -110,6 +110,14 @@ tap_is_str(const char *got, const char *expected, const char *file, int line,
 	return pass;
 }
 
+/* Print the plan of a program that cannot test anything, and why.  Returns its exit status. */
+static inline int
+skip_all(const char *why)
+{
+	printf("1..0 # SKIP %s\n", why);
+	return 0;
+}
+
 /*
  * Print the plan.  Returns the exit status of the program.
  */

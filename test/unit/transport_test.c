@@ -5,17 +5,17 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "inside.h"
+#include "log_lines.h"
+#include "loopback.h"
 #include "tap.h"
+#include "wiped.h"
 #include "zk_check.h"
 
 /* The highest free descriptor with which TLS is tried: see transport.c. */
@@ -25,23 +25,6 @@
 #define DEADLINE	60000
 
 static const char http_answer[] = "HTTP/1.1 400 Bad Request\r\n\r\n";
-
-/* The text of a transport, and whether it was wiped before it was freed. */
-static char *kept;
-static bool wiped;
-
-WRAPPED(void, free, void *memory);
-
-void
-__wrap_free(void *memory)
-{
-	if (memory != NULL && memory == kept)
-	{
-		wiped = kept[0] == '\0' && kept[1] == '\0';
-		kept = NULL;
-	}
-	__real_free(memory);
-}
 
 /* For the events of a session, of which there are none. */
 static void
@@ -54,14 +37,9 @@ watch(zhandle_t *zh, int type, int state, const char *path, void *context)
 	(void) context;
 }
 
-static void
-count_nothing(void)
-{
-}
-
-/* A transport by TLS, by SASL, or plain, of which only the kind matters. */
-static void
-make_transport(ZkTransport *transport, int text)
+/* Make a transport by that text (-1: plain), of which only the kind matters. */
+static bool
+init_transport(ZkTransport *transport, int text)
 {
 	ZkConfig	config = {0};
 	static char value[] = "none";
@@ -69,27 +47,26 @@ make_transport(ZkTransport *transport, int text)
 	memset(transport, 0, sizeof(*transport));
 	if (text >= 0)
 		config.transport[text] = value;
-	ok(zk_transport_init(transport, &config), "a transport is made");
+	return zk_transport_init(transport, &config);
 }
 
-/* Open a handle to servers, so many, that do not answer; NULL if that fails. */
+static void
+make_transport(ZkTransport *transport, int text)
+{
+	ok(init_transport(transport, text), "a transport is made");
+}
+
+/* Open a handle to so many servers; NULL if that fails. */
 static zhandle_t *
-open_handles(const ZkTransport *transport, const char *addresses, int count, ZkError *error,
-			 char *detail)
+open_handle(const ZkTransport *transport, const char *addresses, int count, ZkError *error,
+			char *detail)
 {
 	char		text[64];
 	ZkServers	servers = {.addresses = text,.count = count};
-	ZkHandleWish wish = {.watcher = watch,.session_timeout_ms = 10000,.on_end = count_nothing};
+	ZkHandleWish wish = {.watcher = watch,.session_timeout_ms = 10000};
 
 	snprintf(text, sizeof(text), "%s", addresses);
 	return zk_transport_open(transport, &servers, &wish, error, detail);
-}
-
-/* The same, to one. */
-static zhandle_t *
-open_handle(const ZkTransport *transport, const char *addresses, ZkError *error, char *detail)
-{
-	return open_handles(transport, addresses, 1, error, detail);
 }
 
 static void
@@ -105,7 +82,7 @@ test_opening(void)
 	ok(zk_transport_check(&transport, &error, detail), "without TLS there is nothing to check");
 	is_int(error, ZK_OK, "which is no error");
 	is_str(detail, "", "and has no reason");
-	zh = open_handle(&transport, "127.0.0.1:1", &error, detail);
+	zh = open_handle(&transport, "127.0.0.1:1", 1, &error, detail);
 	ok(zh != NULL, "a handle is opened");
 	is_int(zk_transport_look(&transport, zh, false, &error, detail), ZK_HANDLE_WORKS, "it works");
 	zk_transport_close(&transport, zh, true);
@@ -113,34 +90,10 @@ test_opening(void)
 	ok(zk_transport_connecting(ZOO_SSL_CONNECTING_STATE) &&
 	   !zk_transport_connecting(ZOO_CONNECTING_STATE), "a handshake of TLS is told from others");
 
-	ok(open_handle(&transport, "nonsense", &error, detail) == NULL, "S63: the library has no use for that");
+	ok(open_handle(&transport, "nonsense", 1, &error, detail) == NULL, "S63: the library has no use for that");
 	is_int(error, ZK_ERR_UNREACHABLE, "S63: which is an error");
 	is_str(detail, "Could not set up the ZooKeeper client library: Invalid argument.", "S63: with a reason");
 	zk_transport_free(&transport);
-}
-
-/* Returns true if the log says by now that a server did not respond. */
-static bool
-logs_silence(void)
-{
-	char		line[512];
-	bool		warning;
-	int			repeats;
-	int			dropped;
-	bool		found = false;
-
-	while (zk_log_take(line, sizeof(line), &warning, &repeats, &dropped))
-		found |= strstr(line, "Connection timed out") != NULL;
-	return found;
-}
-
-/* The next connection to a server; -1 if there is none in time. */
-static int
-next_connection(int listening)
-{
-	struct pollfd pfd = {.fd = listening,.events = POLLIN};
-
-	return poll(&pfd, 1, DEADLINE) == 1 ? accept(listening, NULL, NULL) : -1;
 }
 
 /*
@@ -150,9 +103,8 @@ next_connection(int listening)
 static bool
 is_passed_over(int count)
 {
-	struct sockaddr_in address = {.sin_family = AF_INET};
-	socklen_t	len = sizeof(address);
-	int			listening = socket(AF_INET, SOCK_STREAM, 0);
+	int			port = 0;
+	int			listening = loopback_listen(AF_INET, 8, &port);
 	ZkTransport transport;
 	ZkError		error;
 	char		detail[ZK_DETAIL_SIZE];
@@ -161,25 +113,20 @@ is_passed_over(int count)
 	int			first;
 	int			second;
 
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (bind(listening, (struct sockaddr *) &address, len) != 0 || listen(listening, 8) != 0 ||
-		getsockname(listening, (struct sockaddr *) &address, &len) != 0)
-		diag("no socket to listen on: %m");
-	snprintf(list, sizeof(list), "127.0.0.1:%d,127.0.0.1:%d", ntohs(address.sin_port),
-			 ntohs(address.sin_port));
+	snprintf(list, sizeof(list), "127.0.0.1:%d,127.0.0.1:%d", port, port);
 	if (count == 1)
 		*strchr(list, ',') = '\0';
 	make_transport(&transport, -1);
-	zh = open_handles(&transport, list, count, &error, detail);
-	first = next_connection(listening);
+	zh = open_handle(&transport, list, count, &error, detail);
+	first = loopback_accept(listening, DEADLINE);
 	ok(zk_socket_break_connection(zk_socket_connecting_since(0)), "a connection is broken");
-	second = next_connection(listening);
+	second = loopback_accept(listening, DEADLINE);
 	zk_transport_close(&transport, zh, true);
 	zk_transport_free(&transport);
 	close(first);
 	close(second);
 	close(listening);
-	return logs_silence();
+	return take_log_lines("Connection timed out") > 0;
 }
 
 static void
@@ -207,7 +154,7 @@ test_looking(void)
 	make_transport(&plain, -1);
 	make_transport(&tls, ZK_TLS_CA);
 	make_transport(&sasl, ZK_SASL_MECHANISM);
-	zh = open_handle(&plain, "127.0.0.1:1", &error, detail);
+	zh = open_handle(&plain, "127.0.0.1:1", 1, &error, detail);
 	is_int(zk_transport_look(&sasl, zh, false, &error, detail), ZK_HANDLE_WORKS,
 		   "S177: a handle that is not connected is not refused");
 	is_int(error, ZK_OK, "S177: that is no error");
@@ -243,9 +190,10 @@ test_texts(void)
 
 	make_transport(&transport, ZK_SASL_PASSWORD);
 	is_str(transport.texts[ZK_SASL_PASSWORD], "none", "texts are copied");
-	kept = transport.texts[ZK_SASL_PASSWORD];
+	expect_wiped(transport.texts[ZK_SASL_PASSWORD], transport.texts[ZK_SASL_PASSWORD],
+				 strlen("none"));
 	zk_transport_free(&transport);
-	ok(wiped && kept == NULL, "S113: they are wiped and freed");
+	ok(wiped, "S113: they are wiped and freed");
 	ok(transport.texts[ZK_SASL_PASSWORD] == NULL, "once");
 	zk_transport_free(&transport);
 }
@@ -304,14 +252,8 @@ exit_goes_on(int text, bool freed)
 	pid = fork();
 	if (pid == 0)
 	{
-		ZkConfig	config = {0};
-		static char value[] = "none";
-
 		atexit(tell);
-		memset(&transport, 0, sizeof(transport));
-		if (text >= 0)
-			config.transport[text] = value;
-		if (!zk_transport_init(&transport, &config))
+		if (!init_transport(&transport, text))
 			_exit(1);
 		if (freed)
 			zk_transport_free(&transport);
