@@ -216,12 +216,14 @@ test_silence(int listening)
 	do
 	{
 		start_client("ca.pem", "ours.pem", "ours.key");
-		pfd.fd = accept(listening, NULL, NULL);
+		pfd.fd = loopback_accept(listening, (int) (DEADLINE / 1000));
 		is_int(poll(&pfd, 1, (int) (DEADLINE / 1000)), 1, "a handshake begins");
 		took = zk_now();
 		ok(stop_client(), "the client ends in the middle of it");
 		took = zk_now() - took;
-		close(pfd.fd);
+		do
+			close(pfd.fd);
+		while ((pfd.fd = loopback_accept(listening, 0)) >= 0);
 	} while (took > ZK_MS(500) && ++rounds < 5);
 	ok(took <= ZK_MS(500), "S173: at once");
 
