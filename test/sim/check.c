@@ -262,6 +262,7 @@ check_step(void)
 		return;
 	nemesis_step(backend);
 	calm_connecting(backend);
+	undone_step(backend);
 	for (int k = 0; k < backend->holds; k++)
 	{
 		Hold	   *hold = &backend->held[k];

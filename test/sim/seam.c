@@ -347,6 +347,13 @@ seam_mutex_unlock(pthread_mutex_t *mutex)
 	return 0;
 }
 
+/* Returns true if a thread has the mutex.  For checks. */
+bool
+seam_is_locked(const pthread_mutex_t *mutex)
+{
+	return ((const Mutex *) mutex)->owner != NULL;
+}
+
 int
 seam_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attr)
 {

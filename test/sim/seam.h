@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/types.h>
 #include <time.h>
 
@@ -47,6 +48,7 @@ extern int	seam_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t * a
 extern int	seam_mutex_destroy(pthread_mutex_t *mutex);
 extern int	seam_mutex_lock(pthread_mutex_t *mutex);
 extern int	seam_mutex_unlock(pthread_mutex_t *mutex);
+extern bool seam_is_locked(const pthread_mutex_t *mutex);
 extern int	seam_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attr);
 extern int	seam_cond_destroy(pthread_cond_t *cond);
 extern int	seam_cond_signal(pthread_cond_t *cond);

@@ -189,6 +189,9 @@ extern void calm_connecting(Backend *backend);
 extern void calm_revoked(const char *name);
 extern void calm_broken(const char *name);
 
+/* undone.c */
+extern void undone_step(Backend *backend);
+
 /* in nemesis.c: the faults of a round, and their end */
 extern void nemesis_begin(void);
 extern void nemesis_heal(void);
