@@ -16,7 +16,9 @@
  * refusal.c).
  *
  * A1. Each handle gets the credential when it is opened, and nothing is sent
- * before that was answered for the first time.  So no request is sent without
+ * before that was answered for the first time.  If a connection fails before
+ * the answer, the handle gets it again with the next connection: the library
+ * would present it, but forget who waits for the answer (S384).  So no request is sent without
  * an identity, and the library reads a refusal.  (The server closes the
  * connection after a refusal.  With requests on their way, the library would
  * only see the connection break, and would retry for ever.)  This costs one
@@ -288,9 +290,10 @@ zk_identity_free(ZkIdentity *identity)
 }
 
 /*
- * The ensemble has answered the credential, or the connection is lost.  Any
- * thread, under locks of the library, so it only wakes the helper.  The library
- * reports a refusal by a session event.
+ * The ensemble has answered the credential, or the connection is lost.  Then
+ * the library will present it to the next server, but not report that answer.
+ * Any thread, under locks of the library, so it only wakes the helper.  The
+ * library reports a refusal by a session event.
  */
 static void
 on_auth(int rc, const void *context)
@@ -298,16 +301,17 @@ on_auth(int rc, const void *context)
 	ZkClient   *client = zk_client_owner();
 
 	(void) context;
-	if (rc != ZOK)
-		return;
-	atomic_store(&client->identity.answered, true);
-	zk_mailbox_wake_helper(&client->mailbox);
+	atomic_store(&client->identity.credential_state,
+				 rc == ZOK ? CREDENTIAL_ANSWERED : CREDENTIAL_UNKNOWN);
+	if (rc == ZOK)
+		zk_mailbox_wake_helper(&client->mailbox);
 }
 
 /*
- * Gives the credential to a new handle, unless it has it.  The library sends it
- * when it has a connection.  If it has one already, only a request wakes it for
- * that.  Returns false if out of memory.  engine_lock.
+ * Gives the credential to a handle that is new, or whose connection was lost
+ * before there was an answer (S384).  The library sends it when it has a
+ * connection.  If it has one already, only a request wakes it for that.
+ * Returns false if out of memory.  engine_lock.
  */
 bool
 zk_identity_present(ZkClient *client, zhandle_t *zh)
@@ -315,24 +319,34 @@ zk_identity_present(ZkClient *client, zhandle_t *zh)
 	ZkIdentity *identity = &client->identity;
 	int			rc;
 
-	if (identity->credential == NULL || identity->presented)
+	if (identity->credential == NULL ||
+		atomic_load(&identity->credential_state) != CREDENTIAL_UNKNOWN)
 		return true;
+	atomic_store(&identity->credential_state, CREDENTIAL_PRESENTED);
 	rc = zoo_add_auth(zh, "digest", identity->credential,
 					  (int) strlen(identity->credential), on_auth, NULL);
-	identity->presented = rc == ZOK;
-	if (rc == ZOK && zoo_state(zh) == ZOO_CONNECTED_STATE)
+	if (rc != ZOK)
+		atomic_store(&identity->credential_state, CREDENTIAL_UNKNOWN);
+	else if (zoo_state(zh) == ZOO_CONNECTED_STATE)
 		zoo_aexists(zh, "/", 0, zk_on_stat, ZK_NO_REQUEST);
 	return rc == ZOK || rc == ZINVALIDSTATE;	/* lost again by now */
 }
 
+/* Returns true if there is a credential, and it was answered.  Any thread. */
+bool
+zk_identity_answered(const ZkIdentity *identity)
+{
+	return atomic_load(&identity->credential_state) == CREDENTIAL_ANSWERED;
+}
+
 /*
  * Returns true if requests may be sent through the handle: there is no
- * credential, or it was answered (A1).  engine_lock.
+ * credential, or it was answered (A1).  Any thread.
  */
 bool
 zk_identity_settled(const ZkIdentity *identity)
 {
-	return identity->credential == NULL || atomic_load(&identity->answered);
+	return identity->credential == NULL || zk_identity_answered(identity);
 }
 
 /*

@@ -20,9 +20,18 @@
 /* Administrators' identities in the ACL of what we create. */
 #define ZK_MAX_ADMINS		8
 
+/* What the handle has done with the credential. */
+typedef enum CredentialState
+{
+	CREDENTIAL_UNKNOWN,			/* it has none, or will not report an answer */
+	CREDENTIAL_PRESENTED,		/* an answer will be reported */
+	CREDENTIAL_ANSWERED			/* the ensemble has accepted it */
+} CredentialState;
+
 /*
  * The client's identity, and the ACLs of what it creates (auth.c).  Constant
- * except for the flags, which are under engine_lock.
+ * except for the state of the credential, and for the flags, which are under
+ * engine_lock.
  */
 typedef struct ZkIdentity
 {
@@ -35,8 +44,7 @@ typedef struct ZkIdentity
 	struct ACL	entries[ZK_MAX_ADMINS + 2];
 	struct ACL_vector acl;		/* of containers and contenders */
 	struct ACL_vector user_acl; /* of the user node */
-	bool		presented;		/* the handle knows the credential */
-	atomic_bool answered;		/* and the ensemble has said something to it */
+	_Atomic CredentialState credential_state;
 	bool		wanted;			/* the ensemble insists on one */
 	bool		user_left;		/* the user node was asked for */
 } ZkIdentity;
@@ -44,6 +52,7 @@ typedef struct ZkIdentity
 extern bool zk_identity_init(ZkIdentity *identity, const ZkConfig *config);
 extern void zk_identity_free(ZkIdentity *identity);
 extern bool zk_identity_present(ZkClient *client, zhandle_t *zh);
+extern bool zk_identity_answered(const ZkIdentity *identity);
 extern bool zk_identity_settled(const ZkIdentity *identity);
 extern void zk_identity_leave_user(ZkClient *client);
 extern bool zk_identity_wanted(ZkIdentity *identity, int rc);

@@ -240,8 +240,7 @@ zk_connection_settle(ZkClient *client)
 	zhandle_t  *zh = client->connection.zh;
 
 	if (client->connection.state == CONNECTION_TRYING &&
-		client->identity.presented && zk_identity_settled(&client->identity) &&
-		zoo_state(zh) == ZOO_CONNECTED_STATE)
+		zk_identity_answered(&client->identity) && zoo_state(zh) == ZOO_CONNECTED_STATE)
 		session_connected(client, zh);
 }
 
@@ -576,8 +575,8 @@ open_handle(ZkClient *client)
 	pthread_mutex_lock(&client->engine_lock);
 	connection->epoch++;
 	connection->state = CONNECTION_TRYING;
-	client->identity.presented = client->identity.wanted = false;
-	atomic_store(&client->identity.answered, false);
+	client->identity.wanted = false;
+	atomic_store(&client->identity.credential_state, CREDENTIAL_UNKNOWN);
 	connection->opened_at = zk_now();
 	if (connection->disconnected_at == 0)
 		connection->disconnected_at = connection->opened_at;

@@ -290,6 +290,42 @@ test_identity(void)
 	ok(zk_client_stop(client, 30000), "the client stops");
 }
 
+/*
+ * The first connections fail.  The library forgets then who waits for the answer to the
+ * credential, and does not report it when it authenticates later.
+ */
+static void
+test_identity_later(void)
+{
+	ZkTime		deadline = zk_now() + DEADLINE;
+	ZkContenderId id;
+	ZkContenderStatus status;
+	ZkSessionStatus session;
+	ZkTime		open_at;
+	char		node[128];
+	const char *direct = servers;
+
+	node_path(node, "private/later");
+	servers = proxied;
+	proxy_refuse(true);
+	start_client_as("app:sesame");
+	id = request(node, ZK_EXCLUSIVE);
+	do
+	{
+		usleep(1000);
+		zk_client_status(client, &session);
+	} while (session.detail[0] == '\0' && zk_now() < deadline);
+	ok(session.detail[0] != '\0', "the first connection fails: %s", session.detail);
+	proxy_refuse(false);
+	open_at = zk_now();
+	ok(wait_state(id, ZK_HELD, &status), "S384: a later one authenticates");
+	ok(zk_now() - open_at < ZK_MS(TIMEOUT_MS), "and is used at once, not after %d ms",
+	   (int) ((zk_now() - open_at) / 1000));
+	ok(release(id), "the lock is released");
+	ok(zk_client_stop(client, 30000), "the client stops");
+	servers = direct;
+}
+
 /* Another user, or the same one with another password, is refused the lock. */
 static void
 test_refused(const char *credential, ZkError error)
@@ -348,6 +384,7 @@ main(void)
 	ok(zk_client_stop(client, 30000), "the client stops");
 	test_checks();
 	test_identity();
+	test_identity_later();
 	test_refused("app:other", ZK_ERR_AUTH);
 	test_refused("bob:sesame", ZK_ERR_REFUSED);
 	test_few_permissions();
