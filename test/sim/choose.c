@@ -97,11 +97,15 @@ choose_schedule(void)
 void
 choose_world(uint64_t seed)
 {
+	PlanLine   *line;
+
 	plan_clear();
 	chance = chance_named("world");
 	plan_add(PLAN_CHANCE)->seed = (int64_t) seed;
 	choose_servers();
-	plan_add(PLAN_CLIENTS)->count = 2 + (int) below(one_in(16) ? 40 : 6);
+	line = plan_add(PLAN_CLIENTS);
+	line->count = 2 + (int) below(one_in(16) ? 40 : 6);
+	line->identity = one_in(4);
 	choose_locks();
 	choose_schedule();
 	idle = SIM_SECONDS(20) << below(6);

@@ -669,12 +669,16 @@ process(zhandle_t *zh)
 		process_packet(zh, packet);
 }
 
-/* Returns true if process() has something to do. */
+/*
+ * Returns true if process() has something to do.  What is to be sent is looked at before
+ * each wait (zookeeper_interest()): a new connection sends its credential and watches.
+ */
 static bool
 is_due(const zhandle_t *zh)
 {
 	return zh->woken || zh->closing || zh->stage == LINK_BROKEN ||
-		zh->inbox.count > 0 || (zh->stage == LINK_UP && zh->state == STATE_CONNECTING);
+		zh->inbox.count > 0 || (zh->stage == LINK_UP && zh->state == STATE_CONNECTING) ||
+		(zh->state == STATE_CONNECTED && zh->to_send.count > 0);
 }
 
 void *

@@ -140,6 +140,7 @@ at_least(int count, int64_t more)
 static void
 apply_to_clients(const PlanLine *line)
 {
+	world->identity |= line->word == PLAN_CLIENTS && line->identity != 0;
 	world->clients = at_least(world->clients,
 							  line->word == PLAN_CLIENTS ? line->count : line->client + 1);
 	world->locks = at_least(world->locks, line->word == PLAN_LOCKS ? line->count :

@@ -79,6 +79,7 @@ static const struct
 	KEY(as_39, NUMBER),
 	KEY(sync_limit, NUMBER),
 	KEY(count, NUMBER),
+	KEY(identity, NUMBER),
 	KEY(locks, LETTERS),
 	KEY(permits, NUMBER),
 	KEY(deep, NUMBER),

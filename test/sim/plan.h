@@ -83,6 +83,7 @@ typedef struct PlanLine
 	int64_t		as_39;			/* of an ensemble: answers as 3.9 does */
 	int64_t		sync_limit;		/* of an ensemble; 0 for 5 */
 	int64_t		count;
+	int64_t		identity;		/* of the clients: they have a credential */
 	int64_t		locks;			/* a bit for each; in the file letters */
 	int64_t		permits;
 	int64_t		deep;			/* a lock: its node lies deeper */

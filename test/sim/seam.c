@@ -284,6 +284,7 @@ seam_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 	if (count > 1)
 		sim_violation("seam", "poll() of several descriptors");
 	task_step();
+	process->polls++;
 	if (found == NULL || found->count == 0)
 		task_wait(found != NULL ? &found->readers : NULL, until, true);
 	if (found == NULL || found->count == 0)
@@ -385,6 +386,7 @@ seam_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
 	Mutex	   *m = (Mutex *) mutex;
 	bool		woken;
 
+	process_now()->waits_timed++;
 	m->owner = NULL;
 	task_wake_one(&m->waiters);
 	woken = task_wait((WaitList *) cond,

@@ -76,6 +76,10 @@ struct Process
 	uint64_t	fail_from;		/* number of the first one that fails; 0: none */
 	uint64_t	fail_count;		/* how many fail in a row */
 
+	/* how often its threads have waited: with a limit, and for a descriptor */
+	uint64_t	waits_timed;
+	uint64_t	polls;
+
 	void	   *library;		/* library.c's */
 	void	   *program;		/* program.c's */
 };

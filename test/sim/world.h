@@ -110,6 +110,7 @@ typedef struct World
 	int			timeout_ms;
 	int			shortest_ms;	/* what the servers have made of that at least */
 	int			clients;
+	bool		identity;		/* they have a credential */
 	int			locks;
 	bool		choosing;		/* the plan is made as the world goes on */
 	int			round;			/* from 1 on */

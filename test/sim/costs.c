@@ -1,0 +1,600 @@
+/*-------------------------------------------------------------------------
+ *
+ * costs.c
+ *	  What each thing that a client does costs.
+ *
+ * A backend does each thing once (script.c, and more here), in a world in which a
+ * message takes a millisecond and everything else no time.  Printed is how long it
+ * takes, what the server gets and sends, and how often the helper and the backend
+ * wait for something: first when all is well, then summed up over moments at which
+ * something happens.  costs.out has what is to come out.  So a request more, a timer
+ * too early, or a contender that begins too late is seen at once, where all that is
+ * promised is kept nevertheless.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "own_watch.h"
+#include "record.h"
+#include "script.h"
+#include "zk_record.h"
+#include "zk_session.h"
+
+/* Faults come so many milliseconds after an act has begun, and half of one. */
+#define MOMENTS		8
+
+/* After each act, until all is as it was. */
+#define SETTLING	SIM_SECONDS(20)
+
+typedef struct Cost
+{
+	SimTime		took;
+	uint64_t	requests;
+	uint64_t	events;
+	uint64_t	helper;
+	uint64_t	backend;
+} Cost;
+
+static const Act *act;			/* for reports */
+
+void
+sim_violation(const char *rule, const char *fmt,...)
+{
+	va_list		args;
+
+	fflush(stdout);
+	fprintf(stderr, "%s: %s: ", act != NULL ? act->name : "start", rule);
+	va_start(args, fmt);
+	vfprintf(stderr, fmt, args);
+	va_end(args);
+	fputc('\n', stderr);
+	exit(1);
+}
+
+/*-------------------------------------------------------------------------
+ * Acts
+ *-------------------------------------------------------------------------
+ */
+
+static const char *const ahead[] = {
+	SCRIPT_ROOT "/a/_c_x-lock-0000000000", SCRIPT_ROOT "/a/_c_y-lock-0000000001",
+	SCRIPT_ROOT "/a/_c_z-lock-0000000002"
+};
+
+/* Requests the first locks, and waits until they are granted. */
+static void
+hold(Group *group, int count, ZkMode mode, bool recorded)
+{
+	script_request(group, count, mode, recorded);
+	script_await_group(seen_end, group);
+}
+
+/* Holds the first locks for a minute. */
+static void
+hold_long(int count, bool recorded)
+{
+	Group		group;
+
+	hold(&group, count, ZK_EXCLUSIVE, recorded);
+	task_sleep(SIM_SECONDS(60));
+	script_release(&group);
+}
+
+static void
+acquire_bare(void)
+{
+	Group		group;
+
+	hold(&group, 1, ZK_EXCLUSIVE, false);
+	script_release(&group);
+}
+
+static void
+acquire_below_new(void)
+{
+	script_change(OP_DELETE, script_nodes[1]);
+	script_change(OP_DELETE, SCRIPT_ROOT "/deep/down");
+	script_change(OP_DELETE, SCRIPT_ROOT "/deep");
+
+	Group		group;
+
+	hold(&group, 2, ZK_SHARED, false);
+	script_release(&group);
+}
+
+static void
+hold_one(void)
+{
+	hold_long(1, false);
+}
+
+static void
+hold_three(void)
+{
+	hold_long(3, true);
+}
+
+static void
+idle(void)
+{
+	task_sleep(SIM_SECONDS(60));
+}
+
+/* Waits behind the first of other clients, until each of them goes, in this order. */
+static void
+wait_behind(int count, const int *order, ZkMode mode, bool recorded)
+{
+	Group		group;
+
+	for (int i = 0; i < count; i++)
+		script_change(OP_CREATE, ahead[i]);
+	script_request(&group, 1, mode, recorded);
+	for (int i = 0; i < count; i++)
+	{
+		task_sleep(SIM_SECONDS(3));
+		script_change(OP_DELETE, ahead[order[i]]);
+	}
+	script_await_group(seen_end, &group);
+	script_release(&group);
+}
+
+static void
+wait_for_one(void)
+{
+	static const int order[] = {0};
+
+	wait_behind(1, order, ZK_EXCLUSIVE, false);
+}
+
+static void
+wait_with_record(void)
+{
+	static const int order[] = {0};
+
+	wait_behind(1, order, ZK_EXCLUSIVE, true);
+}
+
+static void
+wait_for_three(void)
+{
+	static const int order[] = {0, 1, 2};
+
+	wait_behind(3, order, ZK_EXCLUSIVE, false);
+}
+
+static void
+wait_for_nearest(void)
+{
+	static const int order[] = {2, 1, 0};
+
+	wait_behind(3, order, ZK_SHARED, false);
+}
+
+static void
+wait_for_second(void)
+{
+	static const int order[] = {1, 0, 2};
+
+	wait_behind(3, order, ZK_EXCLUSIVE, true);
+}
+
+/* Waits for so long that only what a waiter does all the time counts. */
+static void
+wait_long(void)
+{
+	Group		group;
+
+	script_change(OP_CREATE, ahead[0]);
+	script_request(&group, 1, ZK_EXCLUSIVE, false);
+	task_sleep(SIM_SECONDS(60));
+	script_change(OP_DELETE, ahead[0]);
+	script_await_group(seen_end, &group);
+	script_release(&group);
+}
+
+/* Shared beside another client's shared contender, with an exclusive one behind. */
+static void
+share(void)
+{
+	const char *first = SCRIPT_ROOT "/a/_c_x-__READ__0000000000";
+	Group		group;
+
+	script_change(OP_CREATE, first);
+	hold(&group, 1, ZK_SHARED, false);
+	task_sleep(SIM_SECONDS(3));
+	script_release(&group);
+	script_change(OP_DELETE, first);
+}
+
+static void
+wait_for_permit(void)
+{
+	static const char *const permits[] = {
+		SCRIPT_ROOT "/c/_c_x-sem2-0000000000", SCRIPT_ROOT "/c/_c_y-sem2-0000000001"
+	};
+	Group		group;
+
+	script_change(OP_CREATE, permits[0]);
+	script_change(OP_CREATE, permits[1]);
+	script_request(&group, 1, ZK_PERMIT, false);
+	task_sleep(SIM_SECONDS(3));
+	script_change(OP_DELETE, permits[1]);
+	script_await_group(seen_end, &group);
+	script_change(OP_DELETE, permits[0]);
+	script_release(&group);
+}
+
+/* Two of the same backend, of which one waits for the other. */
+static void
+wait_for_own(void)
+{
+	Group		first;
+	Group		second;
+
+	hold(&first, 1, ZK_SHARED, false);
+	script_request(&second, 1, ZK_EXCLUSIVE, false);
+	task_sleep(SIM_SECONDS(3));
+	script_release(&first);
+	script_await_group(seen_end, &second);
+	script_release(&second);
+}
+
+/* Copies where the contender is. */
+static void
+contender_path(const Group *group, char *path, size_t size)
+{
+	ZkContenderStatus status;
+
+	zk_contender_status(script_client, group->ids[0], &status);
+	snprintf(path, size, "%s/%s", script_nodes[0], status.name);
+}
+
+/* Does something to the contender, which is held or waits, and gives it time to be noticed. */
+static void
+meddle(OpKind kind, const char *data, int perms, bool waits)
+{
+	struct Id	anyone = {"world", "anyone"};
+	struct ACL	entry = {perms, anyone};
+	char		path[ZK_RECORD_PATH_SIZE];
+	Op			op = {
+		.kind = kind,.path = path,.data = (char *) data,
+		.len = data != NULL ? (int) strlen(data) : -1,.version = -1,.acl = {1, &entry}
+	};
+	Group		group;
+
+	if (waits)
+		script_change(OP_CREATE, ahead[0]);
+	script_request(&group, 1, ZK_EXCLUSIVE, false);
+	if (!waits)
+		script_await_group(seen_end, &group);
+	task_sleep(SIM_SECONDS(3));
+	contender_path(&group, path, sizeof(path));
+	script_commit(&op);
+	task_sleep(SIM_SECONDS(10));
+	if (waits)
+		script_change(OP_DELETE, ahead[0]);
+	script_release(&group);
+}
+
+static void
+lose_contender(void)
+{
+	meddle(OP_DELETE, NULL, 0, false);
+}
+
+static void
+lose_place(void)
+{
+	meddle(OP_DELETE, NULL, 0, true);
+}
+
+static void
+be_asked_for_release(void)
+{
+	meddle(OP_SET, ZK_REVOCATION, 0, false);
+}
+
+static void
+be_broken(void)
+{
+	meddle(OP_SET, "{\"broken\":{}}", 0, false);
+}
+
+static void
+be_broken_in_queue(void)
+{
+	meddle(OP_SET, "{\"broken\":{}}", 0, true);
+}
+
+static void
+be_unreadable(void)
+{
+	meddle(OP_SET_ACL, NULL, ZOO_PERM_DELETE, false);
+}
+
+static void
+be_unreadable_in_queue(void)
+{
+	meddle(OP_SET_ACL, NULL, ZOO_PERM_DELETE, true);
+}
+
+/* Others have these permissions for the lock node meanwhile. */
+static void
+permit(int perms)
+{
+	struct Id	anyone = {"world", "anyone"};
+	struct ACL	entry = {perms, anyone};
+	Op			op = {
+		.kind = OP_SET_ACL,.path = (char *) script_nodes[0],.version = -1,.acl = {1, &entry}
+	};
+
+	script_commit(&op);
+}
+
+/* May not delete what it has created, until it may again. */
+static void
+be_stuck(void)
+{
+	Group		group;
+
+	hold(&group, 1, ZK_EXCLUSIVE, true);
+	permit(ZOO_PERM_READ | ZOO_PERM_CREATE);
+	zk_contender_abandon(script_client, group.ids[0]);
+	task_sleep(SIM_SECONDS(30));
+	permit(ZOO_PERM_ALL);
+	task_sleep(SIM_SECONDS(30));
+}
+
+static void
+be_refused(void)
+{
+	Group		group;
+
+	hold(&group, 1, ZK_SHARED, false);
+	script_release(&group);
+	permit(ZOO_PERM_READ | ZOO_PERM_DELETE);
+	hold(&group, 1, ZK_SHARED, false);
+	script_release(&group);
+	permit(ZOO_PERM_ALL);
+}
+
+/* The record is changed by another client while the lock is held. */
+static void
+find_record_changed(void)
+{
+	char		path[ZK_RECORD_PATH_SIZE];
+	Op			op = {.kind = OP_SET,.path = path,.data = "",.len = 0,.version = -1};
+	Group		group;
+
+	zk_record_path(script_nodes[0], strlen(SCRIPT_ROOT), path);
+	hold(&group, 1, ZK_EXCLUSIVE, true);
+	script_commit(&op);
+	script_release(&group);
+}
+
+/* The lease has been proved anew since it was asked for. */
+static bool
+seen_proved(ZkClient *client, void *argument)
+{
+	const Awaited *awaited = argument;
+	SimTime		before = awaited->status[0].proved_at;
+	ZkContenderStatus status;
+
+	zk_contender_status(client, awaited->ids[0], &status);
+	return status.state != ZK_HELD || status.proved_at != before;
+}
+
+static void
+prove(void)
+{
+	ZkContenderStatus status;
+	Group		group;
+
+	hold(&group, 1, ZK_EXCLUSIVE, false);
+	for (int i = 0; i < 3; i++)
+	{
+		Awaited		awaited = {1, group.ids, &status, false};
+
+		zk_contender_status(script_client, group.ids[0], &status);
+		task_sleep(SIM_MS(500));
+		zk_client_renew(script_client);
+		if (status.state == ZK_HELD)
+			script_await(seen_proved, &awaited);
+	}
+	script_release(&group);
+}
+
+static const Act more_acts[] = {
+	{"acquire without record", acquire_bare},
+	{"acquire below new znodes", acquire_below_new},
+	{"share", share},
+	{"hold", hold_one},
+	{"hold three", hold_three},
+	{"idle", idle},
+	{"wait for one", wait_for_one},
+	{"wait for one, with record", wait_with_record},
+	{"wait for three", wait_for_three},
+	{"wait for three, nearest first", wait_for_nearest},
+	{"wait for three, second first", wait_for_second},
+	{"wait long", wait_long},
+	{"wait for a permit", wait_for_permit},
+	{"wait for a lock of its own", wait_for_own},
+	{"prove", prove},
+	{"contender deleted", lose_contender},
+	{"contender deleted in queue", lose_place},
+	{"asked for release", be_asked_for_release},
+	{"broken", be_broken},
+	{"broken in queue", be_broken_in_queue},
+	{"unreadable", be_unreadable},
+	{"unreadable in queue", be_unreadable_in_queue},
+	{"may not delete", be_stuck},
+	{"may not create", be_refused},
+	{"record changed", find_record_changed},
+};
+
+#define MORE_ACTS	((int) (sizeof(more_acts) / sizeof(more_acts[0])))
+
+/*-------------------------------------------------------------------------
+ * Weather
+ *-------------------------------------------------------------------------
+ */
+
+/* The server fails, and comes back. */
+static void
+crash(void *argument)
+{
+	(void) argument;
+	ensemble_crash(0);
+}
+
+static void
+restart(void *argument)
+{
+	(void) argument;
+	ensemble_start(0);
+}
+
+/* It stands still. */
+static void
+stall(void *argument)
+{
+	(void) argument;
+	host_stop(ensemble_host(0));
+}
+
+static void
+go_on(void *argument)
+{
+	(void) argument;
+	host_go_on(ensemble_host(0));
+}
+
+/* The client stands still. */
+static void
+pause_client(void *argument)
+{
+	(void) argument;
+	process_stop(script_process, false);
+}
+
+static void
+wake_client(void *argument)
+{
+	(void) argument;
+	process_go_on(script_process);
+}
+
+/* They cannot reach each other. */
+static void
+cut(void *argument)
+{
+	(void) argument;
+	net_cut(script_process->host, ensemble_host(0));
+}
+
+static void
+join(void *argument)
+{
+	(void) argument;
+	net_join(script_process->host, ensemble_host(0));
+}
+
+typedef struct Weather
+{
+	const char *name;
+	SimAction	begin;			/* NULL if nothing happens */
+	SimAction	end;
+	SimTime		lasts;
+} Weather;
+
+static const Weather weathers[] = {
+	{"calm", NULL, NULL, 0},
+	{"crashes", crash, restart, SIM_MS(300)},
+	{"stalls", stall, go_on, SIM_MS(SCRIPT_TIMEOUT_MS) / 4},
+	{"pauses", pause_client, wake_client, SIM_MS(SCRIPT_TIMEOUT_MS) * 3 / 4},
+	{"cuts", cut, join, SIM_MS(SCRIPT_TIMEOUT_MS) / 2},
+	{"expiries", cut, join, SIM_MS(SCRIPT_TIMEOUT_MS) * 3},
+};
+
+#define WEATHERS	((int) (sizeof(weathers) / sizeof(weathers[0])))
+
+static Cost
+now(void)
+{
+	Cost		cost = {
+		sim_now(), ensemble_stats.requests, ensemble_stats.events,
+		script_process->waits_timed, script_process->polls
+	};
+
+	return cost;
+}
+
+/* Plays the act, and adds what it costs. */
+static void
+play(Cost *sum)
+{
+	Cost		before = now();
+	Cost		after;
+
+	script_play(act);
+	sum->took += sim_now() - before.took;
+	task_sleep(SETTLING);
+	after = now();
+	sum->requests += after.requests - before.requests;
+	sum->events += after.events - before.events;
+	sum->helper += after.helper - before.helper;
+	sum->backend += after.backend - before.backend;
+}
+
+/* Plays it in that weather, and prints what that costs. */
+static void
+play_in(const Weather *weather)
+{
+	Cost		sum = {0};
+
+	for (int moment = 0; moment < (weather->begin != NULL ? MOMENTS : 1); moment++)
+	{
+		SimTime		at = sim_now() + SIM_MS(moment) + SIM_MS(1) / 2;
+
+		if (weather->begin != NULL)
+		{
+			sim_at(at, weather->begin, NULL);
+			sim_at(at + weather->lasts, weather->end, NULL);
+		}
+		play(&sum);
+	}
+	printf("%-29s %-8s %6lld.%03d s %5d requests %3d events %5d + %2d waits\n",
+		   act->name, weather->name, (long long) sum.took / 1000000,
+		   (int) (sum.took / 1000 % 1000), (int) sum.requests, (int) sum.events,
+		   (int) sum.helper, (int) sum.backend);
+}
+
+static void
+play_all(void)
+{
+	for (int i = 0; i < SCRIPT_ACTS + MORE_ACTS; i++)
+	{
+		act = i < SCRIPT_ACTS ? &script_acts[i] : &more_acts[i - SCRIPT_ACTS];
+		for (int k = 0; k < WEATHERS; k++)
+			play_in(&weathers[k]);
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	Latency		latency = {.low = SIM_MS(1),.high = SIM_MS(1)};
+	TaskConfig	schedule = {0};
+
+	(void) argv;
+	sim_tracing = argc > 1;
+	script_begin(1, &schedule);
+	net_latency(&latency);
+	script_run(play_all);
+	script_end();
+	return 0;
+}

@@ -1,0 +1,84 @@
+/*-------------------------------------------------------------------------
+ *
+ * script.h
+ *	  What a single backend does with its lock client, act by act, on a server
+ *	  that works well.
+ *
+ * For programs of which each looks at that in its own way: failing.c, costs.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SCRIPT_H
+#define SCRIPT_H
+
+#include "await.h"
+#include "ensemble.h"
+#include "task.h"
+
+#define SCRIPT_ROOT		"/zklock"
+#define SCRIPT_TIMEOUT_MS	4000
+#define SCRIPT_LOCK_DELAY	SIM_MS(100)
+
+/* A contender of another client. */
+#define SCRIPT_OTHER	"_c_x-lock-0000000000"
+
+/* The lock nodes: locks, and the last one is a semaphore. */
+#define SCRIPT_NODES	3
+extern const char *const script_nodes[SCRIPT_NODES];
+
+typedef struct Act
+{
+	const char *name;
+	void		(*play) (void);
+} Act;
+
+/* All that the client offers, each once. */
+#define SCRIPT_ACTS		16
+extern const Act script_acts[SCRIPT_ACTS];
+
+/* Contenders of one request. */
+typedef struct Group
+{
+	int			count;
+	ZkContenderId ids[SCRIPT_NODES];
+} Group;
+
+extern Process *script_process;
+extern ZkClient *script_client;
+
+/* A world with a server, and a process that does nothing yet. */
+extern void script_begin(uint64_t seed, const TaskConfig *schedule);
+
+/*
+ * The process starts a client, plays its part, and stops; then no contender and
+ * no memory may be left.
+ */
+extern void script_run(void (*part) (void));
+
+/* The world ends. */
+extern void script_end(void);
+
+/*
+ * All that follow run in the task of that process.  An act is its name in reports,
+ * and what it does.
+ */
+extern void script_play(const Act *act);
+
+/* Waits until that is seen, which must not take long; the second, of all in a group. */
+extern void script_await(Seen seen, void *argument);
+extern void script_await_group(Seen seen, const Group *group);
+
+/*
+ * Requests the first locks, with records and a lock delay if "recorded"; false if that
+ * fails at once, for want of memory.
+ */
+extern bool script_request(Group *group, int count, ZkMode mode, bool recorded);
+extern void script_release(Group *group);
+
+/* What another client does, as soon as the server works; false if it is refused. */
+extern bool script_commit(const Op *op);
+
+/* A znode of another client, which creates or deletes it. */
+extern bool script_change(OpKind kind, const char *path);
+
+#endif							/* SCRIPT_H */
