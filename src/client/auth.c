@@ -18,13 +18,13 @@
  * A1. Each handle gets the credential when it is opened, and nothing is sent
  * before that was answered for the first time.  If a connection fails before
  * the answer, the handle gets it again with the next connection: the library
- * would present it, but forget who waits for the answer (S384).  So no request is sent without
- * an identity, and the library reads a refusal.  (The server closes the
- * connection after a refusal.  With requests on their way, the library would
- * only see the connection break, and would retry for ever.)  This costs one
- * round trip for each handle with a credential.  The callback for the answer
- * comes on any thread, under locks of the library, so it only sets a flag and
- * wakes the helper.
+ * would present it, but forget who waits for the answer (S384).  So no request
+ * is sent without an identity, and the library reads a refusal.  (The server
+ * closes the connection after a refusal.  With requests on their way, the
+ * library would only see the connection break, and would retry for ever.)  This
+ * costs one round trip for each handle with a credential.  The callback for the
+ * answer comes on any thread, under locks of the library, so it only notes the
+ * answer and wakes the helper.
  *
  * A server that does not support the scheme says so.  That ends the handle and
  * is a definite error: 28000, for each call.  So does a server that requires
