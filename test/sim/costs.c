@@ -39,6 +39,8 @@ typedef struct Cost
 	uint64_t	backend;
 } Cost;
 
+#define OWNER_NOTE	"{\"cluster\":\"alpha\"}"
+
 static const Act *act;			/* for reports */
 
 void
@@ -408,6 +410,224 @@ prove(void)
 	script_release(&group);
 }
 
+/* Another client asks for what this one holds, through this one. */
+static void
+revoke(void)
+{
+	Group		group;
+	ZkContenderStatus status;
+
+	hold(&group, 1, ZK_EXCLUSIVE, false);
+	zk_contender_status(script_client, group.ids[0], &status);
+	zk_queue_break(script_client, script_nodes[0], status.name, OWNER_NOTE, true);
+	script_take_answer();
+	task_sleep(SIM_SECONDS(3));
+	script_release(&group);
+}
+
+/* Gives a query up, and asks another one. */
+static void
+ask_anew(void)
+{
+	zk_query_request(script_client, ZK_QUERY_TREE, SCRIPT_ROOT, NULL);
+	task_sleep(SIM_MS(3));
+	zk_queue_cancel(script_client);
+	zk_query_request(script_client, ZK_QUERY_HEAD, script_nodes[1], NULL);
+	script_take_answer();
+}
+
+static bool
+seen_connected(ZkClient *client, void *argument)
+{
+	ZkSessionStatus status;
+
+	(void) argument;
+	zk_client_status(client, &status);
+	return status.state == ZK_SESSION_CONNECTED;
+}
+
+/* Connects ahead of the use. */
+static void
+connect_ahead(void)
+{
+	zk_client_connect(script_client, 20000);
+	script_await(seen_connected, NULL);
+	task_sleep(SIM_SECONDS(10));
+}
+
+/* Requests locks of another kind: how they are made is the caller's. */
+static void
+request_as(Group *group, const ZkLockRequest *wish)
+{
+	ZkError		error;
+
+	group->count = 1;
+	if (!zk_contenders_request(script_client, wish, 1, script_nodes, group->ids, &error))
+		sim_violation("reason", "error %d", (int) error);
+}
+
+/* Would have to wait, and does not. */
+static void
+try_in_vain(void)
+{
+	ZkLockRequest wish = {.mode = ZK_EXCLUSIVE,.owner = OWNER_NOTE,.no_wait = true};
+	Group		group;
+
+	script_change(OP_CREATE, ahead[0]);
+	request_as(&group, &wish);
+	task_sleep(SIM_SECONDS(1));
+	zk_contender_abandon(script_client, group.ids[0]);
+	script_change(OP_DELETE, ahead[0]);
+}
+
+static bool
+seen_overtime(ZkClient *client, void *argument)
+{
+	(void) argument;
+	return zk_client_lost_any(client);
+}
+
+/* Holds a lock for longer than it may; a commit is under way for a part of that. */
+static void
+hold_too_long(void)
+{
+	ZkLockRequest wish = {.mode = ZK_EXCLUSIVE,.owner = OWNER_NOTE,.max_hold = SIM_SECONDS(5)};
+	Group		group;
+
+	request_as(&group, &wish);
+	script_await_group(seen_end, &group);
+	zk_contender_rely_on(script_client, group.ids[0]);
+	task_sleep(SIM_SECONDS(3));
+	zk_client_commit(script_client, true);
+	task_sleep(SIM_SECONDS(4));
+	zk_client_commit(script_client, false);
+	script_await(seen_overtime, NULL);
+	script_release(&group);
+}
+
+/* More than fit in flight, each for itself. */
+#define CROWD	100
+
+static void
+acquire_crowd(void)
+{
+	ZkLockRequest wish = {.mode = ZK_EXCLUSIVE,.owner = OWNER_NOTE};
+	static ZkContenderId ids[CROWD];
+	static ZkContenderStatus status[CROWD];
+	Awaited		awaited = {CROWD, ids, status, false};
+	ZkError		error;
+
+	for (int i = 0; i < CROWD; i++)
+	{
+		char		node[64];
+		const char *nodes[] = {node};
+
+		snprintf(node, sizeof(node), SCRIPT_ROOT "/crowd/%d", i);
+		if (!zk_contenders_request(script_client, &wish, 1, nodes, &ids[i], &error))
+			sim_violation("reason", "error %d", (int) error);
+	}
+	script_await(seen_end, &awaited);
+	for (int i = 0; i < CROWD; i++)
+		zk_contender_release(script_client, ids[i]);
+	script_await(seen_gone, &awaited);
+	for (int i = 0; i < CROWD; i++)
+		zk_contender_abandon(script_client, ids[i]);
+}
+
+/* The servers agree to less, from the next connection on. */
+static void
+hold_for_less(void)
+{
+	Group		group;
+
+	hold(&group, 1, ZK_EXCLUSIVE, false);
+	ensemble_set_timeouts(1000, 3000);
+	ensemble_crash(0);
+	task_sleep(SIM_MS(300));
+	ensemble_start(0);
+	task_sleep(SIM_SECONDS(20));
+	script_release(&group);
+	ensemble_set_timeouts(2000, 20000);
+}
+
+/* One in three requests is refused for the load. */
+static void
+acquire_throttled(void)
+{
+	Group		group;
+
+	ensemble_throttle(3);
+	hold(&group, 2, ZK_SHARED, true);
+	script_release(&group);
+	ensemble_throttle(0);
+}
+
+/* Stops and starts again. */
+static void
+stop_idle(void)
+{
+	script_stop();
+	script_start();
+}
+
+static void
+stop_holding(void)
+{
+	Group		group;
+
+	hold(&group, 2, ZK_SHARED, true);
+	stop_idle();
+}
+
+static void
+stop_waiting(void)
+{
+	Group		group;
+
+	script_change(OP_CREATE, ahead[0]);
+	script_request(&group, 1, ZK_EXCLUSIVE, false);
+	task_sleep(SIM_MS(10));
+	stop_idle();
+	script_change(OP_DELETE, ahead[0]);
+}
+
+/* Stops with a release on its way, which leaves a note; or the end of a run. */
+static void
+stop_releasing(int runs)
+{
+	ZkRecord	note = {.run_count = runs};
+	Group		group;
+
+	hold(&group, 1, ZK_EXCLUSIVE, true);
+	zk_contender_note(script_client, group.ids[0], &note);
+	zk_contender_abandon(script_client, group.ids[0]);
+	stop_idle();
+}
+
+static void
+stop_with_note(void)
+{
+	stop_releasing(0);
+}
+
+static void
+stop_with_run(void)
+{
+	stop_releasing(1);
+}
+
+/* Stops before the first connection is made. */
+static void
+stop_at_once(void)
+{
+	Group		group;
+
+	stop_idle();
+	script_request(&group, 1, ZK_EXCLUSIVE, true);
+	task_sleep(SIM_MS(1));
+	stop_idle();
+}
+
 static const Act more_acts[] = {
 	{"acquire without record", acquire_bare},
 	{"acquire below new znodes", acquire_below_new},
@@ -434,6 +654,20 @@ static const Act more_acts[] = {
 	{"may not delete", be_stuck},
 	{"may not create", be_refused},
 	{"record changed", find_record_changed},
+	{"ask for own release", revoke},
+	{"ask anew", ask_anew},
+	{"connect", connect_ahead},
+	{"try in vain", try_in_vain},
+	{"hold too long", hold_too_long},
+	{"acquire a crowd", acquire_crowd},
+	{"hold for less", hold_for_less},
+	{"acquire, throttled", acquire_throttled},
+	{"stop", stop_idle},
+	{"stop, holding", stop_holding},
+	{"stop, waiting", stop_waiting},
+	{"stop, with a note", stop_with_note},
+	{"stop, with a run", stop_with_run},
+	{"stop at once", stop_at_once},
 };
 
 #define MORE_ACTS	((int) (sizeof(more_acts) / sizeof(more_acts[0])))
@@ -550,13 +784,39 @@ play(Cost *sum)
 	sum->backend += after.backend - before.backend;
 }
 
+/* Prints what the act came to at each moment, and how often. */
+static void
+print_ends(char ends[][SCRIPT_ENDS], int count)
+{
+	for (int i = 0; i < count; i++)
+	{
+		int			times = 0;
+
+		for (int k = 0; k < count; k++)
+		{
+			if (strcmp(ends[k], ends[i]) != 0)
+				continue;
+			if (k < i)
+				break;
+			times++;
+		}
+		if (times > 0 && ends[i][0] != '\0')
+			printf("%s %s", i > 0 ? "," : "", ends[i]);
+		if (times > 1 && ends[i][0] != '\0')
+			printf("*%d", times);
+	}
+	putchar('\n');
+}
+
 /* Plays it in that weather, and prints what that costs. */
 static void
 play_in(const Weather *weather)
 {
+	int			moments = weather->begin != NULL ? MOMENTS : 1;
+	char		ends[MOMENTS][SCRIPT_ENDS];
 	Cost		sum = {0};
 
-	for (int moment = 0; moment < (weather->begin != NULL ? MOMENTS : 1); moment++)
+	for (int moment = 0; moment < moments; moment++)
 	{
 		SimTime		at = sim_now() + SIM_MS(moment) + SIM_MS(1) / 2;
 
@@ -566,11 +826,13 @@ play_in(const Weather *weather)
 			sim_at(at + weather->lasts, weather->end, NULL);
 		}
 		play(&sum);
+		strcpy(ends[moment], script_ends);
 	}
-	printf("%-29s %-8s %6lld.%03d s %5d requests %3d events %5d + %2d waits\n",
+	printf("%-29s %-8s %6lld.%03d s %5d requests %4d events %5d + %3d waits ",
 		   act->name, weather->name, (long long) sum.took / 1000000,
 		   (int) (sum.took / 1000 % 1000), (int) sum.requests, (int) sum.events,
 		   (int) sum.helper, (int) sum.backend);
+	print_ends(ends, moments);
 }
 
 static void

@@ -9,6 +9,7 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "record.h"
@@ -37,10 +38,45 @@ static bool done;
  *-------------------------------------------------------------------------
  */
 
+char		script_ends[SCRIPT_ENDS];
+
+/* Notes what an act has come to, if there is room: a letter, and a number unless 0. */
+static void
+note_end(char letter, int number)
+{
+	size_t		len = strlen(script_ends);
+
+	if (len + 8 > sizeof(script_ends))
+		return;
+	snprintf(script_ends + len, sizeof(script_ends) - len, number != 0 ? "%c%d" : "%c",
+			 letter, number);
+}
+
+static void
+note_status(const ZkContenderStatus *status)
+{
+	switch (status->state)
+	{
+		case ZK_HELD:
+			note_end('h', 0);
+			break;
+		case ZK_LOST:
+			note_end('l', (int) status->loss);
+			break;
+		case ZK_GONE:
+			note_end(status->recorded ? 'r' : 'g', (int) status->error);
+			break;
+		default:
+			note_end(status->state == ZK_FAILED ? 'f' : 'o', (int) status->error);
+			break;
+	}
+}
+
 void
 script_play(const Act *act)
 {
 	sim_trace("act: %s", act->name);
+	script_ends[0] = '\0';
 	act->play();
 }
 
@@ -58,6 +94,8 @@ script_await_group(Seen seen, const Group *group)
 	Awaited		awaited = {group->count, group->ids, status, false};
 
 	script_await(seen, &awaited);
+	for (int i = 0; i < group->count; i++)
+		note_status(&status[i]);
 }
 
 /* A request was refused: nothing but memory can have been missing. */
@@ -282,12 +320,16 @@ lose(void)
 	script_release(&group);
 }
 
-static void
-take_answer(void)
+void
+script_take_answer(void)
 {
 	ZkQueueListing *listing;
 
 	script_await(seen_listing, &listing);
+	if (listing->error != ZK_OK)
+		note_end('e', (int) listing->error);
+	else
+		note_end('a', listing->count);
 	zk_queue_free(listing);
 }
 
@@ -295,28 +337,28 @@ static void
 ask_queue(void)
 {
 	zk_query_request(script_client, ZK_QUERY_QUEUE, script_nodes[0], NULL);
-	take_answer();
+	script_take_answer();
 }
 
 static void
 ask_head(void)
 {
 	zk_query_request(script_client, ZK_QUERY_HEAD, script_nodes[0], NULL);
-	take_answer();
+	script_take_answer();
 }
 
 static void
 ask_tree(void)
 {
 	zk_query_request(script_client, ZK_QUERY_TREE, SCRIPT_ROOT, ".zklock");
-	take_answer();
+	script_take_answer();
 }
 
 static void
 ask_record(void)
 {
 	zk_record_request(script_client, script_nodes[0], SCRIPT_ROOT);
-	take_answer();
+	script_take_answer();
 }
 
 /* Breaks another client's contender, and one that is gone. */
@@ -327,10 +369,10 @@ break_other(void)
 
 	script_change(OP_CREATE, path);
 	zk_queue_break(script_client, script_nodes[0], SCRIPT_OTHER, "{\"broken\":{}}", false);
-	take_answer();
+	script_take_answer();
 	script_change(OP_DELETE, path);
 	zk_queue_break(script_client, script_nodes[0], SCRIPT_OTHER, "{\"broken\":{}}", false);
-	take_answer();
+	script_take_answer();
 }
 
 static void
@@ -339,7 +381,7 @@ publish(void)
 	zk_wait_publish(script_client, WAITS, "x", 1);
 	task_sleep(SIM_SECONDS(1));
 	zk_query_request(script_client, ZK_QUERY_WAITS, WAITS, NULL);
-	take_answer();
+	script_take_answer();
 	zk_wait_withdraw(script_client);
 }
 
@@ -367,8 +409,8 @@ const Act	script_acts[SCRIPT_ACTS] = {
  *-------------------------------------------------------------------------
  */
 
-static void
-start(void)
+void
+script_start(void)
 {
 	ZkConfig	config = {
 		.servers = "10.0.0.1:2181",.session_timeout_ms = SCRIPT_TIMEOUT_MS,
@@ -383,11 +425,17 @@ start(void)
 		task_sleep(SIM_SECONDS(1));
 }
 
-static void
-stop(void)
+void
+script_stop(void)
 {
 	zk_client_stop(script_client, 500);
 	zk_clients_await_close(10000);
+}
+
+static void
+stop_for_good(void)
+{
+	script_stop();
 	task_sleep(SIM_SECONDS(10));
 	if (!task_is_alone())
 		sim_violation("liveness", "a thread of the client remains");
@@ -399,8 +447,8 @@ static void *
 backend_main(void *argument)
 {
 	void		(*const *part) (void) = argument;
-	static const Act starting = {"start", start};
-	static const Act stopping = {"stop", stop};
+	static const Act starting = {"start", script_start};
+	static const Act stopping = {"stop", stop_for_good};
 
 	script_play(&starting);
 	(*part) ();

@@ -64,6 +64,17 @@ extern void script_end(void);
  */
 extern void script_play(const Act *act);
 
+/*
+ * What the act of now has come to: each contender is held, lost, gone, recorded or failed,
+ * with the number of the reason, and each answer has so many members, or an error.
+ */
+#define SCRIPT_ENDS		80
+extern char script_ends[SCRIPT_ENDS];
+
+/* The client starts, and stops: so can acts do with it. */
+extern void script_start(void);
+extern void script_stop(void);
+
 /* Waits until that is seen, which must not take long; the second, of all in a group. */
 extern void script_await(Seen seen, void *argument);
 extern void script_await_group(Seen seen, const Group *group);
@@ -74,6 +85,9 @@ extern void script_await_group(Seen seen, const Group *group);
  */
 extern bool script_request(Group *group, int count, ZkMode mode, bool recorded);
 extern void script_release(Group *group);
+
+/* Waits for the answer to a query. */
+extern void script_take_answer(void);
 
 /* What another client does, as soon as the server works; false if it is refused. */
 extern bool script_commit(const Op *op);
