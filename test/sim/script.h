@@ -36,6 +36,10 @@ typedef struct Act
 #define SCRIPT_ACTS		16
 extern const Act script_acts[SCRIPT_ACTS];
 
+/* What is done to it, and what takes long (acts.c).  For these there must be memory. */
+extern const Act script_more_acts[];
+extern const int script_more_count;
+
 /* Contenders of one request. */
 typedef struct Group
 {

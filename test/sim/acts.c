@@ -1,0 +1,707 @@
+/*-------------------------------------------------------------------------
+ *
+ * acts.c
+ *	  Further acts of a single backend: what others do to it, and what takes long.
+ *
+ * None of them may fail for want of memory.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "own_watch.h"
+#include "record.h"
+#include "script.h"
+#include "zk_record.h"
+#include "zk_session.h"
+
+#define OWNER_NOTE	"{\"cluster\":\"alpha\"}"
+
+static const char *const ahead[] = {
+	SCRIPT_ROOT "/a/_c_x-lock-0000000000", SCRIPT_ROOT "/a/_c_y-lock-0000000001",
+	SCRIPT_ROOT "/a/_c_z-lock-0000000002"
+};
+
+/* Requests the first locks, and waits until they are granted. */
+static void
+hold(Group *group, int count, ZkMode mode, bool recorded)
+{
+	script_request(group, count, mode, recorded);
+	script_await_group(seen_end, group);
+}
+
+/* Holds the first locks for a minute. */
+static void
+hold_long(int count, bool recorded)
+{
+	Group		group;
+
+	hold(&group, count, ZK_EXCLUSIVE, recorded);
+	task_sleep(SIM_SECONDS(60));
+	script_release(&group);
+}
+
+static void
+acquire_bare(void)
+{
+	Group		group;
+
+	hold(&group, 1, ZK_EXCLUSIVE, false);
+	script_release(&group);
+}
+
+static void
+acquire_below_new(void)
+{
+	script_change(OP_DELETE, script_nodes[1]);
+	script_change(OP_DELETE, SCRIPT_ROOT "/deep/down");
+	script_change(OP_DELETE, SCRIPT_ROOT "/deep");
+
+	Group		group;
+
+	hold(&group, 2, ZK_SHARED, false);
+	script_release(&group);
+}
+
+static void
+hold_one(void)
+{
+	hold_long(1, false);
+}
+
+static void
+hold_three(void)
+{
+	hold_long(3, true);
+}
+
+static void
+idle(void)
+{
+	task_sleep(SIM_SECONDS(60));
+}
+
+/* Waits behind the first of other clients, until each of them goes, in this order. */
+static void
+wait_behind(int count, const int *order, ZkMode mode, bool recorded)
+{
+	Group		group;
+
+	for (int i = 0; i < count; i++)
+		script_change(OP_CREATE, ahead[i]);
+	script_request(&group, 1, mode, recorded);
+	for (int i = 0; i < count; i++)
+	{
+		task_sleep(SIM_SECONDS(3));
+		script_change(OP_DELETE, ahead[order[i]]);
+	}
+	script_await_group(seen_end, &group);
+	script_release(&group);
+}
+
+static void
+wait_for_one(void)
+{
+	static const int order[] = {0};
+
+	wait_behind(1, order, ZK_EXCLUSIVE, false);
+}
+
+static void
+wait_with_record(void)
+{
+	static const int order[] = {0};
+
+	wait_behind(1, order, ZK_EXCLUSIVE, true);
+}
+
+static void
+wait_for_three(void)
+{
+	static const int order[] = {0, 1, 2};
+
+	wait_behind(3, order, ZK_EXCLUSIVE, false);
+}
+
+static void
+wait_for_nearest(void)
+{
+	static const int order[] = {2, 1, 0};
+
+	wait_behind(3, order, ZK_SHARED, false);
+}
+
+static void
+wait_for_second(void)
+{
+	static const int order[] = {1, 0, 2};
+
+	wait_behind(3, order, ZK_EXCLUSIVE, true);
+}
+
+/* Waits for so long that only what a waiter does all the time counts. */
+static void
+wait_long(void)
+{
+	Group		group;
+
+	script_change(OP_CREATE, ahead[0]);
+	script_request(&group, 1, ZK_EXCLUSIVE, false);
+	task_sleep(SIM_SECONDS(60));
+	script_change(OP_DELETE, ahead[0]);
+	script_await_group(seen_end, &group);
+	script_release(&group);
+}
+
+/* Shared beside another client's shared contender, with an exclusive one behind. */
+static void
+share(void)
+{
+	const char *first = SCRIPT_ROOT "/a/_c_x-__READ__0000000000";
+	Group		group;
+
+	script_change(OP_CREATE, first);
+	hold(&group, 1, ZK_SHARED, false);
+	task_sleep(SIM_SECONDS(3));
+	script_release(&group);
+	script_change(OP_DELETE, first);
+}
+
+static void
+wait_for_permit(void)
+{
+	static const char *const permits[] = {
+		SCRIPT_ROOT "/c/_c_x-sem2-0000000000", SCRIPT_ROOT "/c/_c_y-sem2-0000000001"
+	};
+	Group		group;
+
+	script_change(OP_CREATE, permits[0]);
+	script_change(OP_CREATE, permits[1]);
+	script_request(&group, 1, ZK_PERMIT, false);
+	task_sleep(SIM_SECONDS(3));
+	script_change(OP_DELETE, permits[1]);
+	script_await_group(seen_end, &group);
+	script_change(OP_DELETE, permits[0]);
+	script_release(&group);
+}
+
+/* Two of the same backend, of which one waits for the other. */
+static void
+wait_for_own(void)
+{
+	Group		first;
+	Group		second;
+
+	hold(&first, 1, ZK_SHARED, false);
+	script_request(&second, 1, ZK_EXCLUSIVE, false);
+	task_sleep(SIM_SECONDS(3));
+	script_release(&first);
+	script_await_group(seen_end, &second);
+	script_release(&second);
+}
+
+/* Copies where the contender is. */
+static void
+contender_path(const Group *group, char *path, size_t size)
+{
+	ZkContenderStatus status;
+
+	zk_contender_status(script_client, group->ids[0], &status);
+	snprintf(path, size, "%s/%s", script_nodes[0], status.name);
+}
+
+/* Does something to the contender, which is held or waits, and gives it time to be noticed. */
+static void
+meddle(OpKind kind, const char *data, int perms, bool waits)
+{
+	struct Id	anyone = {"world", "anyone"};
+	struct ACL	entry = {perms, anyone};
+	char		path[ZK_RECORD_PATH_SIZE];
+	Op			op = {
+		.kind = kind,.path = path,.data = (char *) data,
+		.len = data != NULL ? (int) strlen(data) : -1,.version = -1,.acl = {1, &entry}
+	};
+	Group		group;
+
+	if (waits)
+		script_change(OP_CREATE, ahead[0]);
+	script_request(&group, 1, ZK_EXCLUSIVE, false);
+	if (!waits)
+		script_await_group(seen_end, &group);
+	task_sleep(SIM_SECONDS(3));
+	contender_path(&group, path, sizeof(path));
+	script_commit(&op);
+	task_sleep(SIM_SECONDS(10));
+	if (waits)
+		script_change(OP_DELETE, ahead[0]);
+	script_release(&group);
+}
+
+static void
+lose_contender(void)
+{
+	meddle(OP_DELETE, NULL, 0, false);
+}
+
+static void
+lose_place(void)
+{
+	meddle(OP_DELETE, NULL, 0, true);
+}
+
+static void
+be_asked_for_release(void)
+{
+	meddle(OP_SET, ZK_REVOCATION, 0, false);
+}
+
+static void
+be_broken(void)
+{
+	meddle(OP_SET, "{\"broken\":{}}", 0, false);
+}
+
+static void
+be_broken_in_queue(void)
+{
+	meddle(OP_SET, "{\"broken\":{}}", 0, true);
+}
+
+static void
+be_unreadable(void)
+{
+	meddle(OP_SET_ACL, NULL, ZOO_PERM_DELETE, false);
+}
+
+static void
+be_unreadable_in_queue(void)
+{
+	meddle(OP_SET_ACL, NULL, ZOO_PERM_DELETE, true);
+}
+
+/* Others have these permissions for the lock node meanwhile. */
+static void
+permit(int perms)
+{
+	struct Id	anyone = {"world", "anyone"};
+	struct ACL	entry = {perms, anyone};
+	Op			op = {
+		.kind = OP_SET_ACL,.path = (char *) script_nodes[0],.version = -1,.acl = {1, &entry}
+	};
+
+	script_commit(&op);
+}
+
+/* May not delete what it has created, until it may again. */
+static void
+be_stuck(void)
+{
+	Group		group;
+
+	hold(&group, 1, ZK_EXCLUSIVE, true);
+	permit(ZOO_PERM_READ | ZOO_PERM_CREATE);
+	zk_contender_abandon(script_client, group.ids[0]);
+	task_sleep(SIM_SECONDS(30));
+	permit(ZOO_PERM_ALL);
+	task_sleep(SIM_SECONDS(30));
+}
+
+/* May not do what these permissions leave out. */
+static void
+be_refused(int perms, int count)
+{
+	Group		group;
+
+	hold(&group, count, ZK_SHARED, false);
+	script_release(&group);
+	permit(perms);
+	hold(&group, count, ZK_SHARED, false);
+	script_release(&group);
+	permit(ZOO_PERM_ALL);
+}
+
+static void
+may_not_create(void)
+{
+	be_refused(ZOO_PERM_READ | ZOO_PERM_DELETE, 1);
+}
+
+static void
+may_not_create_group(void)
+{
+	be_refused(ZOO_PERM_READ | ZOO_PERM_DELETE, 2);
+}
+
+static void
+may_not_list(void)
+{
+	be_refused(ZOO_PERM_CREATE | ZOO_PERM_DELETE, 2);
+}
+
+static void
+may_not_delete_group(void)
+{
+	be_refused(ZOO_PERM_CREATE | ZOO_PERM_READ, 2);
+}
+
+/* Another client deletes the lock node, again and again. */
+static void
+delete_node(void *argument)
+{
+	Op			op = {.kind = OP_DELETE,.path = (char *) script_nodes[0],.version = -1};
+	int		   *times = argument;
+	int			err;
+
+	(void) ensemble_commit(&op, &err);
+	if (--*times > 0)
+		sim_at(sim_now() + SIM_MS(1) / 2, delete_node, times);
+}
+
+static void
+lose_lock_node(int count)
+{
+	int			times = 500;
+	Group		group;
+
+	sim_at(sim_now(), delete_node, &times);
+	hold(&group, count, ZK_SHARED, false);
+	script_release(&group);
+	while (times > 0)
+		task_sleep(SIM_MS(100));
+}
+
+static void
+lose_lock_node_of_one(void)
+{
+	lose_lock_node(1);
+}
+
+static void
+lose_lock_node_of_group(void)
+{
+	lose_lock_node(2);
+}
+
+/* The record is changed by another client while the lock is held. */
+static void
+find_record_changed(void)
+{
+	char		path[ZK_RECORD_PATH_SIZE];
+	Op			op = {.kind = OP_SET,.path = path,.data = "",.len = 0,.version = -1};
+	Group		group;
+
+	zk_record_path(script_nodes[0], strlen(SCRIPT_ROOT), path);
+	hold(&group, 1, ZK_EXCLUSIVE, true);
+	script_commit(&op);
+	script_release(&group);
+}
+
+/* The lease has been proved anew since it was asked for. */
+static bool
+seen_proved(ZkClient *client, void *argument)
+{
+	const Awaited *awaited = argument;
+	SimTime		before = awaited->status[0].proved_at;
+	ZkContenderStatus status;
+
+	zk_contender_status(client, awaited->ids[0], &status);
+	return status.state != ZK_HELD || status.proved_at != before;
+}
+
+static void
+prove(void)
+{
+	ZkContenderStatus status;
+	Group		group;
+
+	hold(&group, 1, ZK_EXCLUSIVE, false);
+	for (int i = 0; i < 3; i++)
+	{
+		Awaited		awaited = {1, group.ids, &status, false};
+
+		zk_contender_status(script_client, group.ids[0], &status);
+		task_sleep(SIM_MS(500));
+		zk_client_renew(script_client);
+		if (status.state == ZK_HELD)
+			script_await(seen_proved, &awaited);
+	}
+	script_release(&group);
+}
+
+/* Another client asks for what this one holds, through this one. */
+static void
+revoke(void)
+{
+	Group		group;
+	ZkContenderStatus status;
+
+	hold(&group, 1, ZK_EXCLUSIVE, false);
+	zk_contender_status(script_client, group.ids[0], &status);
+	zk_queue_break(script_client, script_nodes[0], status.name, OWNER_NOTE, true);
+	script_take_answer();
+	task_sleep(SIM_SECONDS(3));
+	script_release(&group);
+}
+
+/* Gives a query up, and asks another one. */
+static void
+ask_anew(void)
+{
+	zk_query_request(script_client, ZK_QUERY_TREE, SCRIPT_ROOT, NULL);
+	task_sleep(SIM_MS(3));
+	zk_queue_cancel(script_client);
+	zk_query_request(script_client, ZK_QUERY_HEAD, script_nodes[1], NULL);
+	script_take_answer();
+}
+
+/* Publishes a wait, though nothing else is asked for. */
+static void
+publish_alone(void)
+{
+	zk_wait_publish(script_client, SCRIPT_ROOT "/.zklock/waits", "x", 1);
+	task_sleep(SIM_SECONDS(2));
+	zk_wait_withdraw(script_client);
+}
+
+static bool
+seen_connected(ZkClient *client, void *argument)
+{
+	ZkSessionStatus status;
+
+	(void) argument;
+	zk_client_status(client, &status);
+	return status.state == ZK_SESSION_CONNECTED;
+}
+
+/* Connects ahead of the use. */
+static void
+connect_ahead(void)
+{
+	zk_client_connect(script_client, 20000);
+	script_await(seen_connected, NULL);
+	task_sleep(SIM_SECONDS(10));
+}
+
+/* Requests locks of another kind: how they are made is the caller's. */
+static void
+request_as(Group *group, const ZkLockRequest *wish)
+{
+	ZkError		error;
+
+	group->count = 1;
+	if (!zk_contenders_request(script_client, wish, 1, script_nodes, group->ids, &error))
+		sim_violation("reason", "error %d", (int) error);
+}
+
+/* Would have to wait, and does not. */
+static void
+try_in_vain(void)
+{
+	ZkLockRequest wish = {.mode = ZK_EXCLUSIVE,.owner = OWNER_NOTE,.no_wait = true};
+	Group		group;
+
+	script_change(OP_CREATE, ahead[0]);
+	request_as(&group, &wish);
+	task_sleep(SIM_SECONDS(1));
+	zk_contender_abandon(script_client, group.ids[0]);
+	script_change(OP_DELETE, ahead[0]);
+}
+
+static bool
+seen_overtime(ZkClient *client, void *argument)
+{
+	(void) argument;
+	return zk_client_lost_any(client);
+}
+
+/* Holds a lock for longer than it may; a commit is under way for a part of that. */
+static void
+hold_too_long(void)
+{
+	ZkLockRequest wish = {.mode = ZK_EXCLUSIVE,.owner = OWNER_NOTE,.max_hold = SIM_SECONDS(5)};
+	Group		group;
+
+	request_as(&group, &wish);
+	script_await_group(seen_end, &group);
+	zk_contender_rely_on(script_client, group.ids[0]);
+	task_sleep(SIM_SECONDS(3));
+	zk_client_commit(script_client, true);
+	task_sleep(SIM_SECONDS(4));
+	zk_client_commit(script_client, false);
+	script_await(seen_overtime, NULL);
+	script_release(&group);
+}
+
+/* More than fit in flight, each for itself. */
+#define CROWD	100
+
+static void
+acquire_crowd(void)
+{
+	ZkLockRequest wish = {.mode = ZK_EXCLUSIVE,.owner = OWNER_NOTE};
+	static ZkContenderId ids[CROWD];
+	static ZkContenderStatus status[CROWD];
+	Awaited		awaited = {CROWD, ids, status, false};
+	ZkError		error;
+
+	for (int i = 0; i < CROWD; i++)
+	{
+		char		node[64];
+		const char *nodes[] = {node};
+
+		snprintf(node, sizeof(node), SCRIPT_ROOT "/crowd/%d", i);
+		if (!zk_contenders_request(script_client, &wish, 1, nodes, &ids[i], &error))
+			sim_violation("reason", "error %d", (int) error);
+	}
+	script_await(seen_end, &awaited);
+	for (int i = 0; i < CROWD; i++)
+		zk_contender_release(script_client, ids[i]);
+	script_await(seen_gone, &awaited);
+	for (int i = 0; i < CROWD; i++)
+		zk_contender_abandon(script_client, ids[i]);
+}
+
+/* The servers agree to less, from the next connection on. */
+static void
+hold_for_less(void)
+{
+	Group		group;
+
+	hold(&group, 1, ZK_EXCLUSIVE, false);
+	ensemble_set_timeouts(1000, 3000);
+	ensemble_crash(0);
+	task_sleep(SIM_MS(300));
+	ensemble_start(0);
+	task_sleep(SIM_SECONDS(20));
+	script_release(&group);
+	ensemble_set_timeouts(2000, 20000);
+}
+
+/* One in three requests is refused for the load. */
+static void
+acquire_throttled(void)
+{
+	Group		group;
+
+	ensemble_throttle(3);
+	hold(&group, 2, ZK_SHARED, true);
+	script_release(&group);
+	ensemble_throttle(0);
+}
+
+/* Stops and starts again. */
+static void
+stop_idle(void)
+{
+	script_stop();
+	script_start();
+}
+
+static void
+stop_holding(void)
+{
+	Group		group;
+
+	hold(&group, 2, ZK_SHARED, true);
+	stop_idle();
+}
+
+static void
+stop_waiting(void)
+{
+	Group		group;
+
+	script_change(OP_CREATE, ahead[0]);
+	script_request(&group, 1, ZK_EXCLUSIVE, false);
+	task_sleep(SIM_MS(10));
+	stop_idle();
+	script_change(OP_DELETE, ahead[0]);
+}
+
+/* Stops with a release on its way, which leaves a note; or the end of a run. */
+static void
+stop_releasing(int runs)
+{
+	ZkRecord	note = {.run_count = runs};
+	Group		group;
+
+	hold(&group, 1, ZK_EXCLUSIVE, true);
+	zk_contender_note(script_client, group.ids[0], &note);
+	zk_contender_abandon(script_client, group.ids[0]);
+	stop_idle();
+}
+
+static void
+stop_with_note(void)
+{
+	stop_releasing(0);
+}
+
+static void
+stop_with_run(void)
+{
+	stop_releasing(1);
+}
+
+/* Stops before the first connection is made. */
+static void
+stop_at_once(void)
+{
+	Group		group;
+
+	stop_idle();
+	script_request(&group, 1, ZK_EXCLUSIVE, true);
+	task_sleep(SIM_MS(1));
+	stop_idle();
+}
+
+const Act	script_more_acts[] = {
+	{"acquire without record", acquire_bare},
+	{"acquire below new znodes", acquire_below_new},
+	{"share", share},
+	{"hold", hold_one},
+	{"hold three", hold_three},
+	{"idle", idle},
+	{"wait for one", wait_for_one},
+	{"wait for one, with record", wait_with_record},
+	{"wait for three", wait_for_three},
+	{"wait for three, nearest first", wait_for_nearest},
+	{"wait for three, second first", wait_for_second},
+	{"wait long", wait_long},
+	{"wait for a permit", wait_for_permit},
+	{"wait for a lock of its own", wait_for_own},
+	{"prove", prove},
+	{"contender deleted", lose_contender},
+	{"contender deleted in queue", lose_place},
+	{"asked for release", be_asked_for_release},
+	{"broken", be_broken},
+	{"broken in queue", be_broken_in_queue},
+	{"unreadable", be_unreadable},
+	{"unreadable in queue", be_unreadable_in_queue},
+	{"may not delete", be_stuck},
+	{"may not create", may_not_create},
+	{"may not create a group", may_not_create_group},
+	{"may not list", may_not_list},
+	{"may not delete a group", may_not_delete_group},
+	{"lock node deleted", lose_lock_node_of_one},
+	{"lock node deleted, of a group", lose_lock_node_of_group},
+	{"record changed", find_record_changed},
+	{"ask for own release", revoke},
+	{"ask anew", ask_anew},
+	{"publish alone", publish_alone},
+	{"connect", connect_ahead},
+	{"try in vain", try_in_vain},
+	{"hold too long", hold_too_long},
+	{"acquire a crowd", acquire_crowd},
+	{"hold for less", hold_for_less},
+	{"acquire, throttled", acquire_throttled},
+	{"stop", stop_idle},
+	{"stop, holding", stop_holding},
+	{"stop, waiting", stop_waiting},
+	{"stop, with a note", stop_with_note},
+	{"stop, with a run", stop_with_run},
+	{"stop at once", stop_at_once},
+};
+
+const int	script_more_count = (int) (sizeof(script_more_acts) / sizeof(script_more_acts[0]));
