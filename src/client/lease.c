@@ -209,6 +209,26 @@ unprovable(ZkClient *client, Contender *c, int err)
 						  "This session is no longer permitted to read its contender.");
 }
 
+/* Send the next sync that much later, or somewhat after that. */
+static void
+heartbeat_in(ZkClient *client, ZkTime delay)
+{
+	client->leases->heartbeat.due = zk_now() + delay +
+		zk_jitter(&client->random, zk_timeout(client) / 64);
+}
+
+/*
+ * A server that throttles has refused a sync or a renewal, and may do so
+ * several times: sends the next sync soon, after which leases are renewed, so
+ * that no lock is lost for that (S386).
+ */
+static void
+beat_soon(ZkClient *client)
+{
+	heartbeat_in(client, zk_timeout(client) / 16);
+	zk_mailbox_wake_helper(&client->mailbox);
+}
+
 static void
 on_renewal(ZkClient *client, const Answer *answer)
 {
@@ -222,6 +242,8 @@ on_renewal(ZkClient *client, const Answer *answer)
 		zk_leader_answered(client, answer->request->sent_at);
 	for (int i = 0; i < renewal->count && rc != ZOK; i++)
 		refused |= is_refusal(renewal->results[i].err);
+	if (rc != ZOK && !refused)
+		beat_soon(client);
 	for (int i = 0; i < renewal->count; i++)
 	{
 		Contender  *c = &client->contenders[renewal->slots[i]];
@@ -333,14 +355,6 @@ zk_lease_renew(ZkClient *client)
 		;
 }
 
-/* Send the next sync that much later, or somewhat after that. */
-static void
-heartbeat_in(ZkClient *client, ZkTime delay)
-{
-	client->leases->heartbeat.due = zk_now() + delay +
-		zk_jitter(&client->random, zk_timeout(client) / 64);
-}
-
 /*
  * The answer to the sync.  If it does not come from the leader (a server that
  * throttles does not forward it), leases are renewed nevertheless.
@@ -348,14 +362,16 @@ heartbeat_in(ZkClient *client, ZkTime delay)
 static void
 on_heartbeat(ZkClient *client, const Answer *answer)
 {
-	bool		succeeded = answer->rc == ZOK;
-
 	client->leases->heartbeat.pending = false;
-	(void) zk_identity_wanted(&client->identity, answer->rc);
-	if (succeeded)
-		zk_leader_answered(client, answer->request->sent_at);
 	client->leases->heartbeat.at = zk_now();
-	heartbeat_in(client, zk_timeout(client) / (succeeded ? 4 : 16));
+	(void) zk_identity_wanted(&client->identity, answer->rc);
+	if (answer->rc == ZOK)
+	{
+		zk_leader_answered(client, answer->request->sent_at);
+		heartbeat_in(client, zk_timeout(client) / 4);
+	}
+	else
+		beat_soon(client);
 	zk_lease_renew(client);
 }
 

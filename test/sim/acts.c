@@ -23,21 +23,13 @@ static const char *const ahead[] = {
 	SCRIPT_ROOT "/a/_c_z-lock-0000000002"
 };
 
-/* Requests the first locks, and waits until they are granted. */
-static void
-hold(Group *group, int count, ZkMode mode, bool recorded)
-{
-	script_request(group, count, mode, recorded);
-	script_await_group(seen_end, group);
-}
-
 /* Holds the first locks for a minute. */
 static void
 hold_long(int count, bool recorded)
 {
 	Group		group;
 
-	hold(&group, count, ZK_EXCLUSIVE, recorded);
+	script_hold(&group, count, ZK_EXCLUSIVE, recorded);
 	task_sleep(SIM_SECONDS(60));
 	script_release(&group);
 }
@@ -47,7 +39,7 @@ acquire_bare(void)
 {
 	Group		group;
 
-	hold(&group, 1, ZK_EXCLUSIVE, false);
+	script_hold(&group, 1, ZK_EXCLUSIVE, false);
 	script_release(&group);
 }
 
@@ -60,7 +52,7 @@ acquire_below_new(void)
 
 	Group		group;
 
-	hold(&group, 2, ZK_SHARED, false);
+	script_hold(&group, 2, ZK_SHARED, false);
 	script_release(&group);
 }
 
@@ -162,7 +154,7 @@ share(void)
 	Group		group;
 
 	script_change(OP_CREATE, first);
-	hold(&group, 1, ZK_SHARED, false);
+	script_hold(&group, 1, ZK_SHARED, false);
 	task_sleep(SIM_SECONDS(3));
 	script_release(&group);
 	script_change(OP_DELETE, first);
@@ -193,7 +185,7 @@ wait_for_own(void)
 	Group		first;
 	Group		second;
 
-	hold(&first, 1, ZK_SHARED, false);
+	script_hold(&first, 1, ZK_SHARED, false);
 	script_request(&second, 1, ZK_EXCLUSIVE, false);
 	task_sleep(SIM_SECONDS(3));
 	script_release(&first);
@@ -257,6 +249,20 @@ be_asked_for_release(void)
 }
 
 static void
+be_asked_for_release_in_queue(void)
+{
+	meddle(OP_SET, ZK_REVOCATION, 0, true);
+}
+
+static void
+be_asked_throttled(void)
+{
+	ensemble_throttle(2);
+	meddle(OP_SET, ZK_REVOCATION, 0, false);
+	ensemble_throttle(0);
+}
+
+static void
 be_broken(void)
 {
 	meddle(OP_SET, "{\"broken\":{}}", 0, false);
@@ -280,30 +286,17 @@ be_unreadable_in_queue(void)
 	meddle(OP_SET_ACL, NULL, ZOO_PERM_DELETE, true);
 }
 
-/* Others have these permissions for the lock node meanwhile. */
-static void
-permit(int perms)
-{
-	struct Id	anyone = {"world", "anyone"};
-	struct ACL	entry = {perms, anyone};
-	Op			op = {
-		.kind = OP_SET_ACL,.path = (char *) script_nodes[0],.version = -1,.acl = {1, &entry}
-	};
-
-	script_commit(&op);
-}
-
 /* May not delete what it has created, until it may again. */
 static void
 be_stuck(void)
 {
 	Group		group;
 
-	hold(&group, 1, ZK_EXCLUSIVE, true);
-	permit(ZOO_PERM_READ | ZOO_PERM_CREATE);
+	script_hold(&group, 1, ZK_EXCLUSIVE, true);
+	script_permit(ZOO_PERM_READ | ZOO_PERM_CREATE);
 	zk_contender_abandon(script_client, group.ids[0]);
 	task_sleep(SIM_SECONDS(30));
-	permit(ZOO_PERM_ALL);
+	script_permit(ZOO_PERM_ALL);
 	task_sleep(SIM_SECONDS(30));
 }
 
@@ -313,12 +306,12 @@ be_refused(int perms, int count)
 {
 	Group		group;
 
-	hold(&group, count, ZK_SHARED, false);
+	script_hold(&group, count, ZK_SHARED, false);
 	script_release(&group);
-	permit(perms);
-	hold(&group, count, ZK_SHARED, false);
+	script_permit(perms);
+	script_hold(&group, count, ZK_SHARED, false);
 	script_release(&group);
-	permit(ZOO_PERM_ALL);
+	script_permit(ZOO_PERM_ALL);
 }
 
 static void
@@ -365,7 +358,7 @@ lose_lock_node(int count)
 	Group		group;
 
 	sim_at(sim_now(), delete_node, &times);
-	hold(&group, count, ZK_SHARED, false);
+	script_hold(&group, count, ZK_SHARED, false);
 	script_release(&group);
 	while (times > 0)
 		task_sleep(SIM_MS(100));
@@ -392,7 +385,7 @@ find_record_changed(void)
 	Group		group;
 
 	zk_record_path(script_nodes[0], strlen(SCRIPT_ROOT), path);
-	hold(&group, 1, ZK_EXCLUSIVE, true);
+	script_hold(&group, 1, ZK_EXCLUSIVE, true);
 	script_commit(&op);
 	script_release(&group);
 }
@@ -415,7 +408,7 @@ prove(void)
 	ZkContenderStatus status;
 	Group		group;
 
-	hold(&group, 1, ZK_EXCLUSIVE, false);
+	script_hold(&group, 1, ZK_EXCLUSIVE, false);
 	for (int i = 0; i < 3; i++)
 	{
 		Awaited		awaited = {1, group.ids, &status, false};
@@ -429,58 +422,103 @@ prove(void)
 	script_release(&group);
 }
 
-/* Another client asks for what this one holds, through this one. */
+/* Another client deletes each contender, again and again. */
 static void
-revoke(void)
+delete_contender(const char *name, const NodeView *view, void *argument)
 {
-	Group		group;
-	ZkContenderStatus status;
+	Op			op = {.kind = OP_DELETE,.path = (char *) view->path,.version = -1};
+	int			err;
 
-	hold(&group, 1, ZK_EXCLUSIVE, false);
-	zk_contender_status(script_client, group.ids[0], &status);
-	zk_queue_break(script_client, script_nodes[0], status.name, OWNER_NOTE, true);
-	script_take_answer();
-	task_sleep(SIM_SECONDS(3));
+	(void) argument;
+	if (strncmp(name, "_c_", 3) == 0)
+		(void) ensemble_commit(&op, &err);
+}
+
+static void
+delete_contenders(void *argument)
+{
+	int		   *times = argument;
+
+	ensemble_children(script_nodes[0], delete_contender, NULL);
+	if (--*times > 0)
+		sim_at(sim_now() + SIM_MS(1) / 2, delete_contenders, times);
+}
+
+static void
+lose_contender_again(void)
+{
+	int			times = 500;
+	Group		group;
+
+	script_change(OP_CREATE, ahead[0]);
+	script_request(&group, 1, ZK_EXCLUSIVE, false);
+	task_sleep(SIM_MS(20));
+	sim_at(sim_now(), delete_contenders, &times);
+	while (times > 0)
+		task_sleep(SIM_MS(100));
+	script_change(OP_DELETE, ahead[0]);
+	script_await_group(seen_end, &group);
 	script_release(&group);
 }
 
-/* Gives a query up, and asks another one. */
+/* Nothing can be created below a znode of a session. */
 static void
-ask_anew(void)
+acquire_below_ephemeral(void)
 {
-	zk_query_request(script_client, ZK_QUERY_TREE, SCRIPT_ROOT, NULL);
-	task_sleep(SIM_MS(3));
-	zk_queue_cancel(script_client);
-	zk_query_request(script_client, ZK_QUERY_HEAD, script_nodes[1], NULL);
-	script_take_answer();
-}
-
-/* Publishes a wait, though nothing else is asked for. */
-static void
-publish_alone(void)
-{
-	zk_wait_publish(script_client, SCRIPT_ROOT "/.zklock/waits", "x", 1);
-	task_sleep(SIM_SECONDS(2));
-	zk_wait_withdraw(script_client);
-}
-
-static bool
-seen_connected(ZkClient *client, void *argument)
-{
+	ZkLockRequest wish = {.mode = ZK_EXCLUSIVE,.owner = OWNER_NOTE};
+	const char *nodes[] = {SCRIPT_ROOT "/a/" SCRIPT_OTHER};
+	Op			op = {
+		.kind = OP_CREATE,.path = (char *) nodes[0],.len = -1,.mode = ZOO_EPHEMERAL
+	};
 	ZkSessionStatus status;
+	Group		group = {.count = 1};
+	ZkError		error;
 
-	(void) argument;
-	zk_client_status(client, &status);
-	return status.state == ZK_SESSION_CONNECTED;
+	zk_client_status(script_client, &status);
+	op.owner = status.session_id;
+	if (op.owner != 0)
+		script_commit(&op);
+	if (!zk_contenders_request(script_client, &wish, 1, nodes, group.ids, &error))
+		sim_violation("reason", "error %d", (int) error);
+	script_await_group(seen_end, &group);
+	script_release(&group);
+	script_change(OP_DELETE, nodes[0]);
 }
 
-/* Connects ahead of the use. */
+/* Another contender gets the number that this one will have. */
 static void
-connect_ahead(void)
+be_tied(void)
 {
-	zk_client_connect(script_client, 20000);
-	script_await(seen_connected, NULL);
-	task_sleep(SIM_SECONDS(10));
+	char		path[ZK_RECORD_PATH_SIZE];
+	Group		group;
+
+	script_create_next("_c_x", 1, path, sizeof(path));
+	script_request(&group, 1, ZK_EXCLUSIVE, false);
+	task_sleep(SIM_SECONDS(1));
+	script_change(OP_DELETE, path);
+	script_await_group(seen_end, &group);
+	script_release(&group);
+}
+
+/* Holds a lock in shared mode, and wants it alone, as does another one before. */
+static void
+upgrade(void)
+{
+	char		path[ZK_RECORD_PATH_SIZE];
+	ZkContenderStatus status;
+	Group		first;
+	Group		second;
+
+	script_hold(&first, 1, ZK_SHARED, false);
+	script_create_next("_c_x", 0, path, sizeof(path));
+	script_request(&second, 1, ZK_EXCLUSIVE, false);
+	task_sleep(SIM_SECONDS(1));
+	zk_contender_status(script_client, second.ids[0], &status);
+	script_note(&status);
+	script_change(OP_DELETE, path);
+	script_release(&first);
+	script_await_group(seen_end, &second);
+	script_release(&second);
 }
 
 /* Requests locks of another kind: how they are made is the caller's. */
@@ -568,7 +606,7 @@ hold_for_less(void)
 {
 	Group		group;
 
-	hold(&group, 1, ZK_EXCLUSIVE, false);
+	script_hold(&group, 1, ZK_EXCLUSIVE, false);
 	ensemble_set_timeouts(1000, 3000);
 	ensemble_crash(0);
 	task_sleep(SIM_MS(300));
@@ -585,9 +623,21 @@ acquire_throttled(void)
 	Group		group;
 
 	ensemble_throttle(3);
-	hold(&group, 2, ZK_SHARED, true);
+	script_hold(&group, 2, ZK_SHARED, true);
 	script_release(&group);
 	ensemble_throttle(0);
+}
+
+static void
+hold_throttled(void)
+{
+	Group		group;
+
+	ensemble_throttle(3);
+	script_hold(&group, 1, ZK_EXCLUSIVE, false);
+	task_sleep(SIM_SECONDS(30));
+	ensemble_throttle(0);
+	script_release(&group);
 }
 
 /* Stops and starts again. */
@@ -603,7 +653,7 @@ stop_holding(void)
 {
 	Group		group;
 
-	hold(&group, 2, ZK_SHARED, true);
+	script_hold(&group, 2, ZK_SHARED, true);
 	stop_idle();
 }
 
@@ -626,7 +676,7 @@ stop_releasing(int runs)
 	ZkRecord	note = {.run_count = runs};
 	Group		group;
 
-	hold(&group, 1, ZK_EXCLUSIVE, true);
+	script_hold(&group, 1, ZK_EXCLUSIVE, true);
 	zk_contender_note(script_client, group.ids[0], &note);
 	zk_contender_abandon(script_client, group.ids[0]);
 	stop_idle();
@@ -675,6 +725,8 @@ const Act	script_more_acts[] = {
 	{"contender deleted", lose_contender},
 	{"contender deleted in queue", lose_place},
 	{"asked for release", be_asked_for_release},
+	{"asked for release in queue", be_asked_for_release_in_queue},
+	{"asked, throttled", be_asked_throttled},
 	{"broken", be_broken},
 	{"broken in queue", be_broken_in_queue},
 	{"unreadable", be_unreadable},
@@ -684,18 +736,19 @@ const Act	script_more_acts[] = {
 	{"may not create a group", may_not_create_group},
 	{"may not list", may_not_list},
 	{"may not delete a group", may_not_delete_group},
+	{"contenders deleted", lose_contender_again},
+	{"acquire below an ephemeral", acquire_below_ephemeral},
 	{"lock node deleted", lose_lock_node_of_one},
 	{"lock node deleted, of a group", lose_lock_node_of_group},
 	{"record changed", find_record_changed},
-	{"ask for own release", revoke},
-	{"ask anew", ask_anew},
-	{"publish alone", publish_alone},
-	{"connect", connect_ahead},
+	{"tied", be_tied},
+	{"upgrade", upgrade},
 	{"try in vain", try_in_vain},
 	{"hold too long", hold_too_long},
 	{"acquire a crowd", acquire_crowd},
 	{"hold for less", hold_for_less},
 	{"acquire, throttled", acquire_throttled},
+	{"hold, throttled", hold_throttled},
 	{"stop", stop_idle},
 	{"stop, holding", stop_holding},
 	{"stop, waiting", stop_waiting},

@@ -3,7 +3,7 @@
  * costs.c
  *	  What each thing that a client does costs.
  *
- * A backend does each thing once (script.c, acts.c), in a world in which a
+ * A backend does each thing once (script.c, acts.c, asks.c), in a world in which a
  * message takes a millisecond and everything else no time.  Printed is how long it
  * takes, what the server gets and sends, and how often the helper and the backend
  * wait for something: first when all is well, then summed up over moments at which
@@ -22,6 +22,9 @@
 
 /* Faults come so many milliseconds after an act has begun, and half of one. */
 #define MOMENTS		8
+
+/* Some only after that time. */
+#define LATER		SIM_MS(3000)
 
 /* After each act, until all is as it was. */
 #define SETTLING	SIM_SECONDS(20)
@@ -119,18 +122,22 @@ join(void *argument)
 typedef struct Weather
 {
 	const char *name;
+	SimTime		after;			/* since an act has begun; those that are over
+								 * by then are left out */
 	SimAction	begin;			/* NULL if nothing happens */
 	SimAction	end;
 	SimTime		lasts;
 } Weather;
 
 static const Weather weathers[] = {
-	{"calm", NULL, NULL, 0},
-	{"crashes", crash, restart, SIM_MS(300)},
-	{"stalls", stall, go_on, SIM_MS(SCRIPT_TIMEOUT_MS) / 4},
-	{"pauses", pause_client, wake_client, SIM_MS(SCRIPT_TIMEOUT_MS) * 3 / 4},
-	{"cuts", cut, join, SIM_MS(SCRIPT_TIMEOUT_MS) / 2},
-	{"expiries", cut, join, SIM_MS(SCRIPT_TIMEOUT_MS) * 3},
+	{"calm", 0, NULL, NULL, 0},
+	{"crashes", 0, crash, restart, SIM_MS(300)},
+	{"stalls", 0, stall, go_on, SIM_MS(SCRIPT_TIMEOUT_MS) / 4},
+	{"pauses", 0, pause_client, wake_client, SIM_MS(SCRIPT_TIMEOUT_MS) * 3 / 4},
+	{"cuts", 0, cut, join, SIM_MS(SCRIPT_TIMEOUT_MS) / 2},
+	{"expiries", 0, cut, join, SIM_MS(SCRIPT_TIMEOUT_MS) * 3},
+	{"crashes+", LATER, crash, restart, SIM_MS(300)},
+	{"expiries+", LATER, cut, join, SIM_MS(SCRIPT_TIMEOUT_MS) * 3},
 };
 
 #define WEATHERS	((int) (sizeof(weathers) / sizeof(weathers[0])))
@@ -187,8 +194,8 @@ print_ends(char ends[][SCRIPT_ENDS], int count)
 	putchar('\n');
 }
 
-/* Plays it in that weather, and prints what that costs. */
-static void
+/* Plays it in that weather, prints what that costs, and returns how long it took. */
+static SimTime
 play_in(const Weather *weather)
 {
 	int			moments = weather->begin != NULL ? MOMENTS : 1;
@@ -197,7 +204,7 @@ play_in(const Weather *weather)
 
 	for (int moment = 0; moment < moments; moment++)
 	{
-		SimTime		at = sim_now() + SIM_MS(moment) + SIM_MS(1) / 2;
+		SimTime		at = sim_now() + weather->after + SIM_MS(moment) + SIM_MS(1) / 2;
 
 		if (weather->begin != NULL)
 		{
@@ -207,22 +214,33 @@ play_in(const Weather *weather)
 		play(&sum);
 		strcpy(ends[moment], script_ends);
 	}
-	printf("%-29s %-8s %6lld.%03d s %5d requests %4d events %5d + %3d waits",
+	printf("%-29s %-9s %6lld.%03d s %5d requests %4d events %5d + %3d waits",
 		   act->name, weather->name, (long long) sum.took / 1000000,
 		   (int) (sum.took / 1000 % 1000), (int) sum.requests, (int) sum.events,
 		   (int) sum.helper, (int) sum.backend);
 	print_ends(ends, moments);
+	return sum.took;
+}
+
+static void
+play_each(const Act *acts, int count)
+{
+	for (act = acts; act < acts + count; act++)
+	{
+		SimTime		calm = play_in(&weathers[0]);
+
+		for (int i = 1; i < WEATHERS; i++)
+			if (weathers[i].after < calm)
+				(void) play_in(&weathers[i]);
+	}
 }
 
 static void
 play_all(void)
 {
-	for (int i = 0; i < SCRIPT_ACTS + script_more_count; i++)
-	{
-		act = i < SCRIPT_ACTS ? &script_acts[i] : &script_more_acts[i - SCRIPT_ACTS];
-		for (int k = 0; k < WEATHERS; k++)
-			play_in(&weathers[k]);
-	}
+	play_each(script_acts, SCRIPT_ACTS);
+	play_each(script_more_acts, script_more_count);
+	play_each(script_questions, script_question_count);
 }
 
 int

@@ -19,7 +19,7 @@
 
 #define WAITS		SCRIPT_ROOT "/.zklock/waits"
 #define OWNER		"{\"cluster\":\"alpha\",\"pid\":1}"
-#define ACL			"creator"
+#define NEW_ZNODES	"creator"
 
 /* No act may take longer than this. */
 #define PATIENCE	SIM_SECONDS(60)
@@ -52,8 +52,8 @@ note_end(char letter, int number)
 			 letter, number);
 }
 
-static void
-note_status(const ZkContenderStatus *status)
+void
+script_note(const ZkContenderStatus *status)
 {
 	switch (status->state)
 	{
@@ -70,6 +70,40 @@ note_status(const ZkContenderStatus *status)
 			note_end(status->state == ZK_FAILED ? 'f' : 'o', (int) status->error);
 			break;
 	}
+	if (status->revoked)
+		note_end('!', 0);
+	if (status->deadlock)
+		note_end('?', 0);
+}
+
+/* Notes what an answer says of all that it lists. */
+static void
+note_listing(const ZkQueueListing *listing)
+{
+	int			sum = 0;
+
+	for (int i = 0; i < listing->count; i++)
+	{
+		const ZkQueueMember *member = &listing->members[i];
+
+		sum = (sum * 7 + (int) member->mode * 2 + member->granted + member->own * 3 +
+			   member->hidden * 5 + (member->session_id != 0) + (member->data_len > 0) * 9 +
+			   (member->data != NULL) + member->holders * 11 + member->waiters * 13 +
+			   (member->czxid != 0) + (member->ctime_ms != 0) + (member->mzxid != 0) +
+			   (member->sequence >= 0) + (member->node != NULL)) % 1000;
+	}
+	if (listing->error != ZK_OK)
+		note_end('e', (int) listing->error);
+	else
+		note_end('a', listing->count);
+	if (listing->count > 0)
+		note_end('=', sum);
+	if (listing->forbidden > 0)
+		note_end('-', listing->forbidden);
+	if (listing->record.token != 0)
+		note_end('t', 0);
+	if (listing->waits > 0)
+		note_end('w', listing->waits);
 }
 
 void
@@ -95,7 +129,7 @@ script_await_group(Seen seen, const Group *group)
 
 	script_await(seen, &awaited);
 	for (int i = 0; i < group->count; i++)
-		note_status(&status[i]);
+		script_note(&status[i]);
 }
 
 /* A request was refused: nothing but memory can have been missing. */
@@ -129,10 +163,16 @@ void
 script_release(Group *group)
 {
 	ZkRecord	note = {0};
+	ZkContenderStatus status;
 
 	zk_contender_note(script_client, group->ids[0], &note);
 	for (int i = 0; i < group->count; i++)
+	{
+		zk_contender_status(script_client, group->ids[i], &status);
+		if (status.state == ZK_LOST || status.revoked)
+			script_note(&status);
 		zk_contender_release(script_client, group->ids[i]);
+	}
 	script_await_group(seen_gone, group);
 	for (int i = 0; i < group->count; i++)
 		zk_contender_abandon(script_client, group->ids[i]);
@@ -157,6 +197,39 @@ script_change(OpKind kind, const char *path)
 	};
 
 	return script_commit(&op);
+}
+
+void
+script_hold(Group *group, int count, ZkMode mode, bool recorded)
+{
+	script_request(group, count, mode, recorded);
+	script_await_group(seen_end, group);
+}
+
+void
+script_permit(int perms)
+{
+	struct Id	anyone = {"world", "anyone"};
+	struct ACL	entry = {perms, anyone};
+	Op			op = {
+		.kind = OP_SET_ACL,.path = (char *) script_nodes[0],.version = -1,.acl = {1, &entry}
+	};
+
+	script_commit(&op);
+}
+
+void
+script_create_next(const char *prefix, int more, char *path, size_t size)
+{
+	NodeView	view;
+	int			number = 0;
+
+	/* a Stat's version of the children counts creates and deletes */
+	if (ensemble_node(script_nodes[0], &view))
+		number = (view.stat->cversion + view.stat->numChildren) / 2;
+
+	snprintf(path, size, "%s/%s-lock-%010d", script_nodes[0], prefix, number + more);
+	script_change(OP_CREATE, path);
 }
 
 /*-------------------------------------------------------------------------
@@ -326,10 +399,7 @@ script_take_answer(void)
 	ZkQueueListing *listing;
 
 	script_await(seen_listing, &listing);
-	if (listing->error != ZK_OK)
-		note_end('e', (int) listing->error);
-	else
-		note_end('a', listing->count);
+	note_listing(listing);
 	zk_queue_free(listing);
 }
 
@@ -414,12 +484,12 @@ script_start(void)
 {
 	ZkConfig	config = {
 		.servers = "10.0.0.1:2181",.session_timeout_ms = SCRIPT_TIMEOUT_MS,
-		.root = SCRIPT_ROOT,.credential = "a b:secret",.acl = ACL
+		.root = SCRIPT_ROOT,.credential = "a b:secret",.acl = NEW_ZNODES
 	};
 	char		detail[ZK_DETAIL_SIZE];
 	ZkError		error;
 
-	while (!zk_acl_check(ACL, detail))
+	while (!zk_acl_check(NEW_ZNODES, detail))
 		task_sleep(SIM_SECONDS(1));
 	while ((script_client = zk_client_start(&config, &error, detail)) == NULL)
 		task_sleep(SIM_SECONDS(1));
@@ -486,7 +556,7 @@ script_run(void (*part) (void))
 {
 	done = false;
 	task_start(script_process, "backend", backend_main, &part);
-	for (int i = 0; i < 1000 && !done; i++)
+	for (int i = 0; i < 10000 && !done; i++)
 		sim_run(sim_now() + SIM_SECONDS(100));
 	if (!done)
 		sim_violation("liveness", "the backend has not ended");

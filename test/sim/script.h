@@ -36,9 +36,14 @@ typedef struct Act
 #define SCRIPT_ACTS		16
 extern const Act script_acts[SCRIPT_ACTS];
 
-/* What is done to it, and what takes long (acts.c).  For these there must be memory. */
+/*
+ * What is done to it, and what takes long (acts.c); and what it asks (asks.c).  For these
+ * there must be memory.
+ */
 extern const Act script_more_acts[];
 extern const int script_more_count;
+extern const Act script_questions[];
+extern const int script_question_count;
 
 /* Contenders of one request. */
 typedef struct Group
@@ -69,11 +74,14 @@ extern void script_end(void);
 extern void script_play(const Act *act);
 
 /*
- * What the act of now has come to: each contender is held, lost, gone, recorded or failed,
- * with the number of the reason, and each answer has so many members, or an error.
+ * What the act of now has come to.  Each contender is held, lost, gone, recorded, failed
+ * or something other, with the number of the reason, and may be asked for (!) or in a
+ * deadlock (?).  An answer has so many members, with a sum of all that it says of these
+ * (=), of so many waits, and hides so many (-); or has the record's token; or an error.
  */
-#define SCRIPT_ENDS		80
+#define SCRIPT_ENDS		120
 extern char script_ends[SCRIPT_ENDS];
+extern void script_note(const ZkContenderStatus *status);
 
 /* The client starts, and stops: so can acts do with it. */
 extern void script_start(void);
@@ -90,11 +98,23 @@ extern void script_await_group(Seen seen, const Group *group);
 extern bool script_request(Group *group, int count, ZkMode mode, bool recorded);
 extern void script_release(Group *group);
 
+/* Requests them, and waits until they are granted. */
+extern void script_hold(Group *group, int count, ZkMode mode, bool recorded);
+
 /* Waits for the answer to a query. */
 extern void script_take_answer(void);
 
 /* What another client does, as soon as the server works; false if it is refused. */
 extern bool script_commit(const Op *op);
+
+/* All clients have these permissions for the first lock node from now on. */
+extern void script_permit(int perms);
+
+/*
+ * Another client's exclusive contender for the first lock, with the number of the next one
+ * but so many.
+ */
+extern void script_create_next(const char *prefix, int more, char *path, size_t size);
 
 /* A znode of another client, which creates or deletes it. */
 extern bool script_change(OpKind kind, const char *path);

@@ -115,6 +115,22 @@ check_mailbox(const Backend *backend)
 					  mailbox->path_bytes);
 }
 
+/*
+ * What the mailbox says of the session is what the engine knows, unless the handle is
+ * being closed.
+ */
+static void
+check_session(const Backend *backend)
+{
+	const ZkClient *client = backend->client;
+	ZkSessionState state = client->mailbox.session.state;
+
+	if (client->connection.state != CONNECTION_NONE &&
+		(state == ZK_SESSION_CONNECTED) != zk_is_connected(client))
+		sim_violation("undone", "%s: the session's state is %d, and the connection's %d",
+					  backend->process->name, (int) state, (int) client->connection.state);
+}
+
 /* After a step of a task of that backend's process. */
 void
 undone_step(Backend *backend)
@@ -125,8 +141,10 @@ undone_step(Backend *backend)
 		return;
 	if (!seam_is_locked(&client->mailbox.lock))
 		check_mailbox(backend);
-	if (seam_is_locked(&client->engine_lock) || client->stage != CLIENT_RUNNING ||
-		!zk_is_connected(client) || zk_requests_free(client) < 3)
+	if (seam_is_locked(&client->engine_lock) || client->stage != CLIENT_RUNNING)
+		return;
+	check_session(backend);
+	if (!zk_is_connected(client) || zk_requests_free(client) < 3)
 		return;
 	for (int i = 0; i < client->used; i++)
 		check_contender(backend, &client->contenders[i]);

@@ -1,0 +1,152 @@
+/*-------------------------------------------------------------------------
+ *
+ * asks.c
+ *	  Further acts of a single backend: what it asks, publishes and connects for.
+ *
+ * None of them may fail for want of memory.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "record.h"
+#include "script.h"
+#include "zk_session.h"
+
+#define OWNER_NOTE		"{\"cluster\":\"alpha\"}"
+
+/* Another client asks for what this one holds, through this one. */
+static void
+revoke(void)
+{
+	Group		group;
+	ZkContenderStatus status;
+
+	script_hold(&group, 1, ZK_EXCLUSIVE, false);
+	zk_contender_status(script_client, group.ids[0], &status);
+	zk_queue_break(script_client, script_nodes[0], status.name, OWNER_NOTE, true);
+	script_take_answer();
+	task_sleep(SIM_SECONDS(3));
+	script_release(&group);
+}
+
+/* Asks all that can be asked, while there are others. */
+static void
+ask_all(void)
+{
+	static const ZkQueryKind kinds[] = {ZK_QUERY_QUEUE, ZK_QUERY_HEAD, ZK_QUERY_TREE, ZK_QUERY_WAITS};
+	const char *foreign = SCRIPT_ROOT "/a/no contender";
+	char		behind[ZK_RECORD_PATH_SIZE];
+	Group		group;
+
+	script_hold(&group, 2, ZK_SHARED, true);
+	script_create_next("_c_x", 0, behind, sizeof(behind));
+	script_change(OP_CREATE, foreign);
+	zk_wait_publish(script_client, SCRIPT_ROOT "/.zklock/waits", "x", 1);
+	task_sleep(SIM_MS(20));
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+	{
+		const char *node = kinds[i] == ZK_QUERY_TREE ? SCRIPT_ROOT :
+		kinds[i] == ZK_QUERY_WAITS ? SCRIPT_ROOT "/.zklock/waits" : script_nodes[0];
+
+		zk_query_request(script_client, kinds[i], node,
+						 kinds[i] == ZK_QUERY_TREE ? ".zklock" : NULL);
+		script_take_answer();
+	}
+	zk_record_request(script_client, script_nodes[0], SCRIPT_ROOT);
+	script_take_answer();
+	zk_wait_withdraw(script_client);
+	script_change(OP_DELETE, behind);
+	script_change(OP_DELETE, foreign);
+	script_release(&group);
+}
+
+static void
+ask_throttled(void)
+{
+	ensemble_throttle(3);
+	ask_all();
+	ensemble_throttle(0);
+}
+
+/* Some of the tree may not be listed, some of the queue not be read. */
+static void
+ask_denied(void)
+{
+	Group		group;
+
+	script_hold(&group, 2, ZK_SHARED, true);
+	script_permit(ZOO_PERM_CREATE | ZOO_PERM_DELETE);
+	zk_query_request(script_client, ZK_QUERY_TREE, SCRIPT_ROOT, ".zklock");
+	script_take_answer();
+	zk_query_request(script_client, ZK_QUERY_QUEUE, script_nodes[0], NULL);
+	script_take_answer();
+	zk_query_request(script_client, ZK_QUERY_HEAD, script_nodes[0], NULL);
+	script_take_answer();
+	script_permit(ZOO_PERM_ALL);
+	script_release(&group);
+}
+
+/* Gives a query up, and asks another one. */
+static void
+ask_anew(void)
+{
+	zk_query_request(script_client, ZK_QUERY_TREE, SCRIPT_ROOT, NULL);
+	task_sleep(SIM_MS(3));
+	zk_queue_cancel(script_client);
+	zk_query_request(script_client, ZK_QUERY_HEAD, script_nodes[1], NULL);
+	script_take_answer();
+}
+
+/* Publishes a wait, though nothing else is asked for. */
+static void
+publish_alone(void)
+{
+	zk_wait_publish(script_client, SCRIPT_ROOT "/.zklock/waits", "x", 1);
+	task_sleep(SIM_SECONDS(2));
+	zk_wait_withdraw(script_client);
+}
+
+static bool
+seen_connected(ZkClient *client, void *argument)
+{
+	ZkSessionStatus status;
+
+	(void) argument;
+	zk_client_status(client, &status);
+	return status.state == ZK_SESSION_CONNECTED;
+}
+
+/* Connects ahead of the use. */
+static void
+connect_ahead(void)
+{
+	zk_client_connect(script_client, 20000);
+	script_await(seen_connected, NULL);
+	task_sleep(SIM_SECONDS(10));
+}
+
+/* Connects again, after an attempt that has come to nothing. */
+static void
+connect_again(void)
+{
+	ensemble_crash(0);
+	task_sleep(SIM_SECONDS(5));
+	zk_client_connect(script_client, 200);
+	task_sleep(SIM_MS(500));
+	ensemble_start(0);
+	while (ensemble_serving() == 0)
+		task_sleep(SIM_MS(1));
+	connect_ahead();
+}
+
+const Act	script_questions[] = {
+	{"ask for own release", revoke},
+	{"ask all", ask_all},
+	{"ask, throttled", ask_throttled},
+	{"ask, denied", ask_denied},
+	{"ask anew", ask_anew},
+	{"publish alone", publish_alone},
+	{"connect", connect_ahead},
+	{"connect again", connect_again},
+};
+
+const int	script_question_count = (int) (sizeof(script_questions) / sizeof(script_questions[0]));
