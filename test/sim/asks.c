@@ -7,6 +7,8 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <string.h>
+
 #include "record.h"
 #include "script.h"
 #include "zk_session.h"
@@ -96,6 +98,47 @@ ask_anew(void)
 	script_take_answer();
 }
 
+/* Breaks a contender whose session lives: after some time, in which it may go. */
+static void
+break_live(void)
+{
+	Op			op = {
+		.kind = OP_CREATE,.path = SCRIPT_ROOT "/a/" SCRIPT_OTHER,.len = -1,
+		.mode = ZOO_EPHEMERAL,.owner = 77
+	};
+
+	script_commit(&op);
+	zk_queue_break(script_client, script_nodes[0], SCRIPT_OTHER, OWNER_NOTE, false);
+	script_take_answer();
+	script_change(OP_DELETE, op.path);
+}
+
+/* Publishes what it waits for, and at once something else. */
+static void
+publish_anew(void)
+{
+	const char *waits = SCRIPT_ROOT "/.zklock/waits";
+	const char *first = "{\"pid\":1}\n_c_x-lock-0000000001 /a\n_c_x-lock-0000000001 /c\n";
+	const char *second = "{\"pid\":2}\n_c_x-lock-0000000000 /a\n";
+
+	script_change(OP_CREATE, SCRIPT_ROOT "/a/" SCRIPT_OTHER);
+	script_change(OP_CREATE, SCRIPT_ROOT "/a/_c_x-lock-0000000001");
+	zk_wait_publish(script_client, waits, first, strlen(first));
+	task_sleep(SIM_MS(2));
+	zk_query_request(script_client, ZK_QUERY_WAITS, waits, NULL);
+	script_take_answer();
+	zk_wait_publish(script_client, waits, second, strlen(second));
+	task_sleep(SIM_MS(1));
+	zk_query_request(script_client, ZK_QUERY_WAITS, waits, NULL);
+	script_take_answer();
+	task_sleep(SIM_SECONDS(2));
+	zk_query_request(script_client, ZK_QUERY_WAITS, waits, NULL);
+	script_take_answer();
+	zk_wait_withdraw(script_client);
+	script_change(OP_DELETE, SCRIPT_ROOT "/a/" SCRIPT_OTHER);
+	script_change(OP_DELETE, SCRIPT_ROOT "/a/_c_x-lock-0000000001");
+}
+
 /* Publishes a wait, though nothing else is asked for. */
 static void
 publish_alone(void)
@@ -144,6 +187,8 @@ const Act	script_questions[] = {
 	{"ask, throttled", ask_throttled},
 	{"ask, denied", ask_denied},
 	{"ask anew", ask_anew},
+	{"break a live one", break_live},
+	{"publish anew", publish_anew},
 	{"publish alone", publish_alone},
 	{"connect", connect_ahead},
 	{"connect again", connect_again},

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "hash.h"
 #include "record.h"
 #include "script.h"
 #include "zk_check.h"
@@ -52,6 +53,14 @@ note_end(char letter, int number)
 			 letter, number);
 }
 
+/* Notes a text by a number, unless it is empty. */
+static void
+note_text(const char *text)
+{
+	if (text[0] != '\0')
+		note_end('.', (int) (hash_path(text, strlen(text)) % 100));
+}
+
 void
 script_note(const ZkContenderStatus *status)
 {
@@ -70,6 +79,7 @@ script_note(const ZkContenderStatus *status)
 			note_end(status->state == ZK_FAILED ? 'f' : 'o', (int) status->error);
 			break;
 	}
+	note_text(status->detail);
 	if (status->revoked)
 		note_end('!', 0);
 	if (status->deadlock)
@@ -88,7 +98,7 @@ note_listing(const ZkQueueListing *listing)
 
 		sum = (sum * 7 + (int) member->mode * 2 + member->granted + member->own * 3 +
 			   member->hidden * 5 + (member->session_id != 0) + (member->data_len > 0) * 9 +
-			   (member->data != NULL) + member->holders * 11 + member->waiters * 13 +
+			   (member->data_len > 0 ? member->data[member->data_len - 1] : 0) + member->holders * 11 + member->waiters * 13 +
 			   (member->czxid != 0) + (member->ctime_ms != 0) + (member->mzxid != 0) +
 			   (member->sequence >= 0) + (member->node != NULL)) % 1000;
 	}
@@ -100,6 +110,7 @@ note_listing(const ZkQueueListing *listing)
 		note_end('=', sum);
 	if (listing->forbidden > 0)
 		note_end('-', listing->forbidden);
+	note_text(listing->detail);
 	if (listing->record.token != 0)
 		note_end('t', 0);
 	if (listing->waits > 0)

@@ -78,8 +78,9 @@ extern void script_play(const Act *act);
  * or something other, with the number of the reason, and may be asked for (!) or in a
  * deadlock (?).  An answer has so many members, with a sum of all that it says of these
  * (=), of so many waits, and hides so many (-); or has the record's token; or an error.
+ * What is said in words has a number, too (.).
  */
-#define SCRIPT_ENDS		120
+#define SCRIPT_ENDS		160
 extern char script_ends[SCRIPT_ENDS];
 extern void script_note(const ZkContenderStatus *status);
 
