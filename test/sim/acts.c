@@ -164,7 +164,7 @@ static void
 wait_for_permit(void)
 {
 	static const char *const permits[] = {
-		SCRIPT_ROOT "/c/_c_x-sem2-0000000000", SCRIPT_ROOT "/c/_c_y-sem2-0000000001"
+		SCRIPT_ROOT "/c/" SCRIPT_PERMIT "0", SCRIPT_ROOT "/c/" SCRIPT_PERMIT "1"
 	};
 	Group		group;
 
@@ -485,6 +485,24 @@ acquire_below_ephemeral(void)
 	script_change(OP_DELETE, nodes[0]);
 }
 
+/* Wants a lock where there are permits, and a permit where there is a lock. */
+static void
+mistake_kind(void)
+{
+	const char *permit = SCRIPT_ROOT "/a/" SCRIPT_PERMIT "0";
+	const char *lock = SCRIPT_ROOT "/c/_c_x-lock-0000000000";
+	Group		group;
+
+	script_change(OP_CREATE, permit);
+	script_hold(&group, 1, ZK_EXCLUSIVE, false);
+	script_release(&group);
+	script_change(OP_DELETE, permit);
+	script_change(OP_CREATE, lock);
+	script_hold(&group, 1, ZK_PERMIT, false);
+	script_release(&group);
+	script_change(OP_DELETE, lock);
+}
+
 /* Another contender gets the number that this one will have. */
 static void
 be_tied(void)
@@ -741,6 +759,7 @@ const Act	script_more_acts[] = {
 	{"lock node deleted", lose_lock_node_of_one},
 	{"lock node deleted, of a group", lose_lock_node_of_group},
 	{"record changed", find_record_changed},
+	{"mistaken kind", mistake_kind},
 	{"tied", be_tied},
 	{"upgrade", upgrade},
 	{"try in vain", try_in_vain},

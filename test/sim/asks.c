@@ -98,6 +98,31 @@ ask_anew(void)
 	script_take_answer();
 }
 
+/* Others' contenders may not be read. */
+static void
+ask_hidden(void)
+{
+	struct Id	anyone = {"world", "anyone"};
+	struct ACL	entry = {ZOO_PERM_DELETE, anyone};
+	char		path[ZK_RECORD_PATH_SIZE];
+	Op			op = {.kind = OP_SET_ACL,.path = path,.version = -1,.acl = {1, &entry}};
+	Group		group;
+
+	script_create_next("_c_x", 0, path, sizeof(path));
+	script_commit(&op);
+	script_request(&group, 1, ZK_EXCLUSIVE, false);
+	task_sleep(SIM_MS(20));
+	zk_query_request(script_client, ZK_QUERY_QUEUE, script_nodes[0], NULL);
+	script_take_answer();
+	zk_query_request(script_client, ZK_QUERY_HEAD, script_nodes[0], NULL);
+	script_take_answer();
+	zk_query_request(script_client, ZK_QUERY_TREE, SCRIPT_ROOT, ".zklock");
+	script_take_answer();
+	script_change(OP_DELETE, path);
+	script_await_group(seen_end, &group);
+	script_release(&group);
+}
+
 /* Breaks a contender whose session lives: after some time, in which it may go. */
 static void
 break_live(void)
@@ -187,6 +212,7 @@ const Act	script_questions[] = {
 	{"ask, throttled", ask_throttled},
 	{"ask, denied", ask_denied},
 	{"ask anew", ask_anew},
+	{"ask, hidden", ask_hidden},
 	{"break a live one", break_live},
 	{"publish anew", publish_anew},
 	{"publish alone", publish_alone},

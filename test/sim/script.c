@@ -199,6 +199,20 @@ script_commit(const Op *op)
 	return err == ZOK;
 }
 
+/* Creates what is above a znode, where it is missing. */
+static void
+create_above(const char *path)
+{
+	char		above[ZK_RECORD_PATH_SIZE];
+	Op			op = {.kind = OP_CREATE,.path = above,.len = -1};
+
+	for (const char *end = strchr(path + 1, '/'); end != NULL; end = strchr(end + 1, '/'))
+	{
+		snprintf(above, sizeof(above), "%.*s", (int) (end - path), path);
+		script_commit(&op);
+	}
+}
+
 bool
 script_change(OpKind kind, const char *path)
 {
@@ -207,6 +221,8 @@ script_change(OpKind kind, const char *path)
 		.kind = kind,.path = (char *) path,.data = owner,.len = sizeof(owner) - 1,.version = -1
 	};
 
+	if (kind == OP_CREATE)
+		create_above(path);
 	return script_commit(&op);
 }
 
@@ -304,8 +320,7 @@ cancel(void)
 static void
 cancel_permit(void)
 {
-	cancel_behind(ZK_PERMIT, SCRIPT_ROOT "/c/_c_x-sem2-0000000000",
-				  SCRIPT_ROOT "/c/_c_x-sem2-0000000001");
+	cancel_behind(ZK_PERMIT, SCRIPT_ROOT "/c/" SCRIPT_PERMIT "0", SCRIPT_ROOT "/c/" SCRIPT_PERMIT "1");
 }
 
 /* Cancels a request before it begins. */

@@ -22,6 +22,9 @@
 /* A contender of another client. */
 #define SCRIPT_OTHER	"_c_x-lock-0000000000"
 
+/* Most of another client's permit, one of two; the last digit follows. */
+#define SCRIPT_PERMIT	"_c_f87b3de1-7a4c-4c1e-9d29-6a0b8d6f5e01-sem2-000000000"
+
 /* The lock nodes: locks, and the last one is a semaphore. */
 #define SCRIPT_NODES	3
 extern const char *const script_nodes[SCRIPT_NODES];
