@@ -46,12 +46,11 @@ acquire_bare(void)
 static void
 acquire_below_new(void)
 {
+	Group		group;
+
 	script_change(OP_DELETE, script_nodes[1]);
 	script_change(OP_DELETE, SCRIPT_ROOT "/deep/down");
 	script_change(OP_DELETE, SCRIPT_ROOT "/deep");
-
-	Group		group;
-
 	script_hold(&group, 2, ZK_SHARED, false);
 	script_release(&group);
 }
@@ -146,7 +145,7 @@ wait_long(void)
 	script_release(&group);
 }
 
-/* Shared beside another client's shared contender, with an exclusive one behind. */
+/* Shared beside another client's shared contender. */
 static void
 share(void)
 {

@@ -58,7 +58,7 @@ static void
 note_text(const char *text)
 {
 	if (text[0] != '\0')
-		note_end('.', (int) (hash_path(text, strlen(text)) % 100));
+		note_end('.', (int) (hash_text(text, strlen(text)) % 1000));
 }
 
 void
