@@ -421,24 +421,25 @@ prove(void)
 	script_release(&group);
 }
 
-/* Another client deletes each contender, again and again. */
 static void
-delete_contender(const char *name, const NodeView *view, void *argument)
+find_contender(const char *name, const NodeView *view, void *path)
 {
-	Op			op = {.kind = OP_DELETE,.path = (char *) view->path,.version = -1};
-	int			err;
-
-	(void) argument;
 	if (strncmp(name, "_c_", 3) == 0)
-		(void) ensemble_commit(&op, &err);
+		snprintf(path, ZK_RECORD_PATH_SIZE, "%s", view->path);
 }
 
+/* Another client deletes a contender, again and again. */
 static void
 delete_contenders(void *argument)
 {
+	char		path[ZK_RECORD_PATH_SIZE] = "";
+	Op			op = {.kind = OP_DELETE,.path = path,.version = -1};
 	int		   *times = argument;
+	int			err;
 
-	ensemble_children(script_nodes[0], delete_contender, NULL);
+	ensemble_children(script_nodes[0], find_contender, path);
+	if (path[0] != '\0')
+		(void) ensemble_commit(&op, &err);
 	if (--*times > 0)
 		sim_at(sim_now() + SIM_MS(1) / 2, delete_contenders, times);
 }
