@@ -389,6 +389,43 @@ find_record_changed(void)
 	script_release(&group);
 }
 
+/* The marker is deleted by another client while the lock is held. */
+static void
+find_marker_deleted(ZkMode after)
+{
+	char		path[ZK_MARKER_PATH_SIZE];
+	ZkContenderStatus status;
+	ZkContenderId shared;
+	ZkError		error;
+	Group		group;
+
+	script_hold(&group, 1, ZK_EXCLUSIVE, true);
+	zk_contender_status(script_client, group.ids[0], &status);
+	zk_record_path(script_nodes[0], strlen(SCRIPT_ROOT), path);
+	snprintf(path + strlen(path), sizeof(path) - strlen(path), "/%s", status.name);
+	script_change(OP_DELETE, path);
+	if (after == ZK_SHARED && status.state == ZK_HELD)
+	{
+		shared = zk_contender_reserve(script_client, group.ids[0], &error);
+		zk_contender_downgrade(script_client, group.ids[0], shared);
+		group.ids[0] = shared;
+		task_sleep(SIM_SECONDS(1));
+	}
+	script_release(&group);
+}
+
+static void
+release_without_marker(void)
+{
+	find_marker_deleted(ZK_EXCLUSIVE);
+}
+
+static void
+downgrade_without_marker(void)
+{
+	find_marker_deleted(ZK_SHARED);
+}
+
 /* The lease has been proved anew since it was asked for. */
 static bool
 seen_proved(ZkClient *client, void *argument)
@@ -759,6 +796,8 @@ const Act	script_more_acts[] = {
 	{"lock node deleted", lose_lock_node_of_one},
 	{"lock node deleted, of a group", lose_lock_node_of_group},
 	{"record changed", find_record_changed},
+	{"marker deleted", release_without_marker},
+	{"marker deleted, then shared", downgrade_without_marker},
 	{"mistaken kind", mistake_kind},
 	{"tied", be_tied},
 	{"upgrade", upgrade},
