@@ -365,7 +365,10 @@ zoo_add_auth(zhandle_t *zh, const char *scheme, const char *credential, int len,
 	zh->auth->call = (AnyCall) call;
 	zh->auth->data = data;
 	if (zh->state == STATE_CONNECTED || zh->state == STATE_ASSOCIATING)
+	{
 		handle_send_credential(zh, false);
+		handle_wake(zh);
+	}
 	return ZOK;
 }
 
