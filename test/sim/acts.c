@@ -16,8 +16,6 @@
 #include "zk_record.h"
 #include "zk_session.h"
 
-#define OWNER_NOTE	"{\"cluster\":\"alpha\"}"
-
 static const char *const ahead[] = {
 	SCRIPT_ROOT "/a/_c_x-lock-0000000000", SCRIPT_ROOT "/a/_c_y-lock-0000000001",
 	SCRIPT_ROOT "/a/_c_z-lock-0000000002"
@@ -292,10 +290,10 @@ be_stuck(void)
 	Group		group;
 
 	script_hold(&group, 1, ZK_EXCLUSIVE, true);
-	script_permit(ZOO_PERM_READ | ZOO_PERM_CREATE);
+	script_permit(script_nodes[0], ZOO_PERM_READ | ZOO_PERM_CREATE);
 	zk_contender_abandon(script_client, group.ids[0]);
 	task_sleep(SIM_SECONDS(30));
-	script_permit(ZOO_PERM_ALL);
+	script_permit(script_nodes[0], ZOO_PERM_ALL);
 	task_sleep(SIM_SECONDS(30));
 }
 
@@ -307,10 +305,10 @@ be_refused(int perms, int count)
 
 	script_hold(&group, count, ZK_SHARED, false);
 	script_release(&group);
-	script_permit(perms);
+	script_permit(script_nodes[0], perms);
 	script_hold(&group, count, ZK_SHARED, false);
 	script_release(&group);
-	script_permit(ZOO_PERM_ALL);
+	script_permit(script_nodes[0], ZOO_PERM_ALL);
 }
 
 static void
@@ -395,8 +393,6 @@ find_marker_deleted(ZkMode after)
 {
 	char		path[ZK_MARKER_PATH_SIZE];
 	ZkContenderStatus status;
-	ZkContenderId shared;
-	ZkError		error;
 	Group		group;
 
 	script_hold(&group, 1, ZK_EXCLUSIVE, true);
@@ -405,12 +401,7 @@ find_marker_deleted(ZkMode after)
 	snprintf(path + strlen(path), sizeof(path) - strlen(path), "/%s", status.name);
 	script_change(OP_DELETE, path);
 	if (after == ZK_SHARED && status.state == ZK_HELD)
-	{
-		shared = zk_contender_reserve(script_client, group.ids[0], &error);
-		zk_contender_downgrade(script_client, group.ids[0], shared);
-		group.ids[0] = shared;
-		task_sleep(SIM_SECONDS(1));
-	}
+		script_downgrade(&group);
 	script_release(&group);
 }
 
@@ -498,28 +489,28 @@ lose_contender_again(void)
 	script_release(&group);
 }
 
+/* Requests a lock in a way that is the caller's. */
+static void
+request_at(const char *node, const ZkLockRequest *wish, ZkContenderId *id)
+{
+	ZkError		error;
+
+	if (!zk_contenders_request(script_client, wish, 1, &node, id, &error))
+		sim_violation("reason", "error %d", (int) error);
+}
+
 /* Nothing can be created below a znode of a session. */
 static void
 acquire_below_ephemeral(void)
 {
-	ZkLockRequest wish = {.mode = ZK_EXCLUSIVE,.owner = OWNER_NOTE};
-	const char *nodes[] = {SCRIPT_ROOT "/a/" SCRIPT_OTHER};
-	Op			op = {
-		.kind = OP_CREATE,.path = (char *) nodes[0],.len = -1,.mode = ZOO_EPHEMERAL
-	};
-	ZkSessionStatus status;
+	ZkLockRequest wish = {.mode = ZK_EXCLUSIVE,.owner = SCRIPT_OWNER};
 	Group		group = {.count = 1};
-	ZkError		error;
 
-	zk_client_status(script_client, &status);
-	op.owner = status.session_id;
-	if (op.owner != 0)
-		script_commit(&op);
-	if (!zk_contenders_request(script_client, &wish, 1, nodes, group.ids, &error))
-		sim_violation("reason", "error %d", (int) error);
+	script_create_own(ahead[0]);
+	request_at(ahead[0], &wish, group.ids);
 	script_await_group(seen_end, &group);
 	script_release(&group);
-	script_change(OP_DELETE, nodes[0]);
+	script_change(OP_DELETE, ahead[0]);
 }
 
 /* Wants a lock where there are permits, and a permit where there is a lock. */
@@ -547,7 +538,7 @@ be_tied(void)
 	char		path[ZK_RECORD_PATH_SIZE];
 	Group		group;
 
-	script_create_next("_c_x", 1, path, sizeof(path));
+	script_create_next(1, path, sizeof(path));
 	script_request(&group, 1, ZK_EXCLUSIVE, false);
 	task_sleep(SIM_SECONDS(1));
 	script_change(OP_DELETE, path);
@@ -565,7 +556,7 @@ upgrade(void)
 	Group		second;
 
 	script_hold(&first, 1, ZK_SHARED, false);
-	script_create_next("_c_x", 0, path, sizeof(path));
+	script_create_next(0, path, sizeof(path));
 	script_request(&second, 1, ZK_EXCLUSIVE, false);
 	task_sleep(SIM_SECONDS(1));
 	zk_contender_status(script_client, second.ids[0], &status);
@@ -576,33 +567,22 @@ upgrade(void)
 	script_release(&second);
 }
 
-/* Requests locks of another kind: how they are made is the caller's. */
-static void
-request_as(Group *group, const ZkLockRequest *wish)
-{
-	ZkError		error;
-
-	group->count = 1;
-	if (!zk_contenders_request(script_client, wish, 1, script_nodes, group->ids, &error))
-		sim_violation("reason", "error %d", (int) error);
-}
-
 /* Would have to wait, and does not. */
 static void
 try_in_vain(void)
 {
-	ZkLockRequest wish = {.mode = ZK_EXCLUSIVE,.owner = OWNER_NOTE,.no_wait = true};
-	Group		group;
+	ZkLockRequest wish = {.mode = ZK_EXCLUSIVE,.owner = SCRIPT_OWNER,.no_wait = true};
+	Group		group = {.count = 1};
 
 	script_change(OP_CREATE, ahead[0]);
-	request_as(&group, &wish);
+	request_at(script_nodes[0], &wish, group.ids);
 	task_sleep(SIM_SECONDS(1));
 	zk_contender_abandon(script_client, group.ids[0]);
 	script_change(OP_DELETE, ahead[0]);
 }
 
 static bool
-seen_overtime(ZkClient *client, void *argument)
+seen_loss(ZkClient *client, void *argument)
 {
 	(void) argument;
 	return zk_client_lost_any(client);
@@ -612,17 +592,17 @@ seen_overtime(ZkClient *client, void *argument)
 static void
 hold_too_long(void)
 {
-	ZkLockRequest wish = {.mode = ZK_EXCLUSIVE,.owner = OWNER_NOTE,.max_hold = SIM_SECONDS(5)};
-	Group		group;
+	ZkLockRequest wish = {.mode = ZK_EXCLUSIVE,.owner = SCRIPT_OWNER,.max_hold = SIM_SECONDS(5)};
+	Group		group = {.count = 1};
 
-	request_as(&group, &wish);
+	request_at(script_nodes[0], &wish, group.ids);
 	script_await_group(seen_end, &group);
 	zk_contender_rely_on(script_client, group.ids[0]);
 	task_sleep(SIM_SECONDS(3));
 	zk_client_commit(script_client, true);
 	task_sleep(SIM_SECONDS(4));
 	zk_client_commit(script_client, false);
-	script_await(seen_overtime, NULL);
+	script_await(seen_loss, NULL);
 	script_release(&group);
 }
 
@@ -632,20 +612,17 @@ hold_too_long(void)
 static void
 acquire_crowd(void)
 {
-	ZkLockRequest wish = {.mode = ZK_EXCLUSIVE,.owner = OWNER_NOTE};
+	ZkLockRequest wish = {.mode = ZK_EXCLUSIVE,.owner = SCRIPT_OWNER};
 	static ZkContenderId ids[CROWD];
 	static ZkContenderStatus status[CROWD];
 	Awaited		awaited = {CROWD, ids, status, false};
-	ZkError		error;
 
 	for (int i = 0; i < CROWD; i++)
 	{
 		char		node[64];
-		const char *nodes[] = {node};
 
 		snprintf(node, sizeof(node), SCRIPT_ROOT "/crowd/%d", i);
-		if (!zk_contenders_request(script_client, &wish, 1, nodes, &ids[i], &error))
-			sim_violation("reason", "error %d", (int) error);
+		request_at(node, &wish, &ids[i]);
 	}
 	script_await(seen_end, &awaited);
 	for (int i = 0; i < CROWD; i++)

@@ -13,8 +13,6 @@
 #include "script.h"
 #include "zk_session.h"
 
-#define OWNER_NOTE		"{\"cluster\":\"alpha\"}"
-
 /* Another client asks for what this one holds, through this one. */
 static void
 revoke(void)
@@ -24,7 +22,7 @@ revoke(void)
 
 	script_hold(&group, 1, ZK_EXCLUSIVE, false);
 	zk_contender_status(script_client, group.ids[0], &status);
-	zk_queue_break(script_client, script_nodes[0], status.name, OWNER_NOTE, true);
+	zk_queue_break(script_client, script_nodes[0], status.name, SCRIPT_OWNER, true);
 	script_take_answer();
 	task_sleep(SIM_SECONDS(3));
 	script_release(&group);
@@ -34,25 +32,19 @@ revoke(void)
 static void
 ask_all(void)
 {
-	static const ZkQueryKind kinds[] = {ZK_QUERY_QUEUE, ZK_QUERY_HEAD, ZK_QUERY_TREE, ZK_QUERY_WAITS};
 	const char *foreign = SCRIPT_ROOT "/a/no contender";
 	char		behind[ZK_RECORD_PATH_SIZE];
 	Group		group;
 
 	script_hold(&group, 2, ZK_SHARED, true);
-	script_create_next("_c_x", 0, behind, sizeof(behind));
+	script_create_next(0, behind, sizeof(behind));
 	script_change(OP_CREATE, foreign);
-	zk_wait_publish(script_client, SCRIPT_ROOT "/.zklock/waits", "x", 1);
+	zk_wait_publish(script_client, SCRIPT_WAITS, "x", 1);
 	task_sleep(SIM_MS(20));
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-	{
-		const char *node = kinds[i] == ZK_QUERY_TREE ? SCRIPT_ROOT :
-		kinds[i] == ZK_QUERY_WAITS ? SCRIPT_ROOT "/.zklock/waits" : script_nodes[0];
-
-		zk_query_request(script_client, kinds[i], node,
-						 kinds[i] == ZK_QUERY_TREE ? ".zklock" : NULL);
-		script_take_answer();
-	}
+	script_ask(ZK_QUERY_QUEUE, script_nodes[0]);
+	script_ask(ZK_QUERY_HEAD, script_nodes[0]);
+	script_ask(ZK_QUERY_TREE, SCRIPT_ROOT);
+	script_ask(ZK_QUERY_WAITS, SCRIPT_WAITS);
 	zk_record_request(script_client, script_nodes[0], SCRIPT_ROOT);
 	script_take_answer();
 	zk_wait_withdraw(script_client);
@@ -76,14 +68,11 @@ ask_denied(void)
 	Group		group;
 
 	script_hold(&group, 2, ZK_SHARED, true);
-	script_permit(ZOO_PERM_CREATE | ZOO_PERM_DELETE);
-	zk_query_request(script_client, ZK_QUERY_TREE, SCRIPT_ROOT, ".zklock");
-	script_take_answer();
-	zk_query_request(script_client, ZK_QUERY_QUEUE, script_nodes[0], NULL);
-	script_take_answer();
-	zk_query_request(script_client, ZK_QUERY_HEAD, script_nodes[0], NULL);
-	script_take_answer();
-	script_permit(ZOO_PERM_ALL);
+	script_permit(script_nodes[0], ZOO_PERM_CREATE | ZOO_PERM_DELETE);
+	script_ask(ZK_QUERY_TREE, SCRIPT_ROOT);
+	script_ask(ZK_QUERY_QUEUE, script_nodes[0]);
+	script_ask(ZK_QUERY_HEAD, script_nodes[0]);
+	script_permit(script_nodes[0], ZOO_PERM_ALL);
 	script_release(&group);
 }
 
@@ -94,30 +83,23 @@ ask_anew(void)
 	zk_query_request(script_client, ZK_QUERY_TREE, SCRIPT_ROOT, NULL);
 	task_sleep(SIM_MS(3));
 	zk_queue_cancel(script_client);
-	zk_query_request(script_client, ZK_QUERY_HEAD, script_nodes[1], NULL);
-	script_take_answer();
+	script_ask(ZK_QUERY_HEAD, script_nodes[1]);
 }
 
 /* Others' contenders may not be read. */
 static void
 ask_hidden(void)
 {
-	struct Id	anyone = {"world", "anyone"};
-	struct ACL	entry = {ZOO_PERM_DELETE, anyone};
 	char		path[ZK_RECORD_PATH_SIZE];
-	Op			op = {.kind = OP_SET_ACL,.path = path,.version = -1,.acl = {1, &entry}};
 	Group		group;
 
-	script_create_next("_c_x", 0, path, sizeof(path));
-	script_commit(&op);
+	script_create_next(0, path, sizeof(path));
+	script_permit(path, ZOO_PERM_DELETE);
 	script_request(&group, 1, ZK_EXCLUSIVE, false);
 	task_sleep(SIM_MS(20));
-	zk_query_request(script_client, ZK_QUERY_QUEUE, script_nodes[0], NULL);
-	script_take_answer();
-	zk_query_request(script_client, ZK_QUERY_HEAD, script_nodes[0], NULL);
-	script_take_answer();
-	zk_query_request(script_client, ZK_QUERY_TREE, SCRIPT_ROOT, ".zklock");
-	script_take_answer();
+	script_ask(ZK_QUERY_QUEUE, script_nodes[0]);
+	script_ask(ZK_QUERY_HEAD, script_nodes[0]);
+	script_ask(ZK_QUERY_TREE, SCRIPT_ROOT);
 	script_change(OP_DELETE, path);
 	script_await_group(seen_end, &group);
 	script_release(&group);
@@ -133,7 +115,7 @@ break_live(void)
 	};
 
 	script_commit(&op);
-	zk_queue_break(script_client, script_nodes[0], SCRIPT_OTHER, OWNER_NOTE, false);
+	zk_queue_break(script_client, script_nodes[0], SCRIPT_OTHER, SCRIPT_OWNER, false);
 	script_take_answer();
 	script_change(OP_DELETE, op.path);
 }
@@ -142,23 +124,19 @@ break_live(void)
 static void
 publish_anew(void)
 {
-	const char *waits = SCRIPT_ROOT "/.zklock/waits";
 	const char *first = "{\"pid\":1}\n_c_x-lock-0000000001 /a\n_c_x-lock-0000000001 /c\n";
 	const char *second = "{\"pid\":2}\n_c_x-lock-0000000000 /a\n";
 
 	script_change(OP_CREATE, SCRIPT_ROOT "/a/" SCRIPT_OTHER);
 	script_change(OP_CREATE, SCRIPT_ROOT "/a/_c_x-lock-0000000001");
-	zk_wait_publish(script_client, waits, first, strlen(first));
+	zk_wait_publish(script_client, SCRIPT_WAITS, first, strlen(first));
 	task_sleep(SIM_MS(2));
-	zk_query_request(script_client, ZK_QUERY_WAITS, waits, NULL);
-	script_take_answer();
-	zk_wait_publish(script_client, waits, second, strlen(second));
+	script_ask(ZK_QUERY_WAITS, SCRIPT_WAITS);
+	zk_wait_publish(script_client, SCRIPT_WAITS, second, strlen(second));
 	task_sleep(SIM_MS(1));
-	zk_query_request(script_client, ZK_QUERY_WAITS, waits, NULL);
-	script_take_answer();
+	script_ask(ZK_QUERY_WAITS, SCRIPT_WAITS);
 	task_sleep(SIM_SECONDS(2));
-	zk_query_request(script_client, ZK_QUERY_WAITS, waits, NULL);
-	script_take_answer();
+	script_ask(ZK_QUERY_WAITS, SCRIPT_WAITS);
 	zk_wait_withdraw(script_client);
 	script_change(OP_DELETE, SCRIPT_ROOT "/a/" SCRIPT_OTHER);
 	script_change(OP_DELETE, SCRIPT_ROOT "/a/_c_x-lock-0000000001");
@@ -168,7 +146,7 @@ publish_anew(void)
 static void
 publish_alone(void)
 {
-	zk_wait_publish(script_client, SCRIPT_ROOT "/.zklock/waits", "x", 1);
+	zk_wait_publish(script_client, SCRIPT_WAITS, "x", 1);
 	task_sleep(SIM_SECONDS(2));
 	zk_wait_withdraw(script_client);
 }

@@ -13,12 +13,12 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "script.h"
+#include "violation.h"
 
 /* Faults come so many milliseconds after an act has begun, and half of one. */
 #define MOMENTS		8
@@ -41,17 +41,9 @@ typedef struct Cost
 static const Act *act;			/* for reports */
 
 void
-sim_violation(const char *rule, const char *fmt,...)
+violation_where(void)
 {
-	va_list		args;
-
-	fflush(stdout);
-	fprintf(stderr, "%s: %s: ", act != NULL ? act->name : "start", rule);
-	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
-	va_end(args);
-	fputc('\n', stderr);
-	exit(1);
+	fprintf(stderr, "%s: ", act != NULL ? act->name : "start");
 }
 
 /*-------------------------------------------------------------------------

@@ -15,11 +15,11 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "script.h"
+#include "violation.h"
 
 static uint64_t number;			/* of the first allocation that fails */
 static uint64_t in_a_row;
@@ -27,19 +27,11 @@ static uint64_t seed;
 static const char *act = "start";	/* for reports */
 
 void
-sim_violation(const char *rule, const char *fmt,...)
+violation_where(void)
 {
-	va_list		args;
-
-	fflush(stdout);
-	fprintf(stderr, "seed %llu, allocations %llu to %llu: %s: %s: ",
+	fprintf(stderr, "seed %llu, allocations %llu to %llu: %s: ",
 			(unsigned long long) seed, (unsigned long long) number,
-			(unsigned long long) (number + in_a_row - 1), act, rule);
-	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
-	va_end(args);
-	fputc('\n', stderr);
-	exit(1);
+			(unsigned long long) (number + in_a_row - 1), act);
 }
 
 static void

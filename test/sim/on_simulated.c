@@ -9,7 +9,6 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include "ensemble.h"
 #include "handle.h"
 #include "operations.h"
+#include "violation.h"
 
 /* The number of a machine without a server. */
 #define NOWHERE		(ENSEMBLE_MAX - 1)
@@ -28,16 +28,8 @@ static int	count;
 static bool done;
 
 void
-sim_violation(const char *rule, const char *fmt,...)
+violation_where(void)
 {
-	va_list		args;
-
-	fprintf(stderr, "%s: ", rule);
-	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
-	va_end(args);
-	fputc('\n', stderr);
-	exit(1);
 }
 
 static const char *

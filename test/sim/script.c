@@ -18,8 +18,6 @@
 #include "zk_check.h"
 #include "zk_session.h"
 
-#define WAITS		SCRIPT_ROOT "/.zklock/waits"
-#define OWNER		"{\"cluster\":\"alpha\",\"pid\":1}"
 #define NEW_ZNODES	"creator"
 
 /* No act may take longer than this. */
@@ -155,7 +153,7 @@ bool
 script_request(Group *group, int count, ZkMode mode, bool recorded)
 {
 	ZkLockRequest wish = {
-		.mode = mode,.permits = mode == ZK_PERMIT ? 2 : 0,.owner = OWNER,
+		.mode = mode,.permits = mode == ZK_PERMIT ? 2 : 0,.owner = SCRIPT_OWNER,
 		.root_len = strlen(SCRIPT_ROOT),.record = recorded,
 		.lock_delay = recorded ? SCRIPT_LOCK_DELAY : 0
 	};
@@ -216,7 +214,7 @@ create_above(const char *path)
 bool
 script_change(OpKind kind, const char *path)
 {
-	char		owner[] = OWNER;
+	char		owner[] = SCRIPT_OWNER;
 	Op			op = {
 		.kind = kind,.path = (char *) path,.data = owner,.len = sizeof(owner) - 1,.version = -1
 	};
@@ -234,19 +232,19 @@ script_hold(Group *group, int count, ZkMode mode, bool recorded)
 }
 
 void
-script_permit(int perms)
+script_permit(const char *path, int perms)
 {
 	struct Id	anyone = {"world", "anyone"};
 	struct ACL	entry = {perms, anyone};
 	Op			op = {
-		.kind = OP_SET_ACL,.path = (char *) script_nodes[0],.version = -1,.acl = {1, &entry}
+		.kind = OP_SET_ACL,.path = (char *) path,.version = -1,.acl = {1, &entry}
 	};
 
 	script_commit(&op);
 }
 
 void
-script_create_next(const char *prefix, int more, char *path, size_t size)
+script_create_next(int more, char *path, size_t size)
 {
 	NodeView	view;
 	int			number = 0;
@@ -255,8 +253,55 @@ script_create_next(const char *prefix, int more, char *path, size_t size)
 	if (ensemble_node(script_nodes[0], &view))
 		number = (view.stat->cversion + view.stat->numChildren) / 2;
 
-	snprintf(path, size, "%s/%s-lock-%010d", script_nodes[0], prefix, number + more);
+	snprintf(path, size, "%s/_c_x-lock-%010d", script_nodes[0], number + more);
 	script_change(OP_CREATE, path);
+}
+
+void
+script_create_own(const char *path)
+{
+	ZkSessionStatus status;
+	Op			op = {
+		.kind = OP_CREATE,.path = (char *) path,.len = -1,.mode = ZOO_EPHEMERAL
+	};
+
+	zk_client_status(script_client, &status);
+	op.owner = status.session_id;
+	if (op.owner != 0)
+		script_commit(&op);
+}
+
+void
+script_downgrade(Group *group)
+{
+	ZkError		error;
+	ZkContenderId shared = zk_contender_reserve(script_client, group->ids[0], &error);
+
+	if (shared == 0)
+	{
+		check_reason(error);
+		return;
+	}
+	zk_contender_downgrade(script_client, group->ids[0], shared);
+	group->ids[0] = shared;
+	task_sleep(SIM_SECONDS(1));
+}
+
+void
+script_take_answer(void)
+{
+	ZkQueueListing *listing;
+
+	script_await(seen_listing, &listing);
+	note_listing(listing);
+	zk_queue_free(listing);
+}
+
+void
+script_ask(ZkQueryKind kind, const char *node)
+{
+	zk_query_request(script_client, kind, node, kind == ZK_QUERY_TREE ? ".zklock" : NULL);
+	script_take_answer();
 }
 
 /*-------------------------------------------------------------------------
@@ -339,15 +384,7 @@ cancel_at_once(void)
 static void
 acquire_behind_orphan(void)
 {
-	ZkSessionStatus status;
-	Op			op = {
-		.kind = OP_CREATE,.path = SCRIPT_ROOT "/a/" SCRIPT_OTHER,.len = -1,.mode = ZOO_EPHEMERAL
-	};
-
-	zk_client_status(script_client, &status);
-	op.owner = status.session_id;
-	if (op.owner != 0)
-		script_commit(&op);
+	script_create_own(SCRIPT_ROOT "/a/" SCRIPT_OTHER);
 	acquire_and_release(1, ZK_EXCLUSIVE, false);
 }
 
@@ -380,26 +417,12 @@ static void
 downgrade(void)
 {
 	Group		group;
-	ZkError		error;
-	ZkContenderId shared;
 
 	if (!script_request(&group, 1, ZK_EXCLUSIVE, true))
 		return;
 	script_await_group(seen_end, &group);
-	if (!zk_contender_lease_runs(script_client, group.ids[0]))
-	{
-		script_release(&group);
-		return;
-	}
-	shared = zk_contender_reserve(script_client, group.ids[0], &error);
-	if (shared == 0)
-		check_reason(error);
-	else
-	{
-		zk_contender_downgrade(script_client, group.ids[0], shared);
-		group.ids[0] = shared;
-		task_sleep(SIM_SECONDS(1));
-	}
+	if (zk_contender_lease_runs(script_client, group.ids[0]))
+		script_downgrade(&group);
 	script_release(&group);
 }
 
@@ -419,35 +442,22 @@ lose(void)
 	script_release(&group);
 }
 
-void
-script_take_answer(void)
-{
-	ZkQueueListing *listing;
-
-	script_await(seen_listing, &listing);
-	note_listing(listing);
-	zk_queue_free(listing);
-}
-
 static void
 ask_queue(void)
 {
-	zk_query_request(script_client, ZK_QUERY_QUEUE, script_nodes[0], NULL);
-	script_take_answer();
+	script_ask(ZK_QUERY_QUEUE, script_nodes[0]);
 }
 
 static void
 ask_head(void)
 {
-	zk_query_request(script_client, ZK_QUERY_HEAD, script_nodes[0], NULL);
-	script_take_answer();
+	script_ask(ZK_QUERY_HEAD, script_nodes[0]);
 }
 
 static void
 ask_tree(void)
 {
-	zk_query_request(script_client, ZK_QUERY_TREE, SCRIPT_ROOT, ".zklock");
-	script_take_answer();
+	script_ask(ZK_QUERY_TREE, SCRIPT_ROOT);
 }
 
 static void
@@ -474,10 +484,9 @@ break_other(void)
 static void
 publish(void)
 {
-	zk_wait_publish(script_client, WAITS, "x", 1);
+	zk_wait_publish(script_client, SCRIPT_WAITS, "x", 1);
 	task_sleep(SIM_SECONDS(1));
-	zk_query_request(script_client, ZK_QUERY_WAITS, WAITS, NULL);
-	script_take_answer();
+	script_ask(ZK_QUERY_WAITS, SCRIPT_WAITS);
 	zk_wait_withdraw(script_client);
 }
 

@@ -19,6 +19,10 @@
 #define SCRIPT_TIMEOUT_MS	4000
 #define SCRIPT_LOCK_DELAY	SIM_MS(100)
 
+/* Where waits are published, and what contenders say of their owners. */
+#define SCRIPT_WAITS	SCRIPT_ROOT "/.zklock/waits"
+#define SCRIPT_OWNER	"{\"cluster\":\"alpha\",\"pid\":1}"
+
 /* A contender of another client. */
 #define SCRIPT_OTHER	"_c_x-lock-0000000000"
 
@@ -105,20 +109,27 @@ extern void script_release(Group *group);
 /* Requests them, and waits until they are granted. */
 extern void script_hold(Group *group, int count, ZkMode mode, bool recorded);
 
-/* Waits for the answer to a query. */
+/* Turns the first of them into a shared one, and gives that time. */
+extern void script_downgrade(Group *group);
+
+/* Waits for the answer to a query; the second one asks it before. */
 extern void script_take_answer(void);
+extern void script_ask(ZkQueryKind kind, const char *node);
+
+/* An ephemeral znode of the client's own session, if it has one, that it does not know. */
+extern void script_create_own(const char *path);
 
 /* What another client does, as soon as the server works; false if it is refused. */
 extern bool script_commit(const Op *op);
 
-/* All clients have these permissions for the first lock node from now on. */
-extern void script_permit(int perms);
+/* All clients have these permissions for a znode from now on. */
+extern void script_permit(const char *path, int perms);
 
 /*
  * Another client's exclusive contender for the first lock, with the number of the next one
  * but so many.
  */
-extern void script_create_next(const char *prefix, int more, char *path, size_t size);
+extern void script_create_next(int more, char *path, size_t size);
 
 /* A znode of another client, which creates or deletes it. */
 extern bool script_change(OpKind kind, const char *path);

@@ -13,12 +13,12 @@
  *-------------------------------------------------------------------------
  */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server.h"
+#include "violation.h"
 
 #define CLIENTS			6
 #define PENDING			64
@@ -75,18 +75,9 @@ static uint64_t replies;
 static EnsembleConfig config;
 
 void
-sim_violation(const char *rule, const char *fmt,...)
+violation_where(void)
 {
-	va_list		args;
-
-	fflush(stdout);
-	fprintf(stderr, "seed %" PRIu64 ", %.6f s: %s: ", current_seed,
-			(double) sim_now() / 1e6, rule);
-	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
-	va_end(args);
-	fputc('\n', stderr);
-	exit(1);
+	fprintf(stderr, "seed %" PRIu64 ", %.6f s: ", current_seed, (double) sim_now() / 1e6);
 }
 
 static void
