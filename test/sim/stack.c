@@ -111,6 +111,12 @@ stack_enter(Stack *stack)
 		stack->context.uc_stack.ss_size = STACK_SIZE;
 		stack->context.uc_link = NULL;
 		makecontext(&stack->context, begin, 0);
+
+		/*
+		 * swapcontext() would forget what AddressSanitizer knows of the whole
+		 * stack.
+		 */
+		stack->context.uc_stack.ss_size = 0;
 		beginning = stack;
 	}
 	__sanitizer_start_switch_fiber(&program_fake, stack->memory, STACK_SIZE);
