@@ -24,8 +24,15 @@
 #define DEADLINE	ZK_MS(60000)
 #define OWNER		"{\"pid\":1}"
 
-/* To ask for, as long as a server allows: a busy machine must not end it. */
-#define STRANGER_TIMEOUT_MS	60000
+/*
+ * The session timeout of whoever is to lose nothing: the stranger, and a client
+ * whose test is not about that.  A busy machine may stand still for seconds.  The
+ * server of the tests allows as much.
+ */
+#define LONG_TIMEOUT_MS	60000
+
+/* That of a client whose session another one ends, which it may learn by silence only. */
+#define ENDED_TIMEOUT_MS	6000
 
 /*
  * The library drops what it has queued when it is closed (ZOOKEEPER-3868).
@@ -234,7 +241,7 @@ open_handle(const clientid_t *id)
 	/* client_test looks at the signal masks of all threads */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &saved);
-	zh = zookeeper_init2(servers, NULL, id != NULL ? 6000 : STRANGER_TIMEOUT_MS, id, NULL,
+	zh = zookeeper_init2(servers, NULL, LONG_TIMEOUT_MS, id, NULL,
 						 ZOO_NO_LOG_CLIENTENV, zk_log_callback);
 	pthread_sigmask(SIG_SETMASK, &saved, NULL);
 	while (zoo_state(zh) != ZOO_CONNECTED_STATE &&
@@ -310,6 +317,14 @@ start_client(const char *list, int timeout_ms)
 	client = zk_client_start(&config, &error, detail);
 	if (client == NULL)
 		diag("could not start a client: error %d, %s", error, detail);
+}
+
+/* Go on with another client. */
+static inline void
+restart_client(const char *list, int timeout_ms)
+{
+	ok(zk_client_stop(client, 30000), "the client stops");
+	start_client(list, timeout_ms);
 }
 
 /* Wait until the client's ZooKeeper session is in a state. */

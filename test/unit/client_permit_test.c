@@ -437,7 +437,7 @@ main(void)
 		return 1;
 	}
 	rounds = getenv("ROUNDS") ? atoi(getenv("ROUNDS")) : 300;
-	start_client(servers, 6000);
+	start_client(servers, LONG_TIMEOUT_MS);
 	snprintf(root, sizeof(root), "/permit_test_%d", (int) getpid());
 	stranger = open_handle(NULL);
 	zoo_create(stranger, root, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_CONTAINER, NULL, 0);
@@ -454,8 +454,9 @@ main(void)
 	test_announcing_over();
 	test_mixed();
 	test_many();
-	test_expiry();
 	test_cycles(rounds);
+	restart_client(servers, ENDED_TIMEOUT_MS);
+	test_expiry();
 	ok(zk_client_stop(client, 30000), "the client stops in time");
 	zookeeper_close(stranger);
 	return done_testing();

@@ -154,7 +154,7 @@ main(void)
 	stranger_thread = pthread_self();
 	stranger = open_handle(NULL);
 	/* A ping is due after a third of that without a request. */
-	start_client(servers, STRANGER_TIMEOUT_MS);
+	start_client(servers, LONG_TIMEOUT_MS);
 	snprintf(root, sizeof(root), "/send_test_%d", (int) getpid());
 	cycle(root);
 	atomic_store(&connection, find_connection(find_connection(STDERR_FILENO)));

@@ -839,7 +839,7 @@ main(void)
 	}
 	rounds = getenv("ROUNDS") ? atoi(getenv("ROUNDS")) : 2000;
 	remember_others();
-	start_client(servers, 6000);
+	start_client(servers, LONG_TIMEOUT_MS);
 	snprintf(root, sizeof(root), "/client_test_%d", (int) getpid());
 	stranger = open_handle(NULL);
 
@@ -849,16 +849,17 @@ main(void)
 	test_upgrade_deadlock();
 	test_downgrade();
 	test_renewal();
-	test_expiry();
 	test_listing();
 	test_head();
 	test_tree();
 	test_abandoning(rounds);
 	test_cycles(rounds);
 	test_group();
-	test_group_broken();
 	test_group_ephemeral();
 	test_caps();
+	restart_client(servers, ENDED_TIMEOUT_MS);
+	test_expiry();
+	test_group_broken();
 	test_signal_masks();
 	test_descriptors();
 	test_stop();
