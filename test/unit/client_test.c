@@ -19,6 +19,9 @@
 
 #include "client_common.h"
 
+/* As many contenders as there can be are in queues that are quickly listed. */
+#define CAPS_QUEUES	16
+
 static void
 test_uncontended(void)
 {
@@ -638,18 +641,25 @@ static void
 test_caps(void)
 {
 	static ZkContenderId ids[ZK_MAX_CONTENDERS + 1];
+	char		nodes[CAPS_QUEUES][128];
 	char		node[ZK_NODE_PATH_SIZE];
+	char		name[32];
 	ZkError		error = ZK_OK;
 	ZkContenderStatus status;
 	ZkTime		deadline = zk_now() + DEADLINE;
 	int			count = 0;
 	int			granted;
+	bool		gone = true;
 
+	for (int i = 0; i < CAPS_QUEUES; i++)
+	{
+		snprintf(name, sizeof(name), "caps-%d", i);
+		node_path(nodes[i], name);
+	}
 	/* the helper may not have freed the slots of the previous test yet */
-	node_path(node, "caps");
 	while (count <= ZK_MAX_CONTENDERS && zk_now() < deadline)
 	{
-		ids[count] = request_or_error(node, ZK_SHARED, &error);
+		ids[count] = request_or_error(nodes[count % CAPS_QUEUES], ZK_SHARED, &error);
 		if (ids[count] != 0)
 			count++;
 		else if (count < ZK_MAX_CONTENDERS)
@@ -666,8 +676,11 @@ test_caps(void)
 	is_int(granted, count, "up to it all goes well");
 	for (int i = 0; i < count; i++)
 		zk_contender_abandon(client, ids[i]);
-	ok(wait_children(node, 0), "all of them can be abandoned together");
+	for (int i = 0; i < CAPS_QUEUES; i++)
+		gone &= wait_children(nodes[i], 0);
+	ok(gone, "all of them can be abandoned together");
 
+	node_path(node, "caps");
 	memset(node + strlen(node), 'x', sizeof(node) - strlen(node) - 1);
 	node[sizeof(node) - 1] = '\0';
 	for (count = 0; (ids[count] = request(node, ZK_SHARED)) != 0; count++)
