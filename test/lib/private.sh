@@ -48,7 +48,7 @@ build_zklock()
 	shift 2
 	pg_config=$(test/lib/postgres install "$root")
 	PATH=$("$pg_config" --bindir):$PATH
-	make -s PG_CONFIG="$pg_config" "$@" all install >"$log" 2>&1 || {
+	make -s -j "$(nproc)" PG_CONFIG="$pg_config" "$@" all install >"$log" 2>&1 || {
 		cat "$log" >&2
 		die "zklock does not build"
 	}
