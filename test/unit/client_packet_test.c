@@ -881,8 +881,7 @@ test_client(void)
 	ok(wait_state(id, ZK_HELD, &status), "and a lock is acquired by a good connection (S222)");
 	ok(release(id), "and released");
 	work_disturbed(10, ANY_WAY);
-	ok(zk_client_stop(client, 30000), "the client stops");
-	start_client(proxied, TIMEOUT_MS);
+	restart_client(proxied, TIMEOUT_MS);
 	id = acquire(node, ZK_EXCLUSIVE);
 	ok(release(id), "all is left in order (S222)");
 	ok(zk_client_stop(client, 30000), "the client stops");

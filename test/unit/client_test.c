@@ -643,7 +643,6 @@ test_caps(void)
 	static ZkContenderId ids[ZK_MAX_CONTENDERS + 1];
 	char		nodes[CAPS_QUEUES][128];
 	char		node[ZK_NODE_PATH_SIZE];
-	char		name[32];
 	ZkError		error = ZK_OK;
 	ZkContenderStatus status;
 	ZkTime		deadline = zk_now() + DEADLINE;
@@ -652,10 +651,7 @@ test_caps(void)
 	bool		gone = true;
 
 	for (int i = 0; i < CAPS_QUEUES; i++)
-	{
-		snprintf(name, sizeof(name), "caps-%d", i);
-		node_path(nodes[i], name);
-	}
+		snprintf(nodes[i], sizeof(nodes[i]), "%s/caps-%d", root, i);
 	/* the helper may not have freed the slots of the previous test yet */
 	while (count <= ZK_MAX_CONTENDERS && zk_now() < deadline)
 	{
