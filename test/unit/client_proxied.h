@@ -63,22 +63,36 @@ lose_reply(int type, bool stay_away)
 	proxy_cut_at(type, 1, PROXY_BEFORE_REPLY, false);
 }
 
-/* Wait until the proxy has cut a connection since it had cut so many. */
+/* Wait until what the proxy counts is no longer what it was before. */
 static inline bool
-wait_cut(int before)
+wait_counted(int (*counted) (void), int before, const char *missing)
 {
 	ZkTime		deadline = zk_now() + DEADLINE;
 
-	while (proxy_cuts() == before)
+	while (counted() == before)
 	{
 		if (zk_now() > deadline)
 		{
-			diag("no connection was cut");
+			diag("%s", missing);
 			return false;
 		}
 		usleep(1000);
 	}
 	return true;
+}
+
+/* Wait until the proxy has cut a connection since it had cut so many. */
+static inline bool
+wait_cut(int before)
+{
+	return wait_counted(proxy_cuts, before, "no connection was cut");
+}
+
+/* Wait until it has answered one more request like a busy server. */
+static inline bool
+wait_throttled(int before)
+{
+	return wait_counted(proxy_throttled, before, "no request was throttled");
 }
 
 /* Those that only look whether a create has been executed late (Q7). */
