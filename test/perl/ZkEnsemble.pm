@@ -55,6 +55,7 @@ my $command =
 	File::Spec->catfile(dirname(__FILE__), '..', 'lib', 'zookeeper'));
 
 my @ensembles;
+my $templates = 0;
 
 =pod
 
@@ -716,8 +717,8 @@ sub zk_cluster
 	my ($name, $servers, %params) = @_;
 	my %settings = %{ delete $params{settings} // {} };
 	my $start = delete $params{start} // 1;
-	my $node = PostgreSQL::Test::Cluster->new($name,
-		install_path => delete $params{install_path});
+	my $install_path = delete $params{install_path};
+	my $node = PostgreSQL::Test::Cluster->new($name, install_path => $install_path);
 
 	if (ref $servers)
 	{
@@ -725,9 +726,8 @@ sub zk_cluster
 		  ? $servers->connect_string
 		  : $servers->address;
 	}
-	# Whatever the machine's locale is, even none.
-	$node->init(%params,
-		extra => [ qw(--encoding=UTF8 --no-locale), @{ $params{extra} // [] } ]);
+	my $usual = !$install_path && !$params{extra};
+	init_node($node, $usual ? scalar template() : undef, %params);
 	%settings = (
 		cluster_name => $name,
 		max_connections => 100,
@@ -742,6 +742,34 @@ sub zk_cluster
 		$node->safe_psql('postgres', 'CREATE EXTENSION zklock');
 	}
 	return $node;
+}
+
+# The folder of an empty cluster that test/run has made, if there is one.  Each can be
+# used once in a test, because zklock tells clusters apart by their system identifiers,
+# which copies have in common.
+sub template
+{
+	return unless $ENV{CLUSTER_TEMPLATES};
+	my $template = "$ENV{CLUSTER_TEMPLATES}/" . ++$templates;
+	return -d $template ? $template : undef;
+}
+
+# Prepare a node, as a copy if there is a template: that takes a fifth of the time.
+sub init_node
+{
+	my ($node, $template, %params) = @_;
+	my $system_or_bail = \&PostgreSQL::Test::Utils::system_or_bail;
+	no warnings 'redefine';
+	local *PostgreSQL::Test::Utils::system_or_bail = sub {
+		my @command = @_;
+		@command = ('cp', '-a', $template, $node->data_dir)
+		  if $template && $command[0] eq 'initdb';
+		return $system_or_bail->(@command);
+	};
+	# Whatever the machine's locale is, even none.
+	$node->init(%params,
+		extra => [ qw(--encoding=UTF8 --no-locale), @{ $params{extra} // [] } ]);
+	return;
 }
 
 # PostgreSQL::Test::Cluster stops its servers in immediate mode, which loses the counts
