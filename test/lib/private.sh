@@ -6,7 +6,22 @@
 # Print the name of a new folder, for this purpose.
 private_folder()
 {
-	mktemp -d "${TMPDIR:-/tmp}/zklock-$1.XXXXXX"
+	mktemp -d "${TMPDIR:-$(fast_folder)}/zklock-$1.XXXXXX"
+}
+
+# Print the folder for what is temporary: in memory if there is plenty of it, and programs
+# there can be executed.  On a disk that is busy, seconds can pass in which nobody writes
+# anything, while the timeouts of tests go on.
+fast_folder()
+{
+	local shared=/dev/shm options available free
+	options=$(findmnt -n -o OPTIONS "$shared" 2>/dev/null) || options=noexec
+	available=$(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo)
+	free=$(df --output=avail "$shared" 2>/dev/null | tail -n 1)
+	if [[ ,$options, == *,noexec,* ]] || ((available < 16000000 || ${free:-0} < 8000000)); then
+		shared=/tmp
+	fi
+	printf '%s\n' "$shared"
 }
 
 # copy_tree FROM TO: copy the files that git does not ignore; without git, all files.
@@ -92,19 +107,30 @@ none_to_kill()
 }
 
 # Stop all processes in a folder.  First the scripts and tests, which might
-# start others, and ZooKeeper, which needs no orderly end.  Then stop PostgreSQL
-# with pg_ctl where its servers respond, because it would otherwise leave shared
-# memory behind.
+# start others, and ZooKeeper, which needs no orderly end.  Then PostgreSQL, in an
+# orderly way where its servers respond.
 stop_private_servers()
 {
 	local dir
 	# Processes outlive a folder that another program removed.
 	dir=$(cd "$1" 2>/dev/null && pwd -P) || dir=$1
 	wait_until 10 none_to_kill KILL "$dir" '!(*/postgres)' || true
-	kill_in_folder CONT "$dir" '*/postgres' || return 0
-	kill_in_folder QUIT "$dir" '*/postgres' || true
-	wait_until 10 none_to_kill 0 "$dir" '*/postgres' ||
-		wait_until 10 none_to_kill KILL "$dir" '*' || true
+	if kill_in_folder CONT "$dir" '*/postgres'; then
+		kill_in_folder QUIT "$dir" '*/postgres' || true
+		wait_until 10 none_to_kill 0 "$dir" '*/postgres' ||
+			wait_until 10 none_to_kill KILL "$dir" '*' || true
+	fi
+	remove_shared_memory "$dir"
+}
+
+# Remove the shared memory of servers that were killed.  Their postmaster.pid names it.
+remove_shared_memory()
+{
+	local id
+	find "$1" -name postmaster.pid -exec awk 'FNR == 7 { print $2 }' {} + 2>/dev/null |
+		while read -r id; do
+			ipcrm -m "$id" 2>/dev/null || true
+		done
 }
 
 # Stop what runs in the folder and remove it, unless KEEP=1.
