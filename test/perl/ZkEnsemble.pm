@@ -730,6 +730,8 @@ sub zk_cluster
 	init_node($node, $usual ? scalar template() : undef, %params);
 	%settings = (
 		cluster_name => $name,
+		# so that one that is killed leaves nothing behind elsewhere
+		dynamic_shared_memory_type => 'mmap',
 		max_connections => 100,
 		'zklock.servers' => $servers,
 		'zklock.on_lock_loss' => 'report',

@@ -171,8 +171,19 @@ sub fail_in_run
 	kill 'KILL', @killed;
 	waitpid $server{$primary}{pid}, 0;
 	eval { $dbh->disconnect };
-	rmtree($server{$primary}{dir});
-	delete $server{$primary};
+	remove_server($primary);
+	return;
+}
+
+# Remove a server that was killed, and its shared memory.
+sub remove_server
+{
+	my ($number) = @_;
+	my $dir = $server{$number}{dir};
+	my (undef, $id) = split ' ', (split /\n/, slurp_file("$dir/postmaster.pid"))[6];
+	system_or_bail('ipcrm', '-m', $id);
+	rmtree($dir);
+	delete $server{$number};
 	return;
 }
 
