@@ -28,10 +28,18 @@ use Carp;
 use parent 'ZkTool';
 
 # Codes of the C client library.
-use constant { OK => 0, INVALIDSTATE => -9, NONODE => -101, NOAUTH => -102, EXPIRED => -112 };
+use constant {
+	OK => 0,
+	CONNECTIONLOSS => -4,
+	OPERATIONTIMEOUT => -7,
+	INVALIDSTATE => -9,
+	NONODE => -101,
+	NOAUTH => -102,
+	EXPIRED => -112
+};
 
 # Commands that may be run once more in a new session.
-my %is_read = map { $_ => 1 } qw(ls stat sync tree);
+my %is_read = map { $_ => 1 } qw(ls stat get sync tree);
 
 =pod
 
@@ -60,21 +68,28 @@ sub new
 =item $zk->call(@words)
 
 Run a command (see test/tools/zkprobe.c); returns the library's code and the
-fields of the answer.  A command that only reads opens a new session if the old
-one has expired: the probe's own server may have been stopped for too long.
+fields of the answer.  A command that only reads is repeated a few times if the server
+does not answer, in a new session if the old one has expired: the probe's own server, or
+the whole machine, may have been stopped for too long.
+
+=item $zk->call_once(@words)
+
+The same, without repetition.
 
 =cut
 
 sub call
 {
 	my ($self, @words) = @_;
-	my ($rc, @fields) = $self->call_once(@words);
-	if ($is_read{ $words[0] } && ($rc == EXPIRED || $rc == INVALIDSTATE))
+	my $again = $is_read{ $words[0] } ? 3 : 0;
+	while (1)
 	{
-		$self->connect;
-		($rc, @fields) = $self->call_once(@words);
+		my ($rc, @fields) = $self->call_once(@words);
+		my $over = $rc == EXPIRED || $rc == INVALIDSTATE;
+		my $silent = $rc == CONNECTIONLOSS || $rc == OPERATIONTIMEOUT;
+		return ($rc, @fields) unless ($over || $silent) && $again-- > 0;
+		$self->connect if $over;
 	}
-	return ($rc, @fields);
 }
 
 sub connect

@@ -194,7 +194,7 @@ is(scalar(my @all = $three->followers), 2, 'the old leader follows');
 my ($paused) = $three->followers;
 my $stuck = ZkProbe->new($three->address($paused), 6000);
 $three->pause_server($paused);
-is(($stuck->call('get', '/shared'))[0],
+is(($stuck->call_once('get', '/shared'))[0],
 	-7, 'a paused server does not answer its clients');
 $three->resume_server($paused);
 
