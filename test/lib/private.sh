@@ -127,10 +127,9 @@ stop_private_servers()
 remove_shared_memory()
 {
 	local id
-	find "$1" -name postmaster.pid -exec awk 'FNR == 7 { print $2 }' {} + 2>/dev/null |
-		while read -r id; do
-			ipcrm -m "$id" 2>/dev/null || true
-		done
+	while read -r id; do
+		ipcrm -m "$id" 2>/dev/null || true
+	done < <(find "$1" -name postmaster.pid -exec awk 'FNR == 7 { print $2 }' {} + 2>/dev/null)
 }
 
 # Stop what runs in the folder and remove it, unless KEEP=1.
