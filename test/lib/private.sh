@@ -3,25 +3,10 @@
 #
 # shellcheck shell=bash
 
-# Print the name of a new folder, for this purpose.
+# private_folder PURPOSE [DIR]: print the name of a new folder, below TMPDIR, or else DIR.
 private_folder()
 {
-	mktemp -d "${TMPDIR:-$(fast_folder)}/zklock-$1.XXXXXX"
-}
-
-# Print the folder for what is temporary: in memory if there is plenty of it, and programs
-# there can be executed.  On a disk that is busy, seconds can pass in which nobody writes
-# anything, while the timeouts of tests go on.
-fast_folder()
-{
-	local shared=/dev/shm options available free
-	options=$(findmnt -n -o OPTIONS "$shared" 2>/dev/null) || options=noexec
-	available=$(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo)
-	free=$(df --output=avail "$shared" 2>/dev/null | tail -n 1)
-	if [[ ,$options, == *,noexec,* ]] || ((available < 16000000 || ${free:-0} < 8000000)); then
-		shared=/tmp
-	fi
-	printf '%s\n' "$shared"
+	mktemp -d "${TMPDIR:-${2-/tmp}}/zklock-$1.XXXXXX"
 }
 
 # copy_tree FROM TO: copy the files that git does not ignore; without git, all files.
