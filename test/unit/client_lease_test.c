@@ -53,7 +53,6 @@ static const int round_trips[] = {10, 20, 25, 30, 40, 45};
  * the machine may have been too slow for all of them.  That ends when more are left
  * than a few such groups, for which the machine is no reason.
  */
-#define MOST_TRIES		7
 #define MOST_GROUPS		4
 
 /* What a process with a client does, and has seen; the second half is of one try. */
@@ -467,15 +466,15 @@ run_holders(int count)
 	end_holders(0, count);
 }
 
-/* Returns how many have not come through. */
+/* Returns how many of these holders have come through. */
 static int
-count_left(int count)
+count_through(int first, int count)
 {
-	int			left = 0;
+	int			through = 0;
 
-	for (int i = 0; i < count; i++)
-		left += !came_through(&holders[i]);
-	return left;
+	for (int i = first; i < first + count; i++)
+		through += came_through(&holders[i]);
+	return through;
 }
 
 /* Those that have not come through try again, at most so many at a time. */
@@ -483,7 +482,7 @@ static void
 run_again(int count, int most)
 {
 	int			some = 0;
-	int			left = count_left(count);
+	int			left = count - count_through(0, count);
 
 	if (left > most * MOST_GROUPS)
 		return;
@@ -523,19 +522,13 @@ test_holds(void)
 		give_ports(holder, server_counts[i / HOLDS % 3]);
 	}
 	run_holders(count);
-	for (int tries = 1, most = count / 2; tries < MOST_TRIES && most > 0; tries++, most /= 2)
+	for (int most = count / 2; most > 1; most /= 2)
 		run_again(count, most);
 	report_lengths(count);
 	for (int i = 0; i < count; i += HOLDS)
-	{
-		int			survived = 0;
-
-		for (int j = i; j < i + HOLDS; j++)
-			survived += came_through(&holders[j]);
-		is_int(survived, HOLDS,
+		is_int(count_through(i, HOLDS), HOLDS,
 			   "S230: one of %d servers %s: the lock survives, held for 0.1 to %d T",
 			   holders[i].port_count, names[holders[i].failure], LONGEST_HOLD);
-	}
 }
 
 /*
