@@ -726,8 +726,8 @@ sub zk_cluster
 		  ? $servers->connect_string
 		  : $servers->address;
 	}
-	my $usual = !$install_path && !$params{extra};
-	init_node($node, $usual ? scalar template() : undef, %params);
+	my $template = $install_path || $params{extra} ? undef : template();
+	init_node($node, $template, %params);
 	%settings = (
 		cluster_name => $name,
 		# so that one that is killed leaves nothing behind elsewhere

@@ -38,7 +38,7 @@ use constant {
 	EXPIRED => -112
 };
 
-# Commands that may be run once more in a new session.
+# Commands that may be repeated, also in a new session.
 my %is_read = map { $_ => 1 } qw(ls stat get sync tree);
 
 =pod

@@ -5,8 +5,8 @@
 # A failover has to be cheap.  So the servers are a chain, each a standby of the one
 # before: the first is killed, the second is promoted, and the third follows it to the
 # new timeline, while another copy of a small cluster begins to follow the last.
-# FAILOVERS=N chooses their number; a hundred take four times as long as the forty of each
-# run of all tests, because each copy replays all that came before.
+# FAILOVERS=N chooses their number.  As each copy replays all that came before, the work
+# grows faster than that.
 
 use strict;
 use warnings;
