@@ -68,9 +68,10 @@ sub new
 =item $zk->call(@words)
 
 Run a command (see test/tools/zkprobe.c); returns the library's code and the
-fields of the answer.  A command that only reads is repeated a few times if the server
-does not answer, in a new session if the old one has expired: the probe's own server, or
-the whole machine, may have been stopped for too long.
+fields of the answer.  A command that only reads is repeated a few times, a second later,
+if the server does not answer, in a new session if the old one has expired: the probe's
+own server, or the whole machine, may have been stopped for too long.  Without the pauses
+each attempt could fail at once, before there is a connection again.
 
 =item $zk->call_once(@words)
 
@@ -81,13 +82,14 @@ The same, without repetition.
 sub call
 {
 	my ($self, @words) = @_;
-	my $again = $is_read{ $words[0] } ? 3 : 0;
+	my $again = $is_read{ $words[0] } ? 5 : 0;
 	while (1)
 	{
 		my ($rc, @fields) = $self->call_once(@words);
 		my $over = $rc == EXPIRED || $rc == INVALIDSTATE;
 		my $silent = $rc == CONNECTIONLOSS || $rc == OPERATIONTIMEOUT;
 		return ($rc, @fields) unless ($over || $silent) && $again-- > 0;
+		sleep 1;
 		$self->connect if $over;
 	}
 }
