@@ -14,7 +14,7 @@ use warnings;
 
 use Exporter 'import';
 
-our @EXPORT = qw(compile symbols);
+our @EXPORT = qw(compile symbols symbols_by_file);
 
 =pod
 
@@ -27,6 +27,10 @@ our @EXPORT = qw(compile symbols);
 The symbols that nm lists for these files with these options, without their
 versions.
 
+=item symbols_by_file($options, @files)
+
+The same for each file: { file => [ symbol, ... ] }.
+
 =item compile($compiler, $folder, $name, $source)
 
 Compile a few lines.  Returns the object file, which is left in that folder.
@@ -38,9 +42,21 @@ Compile a few lines.  Returns the object file, which is left in that folder.
 sub symbols
 {
 	my ($options, @files) = @_;
-	my @lines = `nm --format=posix $options @files`;
+	return map { @$_ } values %{ symbols_by_file($options, @files) };
+}
+
+sub symbols_by_file
+{
+	my ($options, @files) = @_;
+	my %symbols = map { $_ => [] } @files;
+	my @lines = `nm --format=posix --print-file-name $options @files`;
 	die "nm failed for @files\n" if $? != 0;
-	return map { /^(\S+) [A-Za-z]\b/ ? ($1 =~ s/\@.*//r) : () } @lines;
+	foreach (@lines)
+	{
+		# A member of an archive is named behind it.
+		push @{ $symbols{$1} }, $2 =~ s/\@.*//r if /^([^\[]+?)(?:\[.*\])?: (\S+) [A-Za-z]\b/;
+	}
+	return \%symbols;
 }
 
 sub compile
