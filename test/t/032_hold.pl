@@ -16,7 +16,7 @@ my $ensemble = ZkEnsemble->new('main', maxSessionTimeout => 20000);
 # Commits take 20 ms, so that there is time to get in before their end.
 my $node = zk_cluster('main', $ensemble,
 	settings => {
-		'zklock.session_timeout' => '15s',
+		'zklock.session_timeout' => '10s',
 		fsync => 'on',
 		commit_delay => 20000,
 		commit_siblings => 0
@@ -31,10 +31,10 @@ my %work = (
 	'idle' => 'SELECT 1',
 	'computing' => q(
 		DO $$ BEGIN
-			WHILE clock_timestamp() < now() + interval '46 s' LOOP
+			WHILE clock_timestamp() < now() + interval '31 s' LOOP
 			END LOOP;
 		END $$),
-	'asleep' => 'SELECT pg_sleep(46)');
+	'asleep' => 'SELECT pg_sleep(31)');
 my %session;
 my %before;
 
