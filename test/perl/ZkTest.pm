@@ -21,7 +21,7 @@ use Carp;
 use Exporter 'import';
 use File::Basename;
 use File::Spec;
-use List::Util qw(min);
+use List::Util qw(max min);
 use POSIX ();
 use PostgreSQL::Test::Utils ();
 use Test::More;
@@ -47,21 +47,23 @@ foreach my $signal (qw(INT TERM HUP))
 
 =item wait_for($condition, $what, $seconds)
 
-Call the condition every 10 ms until it returns something true, and return
-that.  Dies when the time (default: 60 s) is up, with C<$what> in the message.
+Call the condition until it returns something true, and return that: every millisecond at
+first, and less and less often, down to every 50 ms, as the tests beside this one need the
+processor.  Dies when the time (default: 60 s) is up, with C<$what> in the message.
 
 =cut
 
 sub wait_for
 {
 	my ($condition, $what, $seconds) = @_;
-	my $deadline = time + ($seconds // 60);
+	my $begin = time;
+	my $deadline = $begin + ($seconds // 60);
 	while (1)
 	{
 		my $result = $condition->();
 		return $result if $result;
 		croak "timed out waiting for $what" if time > $deadline;
-		sleep 0.01;
+		sleep max(0.001, min(0.05, (time - $begin) / 16));
 	}
 }
 
