@@ -30,9 +30,9 @@ wait_until()
 # and is a zombie.
 process_start()
 {
-	local stat
-	stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
+	local stat=
 	# The name, in parentheses, may contain anything.
+	{ IFS= read -r -d '' stat <"/proc/$1/stat" || [ -n "$stat" ]; } 2>/dev/null || return 1
 	read -r -a stat <<<"${stat##*) }"
 	[ "${stat[0]}" != Z ] && printf '%s\n' "${stat[19]}"
 }
