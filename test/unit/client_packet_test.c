@@ -45,6 +45,16 @@
 #define HEADER				16
 #define WORD				4
 
+/*
+ * AddressSanitizer sees what a reply does to memory, and tries each way; other variants,
+ * one in so many, for what only they see.
+ */
+#ifdef __SANITIZE_ADDRESS__
+#define STRIDE		1
+#else
+#define STRIDE		5
+#endif
+
 /* How often the library is given the address of the proxy: it pauses after the last. */
 #define ADDRESSES			40
 
@@ -675,7 +685,7 @@ test_kind(int kind)
 	bool		stuck;
 	ZkTime		deadline;
 
-	while (try_way(kind, ways, &believed, &stuck))
+	while (try_way(kind, kind % STRIDE + ways * STRIDE, &believed, &stuck))
 		ways++;
 
 	/*
@@ -686,7 +696,7 @@ test_kind(int kind)
 	while (!stuck && atomic_load(&answer) != kinds[kind].good && zk_now() < deadline &&
 		   (kinds[kind].begins == ASKED_ANEW || zk_is_connection_error(atomic_load(&answer))))
 		stuck = !ask(kind);
-	ok(!stuck && ways >= 20, "%s: %d malformed replies crash nothing (S221)", what, ways);
+	ok(!stuck && ways >= 20 / STRIDE, "%s: %d malformed replies crash nothing (S221)", what, ways);
 	is_int(believed, 0, "%s: none is believed", what);
 	is_int(atomic_load(&answer), kinds[kind].good, "%s: a good one is", what);
 }
@@ -718,7 +728,7 @@ static void
 test_unasked(void)
 {
 	unsigned char packet[64];
-	int			tries = 200;
+	int			tries = 200 / STRIDE;
 	int			lost = 0;
 
 	for (int i = 0; i < tries && have_handle(); i++)
@@ -765,7 +775,7 @@ test_library(void)
 		test_kind(kind);
 	}
 	test_unasked();
-	ok(plan.total >= 2000, "%d replies were malformed", plan.total);
+	ok(plan.total >= 2000 / STRIDE, "%d replies were malformed", plan.total);
 	zookeeper_close(handle);
 	proxy_alter(NULL);
 }
