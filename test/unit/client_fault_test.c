@@ -711,13 +711,14 @@ partition_short(void)
 	ZkContenderStatus before;
 	ZkContenderStatus status;
 	clientid_t	session;
-	uintptr_t	handle = handle_of_client();
+	uintptr_t	handle;
 	bool		kept = true;
 	int			left;
 	bool		in_time;
 
 	make_node(node, "partition-short");
 	id = acquire(node, ZK_EXCLUSIVE);
+	handle = handle_of_client();
 	stranger_queues(node, "_c_aaa-lock-", next, sizeof(next));
 	disconnect();
 	session = session_of_client();
