@@ -23,7 +23,6 @@
 #include "server_timeout.h"
 #include "switchboard.h"
 
-#define TIMEOUT_MS		4000
 #define TIMEOUT			ZK_MS(TIMEOUT_MS)
 
 #define MAX_SERVERS		5
@@ -31,13 +30,16 @@
 /*
  * Holds are up to that many timeouts long.  Of each kind of failure, with each number of
  * servers, so many locks are held for different times.  Sanitizers take memory for
- * each process, and it is the time that is looked at here.
+ * each process, and it is the time that is looked at here.  With them the test does not
+ * run alone, and the code is slow, so that the timeout is longer.
  */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TIMEOUT_MS		8000
 #define LONGEST_HOLD	2
 #define HOLDS			2
 #define CROWD			0		/* ten would be too few to tell */
 #else
+#define TIMEOUT_MS		4000
 #define LONGEST_HOLD	5
 #define HOLDS			16
 #define CROWD			50
