@@ -162,7 +162,7 @@ $ensemble->zk;
 my $storm = $node->basedir . '/storm.sql';
 append_to_file(
 	$storm, q{
-	\set n random_exponential(1, 100, 4)
+	\set n random_exponential(1, 100, 8)
 	\set own random(1, 1000000000)
 	BEGIN;
 	\if random(1, 2) = 1
