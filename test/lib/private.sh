@@ -23,6 +23,44 @@ copy_tree()
 	fi
 }
 
+# cpu_groups DIR: print the control groups of processors that can be for the processes of
+# a private folder: below where this shell is, if that is the top.
+cpu_groups()
+{
+	local path
+	path=$(sed -nE 's/^[0-9]+:([^:]*,)?cpu(,[^:]*)?://p' /proc/self/cgroup)
+	[ "${path:-$(sed -n 's/^0:://p' /proc/self/cgroup)}" = / ] || return 0
+	awk -v name="${1##*/}" '$3 == "cgroup" && $4 ~ /(^|,)cpu(,|$)/ || $3 == "cgroup2" \
+		{ print $2 "/" name }' /proc/mounts
+}
+
+# join_cpu_group DIR: have one control group for all processes of a private folder, from
+# this one on.  At the top Linux makes a group of each session instead (sched_autogroup),
+# so of each backend and each server.  Linux 6.18 then lets those that mostly wait
+# stand still for seconds beside programs of many threads.  The group gets as much of the
+# processors as eight of other users' sessions.
+join_cpu_group()
+{
+	local group
+	for group in $(cpu_groups "$1"); do
+		mkdir -p "$group" || continue
+		if { [ -e "$group/cpu.shares" ] && echo 8192 >"$group/cpu.shares"; } ||
+			{ [ -e "$group/cpu.weight" ] && echo 800 >"$group/cpu.weight"; }; then
+			echo "$BASHPID" >"$group/cgroup.procs" && return
+		fi
+		rmdir "$group"
+	done
+} 2>/dev/null
+
+# Remove that control group.  What was killed may still be there for a moment.
+remove_cpu_group()
+{
+	local group
+	for group in $(cpu_groups "$1"); do
+		[ ! -d "$group" ] || wait_until 5 rmdir "$group" 2>/dev/null || true
+	done
+}
+
 # in_private_folder DIR COMMAND [ARG ...]: run a command as an ordinary user.
 # As root, that is the user postgres, because PostgreSQL does not run as root.
 # If this shell is killed, the command gets a SIGTERM.
@@ -32,6 +70,7 @@ in_private_folder()
 	shift
 	mkdir -p "$dir/tmp"
 	if ((EUID == 0)); then
+		join_cpu_group "$dir" || true
 		chown -R postgres: "$dir"
 		exec setpriv --reuid=postgres --regid=postgres --init-groups --pdeathsig=TERM \
 			env HOME="$dir" USER=postgres LOGNAME=postgres TMPDIR="$dir/tmp" "$@"
@@ -121,6 +160,7 @@ remove_shared_memory()
 leave_private_folder()
 {
 	stop_private_servers "$1"
+	remove_cpu_group "$1"
 	if [ "${KEEP-}" = 1 ]; then
 		echo "kept: $1"
 	else
