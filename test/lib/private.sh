@@ -145,6 +145,7 @@ stop_private_servers()
 			wait_until 10 none_to_kill KILL "$dir" '*' || true
 	fi
 	remove_shared_memory "$dir"
+	remove_cpu_group "$dir"
 }
 
 # Remove the shared memory of servers that were killed.  Their postmaster.pid names it.
@@ -160,7 +161,6 @@ remove_shared_memory()
 leave_private_folder()
 {
 	stop_private_servers "$1"
-	remove_cpu_group "$1"
 	if [ "${KEEP-}" = 1 ]; then
 		echo "kept: $1"
 	else
