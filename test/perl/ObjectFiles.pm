@@ -53,8 +53,7 @@ sub symbols_by_file
 	die "nm failed for @files\n" if $? != 0;
 	foreach (@lines)
 	{
-		# A member of an archive is named behind it.
-		push @{ $symbols{$1} }, $2 =~ s/\@.*//r if /^([^\[]+?)(?:\[.*\])?: (\S+) [A-Za-z]\b/;
+		push @{ $symbols{$1} }, $2 =~ s/\@.*//r if /^(\S+): (\S+) [A-Za-z]\b/;
 	}
 	return \%symbols;
 }
