@@ -211,30 +211,45 @@ sub new_waiter
 	return $session;
 }
 
+# Have waiters leave the queue, and check how long that takes.  A backend that cannot
+# close its session within half a second, as on a busy machine, says so and leaves that
+# to its expiry.
+sub check_leaving
+{
+	my ($what, $limit, $round) = @_;
+	my $log = -s $node->logfile;
+	my @times = times_until_fast($limit, $tries, $round);
+	my $gave_up = () =
+	  slurp_file($node->logfile, $log) =~ /could not close the ZooKeeper session in time/g;
+	note sprintf '%s: after %.1f to %.1f ms; given up: %d', $what, 1000 * min(@times),
+	  1000 * max(@times), $gave_up;
+	cmp_ok(min(@times), '<', $limit, "$what: immediately");
+	cmp_ok(scalar(grep { $_ >= $late } @times),
+		'<=', $gave_up, "$what: every time, or the log says that it gave up");
+	return;
+}
+
 my @states;
-my @times = times_until_fast(
-	$promised, $tries,
+check_leaving(
+	'S64: terminate',
+	$promised,
 	sub {
 		my $session = new_waiter();
 		my $took = time_to_leave(sub { kill 'TERM', $session->pid });
 		push @states, last_state($session);
 		return $took;
 	});
-check_tries('terminate', '57P01', \@states, \@times);
+is_deeply(\@states, [ ('57P01') x @states ], 'S64: terminate: SQLSTATE 57P01');
 
-@times = times_until_fast(
+check_leaving(
+	'S84: client gone',
 	$promised + 0.02,
-	$tries,
 	sub {
 		my $session = new_waiter('client_connection_check_interval' => '20ms');
 		my $took = time_to_leave(sub { $session->{psql}{run}->signal('KILL') });
 		$session->{psql}{run}->finish;
 		return $took;
 	});
-note sprintf 'client gone: after %.1f to %.1f ms', 1000 * min(@times),
-  1000 * max(@times);
-cmp_ok(min(@times), '<', $promised + 0.02, 'S84: client gone: immediately');
-cmp_ok(max(@times), '<', $late, 'S84: client gone: every time');
 
 # ---- Held, and not waited for: the timeouts of idle sessions.
 
@@ -475,8 +490,9 @@ $standby->stop;
 
 $waiter->quit;
 $control->quit;
-@times = times_until_fast(
-	$promised, $tries,
+check_leaving(
+	'S64: the postmaster dies',
+	$promised,
 	sub {
 		my $session = new_waiter();
 		my $postmaster = $node->{_pid};
@@ -490,10 +506,6 @@ $control->quit;
 		$node->start;
 		return $took;
 	});
-note sprintf 'postmaster gone: after %.1f to %.1f ms', 1000 * min(@times),
-  1000 * max(@times);
-cmp_ok(min(@times), '<', $promised, 'S64: the postmaster dies: immediately');
-cmp_ok(max(@times), '<', $late, 'S64: the postmaster dies: every time');
 
 # ---- The only backends that ended were ended by us.
 
