@@ -376,9 +376,10 @@ main(void)
 {
 	if (!find_servers("client_acl_test") || !open_proxied())
 		return 1;
-	start_client(proxied, TIMEOUT_MS * 2);
+	start_client(proxied, LONG_TIMEOUT_MS);
 	test_no_list();
 	test_no_delete();
+	restart_client(proxied, TIMEOUT_MS * 3);	/* these wait for parts of it */
 	test_no_read();
 	test_late_delete();
 	ok(zk_client_stop(client, 30000), "the client stops");
