@@ -77,7 +77,7 @@ sub check_servers
 {
 	my ($what, $servers, $sqlstate, $message, $limit) = @_;
 	my $session = ZkPsql->new($node);
-	$limit //= $connect_timeout + 0.5;
+	$limit //= $connect_timeout + 3;
 	my $took = time_taken(
 		$limit,
 		sub { ask_servers($session, $servers) },
@@ -216,11 +216,11 @@ foreach my $case (
 		});
 	my $liar = ZkPsql->new($node);
 	my $log_start = -s $node->logfile;
-	my $took = time_taken(2.5, sub { ask_servers($liar, $peer, ", '2 s'") });
+	my $took = time_taken(5, sub { ask_servers($liar, $peer, ", '2 s'") });
 	like($liar->sqlstate, qr/^0800[16]$/, "$what: SQLSTATE");
 	like($liar->errors, qr/could not acquire lock "\/bad": /,
 		"$what: it names the lock");
-	cmp_ok($took, '<', 2.5, "$what: in time");
+	cmp_ok($took, '<', 5, "$what: in time");
 	ok($node->wait_for_log(qr/closing connection to \Q$peer\E: $reason/, $log_start),
 		"$what: the server log says why");
 	cmp_ok(process_status($liar->pid, 'VmPeak'),
@@ -244,12 +244,12 @@ is($bystander->ask("SELECT zk_lock_acquire('/bystander')"),
 append_to_file($no_threads, '');
 foreach my $try (1 .. 2)
 {
-	my $took = time_taken(1, sub { ask_servers($poisoned, $real) });
+	my $took = time_taken(4, sub { ask_servers($poisoned, $real) });
 	is($poisoned->sqlstate, '08006', "S331: no lock can be acquired ($try): SQLSTATE");
 	like($poisoned->errors,
 		qr/ZooKeeper client library has failed in this session/,
 		'S331: message');
-	cmp_ok($took, '<', 1, 'S331: immediately');
+	cmp_ok($took, '<', 4, 'S331: immediately');
 	unlink $no_threads;
 }
 like(slurp_file($node->logfile), qr/ZooKeeper client library failed a check: /,
