@@ -305,7 +305,7 @@ $far->ask("SELECT zk_lock_release('/event/gave-up')");
 # A watch of an earlier wait fires late (S14, S68).
 $holder->ask("SELECT zk_lock_acquire('/event/old')");
 $third->ask("SELECT zk_lock_acquire('/event/new')");
-is($far->ask("SELECT zk_lock_acquire('/event/old', '2 s')"),
+is($far->ask("SELECT zk_lock_acquire('/event/old', '5 s')"),
 	'f', 'S14: a wait is over');
 wait_behind($far, '/event/new');
 $proxy->count;

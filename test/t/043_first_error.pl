@@ -150,7 +150,7 @@ foreach my $end (@ends)
 # Nor is a wait that ran out of time an error for that.
 forbid_delete('/forbidden/timeout');
 $rival->ask("SELECT zk_lock_acquire('/forbidden/timeout')");
-is($session->ask("SELECT zk_lock_acquire('/forbidden/timeout', '2 s')"),
+is($session->ask("SELECT zk_lock_acquire('/forbidden/timeout', '5 s')"),
 	'f', 'S98: no right to delete: a timeout is false');
 is($session->errors, '', 'S98: no right to delete: and nothing else');
 $ensemble->wait_for_queue('/forbidden/timeout', 1);
@@ -241,7 +241,7 @@ pass('S98: statement, no right to delete: the contender goes');
 # commits.  What cannot be deleted stays until the other lock is released.
 forbid_delete("/xact/$_") foreach 'waited-for', 'granted';
 $rival->ask("SELECT zk_lock_acquire('/xact/waited-for')");
-$session->ask("SET lock_timeout = '2s'");
+$session->ask("SET lock_timeout = '5s'");
 $session->ask(
 	q(DO $$ BEGIN
 		PERFORM zk_lock_acquire_xact('/xact/outer');
