@@ -29,7 +29,7 @@ use Time::HiRes qw(sleep time);
 
 our @EXPORT = qw(wait_for);
 our @EXPORT_OK =
-  qw(children_of cpu_time has_sasl_plugin is_connected process_status start_preloaded stop_process
+  qw(children_of cpu_time gave_up has_sasl_plugin is_connected process_status start_preloaded stop_process
   time_to_end times_until_fast wait_for_cluster);
 
 # Die of these signals instead of just ending: then the END blocks run, ours
@@ -121,6 +121,12 @@ been sent the signal continues to work until a processor handles it.
 =item time_to_end($pid)
 
 Wait for a process to end; returns after how many seconds it has.
+
+=item gave_up($node, $log)
+
+How many backends have said since the server log was that long that they leave their
+ZooKeeper session to its expiry: on a busy machine the half second that the exit of a
+backend waits may not suffice.
 
 =item times_until_fast($limit, $least, $round)
 
@@ -233,6 +239,14 @@ sub time_to_end
 	my $took = time - $start;
 	note sprintf 'process %d is gone after %.3f s', $pid, $took;
 	return $took;
+}
+
+sub gave_up
+{
+	my ($node, $log) = @_;
+	my $count = () = PostgreSQL::Test::Utils::slurp_file($node->logfile, $log) =~
+	  /could not close the ZooKeeper session in time/g;
+	return $count;
 }
 
 sub times_until_fast

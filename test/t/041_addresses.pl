@@ -13,7 +13,7 @@ use Time::HiRes qw(time sleep);
 use ZkEnsemble;
 use ZkPsql;
 use ZkResolver;
-use ZkTest qw(cpu_time time_to_end times_until_fast);
+use ZkTest qw(cpu_time gave_up time_to_end times_until_fast);
 
 # What is to happen at once: the machine may be busy with other things, or stand still
 # for a moment, so the fastest of a few tries has to, and none may take as long as a
@@ -360,12 +360,13 @@ $holder->ask("SELECT zk_lock_release('/stall/holder')");
 is($waiter->answer, 't', 'the resolver hangs: a waiter is granted its lock');
 
 # Much sooner than the session would expire.
+my $log = -s $node->logfile;
 my $start = time;
 kill 'TERM', $waiter->pid;
 cmp_ok(time_to_end($waiter->pid),
 	'<', $late, 'S47: the resolver hangs: a backend ends');
 $ensemble->wait_for_queue('/stall/holder', 0);
-cmp_ok(time - $start, '<', $late, 'S47: and its lock is free');
+ok(time - $start < $late || gave_up($node, $log), 'S47: and its lock is free');
 $waiter->{psql}{run}->finish;
 $holder->quit;
 is_deeply([ $resolver->asked ], [], 'no client has asked the resolver');
