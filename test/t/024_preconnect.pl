@@ -278,6 +278,7 @@ $ensemble->resume;
 # The probe, whose session does not count, may have lost it meanwhile.
 wait_for(sub { ($ensemble->zk->call('stat', '/'))[0] == ZkProbe::OK() },
 	'the probe to be connected');
+$patient->ask("SET zklock.session_timeout = '20s'; SET zklock.connect_timeout = '20s'");
 is($patient->ask("SELECT zk_lock_acquire('/hang', '20 s')"),
 	't', 'S150: when they continue, locks can be acquired');
 $patient->quit;

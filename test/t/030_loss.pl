@@ -15,7 +15,7 @@ use ZkEnsemble;
 use ZkPsql;
 
 my $ensemble = ZkEnsemble->new('main',
-	minSessionTimeout => 2000, maxSessionTimeout => 20000);
+	minSessionTimeout => 2000, maxSessionTimeout => 30000);
 my $proxy = $ensemble->proxy;
 my $node = zk_cluster('holder', $proxy,
 	settings => { 'zklock.session_timeout' => '6s' });
@@ -180,7 +180,7 @@ my %function = (
 	'session' => 'zk_lock_acquire',
 	'transaction' => 'zk_lock_acquire_xact');
 my %paused =
-  map { $_ => ZkPsql->new($node, 'zklock.session_timeout' => '20s') }
+  map { $_ => ZkPsql->new($node, 'zklock.session_timeout' => '30s') }
   keys %function;
 
 foreach my $scope (keys %paused)
@@ -192,7 +192,7 @@ foreach my $scope (keys %paused)
 	$session->ask("SELECT zk_lock_verify('/paused/$scope')");
 	$session->stop;
 }
-sleep 14;
+sleep 21;
 $_->send('COMMIT') foreach values %paused;
 $_->continue foreach values %paused;
 $_->answer foreach values %paused;

@@ -26,7 +26,7 @@ my $node = zk_cluster('main', $proxy,
 
 $node->safe_psql('postgres', 'CREATE TABLE work (step text)');
 $node->safe_psql('postgres',
-	'CREATE TABLE rows AS SELECT n, 0 AS x FROM generate_series(1, 20000) n');
+	'CREATE TABLE rows AS SELECT n, 0 AS x FROM generate_series(1, 100000) n');
 
 my $holder = ZkPsql->new($node);
 my $other = ZkPsql->new($node);
@@ -204,7 +204,7 @@ cmp_ok($late, '<', 5, 'cancelled right after the loss');
 # after a quarter of the session timeout, if the server leaves the connection open.
 
 begin_work('/report', "SET zklock.on_lock_loss = 'report'");
-$holder->send('SELECT count(*) FROM generate_series(1, 3), pg_sleep(4)');
+$holder->send('SELECT count(*) FROM generate_series(1, 3), pg_sleep(10)');
 $holder->wait_until_busy($observer, "wait_event = 'PgSleep'");
 expire();
 is($holder->answer, 3, 'S330: report: the statement continues');

@@ -103,7 +103,7 @@ foreach my $end ('pass', 'cut')
 		sub { $far->send("SELECT zk_lock_acquire('$path')") });
 	$ensemble->wait_for_queue($path, 1);
 	ok(!$far->answered, "$end: the contender exists, and the client does not know it yet");
-	$node->safe_psql('postgres', "SELECT pg_cancel_backend(${\$far->pid})");
+	kill 'INT', $far->pid;
 	$far->answer;
 	is($far->sqlstate, '57014', "$end: the acquire is cancelled");
 	is(scalar($ensemble->queue($path)),

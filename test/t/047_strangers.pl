@@ -114,7 +114,7 @@ foreach my $what (sort keys %data)
 	my $theirs =
 	  $zk->create('/zklock/strange/_c_1-lock-', $data{$what},
 		'ephemeral,sequential');
-	$writer->ask("BEGIN; SET LOCAL lock_timeout = '4s'", 'quiet');
+	$writer->ask("BEGIN; SET LOCAL lock_timeout = '6s'", 'quiet');
 	$writer->ask("SELECT zk_lock_acquire('/strange')");
 	is($writer->sqlstate, '55P03', "S104: $what: a lock that a stranger holds");
 	like($writer->errors, qr/The lock is held by a client with ZooKeeper session 0x[0-9a-f]+\. 1 must go first/,
@@ -156,7 +156,7 @@ my $length = length $zk->get('/zklock/names/' . ($ensemble->queue('/names'))[0])
 note "$length bytes";
 cmp_ok($length, '<', 1024, 'S104: less than a kilobyte');
 
-$late->ask("SET lock_timeout = '4s'");
+$late->ask("SET lock_timeout = '6s'");
 $late->ask("SELECT zk_lock_acquire('/names')");
 is($late->sqlstate, '55P03', 'S104: a wait for it that times out');
 like($late->errors, qr/The lock is held by process \d+ of cluster "main" \(.*, database "/,

@@ -27,7 +27,7 @@ my $main = zk_cluster('main', $ensemble,
 	settings => { %settings, restart_after_crash => 'on' });
 my $other = zk_cluster('other', $ensemble, settings => \%settings);
 my $zk = $ensemble->zk;
-my $rival = ZkPsql->new($other);
+my ($rival, $canceller) = map { ZkPsql->new($other) } 1 .. 2;
 
 # A lock for each part.
 my $number = 0;
@@ -150,7 +150,7 @@ $ensemble->wait_for_queue($path, 0);
 $rival->send("SELECT zk_lock_acquire('$path')");
 $ensemble->wait_for_queue($path, 1);
 $start = time;
-$other->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $rival->pid . ')');
+$canceller->ask('SELECT pg_cancel_backend(' . $rival->pid . ')');
 $rival->answer;
 is($rival->sqlstate, '57014', 'S142: a cancel ends the wait');
 cmp_ok(time - $start, '<', $delay - $margin, 'at once');

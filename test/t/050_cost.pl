@@ -243,7 +243,7 @@ sub start_crowd
 		],
 		'>', \$output,
 		'2>', \$errors);
-	$ensemble->wait_for_queue($path, $count + 1);
+	wait_for(sub { $ensemble->queue($path) == $count + 1 }, "$count to queue up", 300);
 	return ($crowd, \$output);
 }
 

@@ -265,11 +265,11 @@ $session{far}->quit;
 $node{far}->enable_streaming($node{near});
 $node{far}->restart;
 $session{far} = ZkPsql->new($node{far});
-is($session{far}->ask("SELECT zk_lock_acquire('/timeline', '30 s')"),
+is($session{far}->ask("SELECT zk_lock_acquire('/timeline', '100 s')"),
 	't', 'and has the lock when it follows that');
 is($session{far}->errors, '', 'without a word');
 is(seen('far', '/timeline'), 1, 'with the work');
-is($session{far}->ask("SELECT zk_lock_acquire('/promoted', '30 s')"),
+is($session{far}->ask("SELECT zk_lock_acquire('/promoted', '100 s')"),
 	't', 'commits on the old timeline are on the new one');
 is($session{far}->errors, '', 'which is known');
 $session{far}->ask('SELECT zk_lock_release_all()');
@@ -294,7 +294,7 @@ like($session{primary}->errors, qr/which timeline 1 of this server does not incl
 	'with the same warning');
 $session{primary}->ask("SELECT zk_lock_release('/timeline')");
 work('near', '/branch/near');
-is($session{far}->ask("SELECT zk_lock_acquire('/branch/near', '30 s')"),
+is($session{far}->ask("SELECT zk_lock_acquire('/branch/near', '100 s')"),
 	't', 'a later commit on the new timeline takes its place');
 is($session{far}->errors . seen('far', '/branch/near'), '1', 'and is waited for');
 

@@ -33,7 +33,7 @@ my $proxy = $ensemble->proxy;
 my $node = zk_cluster(
 	'main', $ensemble,
 	settings => {
-		'zklock.session_timeout' => '10s',
+		'zklock.session_timeout' => '60s',
 		'zklock.auth_file' => 'app.auth',
 		'zklock.acl' => 'creator, ' . digest('admin'),
 		'zklock.root' => '/locked',

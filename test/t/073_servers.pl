@@ -114,6 +114,7 @@ $ensemble->stop;
 
 my $slow = ZkEnsemble->new('slow',
 	servers => 3,
+	syncLimit => 60,
 	maxSessionTimeout => 60000,
 	'java.zookeeper.request_throttle_max_requests' => 1,
 	'java.zookeeper.throttled_op_wait_time' => 300);

@@ -12,7 +12,7 @@ use ZkEnsemble;
 use ZkExtension;
 use ZkPsql;
 
-my $ensemble = ZkEnsemble->new('main');
+my $ensemble = ZkEnsemble->new('main', maxSessionTimeout => 60000);
 my $node = zk_cluster('main', $ensemble);
 my $other = zk_cluster('other', $ensemble, start => 0);
 $other->start;

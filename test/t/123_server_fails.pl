@@ -23,7 +23,7 @@ my $session_timeout = 6;
 my $eighths = 16;
 
 # If locks are lost it is done again: the machine may have stood still meanwhile.
-my $most_tries = 3;
+my $most_tries = 8;
 
 my %fail = (
 	stopped => sub { $_[0]->pause_server($_[1]) },
@@ -68,7 +68,12 @@ sub hold
 sub survived
 {
 	my ($session, $path, $address) = @_;
-	wait_for(sub { server($session) !~ /^(?:\Q$address\E)?$/ }, 'another server');
+	wait_for(
+		sub {
+			return server($session) !~ /^(?:\Q$address\E)?$/
+			  || $session->lock_state($path) !~ /^(?:held|unproved)$/;
+		},
+		'another server, or the loss');
 	return $session->ask("SELECT zk_lock_verify('$path') > 0") eq 't';
 }
 

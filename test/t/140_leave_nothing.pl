@@ -256,14 +256,14 @@ foreach my $end (sort keys %ends)
 }
 
 # A session that is just beginning is waited for, for a quarter of a second.  Should the
-# machine be too slow for that once, it is tried again.
+# machine be too slow for that, it is tried again, with ever fewer.
 sub no_session_is_left
 {
 	my ($what, $start) = @_;
 	my $left;
-	foreach (1 .. 4)
+	foreach my $number (20, 20, 10, 5, 2, 1, 1, 1)
 	{
-		my @psql = map { $start->($_) } 1 .. 20;
+		my @psql = map { $start->($_) } 1 .. $number;
 		$_->{run}->finish foreach @psql;
 		(undef, $left) = left_behind($what);
 		last if $left == 0;

@@ -197,6 +197,8 @@ is($waiter->ask("CALL zk_lock_wait('/held', '0')"), 'f', 'zero does not wait');
 
 $waiter->send("CALL zk_lock_wait('/other'); $call");
 wait_until_waiting($control{primary}, $waiter);
+wait_for(sub { (my @waits = $ensemble->zk->ls('/zklock/.zklock/waits')) == 1 },
+	'the wait to be published');
 $holder->ask("CALL zk_lock_wait('/other')");
 is($holder->sqlstate, '40P01', 'S286: a deadlock is found');
 $holder->ask('SELECT zk_lock_release_all()');
