@@ -409,6 +409,7 @@ zk_client_start(const ZkConfig *config, ZkError *error, char *detail)
 	mallopt(M_ARENA_MAX, 1);	/* NOLINT(concurrency-mt-unsafe): our only
 								 * call */
 	zoo_set_debug_level(ZOO_LOG_LEVEL_WARN);
+	zk_log_clear_error();		/* of an earlier client's servers */
 
 	client = make_client(config);
 	if (client == NULL)
