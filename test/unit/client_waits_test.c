@@ -313,7 +313,7 @@ main(void)
 		return 1;
 	zoo_create(stranger, root, "", 0, &ZOO_OPEN_ACL_UNSAFE, 0, NULL, 0);
 	snprintf(waits, sizeof(waits), "%s/.zklock/waits", root);
-	start_client(proxied, TIMEOUT_MS * 3);
+	start_client(proxied, LONG_TIMEOUT_MS);
 	node_path(own, "own");		/* something to be connected for */
 	acquire(own, ZK_EXCLUSIVE);
 
@@ -324,6 +324,8 @@ main(void)
 	test_away();
 	test_forbidden();
 	test_lost_and_forbidden();
+	restart_client(proxied, TIMEOUT_MS * 3);	/* it is cut very often */
+	acquire(own, ZK_EXCLUSIVE);
 	test_reading();
 	test_too_many();
 	ok(zk_client_stop(client, 30000), "the client stops in time");

@@ -365,7 +365,11 @@ receive(Link *link, Stream *stream)
 			   stream->room - stream->have, 0);
 	if (got <= 0)
 	{
-		close_link(link);
+		/* a client may not wait until its connection is cut */
+		if (link->severed || link->doomed)
+			cut_link(link);
+		else
+			close_link(link);
 		return;
 	}
 	stream->have += (size_t) got;

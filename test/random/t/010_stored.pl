@@ -17,7 +17,7 @@ foreach my $file (sort glob 'test/random/stored/*.steps')
 	my ($run, $failure);
 
 	# A run ends early where the machine was too slow for a limit of time.
-	foreach (1 .. 5)
+	foreach (1 .. 10)
 	{
 		($run, $failure) = play_lines($world, 1, @lines);
 		last if $failure || $run->count == @lines;
