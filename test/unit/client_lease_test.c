@@ -514,6 +514,7 @@ test_holds(void)
 	static const int server_counts[] = {2, 3, 5};
 	static const char *const names[] = {"works", "hangs", "is cut off", "is killed"};
 	const int	count = HOLDS * 9;
+	int			most = count;
 
 	memset(holders, 0, sizeof(Holder) * (size_t) count);
 	for (int i = 0; i < count; i++)
@@ -526,11 +527,11 @@ test_holds(void)
 		give_ports(holder, server_counts[i / HOLDS % 3]);
 	}
 	run_holders(count);
-	for (int most = count / 2; most > 1; most /= 2)
+	for (int tries = 0; tries < 6; tries++)
+	{
+		most = most > 5 ? most / 2 : 2;
 		run_again(count, most);
-	if (CROWD == 0)
-		for (int round = 0; round < 3; round++) /* of few there are few halves */
-			run_again(count, 2);
+	}
 	report_lengths(count);
 	for (int i = 0; i < count; i += HOLDS)
 		is_int(count_through(i, HOLDS), HOLDS,
