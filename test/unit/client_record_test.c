@@ -128,17 +128,24 @@ run_of(const char *node)
 	return record.run_count > 0 ? (int) record.runs[0].fire_time : -1;
 }
 
-/* Release, and learn whether the record was written. */
+/* Release, and learn whether the record was written, and what else became of it. */
+static bool
+release_and_look(ZkContenderId id, ZkContenderStatus *status)
+{
+	bool		gone;
+
+	zk_contender_release(client, id);
+	gone = wait_state(id, ZK_GONE, status);
+	zk_contender_abandon(client, id);
+	return gone && status->recorded;
+}
+
 static bool
 release_recorded(ZkContenderId id)
 {
 	ZkContenderStatus status;
-	bool		gone;
 
-	zk_contender_release(client, id);
-	gone = wait_state(id, ZK_GONE, &status);
-	zk_contender_abandon(client, id);
-	return gone && status.recorded;
+	return release_and_look(id, &status);
 }
 
 /* Note a number in a lock's record. */
@@ -711,15 +718,14 @@ test_cutting(ProxyMoment moment, int rounds)
 	{
 		ZkContenderId id = acquire_recorded(node, i % 3 ? ZK_EXCLUSIVE : ZK_SHARED);
 		ZkRecord	record;
+		bool		was_written;
 
 		zk_contender_record(client, id, &record);
 		note(id, i);
-		zk_contender_release(client, id);
-		wait_state(id, ZK_GONE, &status);
-		zk_contender_abandon(client, id);
+		was_written = release_and_look(id, &status);
 		if (status.loss != ZK_NOT_LOST)
 			lost++;				/* the machine stood still for a lease */
-		else if (status.state == ZK_GONE && status.recorded)
+		else if (was_written)
 		{
 			written++;
 			wrong += run_of(node) != i;
