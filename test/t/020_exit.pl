@@ -200,23 +200,26 @@ sub nothing_is_left
 	return;
 }
 
+# All backends end, and hand over what they can.
+sub hands_over
+{
+	my ($what, $event) = @_;
+	my $log = -s $main->logfile;
+	my $took = handover($event);
+	ok($took < $late || gave_up($main, $log), "$what: the lock is handed over");
+	nothing_is_left($what, $log);
+	return;
+}
+
 $control->quit;
 my @backends = three_backends();
-my $log = -s $main->logfile;
-my $handed_over = handover(sub { $main->stop('fast'); return; });
-ok($handed_over < $late || gave_up($main, $log),
-	'S47: pg_ctl stop -m fast: the lock is handed over');
-nothing_is_left('S47: pg_ctl stop -m fast', $log);
+hands_over('S47: pg_ctl stop -m fast', sub { $main->stop('fast'); return; });
 $main->start;
 
 @backends = three_backends();
 my $postmaster = $main->{_pid};
 my @children = children_of($postmaster);
-$log = -s $main->logfile;
-$handed_over = handover(sub { $main->kill9; return; });
-ok($handed_over < $late || gave_up($main, $log),
-	'S47: the postmaster is killed: the lock is handed over');
-nothing_is_left('S47: the postmaster is killed', $log);
+hands_over('S47: the postmaster is killed', sub { $main->kill9; return; });
 
 # As long as one of them is there the next server does not start.
 time_to_end($_) foreach @children;

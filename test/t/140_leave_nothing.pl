@@ -18,6 +18,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 use ZkEnsemble;
 use ZkPsql;
+use ZkTest qw(gave_up);
 
 my $ensemble =
   ZkEnsemble->new('main', tick_time => 6000, maxSessionTimeout => 120000);
@@ -67,12 +68,6 @@ my $late = 5;
 my @known = (0, 0);
 my $slow = 0;
 
-sub slow_ends
-{
-	my @lines = slurp_file($node->logfile) =~ /could not close the ZooKeeper session/g;
-	return scalar @lines;
-}
-
 # How much is left 100 ms after the last backend has ended, and how many sessions much
 # later of which no backend has said that they would be.
 sub left_behind
@@ -88,7 +83,7 @@ sub left_behind
 		sleep 0.05;
 		@late = remains();
 	}
-	my $said = slow_ends() - $slow;
+	my $said = gave_up($node, 0) - $slow;
 	note sprintf '%s: %d contenders and %d sessions are left; %d and %d later,'
 	  . ' %d announced', $what, @soon, @late, $said;
 
