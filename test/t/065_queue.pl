@@ -46,14 +46,15 @@ foreach (@all)
 }
 
 # What a client has sent, and been told by watches, since the last time this was
-# asked; added to the sum of its requests.
+# asked; added to the sum of its requests.  If a type and a number are given, not before
+# so many of it have come.
 sub sent
 {
-	my ($contender) = @_;
-	my $count = $contender->{proxy}->count;
-	delete $count->{ping};
-	$contender->{requests} += $count->{$_} foreach grep { $_ ne 'event' } keys %$count;
-	return join ' ', map { "$_=$count->{$_}" } sort keys %$count;
+	my ($contender, @awaited) = @_;
+	my $sent = $contender->{proxy}->cost(qr/^ping$/, @awaited);
+	my %count = $sent =~ /(\w+)=(\d+)/g;
+	$contender->{requests} += $count{$_} foreach grep { $_ ne 'event' } keys %count;
+	return $sent;
 }
 
 # Have all queue up; returns them in the order of their contenders.
@@ -117,11 +118,7 @@ sub go_round
 
 		# The second one hears of the first release over a proxy of its own.
 		push @sent, [
-			map {
-				$turn == 0 && $_ == 1
-				  ? $queue[1]{proxy}->cost(qr/^ping$/, 'event', 1)
-				  : sent($queue[$_])
-			} 0 .. $#queue ];
+			map { sent($queue[$_], $turn == 0 && $_ == 1 ? ('event', 1) : ()) } 0 .. $#queue ];
 	}
 	$slow ||= time - $start > $short_round;
 	return ($slow, \@sent, [ map { $_->{requests} } @queue ]);
