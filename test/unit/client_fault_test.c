@@ -1001,10 +1001,7 @@ test_cutting(ProxyMoment moment, int rounds)
 	stranger_queues(node, "_c_aaa-lock-", first, sizeof(first));
 	proxy_cut_at(PROXY_ANY_REQUEST, 7, moment, true);
 
-	/*
-	 * on a slow machine most waits are abandoned before anything is sent for
-	 * them
-	 */
+	/* on a slow machine most are abandoned before anything is sent */
 	for (int i = 0; i < rounds ||
 		 (proxy_cuts() - cuts <= rounds / 10 && zk_now() < deadline); i++)
 	{

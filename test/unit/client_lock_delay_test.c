@@ -565,8 +565,7 @@ main(void)
 	test_stranger();
 	test_downgrade();
 	test_group();
-	restart_client(proxied, TIMEOUT_MS * 3);	/* it ends, or is cut very
-												 * often */
+	restart_client(proxied, TIMEOUT_MS * 3);	/* it is lost, or cut often */
 	test_left();
 	test_cutting(PROXY_BEFORE_REPLY, 60);
 	test_cutting(PROXY_BEFORE_REQUEST, 60);
