@@ -3,8 +3,9 @@
  * server_timeout.c
  *	  How long the client waits for a server before it tries the next one.
  *
- * The library would wait for a silent server as long as a lease lasts.  We
- * break the connection, at random times within a range:
+ * The library would wait for a silent server as long as a lease lasts.  A
+ * server that starts may leave a connection without an answer
+ * (ZOOKEEPER-5051).  We break the connection, at random times within a range:
  *
  * - a tenth of the timeout T after a request without an answer, and up to an
  *	 eighth of T more;

@@ -28,8 +28,9 @@
  * functions and checks that there is no other way to them.  A shared library
  * is always used so, of whatever version.  What is missing then: a failed
  * check or a malformed reply ends the server, programs inherit descriptors,
- * each answer takes one more change of threads, a handle that is replaced may
- * end its session (L4), and what TLS needs (tls.c).
+ * each answer takes one more change of threads, a silent server keeps its
+ * connection until leases have expired (server_timeout.c), a handle that is
+ * replaced may end its session (L4), and what TLS needs (tls.c).
  * "test/run shared" runs a build of that kind.
  *
  *-------------------------------------------------------------------------
