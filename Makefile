@@ -123,9 +123,9 @@ define FOLDER_RULES
 $(call objects,$(1)): override CPPFLAGS := $$(INCLUDES_$(1)) $$(if $$(filter backend,$(1)),$$(CPPFLAGS), \
 	$$(CLIENT_CPPFLAGS) -D_GNU_SOURCE $$(filter-out -I% -isystem% -D_GNU_SOURCE,$$(CPPFLAGS)))
 endef
-$(foreach folder,$(FOLDERS),$(eval $(call FOLDER_RULES,$(folder))))
+$(foreach folder,$(SOURCE_FOLDERS),$(eval $(call FOLDER_RULES,$(folder))))
 $(CLIENT_OBJS): override CFLAGS += -fvisibility=hidden
-$(OBJS): $(wildcard $(FOLDERS:%=src/%/*.h) src/zkclient/*.h)
+$(OBJS): $(wildcard $(SOURCE_FOLDERS:%=src/%/*.h) src/zkclient/*.h)
 
 # Objects made for one library do not fit another.
 $(CLIENT_OBJS): src/library.stamp
@@ -173,7 +173,7 @@ define TIDY_RULES
 $(patsubst %.o,tidy/%.c,$(call objects,$(1))): TIDY_FLAGS = $$(INCLUDES_$(1)) \
 	$$(if $$(filter backend,$(1)),$$(PG_CPPFLAGS),$$(CLIENT_CPPFLAGS))
 endef
-$(foreach folder,$(FOLDERS),$(eval $(call TIDY_RULES,$(folder))))
+$(foreach folder,$(SOURCE_FOLDERS),$(eval $(call TIDY_RULES,$(folder))))
 $(TIDY):
 	clang-tidy --quiet $(if $(DEEP),,--checks='-clang-analyzer-*') \
 		$(@:tidy/%=%) -- $(LINT_FLAGS) $(TIDY_FLAGS)
@@ -208,7 +208,7 @@ sabotage: all
 
 .PHONY: check-symbols check-calls
 check-calls: all
-	FOLDERS='$(FOLDERS)' OBJS='$(OBJS)' CC='$(CC)' test/check-calls
+	SOURCE_FOLDERS='$(SOURCE_FOLDERS)' OBJS='$(OBJS)' CC='$(CC)' test/check-calls
 check-symbols: all
 	CLIENT_OBJS='$(CLIENT_OBJS)' BACKEND_OBJS='$(BACKEND_OBJS)' \
 	MODULE='$(shlib)' SHLIB_LINK='$(SHLIB_LINK)' CC='$(CC)' \

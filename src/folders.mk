@@ -2,11 +2,11 @@
 # those beside them: what lies below it.  See src/README.
 #
 # In:  SRC, the path to this folder.
-# Out: FOLDERS, from the lowest to the highest, CLIENT_FOLDERS, which know no PostgreSQL,
+# Out: SOURCE_FOLDERS, from the lowest to the highest, CLIENT_FOLDERS, which know no PostgreSQL,
 #      INCLUDES_<folder> for the compiler, and INCLUDES_tests for tests of the client.
 
 CLIENT_FOLDERS := common client/library client
-FOLDERS := $(CLIENT_FOLDERS) backend
+SOURCE_FOLDERS := $(CLIENT_FOLDERS) backend
 
 INCLUDES_common := -iquote $(SRC)/zkclient
 INCLUDES_client/library := $(INCLUDES_common) -iquote $(SRC)/common
