@@ -134,7 +134,7 @@ my @catalog_queries = (
 	  FROM relation c},
 
 	"SELECT concat_ws(' | ', name,"
-	  . q{ row_number() OVER (PARTITION BY c.oid ORDER BY attnum), attname,
+	  . q{ row_number() OVER (PARTITION BY name ORDER BY attnum), attname,
 		format_type(atttypid, atttypmod), attnotnull, attcollation::regcollation,
 		attstorage, pg_get_expr(adbin, adrelid), } . privileges('attacl') . q{,
 		col_description(c.oid, attnum))
