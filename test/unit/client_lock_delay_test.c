@@ -510,13 +510,15 @@ test_stop(void)
 	char		node[128];
 	char		name[ZK_NAME_SIZE];
 	char		unused[ZK_NAME_SIZE];
+	char		record[PATH_SIZE];
 
 	make_node(node, "stop");
+	path_of_marker(node, "", record);
 	acquire_delayed(node, ZK_SHARED, false, name);
 	acquire_delayed(node, ZK_SHARED, true, unused);
 	is_int(markers(node), 2, "two locks are held");
 	ok(zk_client_stop(client, 30000), "the client stops");
-	is_int(markers(node), 0, "and has deleted the markers");
+	ok(wait_children(record, 0), "and has deleted the markers");
 	ok(wait_children(node, 0), "no contender is left");
 }
 

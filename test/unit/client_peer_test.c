@@ -198,10 +198,11 @@ fail_check(void *arg)
 
 /*
  * Runs in a process of its own, and returns the number of the
- * first thing that went wrong.
+ * first thing that went wrong.  Its session is not closed, and keeps its lock for long:
+ * each round has one of its own.
  */
 static int
-be_poisoned(void)
+be_poisoned(int round)
 {
 	pthread_t	thread;
 	ZkContenderId id;
@@ -210,13 +211,15 @@ be_poisoned(void)
 	ZkError		error;
 	ZkConfig	config = {.servers = proxied,.session_timeout_ms = TIMEOUT_MS};
 	char		detail[ZK_DETAIL_SIZE];
+	char		name[24];
 	char		node[128];
 	ZkTime		began;
 
 	if (!proxy_start(servers, proxied, sizeof(proxied)))
 		return 1;
-	start_client(proxied, TIMEOUT_MS);
-	node_path(node, "poisoned");
+	start_client(proxied, LONG_TIMEOUT_MS);
+	snprintf(name, sizeof(name), "poisoned%d", round);
+	node_path(node, name);
 	id = acquire(node, ZK_EXCLUSIVE);
 	if (!zk_contender_lease_runs(client, id))
 		return 2;
@@ -259,7 +262,7 @@ test_poisoned(void)
 		fflush(stdout);
 		child = fork();
 		if (child == 0)
-			_exit(be_poisoned());
+			_exit(be_poisoned(rounds));
 		waitpid(child, &status, 0);
 	} while (WIFEXITED(status) && WEXITSTATUS(status) == STOPPED_LATE && ++rounds < 5);
 	ok(WIFEXITED(status), "a failed check of the library ends no process");
@@ -276,12 +279,13 @@ main(void)
 
 	if (!open_proxied())
 		return 1;
-	start_client(proxied, TIMEOUT_MS);
+	start_client(proxied, LONG_TIMEOUT_MS);
 	test_nonsense("\0\0\0\x10" "\0\0\0\1" "\0\0\0\0\0\0\0\1" "\0\0\0\0", 20,
 				  "an answer to no request");
 	test_nonsense("\0\0\0\x10" "\xff\xff\xff\xfc" "\0\0\0\0\0\0\0\0" "\0\0\0\0", 20,
 				  "an answer to no credential");
 	test_nonsense("\0\0\0\4" "\0\0\0\1", 8, "a packet without a header");
+	restart_client(proxied, TIMEOUT_MS);	/* this waits for sessions to end */
 	test_stop_frozen();
 	test_fake_peer(http_answer, sizeof(http_answer) - 1, "an HTTP server");
 	test_fake_peer(zero_answer, sizeof(zero_answer), "a timeout of 0");
