@@ -34,18 +34,27 @@ sub committed
 		"SELECT count(*) FROM work WHERE step = '$step'");
 }
 
+# Let the rival wait for a lock, and say when it has it.
+sub wait_behind
+{
+	my ($path) = @_;
+	$rival->send("SELECT zk_lock_acquire('$path'), extract(epoch FROM clock_timestamp())");
+	$ensemble->wait_for_queue($path, 2);
+	return;
+}
+
 # ---- A partition: nothing comes any more (S7).
 
 my $holder = ZkPsql->new($node);
 $holder->ask("SELECT zk_lock_acquire('/parted')");
-$rival->send("SELECT zk_lock_acquire('/parted')");
-$ensemble->wait_for_queue('/parted', 2);
+wait_behind('/parted');
 $proxy->freeze;
-$holder->wait_until_lost('/parted');
-ok(!$rival->answered,
+my $last_held = $holder->last_held;
+my ($granted, $granted_at) = split /\|/, $rival->answer;
+is($granted, 't', 'the rival does hold it then');
+cmp_ok($last_held, '<', $granted_at,
 	'S7: parted from ZooKeeper, the holder reports the lock lost before the rival holds it'
 );
-is($rival->answer, 't', 'the rival does hold it then');
 is($holder->zk_session->{state},
 	'suspended', 'while the holder has not heard of it');
 $holder->ask("INSERT INTO work VALUES ('parted')");
@@ -63,18 +72,25 @@ is(committed('parted'), 0, 'nothing was committed');
 $rival->ask("SELECT zk_lock_release('/parted')");
 
 # A partition that is over before the session is: lost remains lost, and what
-# is left over goes without the backend's doing.
-my $patient = ZkPsql->new($node);
-$patient->ask("SELECT zk_lock_acquire('/sticky')");
-my ($contender) = $ensemble->queue('/sticky');
-my $before = $patient->zk_session;
-$proxy->freeze;
-$patient->wait_until_lost('/sticky');
-ok($zk->stat("/zklock/sticky/$contender"),
-	'the lock is lost while the contender is there');
-$proxy->pass;
-$ensemble->wait_for_queue('/sticky', 0);
-my $after = $patient->zk_session;
+# is left over goes without the backend's doing.  If the machine stands still in
+# between, the session may expire all the same; then once more.
+my ($patient, $contender, $before, $there, $after);
+foreach (1 .. 5)
+{
+	$patient->quit if $patient;
+	$patient = ZkPsql->new($node);
+	$patient->ask("SELECT zk_lock_acquire('/sticky')");
+	($contender) = $ensemble->queue('/sticky');
+	$before = $patient->zk_session;
+	$proxy->freeze;
+	$patient->wait_until_lost('/sticky');
+	$there = $zk->stat("/zklock/sticky/$contender");
+	$proxy->pass;
+	$ensemble->wait_for_queue('/sticky', 0);
+	$after = $patient->zk_session;
+	last if $there && $after->{session_id} eq $before->{session_id};
+}
+ok($there, 'the lock is lost while the contender is there');
 is($after->{session_id}, $before->{session_id},
 	'it is deleted, and the session continues');
 # One at least: on a busy machine that may take a second try.
@@ -101,17 +117,19 @@ foreach ([ '1min', '00:00:15' ], [ '1s', '00:00:08' ])
 	$session->ask("SELECT zk_lock_acquire('/negotiated')");
 	is($session->zk_session->{session_timeout},
 		$negotiated, "asked for $asked, the servers give $negotiated");
-	$rival->send("SELECT zk_lock_acquire('/negotiated')");
-	$ensemble->wait_for_queue('/negotiated', 2);
+	wait_behind('/negotiated');
 	my $start = time;
 	$session->ask("SELECT zk_lock_verify('/negotiated')");
 	$proxy->freeze;
-	$session->wait_until_lost('/negotiated');
+	$last_held = $session->last_held;
 	my $took = time - $start;
-	ok(!$rival->answered, "S8: $asked: lost before the rival holds it");
-	cmp_ok($took, '>', $timeout / 2, "S8: $asked: not before its time");
+
+	# Less than two thirds, if it took long since the leader had heard of the session.
+	cmp_ok($took, '>', $timeout / 3, "S8: $asked: not before its time");
 	$proxy->pass;
-	is($rival->answer, 't', 'the rival gets it');
+	($granted, $granted_at) = split /\|/, $rival->answer;
+	is($granted, 't', 'the rival gets it');
+	cmp_ok($last_held, '<', $granted_at, "S8: $asked: lost before the rival holds it");
 	$rival->ask("SELECT zk_lock_release_all()");
 	$session->quit;
 }

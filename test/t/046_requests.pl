@@ -16,9 +16,9 @@ use ZkPsql;
 my $ensemble = ZkEnsemble->new('main', maxSessionTimeout => 60000);
 my $zk = $ensemble->zk;
 my $proxy = $ensemble->proxy;
-my $node = zk_cluster('far', $proxy,
-	settings => { 'zklock.session_timeout' => '60s' });
-my $near_node = zk_cluster('near', $ensemble);
+my %settings = ('zklock.session_timeout' => '60s');
+my $node = zk_cluster('far', $proxy, settings => \%settings);
+my $near_node = zk_cluster('near', $ensemble, settings => \%settings);
 my $holder = ZkPsql->new($near_node);
 
 # The watches on other clients' znodes, by the server's own account: a hash of
@@ -162,8 +162,7 @@ foreach my $what ('granted', 'waiting', 'cancelled')
 # both at once (S77): each time a few requests, and then silence.
 
 $waiter->quit;
-($waiter, my $other) =
-  map { ZkPsql->new($node, 'zklock.session_timeout' => '6s') } 1 .. 2;
+($waiter, my $other) = map { ZkPsql->new($node) } 1 .. 2;
 $holder->ask("SELECT zk_lock_acquire('/each-other')");
 foreach my $backend ($waiter, $other)
 {

@@ -12,7 +12,9 @@ use ZkEnsemble;
 use ZkPsql;
 
 # Servers that take more data than they do by default, which is 1 MB.
-my $ensemble = ZkEnsemble->new('main', 'java.jute.maxbuffer' => 8 * 1024 * 1024);
+my $ensemble = ZkEnsemble->new('main',
+	maxSessionTimeout => 60000,
+	'java.jute.maxbuffer' => 8 * 1024 * 1024);
 my $zk = $ensemble->zk;
 my $proxy = $ensemble->proxy;
 
@@ -20,7 +22,8 @@ my $proxy = $ensemble->proxy;
 # of two bytes.
 my $database = q(\\") x 10 . "\xc3\xa4" x 21;
 my $user = 'x' . "\xc3\xa4" x 31;
-my $node = zk_cluster('main', $proxy);
+my $node = zk_cluster('main', $proxy,
+	settings => { 'zklock.session_timeout' => '60s' });
 my ($writer, $early, $late) = map { ZkPsql->new($node) } 1 .. 3;
 
 # Let a session wait for a lock; returns when it has set its watch.

@@ -12,9 +12,11 @@ use ZkEnsemble;
 use ZkExtension;
 use ZkPsql;
 
+# No lock is lost because the machine stands still for a moment.
 my $ensemble = ZkEnsemble->new('main', maxSessionTimeout => 60000);
-my $node = zk_cluster('main', $ensemble);
-my $other = zk_cluster('other', $ensemble, start => 0);
+my %settings = ('zklock.session_timeout' => '60s');
+my $node = zk_cluster('main', $ensemble, settings => \%settings);
+my $other = zk_cluster('other', $ensemble, settings => \%settings, start => 0);
 $other->start;
 make_jobs_database($node);
 

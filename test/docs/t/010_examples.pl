@@ -19,7 +19,11 @@ my $cron_page = 'howto_pg_cron';
 
 # ---- The servers.
 
-my $ensemble = ZkEnsemble->new('docs', servers => 3);
+# No lock is lost, and no server leaves, because the machine stands still for a moment.
+my $ensemble = ZkEnsemble->new('docs',
+	servers => 3,
+	maxSessionTimeout => 60000,
+	syncLimit => 60);
 my $primary = zk_cluster(
 	'db1', $ensemble,
 	allows_streaming => 1,
@@ -27,6 +31,7 @@ my $primary = zk_cluster(
 		shared_preload_libraries => $has_cron ? 'zklock,pg_cron' : 'zklock',
 		$has_cron ? ('cron.database_name' => $cron_page) : (),
 		'zklock.on_lock_loss' => 'cancel',
+		'zklock.session_timeout' => '60s',
 		max_worker_processes => 20
 	});
 $primary->backup('base');
