@@ -438,9 +438,10 @@ sub storm
 	my ($interfere) = @_;
 	my ($output, $errors) = ('', '');
 
-	# What a backend leaves that ends without a connection is to be over soon.
+	# What a backend leaves that ends without a connection is to be over soon, but no
+	# lock is to be lost because the machine stands still for a moment.
 	local $ENV{PGOPTIONS} =
-	  '-c zklock.connect_timeout=60s -c zklock.session_timeout=10s';
+	  '-c zklock.connect_timeout=60s -c zklock.session_timeout=20s';
 	my $storm = IPC::Run::start(
 		[
 			'pgbench', '--no-vacuum', '--file', $script, '--client', 8,
@@ -454,7 +455,7 @@ sub storm
 			$storm->pump_nb;
 			return !$storm->pumpable;
 		},
-		'the storm to end', 120);
+		'the storm to end', 600);
 	$storm->finish;
 	$errors = join '', grep { !/^WARNING: .* could not be released yet|^DETAIL: .* becomes free when ZooKeeper can be reached/ }
 	  split /(?<=\n)/, $errors;
@@ -467,19 +468,24 @@ like(storm(sub { }), qr/processed: 320\/320$/m,
 
 # All connections break after so many releases, not after a time, in which a busy machine
 # may not even get them connected again.
+# If few of them do, because this test stood still, there is another storm.
 my $cuts = 0;
 my $released = 0;
 $proxy->count;
-like(
-	storm(sub {
-		$released += $proxy->count->{delete} // 0;
-		return if $released < 40;
-		$released = 0;
-		$proxy->cut;
-		$cuts++;
-	}),
-	qr/processed: 320\/320$/m,
-	'and do not when connections break all the time, either');
+foreach (1 .. 5)
+{
+	like(
+		storm(sub {
+			$released += $proxy->count->{delete} // 0;
+			return if $released < 40;
+			$released = 0;
+			$proxy->cut;
+			$cuts++;
+		}),
+		qr/processed: 320\/320$/m,
+		'and do not when connections break all the time, either');
+	last if $cuts > 3;
+}
 cmp_ok($cuts, '>', 3, 'which they did a few times');
 wait_for_queues(0, map { "/storm/$_" } 1 .. 6);
 $_->quit foreach $far, $second, $holder;

@@ -168,7 +168,15 @@ foreach my $round (1 .. 3)
 	$expected{cancels}++;
 	$two->send("SELECT zk_lock_acquire('/busy')");
 	wait_until_behind($two);
-	$control->ask("SELECT zk_lock_break('/busy', contender) FROM zk_lock_waits");
+
+	# One that is broken before it watches its own contender only loses its place.
+	wait_for(
+		sub {
+			$control->ask("SELECT zk_lock_break('/busy', contender) FROM zk_lock_waits",
+				'quiet');
+			return $two->answered;
+		},
+		'the waiter to be broken');
 	$two->answer;
 	is($two->sqlstate, '57000', 'errors: broken');
 	$expected{errors}++;

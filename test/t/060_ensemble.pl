@@ -195,6 +195,7 @@ $minority->ask("SELECT zk_lock_acquire('/other', '0')");
 like($minority->sqlstate, qr/^0800[16]$/,
 	'S38: and no lock can be acquired there');
 $ensemble->start;
+$minority->ask("SET zklock.connect_timeout = '60s'");
 is($minority->ask("SELECT zk_lock_acquire('/other', '60 s')"),
 	't', 'with a majority they are');
 $minority->quit;
