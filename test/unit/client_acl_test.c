@@ -290,18 +290,6 @@ test_identity(void)
 	ok(zk_client_stop(client, 30000), "the client stops");
 }
 
-/* The number of the handle that the client has. */
-static uintptr_t
-handle_of_client(void)
-{
-	uintptr_t	epoch;
-
-	pthread_mutex_lock(&client->engine_lock);
-	epoch = client->connection.epoch;
-	pthread_mutex_unlock(&client->engine_lock);
-	return epoch;
-}
-
 /*
  * The first connections fail.  The library forgets then who waits for the answer to the
  * credential, and does not report it when it authenticates later.  A client that waited

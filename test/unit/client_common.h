@@ -250,6 +250,18 @@ open_handle(const clientid_t *id)
 	return zh;
 }
 
+/* Which handle of the library does the client have?  They are counted. */
+static inline uintptr_t
+handle_of_client(void)
+{
+	uintptr_t	epoch;
+
+	pthread_mutex_lock(&client->engine_lock);
+	epoch = client->connection.epoch;
+	pthread_mutex_unlock(&client->engine_lock);
+	return epoch;
+}
+
 /* The ZooKeeper session that the client has; its client_id is 0 for none. */
 static inline clientid_t
 session_of_client(void)

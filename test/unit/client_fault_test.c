@@ -31,18 +31,6 @@
 #define MANY_WATCHES			1150
 #define WATCHED_NAME_LENGTH		900
 
-/* Which handle of the library does the client have?  They are counted. */
-static uintptr_t
-handle_of_client(void)
-{
-	uintptr_t	epoch;
-
-	pthread_mutex_lock(&client->engine_lock);
-	epoch = client->connection.epoch;
-	pthread_mutex_unlock(&client->engine_lock);
-	return epoch;
-}
-
 /* Part the client from the ensemble, and let it come back. */
 static void
 disconnect(void)
