@@ -160,6 +160,11 @@ sub sqlstate
 
 C<send>, and the C<answer>.
 
+=item $session->send_timed($call), $session->answer_timed($seconds)
+
+The same for the call of a function: what it returns, and when that was, by PostgreSQL's
+clock in seconds.
+
 =item $session->zk_session()
 
 The row of that function, as a hash; asked for in a transaction that is rolled
@@ -172,6 +177,19 @@ sub ask
 	my ($self, $sql, $quiet) = @_;
 	$self->send($sql, $quiet);
 	return $self->answer;
+}
+
+sub send_timed
+{
+	my ($self, $call) = @_;
+	$self->send("SELECT $call, extract(epoch FROM clock_timestamp())");
+	return;
+}
+
+sub answer_timed
+{
+	my ($self, $seconds) = @_;
+	return split /\|/, $self->answer($seconds);
 }
 
 sub zk_session

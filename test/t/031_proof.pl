@@ -38,7 +38,7 @@ sub committed
 sub wait_behind
 {
 	my ($path) = @_;
-	$rival->send("SELECT zk_lock_acquire('$path'), extract(epoch FROM clock_timestamp())");
+	$rival->send_timed("zk_lock_acquire('$path')");
 	$ensemble->wait_for_queue($path, 2);
 	return;
 }
@@ -50,7 +50,7 @@ $holder->ask("SELECT zk_lock_acquire('/parted')");
 wait_behind('/parted');
 $proxy->freeze;
 my $last_held = $holder->last_held;
-my ($granted, $granted_at) = split /\|/, $rival->answer;
+my ($granted, $granted_at) = $rival->answer_timed;
 is($granted, 't', 'the rival does hold it then');
 cmp_ok($last_held, '<', $granted_at,
 	'S7: parted from ZooKeeper, the holder reports the lock lost before the rival holds it'
@@ -127,7 +127,7 @@ foreach ([ '1min', '00:00:15' ], [ '1s', '00:00:08' ])
 	# Less than two thirds, if it took long since the leader had heard of the session.
 	cmp_ok($took, '>', $timeout / 3, "S8: $asked: not before its time");
 	$proxy->pass;
-	($granted, $granted_at) = split /\|/, $rival->answer;
+	($granted, $granted_at) = $rival->answer_timed;
 	is($granted, 't', 'the rival gets it');
 	cmp_ok($last_held, '<', $granted_at, "S8: $asked: lost before the rival holds it");
 	$rival->ask("SELECT zk_lock_release_all()");

@@ -47,12 +47,11 @@ sub hang_after
 	is($holder->ask("SELECT zk_lock_acquire('$path')"),
 		't', "$what: the holder acquires");
 	$ensemble->pause_server($follower);
-	$rival->send(
-		"SELECT zk_lock_acquire('$path'), extract(epoch FROM clock_timestamp())");
+	$rival->send_timed("zk_lock_acquire('$path')");
 	my $start = time;
 	my $last_held = $holder->last_held;
 	my $lost = time - $start;
-	my ($got, $got_at) = split /\|/, $rival->answer;
+	my ($got, $got_at) = $rival->answer_timed;
 	is($got, 't', "$what: the next one gets the lock then");
 	cmp_ok($last_held, '<', $got_at,
 		"S7: $what: the holder detects the loss before the next one holds");

@@ -72,10 +72,10 @@ foreach (1 .. 9)
 }
 ok($kept, 'over the connection that it had');
 my $granted = time;
-$rival->send("SELECT zk_lock_acquire('/late'), extract(epoch FROM clock_timestamp())");
+$rival->send_timed("zk_lock_acquire('/late')");
 my $last_held = $holder->last_held(1);
 my $lost = time;
-my ($got, $got_at) = split /\|/, $rival->answer;
+my ($got, $got_at) = $rival->answer_timed;
 is($got, 't', 'the next one gets the lock then');
 cmp_ok($last_held, '<', $got_at,
 	'S7: the holder detects the loss before the next one holds');

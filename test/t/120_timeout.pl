@@ -21,8 +21,7 @@ my $holder = ZkPsql->new($node);
 my $rival = ZkPsql->new($rival_node);
 
 is($holder->ask("SELECT zk_lock_acquire('/shorter')"), 't', 'a lock is held');
-$rival->send(
-	"SELECT zk_lock_acquire('/shorter'), extract(epoch FROM clock_timestamp())");
+$rival->send_timed("zk_lock_acquire('/shorter')");
 $ensemble->wait_for_queue('/shorter', 2);
 my $reconnects = $holder->zk_session->{reconnects};
 
@@ -45,7 +44,7 @@ ok(!$rival->answered, 'the session lives');
 wait_for(sub { $holder->zk_session->{reconnects} > $reconnects },
 	'the client to have had another connection');
 my $last_held = $holder->last_held;
-my ($granted, $got_at) = split /\|/, $rival->answer;
+my ($granted, $got_at) = $rival->answer_timed;
 is($granted, 't', 'the next one gets its lock');
 cmp_ok($last_held, '<', $got_at, 'S235: which was lost before');
 note sprintf 'acquired %.2f s after it was last seen to be held', $got_at - $last_held;
