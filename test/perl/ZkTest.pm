@@ -29,7 +29,7 @@ use Time::HiRes qw(sleep time);
 
 our @EXPORT = qw(wait_for);
 our @EXPORT_OK =
-  qw(children_of cpu_time gave_up has_sasl_plugin is_connected process_status start_preloaded stop_process
+  qw(check_exits check_fast children_of cpu_time gave_up has_sasl_plugin is_connected process_status start_preloaded stop_process
   time_to_end times_until_fast wait_for_cluster);
 
 # Die of these signals instead of just ending: then the END blocks run, ours
@@ -134,6 +134,15 @@ Call the code, which returns after how many seconds something happened, so many 
 least, and go on until it was faster than the limit once, but not for ever: on a busy
 machine few rounds may be as fast as promised, but what is slow never is.  Returns the
 seconds of all rounds.
+
+=item check_fast($what, $limit, $least, $round)
+
+The same, as a test that it was faster than the limit once.
+
+=item check_exits($what, $node, $limit, $late, $least, $round)
+
+The same for something that the exit of a backend brings about; and a test that no more
+rounds took as long as $late than backends gave up, as the server log says.
 
 =item process_status($pid, $name)
 
@@ -256,6 +265,27 @@ sub times_until_fast
 	push @times, $round->()
 	  while @times < $least || (min(@times) >= $limit && @times < 10 * $least);
 	return @times;
+}
+
+sub check_fast
+{
+	my ($what, $limit, $least, $round) = @_;
+	my @times = times_until_fast($limit, $least, $round);
+	cmp_ok(min(@times), '<', $limit, $what);
+	return @times;
+}
+
+sub check_exits
+{
+	my ($what, $node, $limit, $late, $least, $round) = @_;
+	my $log = -s $node->logfile;
+	my @times = check_fast("$what: at once", $limit, $least, $round);
+	my $gave_up = gave_up($node, $log);
+	note sprintf '%s: after %.1f to %.1f ms; given up: %d', $what, 1000 * min(@times),
+	  1000 * max(@times), $gave_up;
+	cmp_ok(scalar(grep { $_ >= $late } @times),
+		'<=', $gave_up, "$what: every time, or the log says that it gave up");
+	return;
 }
 
 1;

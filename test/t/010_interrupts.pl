@@ -11,7 +11,7 @@ use Test::More;
 use Time::HiRes qw(time sleep);
 use ZkEnsemble;
 use ZkPsql;
-use ZkTest qw(children_of gave_up time_to_end times_until_fast);
+use ZkTest qw(check_exits children_of time_to_end times_until_fast);
 
 # Tries of each kind, at least.  It takes a few milliseconds; but the machine may be busy
 # with other things, or stand still for a moment: the fastest has to be much faster than
@@ -215,27 +215,17 @@ sub new_waiter
 	return $session;
 }
 
-# Have waiters leave the queue, and check how long that takes.  A backend that cannot
-# close its session within half a second, as on a busy machine, says so and leaves that
-# to its expiry.
+# Have waiters leave the queue, and check how long that takes.
 sub check_leaving
 {
-	my ($what, $limit, $round) = @_;
-	my $log = -s $node->logfile;
-	my @times = times_until_fast($limit, $tries, $round);
-	my $gave_up = gave_up($node, $log);
-	note sprintf '%s: after %.1f to %.1f ms; given up: %d', $what, 1000 * min(@times),
-	  1000 * max(@times), $gave_up;
-	cmp_ok(min(@times), '<', $limit, "$what: immediately");
-	cmp_ok(scalar(grep { $_ >= $late } @times),
-		'<=', $gave_up, "$what: every time, or the log says that it gave up");
+	my ($what, $round) = @_;
+	check_exits($what, $node, $promised, $late, $tries, $round);
 	return;
 }
 
 my @states;
 check_leaving(
 	'S64: terminate',
-	$promised,
 	sub {
 		my $session = new_waiter();
 		my $took = time_to_leave(sub { kill 'TERM', $session->pid });
@@ -246,7 +236,6 @@ is_deeply(\@states, [ ('57P01') x @states ], 'S64: terminate: SQLSTATE 57P01');
 
 check_leaving(
 	'S84: client gone',
-	$promised,
 	sub {
 		my $session = new_waiter('client_connection_check_interval' => '20ms');
 		my $took = time_to_leave(sub { $session->{psql}{run}->signal('KILL') });
@@ -495,7 +484,6 @@ $waiter->quit;
 $control->quit;
 check_leaving(
 	'S64: the postmaster dies',
-	$promised,
 	sub {
 		my $session = new_waiter();
 		my $postmaster = $node->{_pid};

@@ -12,7 +12,7 @@ use Test::More;
 use Time::HiRes qw(time sleep);
 use ZkEnsemble;
 use ZkPsql;
-use ZkTest qw(children_of gave_up time_to_end times_until_fast wait_for_cluster);
+use ZkTest qw(check_exits children_of gave_up time_to_end times_until_fast wait_for_cluster);
 
 # So long that what comes within milliseconds, or a second or two, does not come by
 # itself.
@@ -66,12 +66,11 @@ sub handover
 {
 	my ($event) = @_;
 	my $queued = $ensemble->queue($path);
-	$rival->send("SELECT zk_lock_acquire('$path', '60 s'),"
-		  . ' extract(epoch FROM clock_timestamp())');
+	$rival->send_timed("zk_lock_acquire('$path', '60 s')");
 	$ensemble->wait_for_queue($path, $queued + 1);
 	my $start = time;
 	$start = $event->($start) // $start;
-	my ($granted, $time) = split /\|/, $rival->answer(90);
+	my ($granted, $time) = $rival->answer_timed(90);
 	die 'the rival does not get the lock' unless $granted eq 't';
 	$rival->ask("SELECT zk_lock_release('$path')");
 	note sprintf 'the rival gets it after %.3f s', $time - $start;
@@ -86,11 +85,7 @@ my $late = 8;
 sub at_once
 {
 	my ($what, $round) = @_;
-	my $log = -s $main->logfile;
-	my @times = times_until_fast(0.3, 3, $round);
-	cmp_ok(min(@times), '<', 0.3, "S47: $what: within milliseconds");
-	cmp_ok(scalar(grep { $_ >= $late } @times),
-		'<=', gave_up($main, $log), "S47: $what: every time, or the log says that it gave up");
+	check_exits("S47: $what", $main, 0.3, $late, 3, $round);
 	return;
 }
 

@@ -7,14 +7,13 @@
 use strict;
 use warnings;
 
-use List::Util qw(min);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
 use ZkEnsemble;
 use ZkPsql;
-use ZkTest qw(wait_for times_until_fast);
+use ZkTest qw(check_fast wait_for);
 
 # A quarter of it is when a renewal would find out.
 my $session_timeout = 120;
@@ -110,12 +109,18 @@ sub by_admin
 	  : qr/$by_admin|Another client deleted its contender/;
 }
 
-# One that was not hears of it from its watch.
-sub wait_until_told
+# In its transaction, the holder hears from its watch that its contender is gone.
+sub wait_until_noticed
 {
-	return if $breaking_took < $patience;
 	wait_for(sub { $holder->ask('SELECT state FROM zk_locks', 'quiet') eq 'lost' },
 		'the holder to notice', $at_once);
+	return;
+}
+
+# One that was not fast enough has to.
+sub wait_until_told
+{
+	wait_until_noticed() if $breaking_took >= $patience;
 	return;
 }
 
@@ -123,8 +128,8 @@ sub wait_until_told
 sub in_time
 {
 	my ($what, $least, $round) = @_;
-	my @took = times_until_fast($patience, $least, sub { $round->(); return $breaking_took; });
-	cmp_ok(min(@took), '<', $patience, "$what: its owner deletes it");
+	check_fast("$what: its owner deletes it",
+		$patience, $least, sub { $round->(); return $breaking_took; });
 	return;
 }
 
@@ -366,8 +371,7 @@ foreach my $fault ('cut_before_request', 'cut_after_request')
 	my ($path, $contender) = held($holder, '_xact');
 	wait_behind($path);
 	$zk->delete("/zklock$path/$contender");
-	wait_for(sub { $holder->ask("SELECT state FROM zk_locks", 'quiet') eq 'lost' },
-		'the holder to notice', $at_once);
+	wait_until_noticed();
 	passes_on($path, 'S10: deleted');
 	cannot_commit('S10: deleted', qr/Another client deleted its contender/);
 }

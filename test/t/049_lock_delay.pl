@@ -4,14 +4,13 @@
 use strict;
 use warnings;
 
-use List::Util qw(min);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
 use ZkEnsemble;
 use ZkPsql;
-use ZkTest qw(gave_up time_to_end times_until_fast wait_for_cluster);
+use ZkTest qw(check_exits time_to_end wait_for_cluster);
 
 # How long the next holder waits, how much later it may have the lock on a busy machine,
 # and after what time it has waited at all, in seconds.
@@ -85,13 +84,12 @@ sub handover
 {
 	my ($event) = @_;
 	my ($contender) = $ensemble->queue($path);
-	$rival->send("SELECT zk_lock_acquire('$path', '60 s'),"
-		  . ' extract(epoch FROM clock_timestamp())');
+	$rival->send_timed("zk_lock_acquire('$path', '60 s')");
 	$ensemble->wait_for_queue($path, 2);
 	my $begin = time;
 	$event->();
 	my ($seen, $missed) = wait_gone($contender, $begin);
-	my ($granted, $time) = split /\|/, $rival->answer(90);
+	my ($granted, $time) = $rival->answer_timed(90);
 	is($granted, 't', "$path: the next one gets the lock");
 	$rival->ask("SELECT zk_lock_release('$path')");
 	is(markers($path), 0, "$path: and releases it, so no marker is left");
@@ -120,17 +118,14 @@ sub not_delayed
 sub exit_not_delayed
 {
 	my ($exit, $what) = @_;
-	my $log = -s $main->logfile;
-	my @times = times_until_fast(
-		$soon, 1,
+	check_exits(
+		"S141: $what, without a delay",
+		$main, $soon, $soon, 1,
 		sub {
 			my $holder = new_holder();
 			my (undef, $at_least) = handover(sub { $exit->($holder) });
 			return $at_least;
 		});
-	cmp_ok(min(@times), '<', $soon, "S141: $what: without a delay");
-	cmp_ok(scalar(grep { $_ >= $soon } @times),
-		'<=', gave_up($main, $log), 'S141: every time, or the log says that it gave up');
 	return;
 }
 

@@ -28,6 +28,7 @@ my $session = ZkPsql->new($node, 'zklock.session_timeout' => '60s');
 sub fails
 {
 	my ($what, $sql, $sqlstate, $message, $seconds, $tries) = @_;
+	my $limit = ($seconds // 0) + 7;
 	my ($took, $try);
 	foreach (1 .. $tries // 1)
 	{
@@ -35,11 +36,11 @@ sub fails
 		$session->ask($sql);
 		$took = time - $start;
 		$try = $_;
-		last if $took < ($seconds // 0) + 7 && $session->errors =~ $message;
+		last if $took < $limit && $session->errors =~ $message;
 	}
 	is($session->sqlstate, $sqlstate, "$what: SQLSTATE $sqlstate");
 	like($session->errors, $message, "$what: message");
-	cmp_ok($took, '<', ($seconds // 0) + 7, "$what: in time");
+	cmp_ok($took, '<', $limit, "$what: in time");
 	return $try;
 }
 

@@ -5,14 +5,13 @@
 use strict;
 use warnings;
 
-use List::Util qw(min);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
 use ZkEnsemble;
 use ZkPsql;
-use ZkTest qw(times_until_fast);
+use ZkTest qw(check_fast);
 
 my $ensemble = ZkEnsemble->new('main');
 my $zk = $ensemble->zk;
@@ -63,8 +62,7 @@ my $patience = 0.9;
 sub break_in_time
 {
 	my ($what, $round) = @_;
-	my @took = times_until_fast($patience, 1, $round);
-	cmp_ok(min(@took), '<', $patience, "$what: its owner deletes it");
+	check_fast("$what: its owner deletes it", $patience, 1, $round);
 	return;
 }
 
