@@ -53,16 +53,11 @@ sub run_chaos
 	my $faults = delete $params{faults} // {};
 	my $run = $world->begin(%params);
 	my $nemesis = ChaosNemesis->new($run, %$faults);
-	my ($sample_at, $tell_at) = (now(), now() + 30);
+	my $tell_at = now() + 30;
 
 	while ($run->remaining > 0)
 	{
 		$nemesis->tick;
-		if (now() > $sample_at)
-		{
-			$run->sample_memory;
-			$sample_at = now() + 1;
-		}
 		if (now() > $tell_at)
 		{
 			note sprintf '%d s to go, %d faults', $run->remaining,

@@ -45,8 +45,7 @@ The client's name, from FOLDER/params.json.
 sub new
 {
 	my ($class, $folder, $number) = @_;
-	open my $file, '<', "$folder/params.json" or die "params.json: $!";
-	my $params = decode_json(join '', <$file>);
+	my $params = read_params($folder);
 	open my $history, '>', "$folder/worker-$number.tsv" or die "history: $!";
 	$history->autoflush(1);
 	my $random = ChaosRandom->new($params->{seed}, "worker $number");
@@ -60,6 +59,29 @@ sub new
 		cluster => $clusters[ $number % @clusters ],
 		sections => 0
 	}, $class;
+}
+
+sub read_params
+{
+	my ($folder) = @_;
+	open my $file, '<', "$folder/params.json" or die "params.json: $!";
+	return decode_json(join '', <$file>);
+}
+
+=pod
+
+=item $client->await_begin()
+
+Until the first line of standard input; then the parameters tell when the run ends.
+
+=cut
+
+sub await_begin
+{
+	my ($self) = @_;
+	<STDIN> // die "the run did not begin\n";
+	$self->{params} = read_params($self->{folder});
+	return;
 }
 
 =pod

@@ -8,7 +8,7 @@ ChaosRun - a chaos run in progress: its workers, and its remains
 =head1 SYNOPSIS
 
   my $run = $world->begin(seconds => 30, seed => 's');
-  $run->sample_memory while $run->remaining > 0;
+  sleep 1 while $run->remaining > 0;
   $run->finish;
 
 =cut
@@ -22,6 +22,7 @@ use ChaosRandom qw(now);
 use File::Basename;
 use File::Spec;
 use JSON::PP;
+use POSIX ();
 use Time::HiRes qw(sleep);
 
 # What a server log says of processes that did not end as they should, and of the
@@ -38,8 +39,8 @@ my $bad_end =
 
 =item ChaosRun->new($world, $folder, $params)
 
-What happens to the world, with these parameters; starts the workers.  What comes of
-it is collected in the folder.
+What happens to the world, with these parameters; starts the workers, and begins when
+they are connected.  What comes of it is collected in the folder.
 
 =cut
 
@@ -54,10 +55,42 @@ sub new
 		log_marks => { map { $_ => -s $_ // 0 } $world->logs }
 	  },
 	  $class;
-	$self->write('params.json',
-		JSON::PP->new->canonical->pretty->encode($params));
+	$self->write_params;
 	$self->start_worker($_) foreach 1 .. $params->{workers};
+	$self->begin;
 	return $self;
+}
+
+# Perl may take a long time to start for all the workers.  That time is none of the
+# run's: its claims need work, and faults during that.
+sub begin
+{
+	my ($self) = @_;
+	my $params = $self->{params};
+	my $connected = $self->await_files('backend', 300);
+	die "only $connected workers are connected"
+	  if $connected < @{ $self->{workers} };
+	$params->{begin} = now();
+	$params->{end} = $params->{begin} + $params->{seconds};
+	$params->{jobs}{first} = time;
+	$self->write_params;
+	foreach my $worker (@{ $self->{workers} })
+	{
+		syswrite $worker->{control}, "begin\n";
+	}
+	$self->start_sampler;
+	return;
+}
+
+# The parameters, in place of what the file had before.
+sub write_params
+{
+	my ($self) = @_;
+	$self->write('params.new',
+		JSON::PP->new->canonical->pretty->encode($self->{params}));
+	rename "$self->{folder}/params.new", "$self->{folder}/params.json"
+	  or die "params.json: $!";
+	return;
 }
 
 =pod
@@ -152,14 +185,26 @@ sub backends
 	return @backends;
 }
 
-=pod
+# Each second, in a process of its own, as a fault may take long to bring about.
+sub start_sampler
+{
+	my ($self) = @_;
+	my $pid = fork // die "fork: $!";
+	if ($pid != 0)
+	{
+		$self->{sampler} = $pid;
+		return;
+	}
+	while ($self->remaining > 0)
+	{
+		$self->sample_memory;
+		sleep 1;
+	}
+	# END blocks would stop the servers.
+	return POSIX::_exit(0);
+}
 
-=item $run->sample_memory()
-
-Note how much memory each backend has for itself.
-
-=cut
-
+# Note how much memory each backend has for itself.
 sub sample_memory
 {
 	my ($self) = @_;
@@ -189,7 +234,8 @@ sub finish
 {
 	my ($self) = @_;
 	my $all = @{ $self->{workers} };
-	my $idle = $self->await_idle(300);
+	my $idle = $self->await_files('idle', 300);
+	waitpid $self->{sampler}, 0;
 	$self->fact('idle', $idle, $all);
 	$self->observe_rest('idle') if $idle == $all;
 	$self->end_workers;
@@ -208,19 +254,19 @@ sub fact
 	return;
 }
 
-# Returns how many workers are idle, or have died, when all are or the time is
+# Returns how many workers have made a file of that kind, when all have or the time is
 # over.
-sub await_idle
+sub await_files
 {
-	my ($self, $seconds) = @_;
+	my ($self, $kind, $seconds) = @_;
 	my $deadline = now() + $seconds;
-	my $idle;
+	my $count;
 	do
 	{
 		sleep 0.05;
-		$idle = () = glob "$self->{folder}/worker-*.idle";
-	} until ($idle == @{ $self->{workers} } || now() > $deadline);
-	return $idle;
+		$count = () = glob "$self->{folder}/worker-*.$kind";
+	} until ($count == @{ $self->{workers} } || now() > $deadline);
+	return $count;
 }
 
 # What there is of contenders and watches, until there is none or twice the

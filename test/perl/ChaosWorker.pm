@@ -40,9 +40,9 @@ Something that must not happen.
 
 =back
 
-It works for the time that FOLDER/params.json sets, releases all
-it holds, creates FOLDER/worker-NUMBER.idle, and stays connected until its
-standard input ends.
+It connects, waits for a line of input, works for the time that FOLDER/params.json sets
+then, releases all it holds, creates FOLDER/worker-NUMBER.idle, and stays connected until
+its standard input ends.
 
 =cut
 
@@ -75,6 +75,7 @@ sub main
 	my $self = ChaosWorker->new($folder, $number);
 	eval {
 		$self->connect;
+		$self->await_begin;
 		$self->section until now() > $self->{params}{end};
 		$self->catch_up;
 		$self->quiesce;

@@ -26,7 +26,6 @@ use strict;
 use warnings;
 
 use ChaosCluster;
-use ChaosRandom qw(now);
 use ChaosRun;
 use File::Path qw(make_path);
 use JSON::PP;
@@ -172,9 +171,7 @@ sub begin
 		clusters => {
 			map { $_ => $self->{clusters}{$_}->data_source }
 			  keys %{ $self->{clusters} }
-		},
-		begin => now(),
-		end => now() + $params{seconds});
+		});
 	$params{jobs} = $self->jobs(%params);
 	return ChaosRun->new($self, $folder, \%params);
 }
@@ -191,7 +188,6 @@ sub jobs
 	}
 	return {
 		paths => \%paths,
-		first => time,
 		step => 2,
 		last => int($params{seconds} / 2) - 1
 	};
