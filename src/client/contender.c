@@ -588,9 +588,10 @@ zk_contender_grant(ZkClient *client, Contender *c)
 }
 
 /*
- * The contender is gone.  Tells a backend that waits for that, and frees the
- * slot if it was abandoned, as that of one whose place another is to take was
- * by the downgrade.
+ * The contender is gone.  Tells a backend that waits for that, unless it is
+ * told that its deletion failed: it may look only now.  Frees the slot if the
+ * contender was abandoned, as that of one whose place another is to take was by
+ * the downgrade.
  */
 void
 zk_contender_gone(ZkClient *client, Contender *c)
@@ -604,7 +605,8 @@ zk_contender_gone(ZkClient *client, Contender *c)
 	}
 	if (c->claim == CLAIM_RELEASED)
 	{
-		c->state = ZK_GONE;
+		if (c->state != ZK_FAILED)
+			c->state = ZK_GONE;
 		zk_contender_publish(client, c, true);
 		c->claim = CLAIM_ENDED;
 	}

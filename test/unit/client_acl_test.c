@@ -70,6 +70,33 @@ test_no_delete(void)
 	ok(wait_no_contenders(), "and its slot is free");
 }
 
+/* Its backend may look at it only when it has gone with the session. */
+static void
+test_no_delete_seen_late(void)
+{
+	char		node[128];
+	ZkContenderId id;
+	ZkContenderStatus status;
+	ZkSessionStatus session;
+	ZkTime		deadline = zk_now() + DEADLINE;
+
+	make_node(node, "no-delete-late");
+	restrict_node(node, ZOO_PERM_ALL & ~ZOO_PERM_DELETE);
+	id = acquire(node, ZK_EXCLUSIVE);
+	zk_contender_release(client, id);
+	do
+	{
+		wait_event();
+		zk_client_status(client, &session);
+	} while (session.session_id != 0 && zk_now() < deadline);
+	ok(wait_children(node, 0), "another one has gone with its session");
+	zk_contender_status(client, id, &status);
+	ok(status.state == ZK_FAILED && status.error == ZK_ERR_FORBIDDEN,
+	   "S81: and that it could not be deleted can still be seen");
+	zk_contender_abandon(client, id);
+	ok(wait_no_contenders(), "until it is abandoned");
+}
+
 /*
  * The session of a contender that may not be deleted goes on, for another lock: the
  * contender is deleted when that is permitted again.
@@ -382,6 +409,7 @@ main(void)
 	start_client(proxied, LONG_TIMEOUT_MS);
 	test_no_list();
 	test_no_delete();
+	test_no_delete_seen_late();
 	restart_client(proxied, TIMEOUT_MS * 3);	/* these wait for parts of it */
 	test_no_read();
 	test_late_delete();
