@@ -151,7 +151,7 @@ sub try_connect
 	$self->{lost} = 0;
 	$self->{dbh} = $dbh;
 	$self->{pid} = $dbh->{pg_pid};
-	$self->{session} = undef;
+	$self->{link} = undef;
 	$self->note('B', now(), $self->{cluster}, $self->{pid});
 	$self->publish("$self->{cluster} $self->{pid}");
 	return 1;

@@ -288,8 +288,8 @@ sub compare_arrivals
 }
 
 # May a fault have met a waiter?  It may have been one before it came, which is
-# still felt for as long as it takes to find another server; or one of a
-# ZooKeeper session that is over.
+# still felt for as long as it takes to find another server.  What else ended its
+# ZooKeeper session, or its connection, is one, too.
 sub disturbed
 {
 	my ($self, $section) = @_;

@@ -22,6 +22,9 @@ use ChaosRandom qw(now);
 use List::Util qw(all min);
 use Time::HiRes qw(sleep);
 
+# The ZooKeeper session, and which of its connections it is.
+my $link_column = "(SELECT session_id || '/' || reconnects FROM zk_session())";
+
 =pod
 
 =head1 METHODS
@@ -47,11 +50,11 @@ sub work
 	{
 		$self->did('fence', "SELECT zk_lock_fence('$path')") or return 0;
 	}
-	my ($seen, $token, $session) = $self->run('read',
-			"SELECT n, zk_lock_token('$path'), (zk_session()).session_id"
+	my ($seen, $token, $link) = $self->run('read',
+			"SELECT n, zk_lock_token('$path'), $link_column"
 		  . " FROM $table WHERE path = '$path'");
 	return 0 unless $self->{outcome} eq 'ok';
-	$self->note_section($plan, $session, $token, $seen, $seen);
+	$self->note_section($plan, $link, $token, $seen, $seen);
 	my @steps = (
 		sub {
 			$self->did('write',
@@ -72,12 +75,12 @@ sub look
 
 	foreach (1, 2)
 	{
-		my ($seen, $token, $session) = $self->run('read',
+		my ($seen, $token, $link) = $self->run('read',
 				"SELECT plain.n || '/' || fenced.n, zk_lock_token('$path'),"
-			  . ' (zk_session()).session_id FROM plain'
+			  . " $link_column FROM plain"
 			  . " JOIN fenced USING (path) WHERE path = '$path'");
 		return 0 unless $self->{outcome} eq 'ok';
-		push @looks, [ $session, $token, $seen ];
+		push @looks, [ $link, $token, $seen ];
 		return 0 if @looks == 1 && !$self->hold($plan);
 	}
 	$self->note_section($plan, @{ $looks[0] }, $looks[1][2]);
@@ -128,9 +131,11 @@ sub write_far
 
 =pod
 
-=item $worker->note_section($plan, $session, $token, $seen, $again)
+=item $worker->note_section($plan, $link, $token, $seen, $again)
 
-Write the findings into the history.
+Write the findings into the history.  The wait was a steady one if the ZooKeeper session
+and its connection were the same as before: a client that reconnects may have to create
+its contender again, and it breaks a connection itself where a busy server is silent.
 
 =back
 
@@ -138,7 +143,8 @@ Write the findings into the history.
 
 sub note_section
 {
-	my ($self, $plan, $session, $token, $seen, $again) = @_;
+	my ($self, $plan, $link, $token, $seen, $again) = @_;
+	my ($session) = split m{/}, $link;
 	$self->note(
 		'S',
 		$self->{id},
@@ -152,9 +158,9 @@ sub note_section
 		$again,
 		$self->{hold_id},
 		@{$self}{qw(invoked acquired)},
-		($self->{session} // '') eq $session ? 1 : 0,
+		($self->{link} // '') eq $link ? 1 : 0,
 		@{$plan}{qw(kind hold)});
-	$self->{session} = $session;
+	$self->{link} = $link;
 	return;
 }
 
