@@ -77,18 +77,12 @@ test_no_delete_seen_late(void)
 	char		node[128];
 	ZkContenderId id;
 	ZkContenderStatus status;
-	ZkSessionStatus session;
-	ZkTime		deadline = zk_now() + DEADLINE;
 
 	make_node(node, "no-delete-late");
 	restrict_node(node, ZOO_PERM_ALL & ~ZOO_PERM_DELETE);
 	id = acquire(node, ZK_EXCLUSIVE);
 	zk_contender_release(client, id);
-	do
-	{
-		wait_event();
-		zk_client_status(client, &session);
-	} while (session.session_id != 0 && zk_now() < deadline);
+	wait_session(ZK_SESSION_CLOSED);
 	ok(wait_children(node, 0), "another one has gone with its session");
 	zk_contender_status(client, id, &status);
 	ok(status.state == ZK_FAILED && status.error == ZK_ERR_FORBIDDEN,
