@@ -588,10 +588,10 @@ zk_contender_grant(ZkClient *client, Contender *c)
 }
 
 /*
- * The contender is gone.  Tells a backend that waits for that, unless it is
- * told that its deletion failed: it may look only now.  Frees the slot if the
- * contender was abandoned, as that of one whose place another is to take was by
- * the downgrade.
+ * The contender is gone.  Tells a backend that waits for that, unless the
+ * deletion was forbidden: a backend that looks only now is told so too.  Frees
+ * the slot if the contender was abandoned, as that of one whose place another
+ * is to take was by the downgrade.
  */
 void
 zk_contender_gone(ZkClient *client, Contender *c)
@@ -605,7 +605,7 @@ zk_contender_gone(ZkClient *client, Contender *c)
 	}
 	if (c->claim == CLAIM_RELEASED)
 	{
-		if (c->state != ZK_FAILED)
+		if (!c->stuck)
 			c->state = ZK_GONE;
 		zk_contender_publish(client, c, true);
 		c->claim = CLAIM_ENDED;
