@@ -42,6 +42,7 @@
 #include "lock_table.h"
 #include "owner.h"
 #include "release.h"
+#include "rights.h"
 #include "session.h"
 #include "stats.h"
 #include "verdict.h"
@@ -476,6 +477,8 @@ check_kind(const LockCall *call, const Lock *lock)
 static void
 sort_out(LockCall *call, const LockName *names, int count, LockScope scope)
 {
+	int			new_count = 0;
+
 	call->waits = palloc0(count * sizeof(LockWait));
 	call->awaited = palloc(count * sizeof(Awaited));
 	call->already_held = palloc(count * sizeof(Lock *));
@@ -483,6 +486,7 @@ sort_out(LockCall *call, const LockName *names, int count, LockScope scope)
 	{
 		Lock	   *lock = zklock_lock_find(&names[i]);
 
+		new_count += lock == NULL;
 		if (lock != NULL)
 		{
 			check_kind(call, lock);
@@ -503,6 +507,7 @@ sort_out(LockCall *call, const LockName *names, int count, LockScope scope)
 			zklock_report_lost(lock);
 		call->waits[call->wait_count++].name = &names[i];
 	}
+	zklock_rights_check_count(new_count);
 }
 
 /* Queues for locks.  Returns false if another client holds one of them. */

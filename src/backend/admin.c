@@ -17,6 +17,7 @@
 #include "auth_settings.h"
 #include "lock_table.h"
 #include "owner.h"
+#include "rights.h"
 #include "session.h"
 #include "zk_check.h"
 
@@ -94,7 +95,10 @@ zklock_read_record(const LockName *name, ZkRecord *record)
 						   "could not read the record of lock \"%s\"", name->path)->record;
 }
 
-/* Reads the locks at and below a path, all of them for NULL or "/". */
+/*
+ * Reads the locks at and below a path, all of them for NULL or "/".  Throws
+ * 42501 if the rules do not admit all of them (M1).
+ */
 const ZkQueueListing *
 zklock_read_tree(const char *path)
 {
@@ -105,6 +109,7 @@ zklock_read_tree(const char *path)
 		strlcpy(name.node, zklock_root, sizeof(name.node));
 	else
 		zklock_name_lock(path, &name);
+	zklock_rights_check_path(&name, true);
 	zklock_session_open(zklock_table_idle());
 	zk_query_request(zklock_client, ZK_QUERY_TREE, name.node, everything ? RESERVED_CHILD : NULL);
 	return await_answer("while reading the locks below \"%s\"",

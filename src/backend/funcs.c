@@ -26,6 +26,7 @@
 #include "loss.h"
 #include "owner.h"
 #include "release.h"
+#include "rights.h"
 #include "row.h"
 #include "session.h"
 #include "snapshot.h"
@@ -107,6 +108,16 @@ get_lock_name(FunctionCallInfo fcinfo)
 	return name;
 }
 
+/* The same for what not every role may do with every lock.  Throws 42501. */
+static LockName *
+get_admitted_lock(FunctionCallInfo fcinfo)
+{
+	LockName   *name = get_lock_name(fcinfo);
+
+	zklock_rights_check_path(name, false);
+	return name;
+}
+
 /*
  * Returns the interval in that argument, in microseconds; a month counts 30
  * days.  Null and what is too long are forever, negative ones -1.
@@ -180,6 +191,7 @@ get_lock_names(FunctionCallInfo fcinfo, LockName **names)
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 					 errmsg("lock path must not be null")));
 		zklock_name_lock(TextDatumGetCString(elements[i]), &name);
+		zklock_rights_check_path(&name, false);
 		count = add_lock_name(*names, count, &name);
 	}
 	return count;
@@ -202,8 +214,10 @@ acquire(FunctionCallInfo fcinfo, bool several, LockScope scope, bool procedure)
 	if (several)
 		count = get_lock_names(fcinfo, &names);
 	else
-		names = get_lock_name(fcinfo);
+		names = get_admitted_lock(fcinfo);
 	timeout = get_timeout(fcinfo, 1);
+	if (scope == SCOPE_SESSION)
+		zklock_rights_check_scope("zk_lock_acquire_xact");
 	if (procedure)
 		zklock_snapshot_give_up(fcinfo->context);
 	return count == 0 || zklock_acquire(names, count, &request, timeout, scope);
@@ -266,7 +280,7 @@ zk_lock_release_all(PG_FUNCTION_ARGS)
 static bool
 acquire_permit(FunctionCallInfo fcinfo, LockScope scope)
 {
-	const LockName *name = get_lock_name(fcinfo);
+	const LockName *name = get_admitted_lock(fcinfo);
 	ZkLockRequest request = {.mode = ZK_PERMIT};
 
 	check_not_null(fcinfo, 1, "number of permits must not be null");
@@ -276,6 +290,8 @@ acquire_permit(FunctionCallInfo fcinfo, LockScope scope)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("number of permits must be between 1 and %d",
 						ZK_MAX_PERMITS)));
+	if (scope == SCOPE_SESSION)
+		zklock_rights_check_scope("zk_semaphore_acquire_xact");
 	return zklock_acquire(name, 1, &request, get_timeout(fcinfo, 2), scope);
 }
 
@@ -406,7 +422,7 @@ put_members(FunctionCallInfo fcinfo, const ZkQueueListing *listing,
 Datum
 zk_lock_queue(PG_FUNCTION_ARGS)
 {
-	const LockName *name = get_lock_name(fcinfo);
+	const LockName *name = get_admitted_lock(fcinfo);
 
 	InitMaterializedSRF(fcinfo, 0);
 	put_members(fcinfo, zklock_read_queue(name), add_queue_member);
@@ -440,7 +456,7 @@ zk_lock_tree(PG_FUNCTION_ARGS)
 static bool
 break_contender(FunctionCallInfo fcinfo, bool only_revoke)
 {
-	const LockName *name = get_lock_name(fcinfo);
+	const LockName *name = get_admitted_lock(fcinfo);
 
 	check_not_null(fcinfo, 1, "contender must not be null");
 	return zklock_break(name, text_to_cstring(PG_GETARG_TEXT_PP(1)),
@@ -479,7 +495,7 @@ get_max_runtime(FunctionCallInfo fcinfo)
 static bool
 begin_job(FunctionCallInfo fcinfo, LockScope scope)
 {
-	const LockName *name = get_lock_name(fcinfo);
+	const LockName *name = get_admitted_lock(fcinfo);
 	JobCall		call = {
 		.fire_time = get_fire_time(fcinfo),
 		.timeout = get_timeout(fcinfo, 2),
@@ -488,6 +504,8 @@ begin_job(FunctionCallInfo fcinfo, LockScope scope)
 		.function = fcinfo->flinfo->fn_oid
 	};
 
+	if (scope == SCOPE_SESSION)
+		zklock_rights_check_scope("zk_job_begin_xact");
 	return zklock_job_begin(name, &call);
 }
 
@@ -516,7 +534,7 @@ SQL_FUNCTION(zk_job_end,
 Datum
 zk_job_reset(PG_FUNCTION_ARGS)
 {
-	const LockName *name = get_lock_name(fcinfo);
+	const LockName *name = get_admitted_lock(fcinfo);
 
 	PG_RETURN_BOOL(zklock_job_reset(name, get_fire_time(fcinfo),
 									fcinfo->flinfo->fn_oid));
@@ -529,7 +547,7 @@ zk_job_status(PG_FUNCTION_ARGS)
 	TupleDesc	desc = row_type(fcinfo);
 	Row			row = {0};
 
-	zklock_job_columns(get_lock_name(fcinfo), fcinfo->flinfo->fn_oid, &row);
+	zklock_job_columns(get_admitted_lock(fcinfo), fcinfo->flinfo->fn_oid, &row);
 	row_fill(&row, desc);
 	PG_RETURN_DATUM(row_datum(desc, &row));
 }

@@ -49,6 +49,7 @@
 #include "loss.h"
 #include "preconnect.h"
 #include "release.h"
+#include "rights.h"
 #include "session.h"
 #include "stats.h"
 #include "tls_settings.h"
@@ -69,6 +70,13 @@ static const struct config_enum_entry commit_guard_options[] = {
 static const struct config_enum_entry on_lock_loss_options[] = {
 	{"cancel", LOSS_CANCEL, false},
 	{"report", LOSS_REPORT, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry session_scope_options[] = {
+	{"off", SESSION_SCOPE_OFF, false},
+	{"warn", SESSION_SCOPE_WARN, false},
+	{"on", SESSION_SCOPE_ON, false},
 	{NULL, 0, false}
 };
 
@@ -252,12 +260,25 @@ define_settings(void)
 							0, 0, 24 * 60 * 60 * 1000,
 							PGC_USERSET, GUC_UNIT_MS,
 							NULL, NULL, NULL);
+	DefineCustomIntVariable("zklock.max_locks",
+							"Sets the maximum number of locks that a session may hold.",
+							"-1 means no limit.",
+							&zklock_max_locks,
+							-1, -1, ZK_MAX_CONTENDERS,
+							PGC_SUSET, 0,
+							NULL, NULL, NULL);
 	DefineCustomEnumVariable("zklock.on_lock_loss",
 							 "Sets the action on the running statement when a lock is lost.",
 							 "\"cancel\" ends it, \"report\" lets it continue until the commit.",
 							 &zklock_on_lock_loss, LOSS_CANCEL,
 							 on_lock_loss_options, PGC_USERSET, 0,
 							 NULL, NULL, NULL);
+	DefineCustomStringVariable("zklock.paths",
+							   "Sets the locks that may be used, as a comma-separated list of paths.",
+							   "\"/app/*\" stands for all locks below \"/app\". If the list is empty, all locks may be used.",
+							   &zklock_paths, "",
+							   PGC_SUSET, GUC_LIST_INPUT,
+							   zklock_check_paths, NULL, NULL);
 	DefineCustomBoolVariable("zklock.preconnect",
 							 "Connects to ZooKeeper when a session starts.",
 							 "Connects at the next statement if session_preload_libraries does not load zklock. No statement waits for the connection.",
@@ -276,6 +297,12 @@ define_settings(void)
 							   &zklock_servers, "",
 							   PGC_SUSET, 0,
 							   check_servers, NULL, NULL);
+	DefineCustomEnumVariable("zklock.session_scope",
+							 "Sets whether locks may be acquired at session level.",
+							 "\"off\" makes that an error, \"warn\" causes a warning: for sessions behind a pooler in transaction mode.",
+							 &zklock_session_scope, SESSION_SCOPE_ON,
+							 session_scope_options, PGC_USERSET, 0,
+							 NULL, NULL, NULL);
 	DefineCustomIntVariable("zklock.session_timeout",
 							"Sets the ZooKeeper session timeout to request.",
 							"The ensemble may grant a different one, within its own limits.",

@@ -20,8 +20,22 @@ use warnings;
 use parent 'RandomJobs';
 
 use List::Util qw(uniq);
+use RandomStep;
 
 # ---- Acquiring.
+
+# Whether the settings admit the call; is the first of all checks.
+sub check_rights
+{
+	my ($self, $scope, @paths) = @_;
+	my %admitted = map { $_ => 1 } RandomStep::some_paths();
+	$self->raise('42501')
+	  if $self->setting('paths') eq 'some' && grep { !$admitted{$_} } @paths;
+	return if $scope eq 'xact' || $self->setting('session_scope') eq 'on';
+	$self->raise('55000') if $self->setting('session_scope') eq 'off';
+	$self->notice('WARNING 01000');
+	return;
+}
 
 # A transaction whose commit will be refused acquires nothing.
 sub guard_transaction
@@ -61,6 +75,9 @@ sub sort_out
 		}
 		push @{ $call->{missing} }, $path;
 	}
+	my $new = grep { !$self->{locks}->find($_) } @{ $call->{paths} };
+	my $limit = $self->setting('max_locks');
+	$self->raise('53400') if $limit ne 'any' && $new && $self->{locks}->all + $new > $limit;
 	return;
 }
 
@@ -135,6 +152,7 @@ sub acquired
 sub do_acquire
 {
 	my ($self, $paths, $mode, $scope, $timeout) = @_;
+	$self->check_rights($scope, split /,/, $paths);
 	return $self->acquire(
 		{
 			kind => 'locks',
@@ -154,6 +172,7 @@ sub do_lock_wait
 	my ($self, $paths, $mode, $timeout) = @_;
 	my $statement = $self->{statement};
 	my $atomic = !$statement->{alone} || $statement->{kind} =~ /call|function/;
+	$self->check_rights('session', split /,/, $paths);
 	$self->raise('25001') if $atomic || @{ $statement->{handlers} } || $self->{wrote};
 	return $self->acquire(
 		{
@@ -172,6 +191,7 @@ sub do_lock_wait
 sub do_permit
 {
 	my ($self, $path, $permits, $scope, $timeout) = @_;
+	$self->check_rights($scope, $path);
 	return $self->acquire(
 		{
 			kind => 'locks',

@@ -172,7 +172,7 @@ sub idle
 		prepared => 5,
 		discard => 3,
 		lock_wait => 8,
-		setting => 4,
+		setting => $self->limited($session) ? 20 : 4,
 		wrong => 2);
 	return 'begin' if $kind eq 'begin';
 	return $self->code($session) if $kind eq 'code';
@@ -202,7 +202,7 @@ sub open
 		cursor => 7,
 		nested => 8,
 		code => 12,
-		setting => 2,
+		setting => $self->limited($session) ? 10 : 2,
 		wrong => 1);
 	return $self->operation($session) if $kind eq 'operation';
 	return $self->code($session) if $kind eq 'code';
@@ -292,22 +292,44 @@ sub nested
 	return shift @plan;
 }
 
-# A value that the setting does not have now.  A timeout does not stay for long.
+# What makes calls fail that would succeed otherwise, and what ends that.
+my %unlimited = (
+	lock_timeout => 'off',
+	statement_timeout => 'off',
+	session_scope => 'on',
+	max_locks => 'any',
+	paths => 'all');
+
+# Such a setting of a session.
+sub limited
+{
+	my ($self, $session) = @_;
+	my @limited = grep { $session->setting($_) ne $unlimited{$_} } sort keys %unlimited;
+	return $self->pick(@limited);
+}
+
+# A value that the setting does not have now.  A limit does not stay for long.
 sub setting
 {
 	my ($self, $session) = @_;
-	my ($timeout) = grep { $session->setting($_) eq 'on' } qw(lock_timeout statement_timeout);
+	my $limited = $self->limited($session);
 	my $name = $self->{random}->weighted(
 		on_lock_loss => 10,
 		commit_guard => 10,
 		lock_delay => 6,
 		handover => 4,
+		session_scope => 2,
+		max_locks => 2,
+		paths => 2,
 		lock_timeout => 1,
 		statement_timeout => 1);
-	return "setting $timeout off" if $timeout && $self->chance(0.7);
+	return "setting $limited $unlimited{$limited}" if $limited && $self->chance(0.7);
 	my @values =
 	    $name eq 'on_lock_loss' ? qw(cancel report)
 	  : $name eq 'commit_guard' ? qw(session quorum off)
+	  : $name eq 'session_scope' ? qw(on warn off)
+	  : $name eq 'max_locks' ? qw(any 0 1 2 3)
+	  : $name eq 'paths' ? qw(all some)
 	  : qw(off on);
 	return "setting $name " . $self->pick(grep { $_ ne $session->setting($name) } @values);
 }

@@ -43,6 +43,7 @@ sub take_job
 {
 	my ($self, $verb, $path, $time, $scope, $timeout, $limited) = @_;
 	my $lock = $self->{locks}->find($path);
+	$self->check_rights($verb eq 'reset' ? 'xact' : $scope, $path);
 	$self->raise('55000') if $lock && !$lock->{lost};
 	return $self->acquire(
 		{

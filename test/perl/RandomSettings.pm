@@ -23,7 +23,10 @@ my %defaults = (
 	on_lock_loss => 'cancel',
 	commit_guard => 'session',
 	lock_delay => 'off',
-	handover => 'off');
+	handover => 'off',
+	session_scope => 'on',
+	max_locks => 'any',
+	paths => 'all');
 
 # Those of a new connection.
 sub start_settings

@@ -50,7 +50,8 @@ operations separated by semicolons: PL/pgSQL in that form.  The operations:
   setting NAME VALUE                  lock_timeout on|off, statement_timeout on|off,
                                       on_lock_loss cancel|report,
                                       commit_guard session|quorum|off, lock_delay on|off,
-                                      handover on|off
+                                      handover on|off, session_scope on|warn|off,
+                                      max_locks any|NUMBER, paths all|some
   fail, nothing, set
   try, end                            an exception block, in PL/pgSQL
   begin, commit, rollback, savepoint NAME, rollback_to NAME, release_savepoint NAME
@@ -68,16 +69,25 @@ my %parameters = (
 	on_lock_loss => 'zklock.on_lock_loss',
 	commit_guard => 'zklock.commit_guard',
 	lock_delay => 'zklock.lock_delay',
-	handover => 'zklock.handover');
+	handover => 'zklock.handover',
+	session_scope => 'zklock.session_scope',
+	max_locks => 'zklock.max_locks',
+	paths => 'zklock.paths');
+
+# What the setting "paths" admits if it is "some".
+my @some_paths = qw(/a /p /j);
 
 # The lock delay and the limit of a run, in seconds: on a busy machine a step takes long.
 my $lock_delay = 2;
 my $max_runtime = 3;
 
-my %on = (
-	lock_timeout => q('300ms'),
-	statement_timeout => q('300ms'),
-	lock_delay => "'${lock_delay}s'");
+# Values in SQL, where they have another name here.
+my %values = (
+	lock_timeout => { on => q('300ms'), off => q('0') },
+	statement_timeout => { on => q('300ms'), off => q('0') },
+	lock_delay => { on => "'${lock_delay}s'", off => q('0') },
+	max_locks => { any => '-1' },
+	paths => { all => q(''), some => join ', ', map { quote($_) } @some_paths });
 
 my %timeout = (wait => 'NULL', long => q('2 min'), short => q('150 ms'), try => q('0'));
 
@@ -108,6 +118,10 @@ my %frame = map { $_ => 1 }
 
 How long a limited run may take, and the lock delay, in seconds.
 
+=item RandomStep::some_paths()
+
+What the setting C<paths> admits if it is C<some>.
+
 =back
 
 =cut
@@ -129,6 +143,7 @@ sub new
 
 sub max_runtime { return $max_runtime; }
 sub lock_delay { return $lock_delay; }
+sub some_paths { return @some_paths; }
 sub line { return $_[0]->{line}; }
 sub session { return $_[0]->{session}; }
 sub kind { return $_[0]->{kind}; }
@@ -218,8 +233,7 @@ sub in_code
 sub assignment
 {
 	my ($name, $value) = @_;
-	$value = $value eq 'on' ? $on{$name} : q('0') if $on{$name};
-	return 'SET ' . ($parameters{$name} // $name) . " = $value";
+	return 'SET ' . ($parameters{$name} // $name) . ' = ' . ($values{$name}{$value} // $value);
 }
 
 # Of the functions, and of the procedure.
