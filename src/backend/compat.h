@@ -31,6 +31,7 @@
 #include "storage/lock.h"
 #include "storage/proc.h"
 #include "utils/guc.h"
+#include "utils/guc_tables.h"
 #include "utils/wait_event.h"
 #if PG_VERSION_NUM < 150000
 #include "postmaster/autovacuum.h"
@@ -175,6 +176,18 @@ max_backends_to_be(void)
 	(*(timeline) = ThisTimeLineID, GetFlushRecPtr())
 #define zklock_insertion_timeline()		ThisTimeLineID
 #endif
+
+/* 16: the list of all settings is made for the caller, with its length. */
+static inline struct config_generic **
+guc_variables(int *count)
+{
+#if PG_VERSION_NUM < 160000
+	*count = GetNumConfigOptions();
+	return get_guc_variables();
+#else
+	return get_guc_variables(count);
+#endif
+}
 
 /*
  * 16: shared lists are those of lib/ilist.h.  The locks that a process has to

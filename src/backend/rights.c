@@ -15,7 +15,8 @@
  * whatever the list says now: an end is never refused. (S388)
  *
  * A list of a role or a database that cannot be read admits nothing: PostgreSQL
- * would report a WARNING at the start of a session, and use the default. (S389)
+ * would report a WARNING at the start of a session, and use the default.  M2,
+ * for values that are older than the library, is in stored_settings.c. (S389)
  *
  * M3. zklock.max_locks bounds what a session holds at once: lock paths, with
  * those that it has lost but not released. (S390)
@@ -35,6 +36,7 @@
 #include "auth_settings.h"
 #include "lock_table.h"
 #include "rights.h"
+#include "stored_settings.h"
 #include "zk_check.h"
 
 /* Settings; see above. */
@@ -139,6 +141,7 @@ zklock_rights_check_path(const LockName *name, bool below)
 	List	   *rules;
 	ListCell   *cell;
 
+	zklock_stored_settings_check();
 	rules = current_rules();
 	if (rules == NIL)
 		return;

@@ -52,6 +52,7 @@
 #include "rights.h"
 #include "session.h"
 #include "stats.h"
+#include "stored_settings.h"
 #include "tls_settings.h"
 #include "verdict.h"
 #include "wait_slots.h"
@@ -324,6 +325,7 @@ define_settings(void)
 void
 _PG_init(void)
 {
+	zklock_stored_settings_note();
 	define_settings();
 	zklock_auth_loaded();
 	zklock_stats_loaded();

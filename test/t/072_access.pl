@@ -509,7 +509,9 @@ $node->restart;
 $holder = ZkPsql->new($node);
 is($holder->ask('SHOW zklock.auth'),
 	'', 'S113: at the start of the server, too');
-granted('S113: the server runs without', $holder, '/jobs/daily');
+refused('S113: the server runs without, and its sessions lock nothing',
+	$holder, "SELECT zk_lock_acquire('/jobs/daily')",
+	'22023', qr/could not apply the value that was given for parameter "zklock\.auth"/);
 $node->adjust_conf('postgresql.conf', 'zklock.auth', undef);
 $node->reload;
 
