@@ -177,3 +177,23 @@ DO $$ BEGIN CALL zk_lock_wait('/a'); END $$;
 DROP PROCEDURE wait_twice();
 DROP PROCEDURE wait_inside(text, boolean);
 DROP TABLE notes;
+
+-- permits and jobs wait in the same way (S398)
+CALL zk_semaphore_wait('/sem', 2, '1 s');
+SELECT path, mode, session_count FROM zk_locks;
+SELECT zk_lock_lease('/sem') BETWEEN interval '0' AND interval '10 s';
+SELECT zk_semaphore_release('/sem');
+SELECT zk_lock_lease('/sem');
+\echo :LAST_ERROR_SQLSTATE
+CALL zk_semaphore_wait('/sem', 0);
+CALL zk_job_wait('/job', '2026-01-01 UTC');
+SELECT zk_job_end('/job');
+CALL zk_job_wait('/job', '2026-01-01 UTC', max_runtime => '1 h');
+BEGIN;
+CALL zk_semaphore_wait('/sem', 2);
+ROLLBACK;
+BEGIN;
+CALL zk_job_wait('/job', '2026-01-02 UTC');
+ROLLBACK;
+SELECT count(*) FROM zk_locks;
+DELETE FROM zk_job_runs;

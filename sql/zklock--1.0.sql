@@ -97,6 +97,16 @@ COMMENT ON FUNCTION zk_semaphore_acquire(text, integer, interval) IS
 Returns false if other sessions hold all permits. All sessions must pass
 the same number of permits.';
 
+CREATE PROCEDURE zk_semaphore_wait(path text, permits integer,
+	timeout interval DEFAULT NULL, INOUT acquired boolean DEFAULT false)
+AS 'MODULE_PATHNAME'
+LANGUAGE C;
+
+COMMENT ON PROCEDURE zk_semaphore_wait(text, integer, interval, boolean) IS
+'acquires a permit without a snapshot during the wait
+Sets acquired to false if other sessions hold all permits. Must be called
+outside transaction blocks and functions.';
+
 CREATE FUNCTION zk_semaphore_acquire_xact(path text, permits integer,
 	timeout interval DEFAULT NULL)
 RETURNS boolean
@@ -135,6 +145,15 @@ LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION zk_lock_verify(text) IS
 'asks the ensemble whether this session holds a lock
 Returns the token. Fails if the lock is not held.';
+
+CREATE FUNCTION zk_lock_lease(path text)
+RETURNS interval
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION zk_lock_lease(text) IS
+'returns for how long from now on this session certainly holds a lock
+Asks the ensemble. Fails if the lock is not held.';
 
 -- Logged, because a backend that holds a lock on a standby survives its promotion.
 -- Collation "C", so that a new version of a collation never hides a row.  Each
@@ -300,6 +319,17 @@ COMMENT ON FUNCTION zk_job_begin(text, timestamptz, interval, interval) IS
 Returns false if another session runs the job, or if this run or a later
 one is done. After max_runtime the run loses its lock.';
 
+CREATE PROCEDURE zk_job_wait(path text, fire_time timestamptz,
+	timeout interval DEFAULT NULL, max_runtime interval DEFAULT NULL,
+	INOUT begun boolean DEFAULT false)
+AS 'MODULE_PATHNAME'
+LANGUAGE C;
+
+COMMENT ON PROCEDURE zk_job_wait(text, timestamptz, interval, interval, boolean) IS
+'begins a run like zk_job_begin(), without a snapshot while it waits
+Sets begun to false if another session runs the job, or if this run or a
+later one is done. Must be called outside transaction blocks and functions.';
+
 CREATE FUNCTION zk_job_begin_xact(path text, fire_time timestamptz,
 	timeout interval DEFAULT NULL, max_runtime interval DEFAULT NULL)
 RETURNS boolean
@@ -334,6 +364,8 @@ Returns false if there are none; fails if the job is running.';
 -- Changes to a job outlive the session that makes them.
 REVOKE ALL ON FUNCTION zk_job_begin(text, timestamptz, interval, interval) FROM PUBLIC;
 REVOKE ALL ON FUNCTION zk_job_begin_xact(text, timestamptz, interval, interval) FROM PUBLIC;
+REVOKE ALL ON PROCEDURE zk_job_wait(text, timestamptz, interval, interval, boolean)
+FROM PUBLIC;
 REVOKE ALL ON FUNCTION zk_job_end(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION zk_job_reset(text, timestamptz) FROM PUBLIC;
 

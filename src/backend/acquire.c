@@ -609,12 +609,11 @@ zklock_acquire(const LockName *names, int count, const ZkLockRequest *request,
 }
 
 /*
- * Returns the token of a lock held here, that of its exclusive contender if it
- * has one.  With prove, only after a proof requested by this call.  Throws
- * 55000 if the lock is not held, ZKL01 if it was lost.
+ * Returns a lock that this session holds, perhaps after a proof requested by
+ * this call.  Throws 55000 if it is not held, ZKL01 if it was lost.
  */
-int64
-zklock_token(const LockName *name, bool prove)
+static Lock *
+find_held(const LockName *name, bool prove)
 {
 	Lock	   *lock = zklock_lock_find(name);
 	ZkTime		asked = 0;
@@ -627,5 +626,36 @@ zklock_token(const LockName *name, bool prove)
 	if (zklock_lock_assure(lock, ZKLOCK_FOREVER,
 						   prove ? &asked : NULL) == HOLD_LOST)
 		zklock_report_lost(lock);
-	return zklock_lock_token(lock);
+	return lock;
+}
+
+/*
+ * Returns the token of a lock held here, that of its exclusive contender if it
+ * has one.  With prove, only after a proof.  Throws as find_held().
+ */
+int64
+zklock_token(const LockName *name, bool prove)
+{
+	return zklock_lock_token(find_held(name, prove));
+}
+
+/*
+ * Proves that a lock is held, and returns for how long, in microseconds from
+ * now on, that is certain (L1).  Throws as find_held().
+ */
+ZkTime
+zklock_lease(const LockName *name)
+{
+	const Lock *lock = find_held(name, true);
+	ZkTime		end = ZKLOCK_FOREVER;
+	ZkContenderStatus status;
+
+	for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
+	{
+		if (!zklock_lock_has_contender(lock, mode))
+			continue;
+		zk_contender_status(zklock_client, lock->contender[mode], &status);
+		end = Min(end, status.lease_end);
+	}
+	return Max(end - zk_now(), 0);
 }

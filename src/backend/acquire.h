@@ -18,5 +18,6 @@ extern bool zklock_acquire(const LockName *names, int count,
 						   const ZkLockRequest *request, ZkTime timeout,
 						   LockScope scope);
 extern int64 zklock_token(const LockName *name, bool prove);
+extern ZkTime zklock_lease(const LockName *name);
 
 #endif							/* ZKLOCK_ACQUIRE_H */

@@ -88,7 +88,8 @@ extern SqlFunction zk_lock_acquire, zk_lock_acquire_xact;
 extern SqlFunction zk_lock_acquire_several, zk_lock_acquire_several_xact;
 extern SqlFunction zk_lock_wait, zk_lock_wait_several, zk_job_begin;
 extern SqlFunction zk_semaphore_acquire, zk_semaphore_acquire_xact;
-extern SqlFunction zk_lock_token, zk_lock_verify;
+extern SqlFunction zk_semaphore_wait, zk_job_wait;
+extern SqlFunction zk_lock_token, zk_lock_verify, zk_lock_lease;
 
 /* Those that release locks, or only look. */
 static const PGFunction harmless_functions[] = {
@@ -101,8 +102,8 @@ static const PGFunction harmless_functions[] = {
 static const PGFunction locking_functions[] = {
 	zk_lock_acquire, zk_lock_acquire_xact, zk_lock_acquire_several,
 	zk_lock_acquire_several_xact, zk_lock_wait, zk_lock_wait_several,
-	zk_semaphore_acquire, zk_semaphore_acquire_xact, zk_lock_token,
-	zk_lock_verify, zk_job_begin
+	zk_semaphore_acquire, zk_semaphore_acquire_xact, zk_semaphore_wait,
+	zk_lock_token, zk_lock_verify, zk_lock_lease, zk_job_begin, zk_job_wait
 };
 
 /*

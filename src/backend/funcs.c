@@ -36,9 +36,11 @@ PG_FUNCTION_INFO_V1(zk_lock_release_all);
 PG_FUNCTION_INFO_V1(zk_lock_queue);
 PG_FUNCTION_INFO_V1(zk_lock_tree);
 PG_FUNCTION_INFO_V1(zk_job_begin_xact);
+PG_FUNCTION_INFO_V1(zk_job_wait);
 PG_FUNCTION_INFO_V1(zk_job_reset);
 PG_FUNCTION_INFO_V1(zk_job_status);
 PG_FUNCTION_INFO_V1(zk_locks);
+PG_FUNCTION_INFO_V1(zk_semaphore_wait);
 PG_FUNCTION_INFO_V1(zk_session);
 PG_FUNCTION_INFO_V1(zk_session_close);
 
@@ -239,16 +241,23 @@ SQL_FUNCTION(zk_lock_acquire_several,
 SQL_FUNCTION(zk_lock_acquire_several_xact,
 			 BoolGetDatum(acquire(fcinfo, true, SCOPE_TRANSACTION, false)));
 
+/* Returns the row with which a procedure says whether it has succeeded. */
+static Datum
+result_row(TupleDesc desc, bool success)
+{
+	Row			row = {0};
+
+	row_add(&row, true, BoolGetDatum(success));
+	return row_datum(desc, &row);
+}
+
 /* Acquires one lock or several without a snapshot.  Returns the row. */
 static Datum
 wait_for_locks(FunctionCallInfo fcinfo, bool several)
 {
 	TupleDesc	desc = row_type(fcinfo);
-	Row			row = {0};
 
-	row_add(&row, true,
-			BoolGetDatum(acquire(fcinfo, several, SCOPE_SESSION, true)));
-	return row_datum(desc, &row);
+	return result_row(desc, acquire(fcinfo, several, SCOPE_SESSION, true));
 }
 
 /* zk_lock_wait(path text, timeout interval, shared boolean, INOUT acquired) */
@@ -276,11 +285,15 @@ zk_lock_release_all(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32(zklock_release_all());
 }
 
-/* Acquires a permit; arguments are path, permits, timeout.  Throws 22023. */
+/*
+ * Acquires a permit; arguments are path, permits, timeout.  A procedure gives
+ * up its snapshot before.  Throws 22023.
+ */
 static bool
-acquire_permit(FunctionCallInfo fcinfo, LockScope scope)
+acquire_permit(FunctionCallInfo fcinfo, LockScope scope, bool procedure)
 {
 	const LockName *name = get_admitted_lock(fcinfo);
+	ZkTime		timeout;
 	ZkLockRequest request = {.mode = ZK_PERMIT};
 
 	check_not_null(fcinfo, 1, "number of permits must not be null");
@@ -292,16 +305,28 @@ acquire_permit(FunctionCallInfo fcinfo, LockScope scope)
 						ZK_MAX_PERMITS)));
 	if (scope == SCOPE_SESSION)
 		zklock_rights_check_scope("zk_semaphore_acquire_xact");
-	return zklock_acquire(name, 1, &request, get_timeout(fcinfo, 2), scope);
+	timeout = get_timeout(fcinfo, 2);
+	if (procedure)
+		zklock_snapshot_give_up(fcinfo->context);
+	return zklock_acquire(name, 1, &request, timeout, scope);
 }
 
 /* zk_semaphore_acquire(path text, permits integer, timeout interval) */
 SQL_FUNCTION(zk_semaphore_acquire,
-			 BoolGetDatum(acquire_permit(fcinfo, SCOPE_SESSION)));
+			 BoolGetDatum(acquire_permit(fcinfo, SCOPE_SESSION, false)));
 
 /* zk_semaphore_acquire_xact(path text, permits integer, timeout interval) */
 SQL_FUNCTION(zk_semaphore_acquire_xact,
-			 BoolGetDatum(acquire_permit(fcinfo, SCOPE_TRANSACTION)));
+			 BoolGetDatum(acquire_permit(fcinfo, SCOPE_TRANSACTION, false)));
+
+/* zk_semaphore_wait(path, permits, timeout, INOUT acquired boolean) */
+Datum
+zk_semaphore_wait(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc = row_type(fcinfo);
+
+	return result_row(desc, acquire_permit(fcinfo, SCOPE_SESSION, true));
+}
 
 /* zk_semaphore_release(path text) */
 SQL_FUNCTION(zk_semaphore_release,
@@ -314,6 +339,19 @@ SQL_FUNCTION(zk_lock_token,
 /* zk_lock_verify(path text) */
 SQL_FUNCTION(zk_lock_verify,
 			 Int64GetDatum(zklock_token(get_lock_name(fcinfo), true)));
+
+/* Returns for how long it is certain that the lock of argument 0 is held. */
+static Datum
+lease_of_lock(FunctionCallInfo fcinfo)
+{
+	Interval   *lease = palloc0(sizeof(Interval));
+
+	lease->time = zklock_lease(get_lock_name(fcinfo));
+	return IntervalPGetDatum(lease);
+}
+
+/* zk_lock_lease(path text) */
+SQL_FUNCTION(zk_lock_lease, lease_of_lock(fcinfo));
 
 /* zk_lock_fence(path text) */
 SQL_FUNCTION(zk_lock_fence,
@@ -491,9 +529,12 @@ get_max_runtime(FunctionCallInfo fcinfo)
 	return max_runtime > ZKLOCK_FOREVER / 2 ? 0 : max_runtime;
 }
 
-/* Begins a run; arguments are path, fire time, timeout, max_runtime. */
+/*
+ * Begins a run; arguments are path, fire time, timeout, max_runtime.  A
+ * procedure gives up its snapshot before.
+ */
 static bool
-begin_job(FunctionCallInfo fcinfo, LockScope scope)
+begin_job(FunctionCallInfo fcinfo, LockScope scope, bool procedure)
 {
 	const LockName *name = get_admitted_lock(fcinfo);
 	JobCall		call = {
@@ -506,17 +547,28 @@ begin_job(FunctionCallInfo fcinfo, LockScope scope)
 
 	if (scope == SCOPE_SESSION)
 		zklock_rights_check_scope("zk_job_begin_xact");
+	if (procedure)
+		zklock_snapshot_give_up(fcinfo->context);
 	return zklock_job_begin(name, &call);
 }
 
 /* zk_job_begin(path text, fire_time, timeout, max_runtime interval) */
-SQL_FUNCTION(zk_job_begin, BoolGetDatum(begin_job(fcinfo, SCOPE_SESSION)));
+SQL_FUNCTION(zk_job_begin, BoolGetDatum(begin_job(fcinfo, SCOPE_SESSION, false)));
+
+/* zk_job_wait(path, fire_time, timeout, max_runtime, INOUT begun boolean) */
+Datum
+zk_job_wait(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc = row_type(fcinfo);
+
+	return result_row(desc, begin_job(fcinfo, SCOPE_SESSION, true));
+}
 
 /* zk_job_begin_xact(path text, fire_time, timeout, max_runtime interval) */
 Datum
 zk_job_begin_xact(PG_FUNCTION_ARGS)
 {
-	bool		begun = begin_job(fcinfo, SCOPE_TRANSACTION);
+	bool		begun = begin_job(fcinfo, SCOPE_TRANSACTION, false);
 
 	if (begun && zklock_statement_alone())
 		ereport(WARNING,

@@ -61,9 +61,13 @@ bool		zklock_preconnect_due = false;
 static const char *const lock_functions[] = {
 	"zk_lock_acquire",
 	"zk_lock_acquire_xact",
+	"zk_lock_wait",
 	"zk_semaphore_acquire",
 	"zk_semaphore_acquire_xact",
-	"zk_job_begin"
+	"zk_semaphore_wait",
+	"zk_job_begin",
+	"zk_job_begin_xact",
+	"zk_job_wait"
 };
 
 /* GUC assign hook (B1). */

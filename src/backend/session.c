@@ -15,7 +15,10 @@
  * until the session timeout.  A background worker without a SIGTERM handler of
  * its own runs exit callbacks from the signal handler, which may have
  * interrupted the main thread inside the mailbox: then, by
- * Mailbox.backend_inside, the client is left alone.
+ * Mailbox.backend_inside, the client is left alone.  So it is, with
+ * zklock.release_at_exit = off, if locks are held that were not released: the
+ * work of a client may go on for a moment when its connection breaks, and the
+ * locks have to outlast that. (S394)
  *
  * D5. Nothing is opened in the postmaster, or before it is needed or, with
  * zklock.preconnect, expected.
@@ -74,6 +77,9 @@ static struct
 	uint64		access;			/* zklock_auth_stamp(),
 								 * zklock_transport_stamp() */
 }			running;
+
+/* Whether the exit of this process does not close the ZooKeeper session. */
+static bool left_to_expire = false;
 
 typedef struct ErrorMeaning
 {
@@ -203,8 +209,9 @@ has_session(ZkClient *client)
 
 /*
  * Exit callback: closes the ZooKeeper session, so that others need not wait for
- * its expiry.  An on_proc_exit callback comes after the abort, so no waiter is
- * let in before.  Does nothing in a process that inherited it.
+ * its expiry; or leaves it to that, if its locks are to outlast this process.
+ * An on_proc_exit callback comes after the abort, so no waiter is let in
+ * before.  Does nothing in a process that inherited it.
  */
 static void
 stop_at_exit(int code, Datum arg)
@@ -218,12 +225,27 @@ stop_at_exit(int code, Datum arg)
 		return;
 	to_close = client != NULL && has_session(client);
 	zklock_client = NULL;
-	if (client == NULL || zk_client_stop_at_exit(client, EXIT_TIMEOUT_MS))
+	if (to_close && left_to_expire)
+		ereport(LOG,
+				(errmsg("session ended without releasing its locks"),
+				 errdetail("They become free when its ZooKeeper session expires, because \"%s\" is off.",
+						   "zklock.release_at_exit")));
+	else if (client == NULL || zk_client_stop_at_exit(client, EXIT_TIMEOUT_MS))
 		zk_clients_await_close(EXIT_TIMEOUT_MS);	/* those before it */
 	else if (to_close)
 		ereport(LOG,
 				(errmsg("could not close the ZooKeeper session in time"),
 				 errdetail("Its locks become free when it expires, if not before.")));
+}
+
+/*
+ * At the exit of this process, leaves the ZooKeeper session to expire, as the
+ * kill of the process would.  For another exit callback; cannot fail.
+ */
+void
+zklock_session_leave(void)
+{
+	left_to_expire = true;
 }
 
 /* Counts what has happened to this backend's ZooKeeper sessions. */

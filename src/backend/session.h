@@ -66,6 +66,7 @@ extern ZkClient *zklock_client;
 
 extern void zklock_session_open(bool idle);
 extern void zklock_session_stop(void);
+extern void zklock_session_leave(void);
 extern void zklock_session_count(void);
 extern void zklock_session_wait_for(WaitPurpose event, ZkTime until,
 									const char *doing, const char *path);

@@ -58,7 +58,7 @@ refuse(const char *detail)
 			(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 			 errmsg("cannot wait for a lock without a snapshot here"),
 			 errdetail_internal("%s", detail),
-			 errhint("Call zk_lock_wait() outside a transaction block, or in a procedure or DO block as the first statement or after COMMIT.")));
+			 errhint("Call the procedure outside a transaction block, or in a procedure or DO block as the first statement or after COMMIT.")));
 }
 
 /* Commits the transaction of a statement at top level, begins another (G1). */

@@ -65,8 +65,9 @@
 #include "verdict.h"
 #include "xact.h"
 
-/* Setting; see zklock.c for what it means. */
+/* Settings; see zklock.c for what they mean. */
 int			zklock_commit_guard = GUARD_SESSION;
+bool		zklock_release_at_exit = true;
 
 /*
  * The guard has let a commit pass that is not over.  The handler of the loss
@@ -335,6 +336,19 @@ release_callback(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 }
 
 /*
+ * Exit callback, after the abort: with zklock.release_at_exit = off, locks that
+ * were not released outlast the process.
+ */
+static void
+leave_at_exit(int code, Datum arg)
+{
+	(void) code;
+	(void) arg;
+	if (!zklock_release_at_exit && !zklock_table_idle())
+		zklock_session_leave();
+}
+
+/*
  * Registers the callbacks, once in a backend, before the lock table is used.
  * After an error the next call finishes the work, maybe with a harmless second
  * registration.
@@ -348,6 +362,7 @@ zklock_xact_watch(void)
 		return;
 	RegisterResourceReleaseCallback(release_callback, NULL);
 	RegisterSubXactCallback(subxact_callback, NULL);
+	on_shmem_exit(leave_at_exit, 0);
 	zklock_xact_go_first(true);
 	registered = true;
 }

@@ -22,6 +22,7 @@ typedef enum CommitGuard
 } CommitGuard;
 
 extern int	zklock_commit_guard;
+extern bool zklock_release_at_exit;
 extern volatile sig_atomic_t zklock_committing;
 
 extern void zklock_xact_watch(void);

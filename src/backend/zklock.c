@@ -286,6 +286,12 @@ define_settings(void)
 							 &zklock_preconnect, false,
 							 PGC_USERSET, 0,
 							 NULL, zklock_assign_preconnect, NULL);
+	DefineCustomBoolVariable("zklock.release_at_exit",
+							 "Releases the locks of a session that ends.",
+							 "If off, locks that were not released become free when the ZooKeeper session expires.",
+							 &zklock_release_at_exit, true,
+							 PGC_USERSET, 0,
+							 NULL, NULL, NULL);
 	DefineCustomStringVariable("zklock.root",
 							   "Sets the znode that contains all locks.",
 							   NULL,

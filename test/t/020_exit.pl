@@ -370,6 +370,23 @@ $new = new_holder();
 pass('a new backend gets the lock');
 $new->quit;
 
+# ---- With zklock.release_at_exit = off, a lock outlasts the session that has it.
+
+@backends =
+  three_backends('zklock.session_timeout' => '8s', 'zklock.release_at_exit' => 'off');
+my $log = -s $main->logfile;
+$free = handover(sub { $main->stop('fast'); return; });
+cmp_ok($free, '>', 1, 'S394: with release_at_exit = off, not immediately');
+cmp_ok($free, '<', 8 + $late, 'S394: but after the session timeout');
+nothing_is_left('S394: release_at_exit = off');
+my $outlasting = () =
+  slurp_file($main->logfile, $log) =~ /LOG: +session ended without releasing its locks/g;
+is($outlasting, 1, 'S394: only the session that had a lock leaves it, and says so');
+$main->start;
+$new = new_holder();
+ok($new->ask("SELECT zk_lock_release('$path')") eq 't', 'S394: what is released is free');
+$new->quit;
+
 # ---- No other backend has crashed.
 
 my @crashes = slurp_file($main->logfile) =~

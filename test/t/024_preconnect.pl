@@ -250,12 +250,15 @@ my $functions = 'zk_lock_acquire(text, interval, boolean),'
   . ' zk_lock_acquire_xact(text[], interval, boolean),'
   . ' zk_semaphore_acquire(text, integer, interval),'
   . ' zk_semaphore_acquire_xact(text, integer, interval),'
+  . ' zk_lock_wait(text, interval, boolean, boolean),'
+  . ' zk_lock_wait(text[], interval, boolean, boolean),'
+  . ' zk_semaphore_wait(text, integer, interval, boolean),'
   . ' zk_job_begin(text, timestamptz, interval, interval)';
 $control->ask("ALTER DATABASE postgres RESET zklock.preconnect;"
 	  . ' ALTER ROLE plain SET zklock.preconnect = on;'
 	  . ' ALTER ROLE dba SET zklock.preconnect = on');
 role_has('on for a role: a role has one', 'plain', 1);
-$control->ask("REVOKE EXECUTE ON FUNCTION $functions FROM PUBLIC");
+$control->ask("REVOKE EXECUTE ON ROUTINE $functions FROM PUBLIC");
 is($control->sqlstate, '', 'the rights are gone');
 role_has('no rights on any function: none', 'plain', 0);
 role_has('a superuser needs none', 'dba', 1);
@@ -267,7 +270,7 @@ role_has('not without one on the schema', 'plain', 0);
 $control->ask('GRANT USAGE ON SCHEMA locks TO plain');
 role_has('but with that', 'plain', 1);
 $control->ask('ALTER EXTENSION zklock SET SCHEMA public');
-$control->ask("GRANT EXECUTE ON FUNCTION $functions TO PUBLIC");
+$control->ask("GRANT EXECUTE ON ROUTINE $functions TO PUBLIC");
 role_has('not where the extension is not installed', 'dba', 0, 'template1');
 $control->ask('ALTER ROLE plain RESET ALL; ALTER ROLE dba RESET ALL');
 wait_for_sessions(0, 'S150: all of them are closed');
