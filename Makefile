@@ -118,6 +118,19 @@ override with_llvm := no
 
 include $(PGXS)
 
+# The client program, by a Makefile of its own: PGXS makes one thing at a time.
+.PHONY: program program-install program-uninstall program-clean
+all: program
+install: program-install
+uninstall: program-uninstall
+clean: program-clean
+program:
+	$(MAKE) -C src/bin all
+program-install: program
+program-install program-uninstall program-clean: program-%:
+	$(MAKE) -C src/bin $*
+BIN_OBJS = $(call objects,bin)
+
 # The flags of each folder; the lock client is compiled without PostgreSQL's.
 define FOLDER_RULES
 $(call objects,$(1)): override CPPFLAGS := $$(INCLUDES_$(1)) $$(if $$(filter backend,$(1)),$$(CPPFLAGS), \
@@ -136,6 +149,7 @@ FORCE:
 
 # Warnings of a second compiler: the one PostgreSQL's packages bring along.
 LINT_FLAGS = -std=gnu11 -Wall -Wextra -D_GNU_SOURCE
+BIN_FLAGS = -DZKLOCK_VERSION='""' -isystem$(shell $(PG_CONFIG) --includedir)
 LINT = $(or $(CLANG),clang) -fsyntax-only $(LINT_FLAGS) -Werror
 
 # The programs of the bench that need no packages of their own.
@@ -154,6 +168,7 @@ lint-clang:
 	$(LINT) $(INCLUDES_backend) $(PG_CPPFLAGS) $(BACKEND_OBJS:.o=.c)
 	$(foreach folder,$(CLIENT_FOLDERS),$(LINT) $(INCLUDES_$(folder)) $(CLIENT_CPPFLAGS) \
 		$(patsubst %.o,%.c,$(call objects,$(folder))) &&) true
+	$(LINT) $(BIN_FLAGS) $(BIN_OBJS:.o=.c)
 	$(LINT) -DTHREADED $(TOOL_SOURCES)
 	$(LINT) -DTHREADED -isystem$(shell $(PG_CONFIG) --includedir) \
 		$(BENCH_SOURCES)
@@ -165,9 +180,12 @@ lint-clang:
 
 # One target for each file, so that "make -j" takes several at a time.  The analyzer
 # takes minutes.
-TIDY = $(addprefix tidy/,$(OBJS:.o=.c) $(if $(DEEP),$(TOOL_SOURCES) $(UNIT_SOURCES)))
+TIDY = $(addprefix tidy/,$(OBJS:.o=.c) $(BIN_OBJS:.o=.c) $(if $(DEEP),$(TOOL_SOURCES) $(UNIT_SOURCES)))
 .PHONY: $(TIDY)
 lint-tidy: $(TIDY)
+# The client program has one thread.
+tidy/src/bin/%: TIDY_FLAGS = $(BIN_FLAGS)
+tidy/src/bin/%: TIDY_OMITTED = ,-concurrency-mt-unsafe
 tidy/test/%: TIDY_FLAGS = -DTHREADED $(CLIENT_CPPFLAGS) $(INCLUDES_tests)
 define TIDY_RULES
 $(patsubst %.o,tidy/%.c,$(call objects,$(1))): TIDY_FLAGS = $$(INCLUDES_$(1)) \
@@ -175,7 +193,7 @@ $(patsubst %.o,tidy/%.c,$(call objects,$(1))): TIDY_FLAGS = $$(INCLUDES_$(1)) \
 endef
 $(foreach folder,$(SOURCE_FOLDERS),$(eval $(call TIDY_RULES,$(folder))))
 $(TIDY):
-	clang-tidy --quiet $(if $(DEEP),,--checks='-clang-analyzer-*') \
+	clang-tidy --quiet --checks='$(if $(DEEP),,-clang-analyzer-*)$(TIDY_OMITTED)' \
 		$(@:tidy/%=%) -- $(LINT_FLAGS) $(TIDY_FLAGS)
 
 # test/lint/cppcheck.h tells it about PostgreSQL.
@@ -208,7 +226,8 @@ sabotage: all
 
 .PHONY: check-symbols check-calls
 check-calls: all
-	SOURCE_FOLDERS='$(SOURCE_FOLDERS)' OBJS='$(OBJS)' CC='$(CC)' test/check-calls
+	SOURCE_FOLDERS='$(SOURCE_FOLDERS) bin' OBJS='$(OBJS) $(BIN_OBJS)' CC='$(CC)' \
+		test/check-calls
 check-symbols: all
 	CLIENT_OBJS='$(CLIENT_OBJS)' BACKEND_OBJS='$(BACKEND_OBJS)' \
 	MODULE='$(shlib)' SHLIB_LINK='$(SHLIB_LINK)' CC='$(CC)' \

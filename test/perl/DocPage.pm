@@ -31,7 +31,7 @@ the language.  SQL may begin with a comment that says where it is entered:
   -- in a third session, which waits
 
 The last form does not end before something else happens.  A block of the
-language C<text> right after one of SQL is the expected output.  In it, C<…> stands for
+language C<text> right after one of SQL, or of C<sh>, is the expected output.  In it, C<…> stands for
 any text within a line, and white space and the width of columns do not matter.  If
 it has an error, that is expected.  SQL that no test can run is preceded by a line
 
@@ -122,7 +122,7 @@ sub parse
 		{
 			$block = { language => $1, line => $number, text => '', reason => $reason, by => $by };
 			$before->{expected} = $block
-			  if $1 eq 'text' && $before && $before->{language} eq 'sql';
+			  if $1 eq 'text' && $before && $before->{language} =~ /^(sql|sh)$/;
 		}
 		elsif ($line =~ /^\s*```/)
 		{

@@ -92,7 +92,7 @@ sub build_zklock
 {
 	my ($program) = @_;
 	my $tree = PostgreSQL::Test::Utils::tempdir();
-	system_or_bail('cp', '-r', qw(Makefile zklock.control sql src), $tree);
+	system_or_bail('cp', '-r', qw(Makefile zklock.control doc sql src), $tree);
 	# What was compiled here is for another one.
 	system_or_bail('make', '-s', '-C', $tree, "PG_CONFIG=$program", $_)
 	  foreach qw(clean install);

@@ -78,7 +78,7 @@ my $top = "$copy/zklock";
 my $install = "test/lib/postgres install '$copy/postgres' >'$copy/pg_config'";
 my $make = "make -s -C '$top' PG_CONFIG=\"\$(<'$copy/pg_config')\"";
 make_path($top);
-ok(shell("cp -r Makefile zklock.control sql src '$top'"),
+ok(shell("cp -r Makefile zklock.control doc sql src '$top'"),
 	'the sources are copied');
 ok(shell("patch -p1 -F0 -d '$top' <test/chaos/rule2.patch"),
 	'the patch that breaks rule 2 applies (else adapt test/chaos/rule2.patch)');
