@@ -26,7 +26,7 @@
 #define CANCEL_TIME		MS(1000)
 
 /* Most parameters of a query. */
-#define MAX_PARAMS		4
+#define MAX_PARAMS		3
 
 static PGconn *connection = NULL;
 
@@ -109,7 +109,7 @@ await_result(Time until, bool cancellable, PGresult **result)
 		{
 			next = PQgetResult(connection);
 			if (next == NULL)
-				return cancelled && *result == NULL ? OUTCOME_INTERRUPTED : OUTCOME_DONE;
+				return OUTCOME_DONE;
 			PQclear(*result);
 			*result = next;
 		}
@@ -229,27 +229,26 @@ Outcome
 connection_acquire(const Target *target, bool *acquired)
 {
 	const char *params[MAX_PARAMS] = {target->path, target->timeout};
+	const char *sql;
 	char		row[1][64];
 	Outcome		outcome;
 
 	if (target->fire_time != NULL)
 	{
+		sql = "CALL zk_job_wait($1::text, $3::timestamptz, $2::interval)";
 		params[2] = target->fire_time;
-		outcome = query_row("CALL zk_job_wait($1::text, $3::timestamptz, $2::interval)",
-							3, params, FOREVER, true, 1, row);
 	}
 	else if (target->permits != NULL)
 	{
+		sql = "CALL zk_semaphore_wait($1::text, $3::integer, $2::interval)";
 		params[2] = target->permits;
-		outcome = query_row("CALL zk_semaphore_wait($1::text, $3::integer, $2::interval)",
-							3, params, FOREVER, true, 1, row);
 	}
 	else
 	{
+		sql = "CALL zk_lock_wait($1::text, $2::interval, $3::boolean)";
 		params[2] = target->shared ? "true" : "false";
-		outcome = query_row("CALL zk_lock_wait($1::text, $2::interval, $3::boolean)",
-							3, params, FOREVER, true, 1, row);
 	}
+	outcome = query_row(sql, 3, params, FOREVER, true, 1, row);
 	if (outcome != OUTCOME_DONE)
 		return outcome;
 	*acquired = row[0][0] == 't';

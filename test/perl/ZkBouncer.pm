@@ -24,7 +24,7 @@ use warnings;
 use Carp;
 use IPC::Run;
 use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils qw(append_to_file slurp_file);
+use PostgreSQL::Test::Utils qw(append_to_file);
 use ZkTest;
 
 # Debian installs it where only the administrator's PATH leads.

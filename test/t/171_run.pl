@@ -5,12 +5,10 @@
 use strict;
 use warnings;
 
-use File::Basename;
 use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(sleep time);
 use ZkEnsemble;
 use ZkPsql;
 use ZkTest qw(children_of stop_process wait_for);
