@@ -234,7 +234,7 @@ zklock_deed_of_plan(const PlannedStmt *plan)
 
 /* Returns the option of that name, or NULL. */
 static DefElem *
-find_option(List *options, const char *name)
+option_named(List *options, const char *name)
 {
 	ListCell   *cell;
 
@@ -248,7 +248,7 @@ find_option(List *options, const char *name)
 static bool
 option_says(List *options, const char *name, bool otherwise)
 {
-	DefElem    *option = find_option(options, name);
+	DefElem    *option = option_named(options, name);
 
 	return option == NULL ? otherwise : defGetBoolean(option);
 }
@@ -293,8 +293,8 @@ alters_publisher(const AlterSubscriptionStmt *command)
 		case ALTER_SUBSCRIPTION_DROP_PUBLICATION:
 			return option_says(command->options, "refresh", true);
 		case ALTER_SUBSCRIPTION_OPTIONS:
-			return find_option(command->options, "failover") != NULL ||
-				find_option(command->options, "two_phase") != NULL;
+			return option_named(command->options, "failover") != NULL ||
+				option_named(command->options, "two_phase") != NULL;
 		default:
 			return false;
 	}
@@ -336,7 +336,7 @@ takes_effect_at_once(Node *command)
 				TRANS_STMT_COMMIT_PREPARED;
 		case T_AlterDatabaseStmt:
 			options = castNode(AlterDatabaseStmt, command)->options;
-			return find_option(options, "tablespace") != NULL;
+			return option_named(options, "tablespace") != NULL;
 		case T_CreateSubscriptionStmt:
 			options = castNode(CreateSubscriptionStmt, command)->options;
 			return option_says(options, "create_slot",
