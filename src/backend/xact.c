@@ -9,7 +9,7 @@
  * veto, nothing that runs at the end of a transaction allocates, waits or can
  * fail.
  *
- * L5. At commit (PRE_COMMIT, zklock.commit_guard = session) each lock must have
+ * L5. At commit (PRE_COMMIT, zklock.commit_guard = lease) each lock must have
  * a running lease, else a proof is requested as in L3, else the transaction
  * fails with ZKL01.  With "quorum" a proof is requested in any case, for all
  * locks at once.  A lost session-scope lock makes every commit fail until it is
@@ -66,7 +66,7 @@
 #include "xact.h"
 
 /* Settings; see zklock.c for what they mean. */
-int			zklock_commit_guard = GUARD_SESSION;
+int			zklock_commit_guard = GUARD_LEASE;
 bool		zklock_release_at_exit = true;
 
 /*

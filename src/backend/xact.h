@@ -17,7 +17,7 @@
 typedef enum CommitGuard
 {
 	GUARD_OFF,
-	GUARD_SESSION,				/* a lease that is running */
+	GUARD_LEASE,				/* a lease that is running */
 	GUARD_QUORUM				/* a new answer of the ensemble */
 } CommitGuard;
 

@@ -63,7 +63,7 @@ PG_MODULE_MAGIC_EXT(.name = "zklock",.version = "1.0");
 
 static const struct config_enum_entry commit_guard_options[] = {
 	{"off", GUARD_OFF, false},
-	{"session", GUARD_SESSION, false},
+	{"lease", GUARD_LEASE, false},
 	{"quorum", GUARD_QUORUM, false},
 	{NULL, 0, false}
 };
@@ -237,8 +237,8 @@ define_settings(void)
 							   NULL, NULL, NULL);
 	DefineCustomEnumVariable("zklock.commit_guard",
 							 "Sets how a commit checks that locks are still held.",
-							 "\"session\" checks the lease, \"quorum\" asks the ensemble, \"off\" does not check.",
-							 &zklock_commit_guard, GUARD_SESSION,
+							 "\"lease\" checks the lease, \"quorum\" asks the ensemble, \"off\" does not check.",
+							 &zklock_commit_guard, GUARD_LEASE,
 							 commit_guard_options, PGC_USERSET, 0,
 							 NULL, NULL, NULL);
 	DefineCustomIntVariable("zklock.connect_timeout",

@@ -56,7 +56,7 @@
  *				passes, until they are cut off from each other, for good; 2: so
  *				does what is between A and its server
  *	 SLOW		A's clock misses one of SLOW units at most (none, if not set)
- *	 GUARD		1: zklock.commit_guard = session, 2: quorum
+ *	 GUARD		1: zklock.commit_guard = lease, 2: quorum
  *	 FENCE		transactions call zk_lock_fence() before they work
  *	 HEARD		the lease ends, too, HORIZON units after the leader must have
  *				heard of the session: by a request that was answered RIPE units

@@ -136,7 +136,7 @@ sub stopped_in_commit
 sub session_closed
 {
 	my ($self, $section) = @_;
-	my $unaware = $section->{guard} eq 'session' ? $self->{timeout} * 2 / 3 : 0;
+	my $unaware = $section->{guard} eq 'lease' ? $self->{timeout} * 2 / 3 : 0;
 	return grep {
 			 $section->{commit_returned} >= $_->{begin}
 		  && $section->{commit_sent} <= $_->{applied} + $unaware

@@ -36,7 +36,7 @@ use ZkEnsemble;
 my %defaults = (
 	workers => 40,
 	keepers => 8,
-	guards => [qw(session quorum)],
+	guards => [qw(lease quorum)],
 	counters => [qw(plain fenced)],
 	fence => 1,
 	work => 0.005,

@@ -326,7 +326,7 @@ sub setting
 	return "setting $limited $unlimited{$limited}" if $limited && $self->chance(0.7);
 	my @values =
 	    $name eq 'on_lock_loss' ? qw(cancel report)
-	  : $name eq 'commit_guard' ? qw(session quorum off)
+	  : $name eq 'commit_guard' ? qw(lease quorum off)
 	  : $name eq 'session_scope' ? qw(on warn off)
 	  : $name eq 'max_locks' ? qw(any 0 1 2 3)
 	  : $name eq 'paths' ? qw(all some)

@@ -49,7 +49,7 @@ operations separated by semicolons: PL/pgSQL in that form.  The operations:
   pause NUMBER                        wait until the outside world resumes it
   setting NAME VALUE                  lock_timeout on|off, statement_timeout on|off,
                                       on_lock_loss cancel|report,
-                                      commit_guard session|quorum|off, lock_delay on|off,
+                                      commit_guard lease|quorum|off, lock_delay on|off,
                                       handover on|off, session_scope on|warn|off,
                                       max_locks any|NUMBER, paths all|some
   fail, nothing, set

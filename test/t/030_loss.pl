@@ -171,7 +171,7 @@ $holder->continue;
 $holder->ask('COMMIT');
 is($holder->errors, '', 'commit_guard = off refuses nothing');
 is(committed('guard off'), 1, 'and the transaction is committed');
-$holder->ask("SET zklock.commit_guard = session");
+$holder->ask("SET zklock.commit_guard = lease");
 clean_slate();
 
 # ---- Stopped for longer than the lease, but not than the session timeout.

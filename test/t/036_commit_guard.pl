@@ -72,7 +72,7 @@ sub proofs { return $proxy->count->{multi} // 0; }
 
 # ---- What a commit costs.
 
-foreach my $case ([ 'off', 0 ], [ 'session', 0 ], [ 'quorum', 1 ])
+foreach my $case ([ 'off', 0 ], [ 'lease', 0 ], [ 'quorum', 1 ])
 {
 	my ($guard, $expected) = @$case;
 	begin_work("/cost/$guard", $guard, 3);
@@ -86,7 +86,7 @@ foreach my $case ([ 'off', 0 ], [ 'session', 0 ], [ 'quorum', 1 ])
 $holder->ask("SELECT zk_lock_acquire('/cost/packets')");
 wait_for(sub { $ensemble->own_watch_count == 1 }, 'the watch on the contender');
 my $zk_session = $holder->zk_session->{session_id};
-foreach my $case ([ 'quorum', 1 ], [ 'session', 0 ], [ 'off', 0 ])
+foreach my $case ([ 'quorum', 1 ], [ 'lease', 0 ], [ 'off', 0 ])
 {
 	my ($guard, $expected) = @$case;
 	$holder->ask("SET zklock.commit_guard = '$guard'");
@@ -120,12 +120,12 @@ is(committed('/cost/many'), 1, 'quorum: committed');
 
 # ---- What the local clock cannot know.
 
-foreach my $guard ('session', 'quorum')
+foreach my $guard ('lease', 'quorum')
 {
 	begin_work("/deleted/$guard", $guard, 1);
 	my ($contender) = $ensemble->queue("/deleted/$guard/1");
 	# The server tells its owner, who is not to hear of it before the commit.
-	$proxy->freeze_replies if $guard eq 'session';
+	$proxy->freeze_replies if $guard eq 'lease';
 	$ensemble->zk->delete("/zklock/deleted/$guard/1/$contender");
 	$holder->ask('COMMIT');
 	$proxy->pass;
@@ -147,7 +147,7 @@ $holder->ask('SELECT 1');
 is($holder->sqlstate, 'ZKL01', 'quorum: a lost lock of session scope');
 is($holder->ask("SELECT zk_lock_release('/session/scope')"),
 	'f', 'until it is released');
-$holder->ask("SET zklock.commit_guard = 'session'");
+$holder->ask("SET zklock.commit_guard = 'lease'");
 $holder->ask("SELECT zk_lock_release_all()");
 
 # ---- An ensemble that does not answer.
@@ -197,7 +197,7 @@ is(committed('/expired'), 0, 'quorum: nothing was committed');
 
 my $sync_wait = ZkSyncWait->new($node);
 $rival->ask("SET synchronous_commit = 'local'");
-$short->ask("SET zklock.commit_guard = 'session'");
+$short->ask("SET zklock.commit_guard = 'lease'");
 $short->ask('BEGIN');
 $short->ask("SELECT zk_lock_acquire_xact('/standby')");
 $short->ask("INSERT INTO work VALUES ('/standby')");

@@ -162,7 +162,7 @@ foreach my $case (
 	[ 'session_timeout', '10', qr/outside the valid range/ ],
 	[ 'connect_timeout', '-1', qr/outside the valid range/ ],
 	[ 'znode_style', 'etcd', qr/HINT: .*curator/ ],
-	[ 'commit_guard', 'maybe', qr/HINT: .*session/ ])
+	[ 'commit_guard', 'maybe', qr/HINT: .*lease/ ])
 {
 	my ($name, $value, $why) = @$case;
 	foreach my $command ('SET', 'ALTER SYSTEM SET')

@@ -253,7 +253,7 @@ is($one->ask("SELECT zk_job_end('/overtaken')"), 't', 'S267: the other one can')
 
 $stubborn->ask('SELECT zk_lock_release_all()');
 $stubborn->ask('RESET zklock.commit_guard; RESET zklock.on_lock_loss');
-$stubborn->ask("SET zklock.commit_guard = session");
+$stubborn->ask("SET zklock.commit_guard = lease");
 $stubborn->ask("SELECT zk_lock_acquire('/elsewhere')");
 ($contender) = $ensemble->queue('/elsewhere');
 $ensemble->zk->delete("/zklock/elsewhere/$contender");

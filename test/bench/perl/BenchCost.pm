@@ -69,7 +69,7 @@ my $questions = 0;
 =item measure_cost($world)
 
 A hash: C<cycle>, C<waiter>, C<array> and C<first> by client, and C<xact>, C<proof>,
-C<guard_session> and C<guard_quorum>, of hashes of packets and bytes that the servers
+C<guard_lease> and C<guard_quorum>, of hashes of packets and bytes that the servers
 have received and sent; C<idle>, a hash of what a backend with an idle session takes.
 
 =back
@@ -89,7 +89,7 @@ sub measure_cost
 	}
 	return \%cost unless $world->peer('zklock');
 	$cost{xact}{zklock} = xact_cost($world);
-	$cost{"guard_$_"}{zklock} = guard_cost($world, $_) foreach qw(session quorum);
+	$cost{"guard_$_"}{zklock} = guard_cost($world, $_) foreach qw(lease quorum);
 	$cost{proof}{zklock} = proof_cost($world);
 	$cost{idle} = idle_backend($world);
 	return \%cost;

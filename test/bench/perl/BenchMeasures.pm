@@ -328,7 +328,7 @@ my @measures = (
 	{
 		name => 'guard',
 		title => 'a short transaction that holds a lock of session scope',
-		who => [qw(guard_none guard_off guard_session guard_quorum)],
+		who => [qw(guard_none guard_off guard_lease guard_quorum)],
 		setups => $synced,
 		run => \&guard
 	},

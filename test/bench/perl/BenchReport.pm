@@ -47,7 +47,7 @@ my %labels = (
 	connect_preconnect => '**zklock**, preconnect',
 	guard_none => '(no lock)',
 	guard_off => '**zklock**, commit_guard = off',
-	guard_session => '**zklock**, commit_guard = session',
+	guard_lease => '**zklock**, commit_guard = lease',
 	guard_quorum => '**zklock**, commit_guard = quorum');
 
 # What was counted, in the order of the table.
@@ -58,7 +58,7 @@ my @cost_rows = (
 	[ proof => 'between release and grant' ],
 	[ array => 'acquire and release of 10 locks' ],
 	[ first => 'connect, acquire, release, disconnect' ],
-	[ guard_session => 'short transaction, commit_guard = session' ],
+	[ guard_lease => 'short transaction, commit_guard = lease' ],
 	[ guard_quorum => 'short transaction, commit_guard = quorum' ]);
 
 my @idle_rows = (

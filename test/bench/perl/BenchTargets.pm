@@ -97,7 +97,7 @@ my @numbers = (
 	],
 	[
 		'packets of the commit guard in a short transaction', 0,
-		qw(guard_session zklock received)
+		qw(guard_lease zklock received)
 	],
 	[ 'backend with an idle session: more RSS, kB', 250, qw(idle rss) ],
 	[ 'of that its own, not of files (RssAnon), kB', 250, qw(idle anonymous) ],

@@ -21,7 +21,7 @@ sub section
 		path => '/p',
 		mode => 'exclusive',
 		counter => 'plain',
-		guard => 'session',
+		guard => 'lease',
 		pid => 100,
 		session => '0x1',
 		token => int($at * 10),
@@ -229,7 +229,7 @@ finds(
 $two[0]{guard} = 'quorum';
 finds('a guard that asks the ensemble knows it',
 	facts(\@two, faults => [$closed]), $overlap);
-$two[0]{guard} = 'session';
+$two[0]{guard} = 'lease';
 @{ $two[0] }{qw(commit_sent commit_returned)} = (13.5, 13.6);
 finds('and no lease lasts that long',
 	facts(\@two, faults => [$closed]), $overlap);
@@ -266,7 +266,7 @@ finds('it was stopped after COMMIT had returned',
 $lost[0]{guard} = 'off';
 finds('there was no guard',
 	facts(\@lost, faults => [ fault('pause', 11.05, 19) ]), $plain);
-$lost[0]{guard} = 'session';
+$lost[0]{guard} = 'lease';
 $_->{counter} = 'fenced' foreach @lost;
 finds('a lost update of a fenced counter has no excuse',
 	facts(\@lost, faults => [ fault('pause', 11.05, 19) ]), $fenced);
