@@ -28,6 +28,9 @@
 /* Most servers in a list. */
 #define SERVERS_MAX		32
 
+/* The port of a server that names none: ZooKeeper's own default. */
+#define DEFAULT_PORT	2181
+
 /* Longest piece of a list that a message quotes, terminating NUL included. */
 #define QUOTE_SIZE		104
 
@@ -131,8 +134,8 @@ check_ipv6(const char *host)
 }
 
 /*
- * Splits a server, len bytes, into host and port; *ipv6 says whether the host
- * was in brackets.  Returns NULL, or what is wrong.
+ * Splits a server, len bytes, into host and port, which may be missing; *ipv6
+ * says whether the host was in brackets.  Returns NULL, or what is wrong.
  */
 static const char *
 split_server(const char *text, size_t len, const char **host, size_t *host_len,
@@ -165,9 +168,9 @@ split_server(const char *text, size_t len, const char **host, size_t *host_len,
 		*host_len = colon - text;
 	}
 
-	if (end - colon < 2)
-		return "Server \"%s\" has no port, as in host:2181.";
-	*port = parse_port(colon + 1, end - colon - 1);
+	*port = DEFAULT_PORT;
+	if (colon < end)
+		*port = parse_port(colon + 1, end - colon - 1);
 	if (*port == 0)
 		return "Server \"%s\" has no valid port; it must be between 1 and 65535.";
 	return NULL;
@@ -247,7 +250,7 @@ parse_servers(const char *list, Server *servers, char *detail)
 }
 
 /*
- * Returns true for a list of one to 32 servers, "host:port" or "[v6]:port"
+ * Returns true for a list of one to 32 servers, "host:port" or "[v6]:port",
  * separated by commas and maybe spaces.  The host is a name or a numeric
  * address; nothing is resolved.  Else the reason is in detail (ZK_DETAIL_SIZE
  * bytes).  Any thread.

@@ -145,11 +145,11 @@ refused('no servers', "SELECT zk_lock_acquire('/a')",
 	'55000', qr/no ZooKeeper servers are configured\nHINT: .*zklock\.servers/);
 $session->ask('RESET zklock.servers');
 foreach my $case (
-	[ 'servers', 'localhost', qr/has no port/ ],
+	[ 'servers', 'localhost:', qr/no valid port/ ],
 	[ 'servers', 'a:1/x,b:2', qr/slash/ ],
 	[ 'servers', '::1:2181', qr/brackets/ ],
 	[ 'servers', '[::1:2181', qr/closing bracket/ ],
-	[ 'servers', '[::1]', qr/no port/ ],
+	[ 'servers', '[::1]:', qr/no valid port/ ],
 	[ 'servers', 'a:0x885', qr/no valid port/ ],
 	[ 'servers', 'a:65536', qr/no valid port/ ],
 	[ 'servers', ':2181', qr/no host/ ],
