@@ -86,7 +86,7 @@ ORDER BY name COLLATE "C";
 SET zklock.root = 'jobs';
 SET zklock.root = '/jobs/';
 SET zklock.root = '/zookeeper';
-SET zklock.servers = 'localhost';
+SET zklock.servers = 'localhost:';
 SET zklock.servers = 'localhost:0';
 SET zklock.servers = 'localhost:2181,';
 SET zklock.servers = 'localhost:2181/chroot';

@@ -37,8 +37,8 @@ SELECT * FROM my_locks;
 SELECT zk_semaphore_release('/a');
 
 -- named arguments, and the limits of what there can be
-SELECT zk_semaphore_acquire(path => '/a', permits => 1, timeout => '20 s');
-SELECT zk_semaphore_acquire(permits => 1000, path => '/b');
+SELECT zk_semaphore_acquire(path => '/a', capacity => 1, timeout => '20 s');
+SELECT zk_semaphore_acquire(capacity => 1000, path => '/b');
 SELECT * FROM my_locks;
 SELECT zk_lock_release_all();
 

@@ -8,13 +8,12 @@ SELECT scope, attempts, granted_at_once AS at_once, granted_after_wait AS waited
 	timeouts, cancels, deadlocks, errors, lost,
 	attempts - granted_at_once - granted_after_wait - timeouts - cancels -
 	deadlocks - errors AS rest, sessions, reconnects, expiries, wait_time > 0 AS time,
-	(SELECT sum(n) FROM unnest(wait_counts) n) AS waits
+	(SELECT sum(waits) FROM pg_stat_zklock_waits) AS waits
 FROM pg_stat_zklock;
 TABLE pg_temp.counted;
--- the bounds of the histogram, in milliseconds, and one count more than these
-SELECT wait_bounds, cardinality(wait_counts) AS counts,
-	stats_reset <= now() AS reset
-FROM pg_stat_zklock;
+SELECT stats_reset <= now() AS reset FROM pg_stat_zklock;
+-- the histogram
+TABLE pg_stat_zklock_waits;
 -- all grants are immediate: a new lock, a counted one, or several
 SELECT zk_lock_acquire('/stats/a');
 SELECT zk_lock_acquire('/stats/a', shared => true);
@@ -55,6 +54,8 @@ SELECT stats_reset > :'before' AS later FROM pg_stat_zklock;
 SELECT zk_lock_release_all();
 -- who waits cannot be seen
 SELECT * FROM zk_lock_waits;
+SELECT * FROM pg_stat_zklock_locks;
+SELECT pg_stat_zklock_locks_reset();
 \set VERBOSITY default
 SELECT zk_blocking_pids(1);
 -- an ordinary user may look, and not reset

@@ -7,7 +7,7 @@ CREATE FUNCTION zk_lock_acquire(path text, timeout interval DEFAULT NULL,
 	shared boolean DEFAULT false)
 RETURNS boolean
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
 COMMENT ON FUNCTION zk_lock_acquire(text, interval, boolean) IS
 'acquires a lock until it is released or the session ends
@@ -18,7 +18,7 @@ CREATE FUNCTION zk_lock_acquire_xact(path text, timeout interval DEFAULT NULL,
 	shared boolean DEFAULT false)
 RETURNS boolean
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
 COMMENT ON FUNCTION zk_lock_acquire_xact(text, interval, boolean) IS
 'acquires a lock until the end of the transaction
@@ -29,7 +29,7 @@ CREATE FUNCTION zk_lock_acquire(paths text[], timeout interval DEFAULT NULL,
 	shared boolean DEFAULT false)
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'zk_lock_acquire_several'
-LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
 COMMENT ON FUNCTION zk_lock_acquire(text[], interval, boolean) IS
 'acquires several locks, all or none, until release or the end of the session
@@ -40,7 +40,7 @@ CREATE FUNCTION zk_lock_acquire_xact(paths text[], timeout interval DEFAULT NULL
 	shared boolean DEFAULT false)
 RETURNS boolean
 AS 'MODULE_PATHNAME', 'zk_lock_acquire_several_xact'
-LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
 COMMENT ON FUNCTION zk_lock_acquire_xact(text[], interval, boolean) IS
 'acquires several locks, all or none, until the end of the transaction
@@ -70,7 +70,7 @@ called outside transaction blocks and functions.';
 CREATE FUNCTION zk_lock_release(path text, shared boolean DEFAULT NULL)
 RETURNS boolean
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
 COMMENT ON FUNCTION zk_lock_release(text, boolean) IS
 'releases one session-level acquisition of a lock
@@ -80,24 +80,24 @@ If shared is null, releases the exclusive mode first.';
 CREATE FUNCTION zk_lock_release_all()
 RETURNS integer
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
 COMMENT ON FUNCTION zk_lock_release_all() IS
 'releases all session-level locks and permits of this session
 Returns the number of contenders that were deleted.';
 
-CREATE FUNCTION zk_semaphore_acquire(path text, permits integer,
+CREATE FUNCTION zk_semaphore_acquire(path text, capacity integer,
 	timeout interval DEFAULT NULL)
 RETURNS boolean
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
 COMMENT ON FUNCTION zk_semaphore_acquire(text, integer, interval) IS
 'acquires a permit of a semaphore until it is released or the session ends
 Returns false if other sessions hold all permits. All sessions must pass
-the same number of permits.';
+the same capacity, the number of permits.';
 
-CREATE PROCEDURE zk_semaphore_wait(path text, permits integer,
+CREATE PROCEDURE zk_semaphore_wait(path text, capacity integer,
 	timeout interval DEFAULT NULL, INOUT acquired boolean DEFAULT false)
 AS 'MODULE_PATHNAME'
 LANGUAGE C;
@@ -107,21 +107,21 @@ COMMENT ON PROCEDURE zk_semaphore_wait(text, integer, interval, boolean) IS
 Sets acquired to false if other sessions hold all permits. Must be called
 outside transaction blocks and functions.';
 
-CREATE FUNCTION zk_semaphore_acquire_xact(path text, permits integer,
+CREATE FUNCTION zk_semaphore_acquire_xact(path text, capacity integer,
 	timeout interval DEFAULT NULL)
 RETURNS boolean
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
 COMMENT ON FUNCTION zk_semaphore_acquire_xact(text, integer, interval) IS
 'acquires a permit of a semaphore until the end of the transaction
 Returns false if other sessions hold all permits. All sessions must pass
-the same number of permits.';
+the same capacity, the number of permits.';
 
 CREATE FUNCTION zk_semaphore_release(path text)
 RETURNS boolean
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
 COMMENT ON FUNCTION zk_semaphore_release(text) IS
 'releases one session-level acquisition of a permit
@@ -140,7 +140,7 @@ not held.';
 CREATE FUNCTION zk_lock_verify(path text)
 RETURNS bigint
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
 COMMENT ON FUNCTION zk_lock_verify(text) IS
 'asks the ensemble whether this session holds a lock
@@ -149,7 +149,7 @@ Returns the token. Fails if the lock is not held.';
 CREATE FUNCTION zk_lock_lease(path text)
 RETURNS interval
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
 COMMENT ON FUNCTION zk_lock_lease(text) IS
 'returns for how long from now on this session certainly holds a lock
@@ -182,7 +182,7 @@ GRANT SELECT ON zk_lock_fences TO PUBLIC;
 CREATE FUNCTION zk_lock_fence(path text)
 RETURNS bigint
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL UNSAFE;
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
 
 COMMENT ON FUNCTION zk_lock_fence(text) IS
 'fences a lock held in exclusive mode, and returns its token
@@ -192,7 +192,7 @@ lock. A newer holder that fences it waits for this transaction to end.';
 CREATE FUNCTION zk_lock_fence_reset(path text)
 RETURNS boolean
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL UNSAFE;
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
 
 COMMENT ON FUNCTION zk_lock_fence_reset(text) IS
 'removes the fence of a lock, after the ensemble was rebuilt
@@ -213,53 +213,58 @@ UPDATE OR DELETE OR TRUNCATE, FOR EACH STATEMENT.';
 
 CREATE TYPE zk_contender AS (
 	"position" integer,
-	contender text,
 	mode text,
 	granted boolean,
 	own boolean,
-	session_id text,
+	revoked boolean,
 	token bigint,
 	since timestamptz,
 	age interval,
-	owner text,
 	cluster_name text,
 	host text,
 	port integer,
-	database text,
+	datname text,
 	pid integer,
-	user_name text,
+	usename text,
 	application_name text,
-	wait_start timestamptz
+	note text,
+	wait_start timestamptz,
+	contender text,
+	session_id text,
+	owner text
 );
 
 COMMENT ON TYPE zk_contender IS
 'contender in the queue of a lock: a row of zk_lock_queue()';
 COMMENT ON COLUMN zk_contender."position" IS 'place in the queue, from 1 on';
-COMMENT ON COLUMN zk_contender.contender IS 'name of the contender';
 COMMENT ON COLUMN zk_contender.mode IS 'exclusive, shared, or permit for a semaphore';
 COMMENT ON COLUMN zk_contender.granted IS 'true if it holds the lock';
 COMMENT ON COLUMN zk_contender.own IS 'true if it belongs to this session';
-COMMENT ON COLUMN zk_contender.session_id IS 'its ZooKeeper session';
+COMMENT ON COLUMN zk_contender.revoked IS
+'true if zk_lock_revoke() asks for its release';
 COMMENT ON COLUMN zk_contender.token IS 'its token, valid once granted';
 COMMENT ON COLUMN zk_contender.since IS
 'time at which it was created, by ZooKeeper''s clock';
 COMMENT ON COLUMN zk_contender.age IS 'how long ago, by this server''s clock';
-COMMENT ON COLUMN zk_contender.owner IS 'its owner, as it describes itself';
 COMMENT ON COLUMN zk_contender.cluster_name IS
 'cluster_name of the owner; null if it is not a PostgreSQL session';
 COMMENT ON COLUMN zk_contender.host IS 'host name of the owner';
 COMMENT ON COLUMN zk_contender.port IS 'port of the owner';
-COMMENT ON COLUMN zk_contender.database IS 'database of the owner';
+COMMENT ON COLUMN zk_contender.datname IS 'database of the owner';
 COMMENT ON COLUMN zk_contender.pid IS 'process ID of the owner';
-COMMENT ON COLUMN zk_contender.user_name IS 'user of the owner';
+COMMENT ON COLUMN zk_contender.usename IS 'user of the owner';
 COMMENT ON COLUMN zk_contender.application_name IS 'application_name of the owner';
+COMMENT ON COLUMN zk_contender.note IS 'zklock.note of the owner';
 COMMENT ON COLUMN zk_contender.wait_start IS
 'time at which the owner requested the lock, by its own clock';
+COMMENT ON COLUMN zk_contender.contender IS 'name of the contender';
+COMMENT ON COLUMN zk_contender.session_id IS 'its ZooKeeper session';
+COMMENT ON COLUMN zk_contender.owner IS 'its owner, as it describes itself';
 
 CREATE FUNCTION zk_lock_queue(path text)
 RETURNS SETOF zk_contender
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000 ROWS 10;
 
 COMMENT ON FUNCTION zk_lock_queue(text) IS
 'lists the holders and waiters of a lock, in queue order';
@@ -312,7 +317,7 @@ CREATE FUNCTION zk_job_begin(path text, fire_time timestamptz,
 	timeout interval DEFAULT NULL, max_runtime interval DEFAULT NULL)
 RETURNS boolean
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL UNSAFE;
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
 
 COMMENT ON FUNCTION zk_job_begin(text, timestamptz, interval, interval) IS
 'begins a run of a job, until zk_job_end() or a rollback of this transaction
@@ -334,7 +339,7 @@ CREATE FUNCTION zk_job_begin_xact(path text, fire_time timestamptz,
 	timeout interval DEFAULT NULL, max_runtime interval DEFAULT NULL)
 RETURNS boolean
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL UNSAFE;
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
 
 COMMENT ON FUNCTION zk_job_begin_xact(text, timestamptz, interval, interval) IS
 'begins a run of a job that the commit of this transaction ends
@@ -344,7 +349,7 @@ one is done. After max_runtime the run loses its lock.';
 CREATE FUNCTION zk_job_end(path text)
 RETURNS boolean
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL UNSAFE;
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
 
 COMMENT ON FUNCTION zk_job_end(text) IS
 'ends the run of a job that this session began
@@ -354,7 +359,7 @@ Fails if the lock was lost.';
 CREATE FUNCTION zk_job_reset(path text, fire_time timestamptz)
 RETURNS boolean
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL UNSAFE;
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 10000;
 
 COMMENT ON FUNCTION zk_job_reset(text, timestamptz) IS
 'marks the runs of a job that were due at a time or later as not done
@@ -409,10 +414,11 @@ CREATE TYPE zk_job_state AS (
 	cluster_name text,
 	host text,
 	port integer,
-	database text,
+	datname text,
 	pid integer,
-	user_name text,
+	usename text,
 	application_name text,
+	note text,
 	wait_start timestamptz
 );
 
@@ -428,17 +434,18 @@ COMMENT ON COLUMN zk_job_state.cluster_name IS
 'cluster_name of the owner; null if it is not a PostgreSQL session';
 COMMENT ON COLUMN zk_job_state.host IS 'host name of the owner';
 COMMENT ON COLUMN zk_job_state.port IS 'port of the owner';
-COMMENT ON COLUMN zk_job_state.database IS 'database of the owner';
+COMMENT ON COLUMN zk_job_state.datname IS 'database of the owner';
 COMMENT ON COLUMN zk_job_state.pid IS 'process ID of the owner';
-COMMENT ON COLUMN zk_job_state.user_name IS 'user of the owner';
+COMMENT ON COLUMN zk_job_state.usename IS 'user of the owner';
 COMMENT ON COLUMN zk_job_state.application_name IS 'application_name of the owner';
+COMMENT ON COLUMN zk_job_state.note IS 'zklock.note of the owner';
 COMMENT ON COLUMN zk_job_state.wait_start IS
 'time at which the owner requested the lock, by its own clock';
 
 CREATE FUNCTION zk_job_status(path text)
 RETURNS zk_job_state
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
 COMMENT ON FUNCTION zk_job_status(text) IS
 'returns the last run of a job that was done, and the run in progress
@@ -453,20 +460,21 @@ CREATE TYPE zk_lock_summary AS (
 	mode text,
 	holders integer,
 	waiters integer,
-	contender text,
-	session_id text,
 	token bigint,
 	since timestamptz,
 	age interval,
-	owner text,
 	cluster_name text,
 	host text,
 	port integer,
-	database text,
+	datname text,
 	pid integer,
-	user_name text,
+	usename text,
 	application_name text,
-	wait_start timestamptz
+	note text,
+	wait_start timestamptz,
+	contender text,
+	session_id text,
+	owner text
 );
 
 COMMENT ON TYPE zk_lock_summary IS
@@ -476,28 +484,29 @@ COMMENT ON COLUMN zk_lock_summary.mode IS
 'exclusive, shared, or permit for a semaphore';
 COMMENT ON COLUMN zk_lock_summary.holders IS 'number of holders';
 COMMENT ON COLUMN zk_lock_summary.waiters IS 'number of waiters';
-COMMENT ON COLUMN zk_lock_summary.contender IS 'name of the first holder''s contender';
-COMMENT ON COLUMN zk_lock_summary.session_id IS 'its ZooKeeper session';
 COMMENT ON COLUMN zk_lock_summary.token IS 'its token, valid once granted';
 COMMENT ON COLUMN zk_lock_summary.since IS
 'time at which it was created, by ZooKeeper''s clock';
 COMMENT ON COLUMN zk_lock_summary.age IS 'how long ago, by this server''s clock';
-COMMENT ON COLUMN zk_lock_summary.owner IS 'its owner, as it describes itself';
 COMMENT ON COLUMN zk_lock_summary.cluster_name IS
 'cluster_name of the owner; null if it is not a PostgreSQL session';
 COMMENT ON COLUMN zk_lock_summary.host IS 'host name of the owner';
 COMMENT ON COLUMN zk_lock_summary.port IS 'port of the owner';
-COMMENT ON COLUMN zk_lock_summary.database IS 'database of the owner';
+COMMENT ON COLUMN zk_lock_summary.datname IS 'database of the owner';
 COMMENT ON COLUMN zk_lock_summary.pid IS 'process ID of the owner';
-COMMENT ON COLUMN zk_lock_summary.user_name IS 'user of the owner';
+COMMENT ON COLUMN zk_lock_summary.usename IS 'user of the owner';
 COMMENT ON COLUMN zk_lock_summary.application_name IS 'application_name of the owner';
+COMMENT ON COLUMN zk_lock_summary.note IS 'zklock.note of the owner';
 COMMENT ON COLUMN zk_lock_summary.wait_start IS
 'time at which the owner requested the lock, by its own clock';
+COMMENT ON COLUMN zk_lock_summary.contender IS 'name of the first holder''s contender';
+COMMENT ON COLUMN zk_lock_summary.session_id IS 'its ZooKeeper session';
+COMMENT ON COLUMN zk_lock_summary.owner IS 'its owner, as it describes itself';
 
 CREATE FUNCTION zk_lock_tree(path text DEFAULT NULL)
 RETURNS SETOF zk_lock_summary
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000 ROWS 100;
 
 COMMENT ON FUNCTION zk_lock_tree(text) IS
 'lists the locks at and below a path that have a contender
@@ -508,10 +517,54 @@ first holder.';
 REVOKE ALL ON FUNCTION zk_lock_tree(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION zk_lock_tree(text) TO pg_monitor;
 
+CREATE TYPE zk_top_lock AS (
+	path text,
+	holder text,
+	age interval,
+	waiters integer,
+	longest_wait interval,
+	note text
+);
+
+COMMENT ON TYPE zk_top_lock IS 'row of zk_top()';
+COMMENT ON COLUMN zk_top_lock.path IS 'lock path';
+COMMENT ON COLUMN zk_top_lock.holder IS
+'cluster, database and process ID of the first holder, and the number of others';
+COMMENT ON COLUMN zk_top_lock.age IS
+'how long ago the first holder requested the lock';
+COMMENT ON COLUMN zk_top_lock.waiters IS 'number of waiters';
+COMMENT ON COLUMN zk_top_lock.longest_wait IS 'how long ago the first of them began';
+COMMENT ON COLUMN zk_top_lock.note IS 'zklock.note of the first holder';
+
+CREATE FUNCTION zk_top(path text DEFAULT NULL)
+RETURNS SETOF zk_top_lock
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 100000 ROWS 100
+BEGIN ATOMIC
+	SELECT t.path,
+		concat(coalesce(nullif(t.cluster_name, ''), t.host),
+			'/' || t.datname, ' ' || t.pid, ' +' || nullif(t.holders - 1, 0)),
+		date_trunc('second', t.age), t.waiters,
+		date_trunc('second', w.longest), t.note
+	FROM zk_lock_tree(zk_top.path) t
+		LEFT JOIN LATERAL (SELECT max(q.age) AS longest, sum(q.age) AS total
+			FROM zk_lock_queue(t.path) q
+			WHERE t.waiters > 0 AND NOT q.granted) w ON true
+	ORDER BY w.total DESC NULLS LAST, t.age DESC;
+END;
+
+COMMENT ON FUNCTION zk_top(text) IS
+'lists the locks at and below a path, the most harmful first
+That is the lock whose waiters have waited longest in all. A null path
+means all locks. Meant for \watch in psql.';
+
+-- It shows the activity of other sessions.
+REVOKE ALL ON FUNCTION zk_top(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION zk_top(text) TO pg_monitor;
+
 CREATE FUNCTION zk_lock_revoke(path text, contender text)
 RETURNS boolean
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
 COMMENT ON FUNCTION zk_lock_revoke(text, text) IS
 'asks the owner of a contender to release the lock
@@ -520,27 +573,50 @@ Returns false if there is no such contender.';
 CREATE FUNCTION zk_lock_break(path text, contender text)
 RETURNS boolean
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
 COMMENT ON FUNCTION zk_lock_break(text, text) IS
 'takes a lock, or a place in its queue, away from its owner
 Deletes the contender and writes that to the server log. Returns false
 if there is no such contender.';
 
+CREATE FUNCTION zk_lock_revoke(path text, token bigint)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'zk_lock_revoke_token'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
+
+COMMENT ON FUNCTION zk_lock_revoke(text, bigint) IS
+'asks the owner of the contender with that token to release the lock
+Returns false if there is no such contender.';
+
+CREATE FUNCTION zk_lock_break(path text, token bigint)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'zk_lock_break_token'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
+
+COMMENT ON FUNCTION zk_lock_break(text, bigint) IS
+'takes a lock, or a place in its queue, away from the owner of that token
+Deletes the contender and writes that to the server log. Returns false
+if there is no such contender.';
+
 -- They affect the locks of other sessions.
 REVOKE ALL ON FUNCTION zk_lock_revoke(text, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION zk_lock_break(text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION zk_lock_revoke(text, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION zk_lock_break(text, bigint) FROM PUBLIC;
 
 CREATE TYPE zk_own_lock AS (
 	path text,
 	mode text,
 	session_count integer,
 	transaction_count integer,
-	contender text,
-	token bigint,
 	state text,
-	since timestamptz,
-	revoked boolean
+	granted_at timestamptz,
+	lost_at timestamptz,
+	token bigint,
+	revoked boolean,
+	note text,
+	contender text
 );
 
 COMMENT ON TYPE zk_own_lock IS 'row of the view zk_locks';
@@ -549,19 +625,22 @@ COMMENT ON COLUMN zk_own_lock.mode IS 'exclusive, shared, or permit for a semaph
 COMMENT ON COLUMN zk_own_lock.session_count IS 'number of session-level acquisitions';
 COMMENT ON COLUMN zk_own_lock.transaction_count IS
 'number of transaction-level acquisitions';
-COMMENT ON COLUMN zk_own_lock.contender IS
-'name of the contender of these acquisitions';
-COMMENT ON COLUMN zk_own_lock.token IS 'token of the contender';
 COMMENT ON COLUMN zk_own_lock.state IS
 'held, lost, or unproved (the last proof is too old)';
-COMMENT ON COLUMN zk_own_lock.since IS 'time at which the lock was granted or lost';
+COMMENT ON COLUMN zk_own_lock.granted_at IS 'time at which the lock was granted';
+COMMENT ON COLUMN zk_own_lock.lost_at IS
+'time at which it was lost; null if it was not';
+COMMENT ON COLUMN zk_own_lock.token IS 'token of the contender';
 COMMENT ON COLUMN zk_own_lock.revoked IS
 'true if zk_lock_revoke() asks for its release';
+COMMENT ON COLUMN zk_own_lock.note IS 'zklock.note when it was acquired';
+COMMENT ON COLUMN zk_own_lock.contender IS
+'name of the contender of these acquisitions';
 
 CREATE FUNCTION zk_locks()
 RETURNS SETOF zk_own_lock
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 10;
 
 COMMENT ON FUNCTION zk_locks() IS
 'lists the locks of this session, for the view zk_locks';
@@ -575,12 +654,15 @@ COMMENT ON COLUMN zk_locks.mode IS 'exclusive, shared, or permit for a semaphore
 COMMENT ON COLUMN zk_locks.session_count IS 'number of session-level acquisitions';
 COMMENT ON COLUMN zk_locks.transaction_count IS
 'number of transaction-level acquisitions';
-COMMENT ON COLUMN zk_locks.contender IS 'name of the contender of these acquisitions';
-COMMENT ON COLUMN zk_locks.token IS 'token of the contender';
 COMMENT ON COLUMN zk_locks.state IS
 'held, lost, or unproved (the last proof is too old)';
-COMMENT ON COLUMN zk_locks.since IS 'time at which the lock was granted or lost';
+COMMENT ON COLUMN zk_locks.granted_at IS 'time at which the lock was granted';
+COMMENT ON COLUMN zk_locks.lost_at IS
+'time at which it was lost; null if it was not';
+COMMENT ON COLUMN zk_locks.token IS 'token of the contender';
 COMMENT ON COLUMN zk_locks.revoked IS 'true if zk_lock_revoke() asks for its release';
+COMMENT ON COLUMN zk_locks.note IS 'zklock.note when it was acquired';
+COMMENT ON COLUMN zk_locks.contender IS 'name of the contender of these acquisitions';
 
 GRANT SELECT ON zk_locks TO PUBLIC;
 
@@ -592,18 +674,20 @@ CREATE TYPE zk_waiter AS (
 	"position" integer,
 	ahead integer,
 	seen_at timestamptz,
+	note text,
+	holder_cluster_name text,
+	holder_host text,
+	holder_port integer,
+	holder_datname text,
+	holder_pid integer,
+	holder_usename text,
+	holder_application_name text,
+	holder_note text,
 	contender text,
 	blocker text,
 	blocker_owner text,
 	holder text,
-	holder_owner text,
-	holder_cluster_name text,
-	holder_host text,
-	holder_port integer,
-	holder_database text,
-	holder_pid integer,
-	holder_user_name text,
-	holder_application_name text
+	holder_owner text
 );
 
 COMMENT ON TYPE zk_waiter IS 'row of the view zk_lock_waits';
@@ -615,6 +699,16 @@ COMMENT ON COLUMN zk_waiter.wait_start IS 'time at which the call began to wait'
 COMMENT ON COLUMN zk_waiter."position" IS 'place in the queue, from 1 on';
 COMMENT ON COLUMN zk_waiter.ahead IS 'number of contenders that block this one';
 COMMENT ON COLUMN zk_waiter.seen_at IS 'time at which the queue was last read';
+COMMENT ON COLUMN zk_waiter.note IS 'zklock.note of the waiter';
+COMMENT ON COLUMN zk_waiter.holder_cluster_name IS
+'cluster_name of the holder; null if it is not a session';
+COMMENT ON COLUMN zk_waiter.holder_host IS 'host name of the holder';
+COMMENT ON COLUMN zk_waiter.holder_port IS 'port of the holder';
+COMMENT ON COLUMN zk_waiter.holder_datname IS 'database of the holder';
+COMMENT ON COLUMN zk_waiter.holder_pid IS 'process ID of the holder';
+COMMENT ON COLUMN zk_waiter.holder_usename IS 'user of the holder';
+COMMENT ON COLUMN zk_waiter.holder_application_name IS 'application_name of the holder';
+COMMENT ON COLUMN zk_waiter.holder_note IS 'zklock.note of the holder';
 COMMENT ON COLUMN zk_waiter.contender IS 'name of the contender';
 COMMENT ON COLUMN zk_waiter.blocker IS 'nearest contender that must go first';
 COMMENT ON COLUMN zk_waiter.blocker_owner IS
@@ -622,28 +716,22 @@ COMMENT ON COLUMN zk_waiter.blocker_owner IS
 COMMENT ON COLUMN zk_waiter.holder IS 'first contender of the queue';
 COMMENT ON COLUMN zk_waiter.holder_owner IS
 'owner of the holder, as it describes itself';
-COMMENT ON COLUMN zk_waiter.holder_cluster_name IS
-'cluster_name of the holder; null if it is not a session';
-COMMENT ON COLUMN zk_waiter.holder_host IS 'host name of the holder';
-COMMENT ON COLUMN zk_waiter.holder_port IS 'port of the holder';
-COMMENT ON COLUMN zk_waiter.holder_database IS 'database of the holder';
-COMMENT ON COLUMN zk_waiter.holder_pid IS 'process ID of the holder';
-COMMENT ON COLUMN zk_waiter.holder_user_name IS 'user of the holder';
-COMMENT ON COLUMN zk_waiter.holder_application_name IS 'application_name of the holder';
 
 CREATE FUNCTION zk_lock_waits()
 RETURNS SETOF zk_waiter
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 10;
 
 COMMENT ON FUNCTION zk_lock_waits() IS
 'lists the waiting sessions of this cluster, for the view zk_lock_waits';
 
 CREATE VIEW zk_lock_waits AS
-SELECT w.pid, a.datname, a.usename, w.path, w.mode, w.wait_start, w."position",
-	w.ahead, w.seen_at, w.contender, w.blocker, w.blocker_owner, w.holder, w.holder_owner,
-	w.holder_cluster_name, w.holder_host, w.holder_port, w.holder_database,
-	w.holder_pid, w.holder_user_name, w.holder_application_name
+SELECT w.pid, a.datname, a.usename, a.application_name, w.path, w.mode, w.wait_start,
+	pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) w.wait_start AS waited,
+	w."position", w.ahead, w.seen_at, w.note, w.holder_cluster_name, w.holder_host,
+	w.holder_port, w.holder_datname, w.holder_pid, w.holder_usename,
+	w.holder_application_name, w.holder_note, w.contender, w.blocker, w.blocker_owner,
+	w.holder, w.holder_owner
 FROM zk_lock_waits() w
 	LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid OPERATOR(pg_catalog.=) w.pid;
 
@@ -653,13 +741,27 @@ Members of pg_read_all_stats see the details of other roles'' sessions.';
 COMMENT ON COLUMN zk_lock_waits.pid IS 'process ID of the waiter';
 COMMENT ON COLUMN zk_lock_waits.datname IS 'database of the waiter';
 COMMENT ON COLUMN zk_lock_waits.usename IS 'user of the waiter';
+COMMENT ON COLUMN zk_lock_waits.application_name IS
+'application_name of the waiter';
 COMMENT ON COLUMN zk_lock_waits.path IS
 'lock path; of several locks, the one that blocks the call now';
 COMMENT ON COLUMN zk_lock_waits.mode IS 'exclusive, shared, or permit for a semaphore';
 COMMENT ON COLUMN zk_lock_waits.wait_start IS 'time at which the call began to wait';
+COMMENT ON COLUMN zk_lock_waits.waited IS 'how long ago that was';
 COMMENT ON COLUMN zk_lock_waits."position" IS 'place in the queue, from 1 on';
 COMMENT ON COLUMN zk_lock_waits.ahead IS 'number of contenders that block this one';
 COMMENT ON COLUMN zk_lock_waits.seen_at IS 'time at which the queue was last read';
+COMMENT ON COLUMN zk_lock_waits.note IS 'zklock.note of the waiter';
+COMMENT ON COLUMN zk_lock_waits.holder_cluster_name IS
+'cluster_name of the holder; null if it is not a session';
+COMMENT ON COLUMN zk_lock_waits.holder_host IS 'host name of the holder';
+COMMENT ON COLUMN zk_lock_waits.holder_port IS 'port of the holder';
+COMMENT ON COLUMN zk_lock_waits.holder_datname IS 'database of the holder';
+COMMENT ON COLUMN zk_lock_waits.holder_pid IS 'process ID of the holder';
+COMMENT ON COLUMN zk_lock_waits.holder_usename IS 'user of the holder';
+COMMENT ON COLUMN zk_lock_waits.holder_application_name IS
+'application_name of the holder';
+COMMENT ON COLUMN zk_lock_waits.holder_note IS 'zklock.note of the holder';
 COMMENT ON COLUMN zk_lock_waits.contender IS 'name of the contender';
 COMMENT ON COLUMN zk_lock_waits.blocker IS 'nearest contender that must go first';
 COMMENT ON COLUMN zk_lock_waits.blocker_owner IS
@@ -667,15 +769,6 @@ COMMENT ON COLUMN zk_lock_waits.blocker_owner IS
 COMMENT ON COLUMN zk_lock_waits.holder IS 'first contender of the queue';
 COMMENT ON COLUMN zk_lock_waits.holder_owner IS
 'owner of the holder, as it describes itself';
-COMMENT ON COLUMN zk_lock_waits.holder_cluster_name IS
-'cluster_name of the holder; null if it is not a session';
-COMMENT ON COLUMN zk_lock_waits.holder_host IS 'host name of the holder';
-COMMENT ON COLUMN zk_lock_waits.holder_port IS 'port of the holder';
-COMMENT ON COLUMN zk_lock_waits.holder_database IS 'database of the holder';
-COMMENT ON COLUMN zk_lock_waits.holder_pid IS 'process ID of the holder';
-COMMENT ON COLUMN zk_lock_waits.holder_user_name IS 'user of the holder';
-COMMENT ON COLUMN zk_lock_waits.holder_application_name IS
-'application_name of the holder';
 
 -- The function decides which role sees which details.
 GRANT SELECT ON zk_lock_waits TO PUBLIC;
@@ -703,8 +796,6 @@ CREATE TYPE zk_lock_stats AS (
 	reconnects bigint,
 	expiries bigint,
 	wait_time double precision,
-	wait_bounds double precision[],
-	wait_counts bigint[],
 	stats_reset timestamptz
 );
 
@@ -733,10 +824,6 @@ COMMENT ON COLUMN zk_lock_stats.reconnects IS
 COMMENT ON COLUMN zk_lock_stats.expiries IS 'ZooKeeper sessions expired';
 COMMENT ON COLUMN zk_lock_stats.wait_time IS
 'total time waited for other sessions, in milliseconds';
-COMMENT ON COLUMN zk_lock_stats.wait_bounds IS
-'upper bounds of the histogram of waits, in milliseconds';
-COMMENT ON COLUMN zk_lock_stats.wait_counts IS
-'number of waits between each bound and the previous one';
 COMMENT ON COLUMN zk_lock_stats.stats_reset IS 'time of the last reset';
 
 CREATE FUNCTION pg_stat_zklock()
@@ -775,10 +862,6 @@ COMMENT ON COLUMN pg_stat_zklock.reconnects IS
 COMMENT ON COLUMN pg_stat_zklock.expiries IS 'ZooKeeper sessions expired';
 COMMENT ON COLUMN pg_stat_zklock.wait_time IS
 'total time waited for other sessions, in milliseconds';
-COMMENT ON COLUMN pg_stat_zklock.wait_bounds IS
-'upper bounds of the histogram of waits, in milliseconds';
-COMMENT ON COLUMN pg_stat_zklock.wait_counts IS
-'number of waits between each bound and the previous one';
 COMMENT ON COLUMN pg_stat_zklock.stats_reset IS 'time of the last reset';
 
 GRANT SELECT ON pg_stat_zklock TO PUBLIC;
@@ -792,6 +875,140 @@ COMMENT ON FUNCTION pg_stat_zklock_reset() IS 'resets the statistics in pg_stat_
 
 -- As for other cluster-wide statistics.
 REVOKE ALL ON FUNCTION pg_stat_zklock_reset() FROM PUBLIC;
+
+CREATE TYPE zk_wait_bucket AS (
+	from_ms double precision,
+	to_ms double precision,
+	waits bigint
+);
+
+COMMENT ON TYPE zk_wait_bucket IS 'row of the view pg_stat_zklock_waits';
+COMMENT ON COLUMN zk_wait_bucket.from_ms IS
+'these waits were at least as long, in milliseconds';
+COMMENT ON COLUMN zk_wait_bucket.to_ms IS 'and shorter than this, in milliseconds';
+COMMENT ON COLUMN zk_wait_bucket.waits IS 'number of these waits';
+
+CREATE FUNCTION pg_stat_zklock_waits()
+RETURNS SETOF zk_wait_bucket
+AS 'MODULE_PATHNAME', 'zk_stat_waits'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 11;
+
+COMMENT ON FUNCTION pg_stat_zklock_waits() IS
+'returns the histogram of waits, for the view pg_stat_zklock_waits';
+
+CREATE VIEW pg_stat_zklock_waits AS
+SELECT * FROM pg_stat_zklock_waits();
+
+COMMENT ON VIEW pg_stat_zklock_waits IS
+'histogram of the waits that pg_stat_zklock counts';
+COMMENT ON COLUMN pg_stat_zklock_waits.from_ms IS
+'these waits were at least as long, in milliseconds';
+COMMENT ON COLUMN pg_stat_zklock_waits.to_ms IS
+'and shorter than this, in milliseconds';
+COMMENT ON COLUMN pg_stat_zklock_waits.waits IS 'number of these waits';
+
+GRANT SELECT ON pg_stat_zklock_waits TO PUBLIC;
+
+CREATE TYPE zk_lock_figures AS (
+	path text,
+	grants bigint,
+	waits bigint,
+	timeouts bigint,
+	lost bigint,
+	wait_time double precision,
+	longest_wait double precision,
+	hold_time double precision,
+	longest_hold double precision,
+	stats_since timestamptz,
+	last_granted_at timestamptz,
+	last_pid integer,
+	last_datname text,
+	last_usename text,
+	last_application_name text,
+	last_note text
+);
+
+COMMENT ON TYPE zk_lock_figures IS 'row of the view pg_stat_zklock_locks';
+COMMENT ON COLUMN zk_lock_figures.path IS
+'lock path; null for all locks without a row of their own';
+COMMENT ON COLUMN zk_lock_figures.grants IS 'number of grants';
+COMMENT ON COLUMN zk_lock_figures.waits IS
+'number of waits for other sessions, also in vain';
+COMMENT ON COLUMN zk_lock_figures.timeouts IS
+'number of calls that reached their timeout or lock_timeout';
+COMMENT ON COLUMN zk_lock_figures.lost IS
+'number of losses, counted when their sessions notice';
+COMMENT ON COLUMN zk_lock_figures.wait_time IS
+'total time of these waits, in milliseconds';
+COMMENT ON COLUMN zk_lock_figures.longest_wait IS
+'time of the longest wait, in milliseconds';
+COMMENT ON COLUMN zk_lock_figures.hold_time IS
+'total time of holds that have ended, in milliseconds';
+COMMENT ON COLUMN zk_lock_figures.longest_hold IS
+'time of the longest such hold, in milliseconds';
+COMMENT ON COLUMN zk_lock_figures.stats_since IS 'time since which this is counted';
+COMMENT ON COLUMN zk_lock_figures.last_granted_at IS 'time of the last grant';
+COMMENT ON COLUMN zk_lock_figures.last_pid IS
+'process ID of the session that was granted the lock last';
+COMMENT ON COLUMN zk_lock_figures.last_datname IS 'its database';
+COMMENT ON COLUMN zk_lock_figures.last_usename IS 'its user';
+COMMENT ON COLUMN zk_lock_figures.last_application_name IS 'its application_name';
+COMMENT ON COLUMN zk_lock_figures.last_note IS 'its zklock.note';
+
+CREATE FUNCTION pg_stat_zklock_locks()
+RETURNS SETOF zk_lock_figures
+AS 'MODULE_PATHNAME', 'zk_stat_locks'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED ROWS 100;
+
+COMMENT ON FUNCTION pg_stat_zklock_locks() IS
+'returns figures for each lock, for the view pg_stat_zklock_locks';
+
+CREATE VIEW pg_stat_zklock_locks AS
+SELECT * FROM pg_stat_zklock_locks();
+
+COMMENT ON VIEW pg_stat_zklock_locks IS
+'figures for each lock that sessions of this cluster use';
+COMMENT ON COLUMN pg_stat_zklock_locks.path IS
+'lock path; null for all locks without a row of their own';
+COMMENT ON COLUMN pg_stat_zklock_locks.grants IS 'number of grants';
+COMMENT ON COLUMN pg_stat_zklock_locks.waits IS
+'number of waits for other sessions, also in vain';
+COMMENT ON COLUMN pg_stat_zklock_locks.timeouts IS
+'number of calls that reached their timeout or lock_timeout';
+COMMENT ON COLUMN pg_stat_zklock_locks.lost IS
+'number of losses, counted when their sessions notice';
+COMMENT ON COLUMN pg_stat_zklock_locks.wait_time IS
+'total time of these waits, in milliseconds';
+COMMENT ON COLUMN pg_stat_zklock_locks.longest_wait IS
+'time of the longest wait, in milliseconds';
+COMMENT ON COLUMN pg_stat_zklock_locks.hold_time IS
+'total time of holds that have ended, in milliseconds';
+COMMENT ON COLUMN pg_stat_zklock_locks.longest_hold IS
+'time of the longest such hold, in milliseconds';
+COMMENT ON COLUMN pg_stat_zklock_locks.stats_since IS
+'time since which this is counted';
+COMMENT ON COLUMN pg_stat_zklock_locks.last_granted_at IS 'time of the last grant';
+COMMENT ON COLUMN pg_stat_zklock_locks.last_pid IS
+'process ID of the session that was granted the lock last';
+COMMENT ON COLUMN pg_stat_zklock_locks.last_datname IS 'its database';
+COMMENT ON COLUMN pg_stat_zklock_locks.last_usename IS 'its user';
+COMMENT ON COLUMN pg_stat_zklock_locks.last_application_name IS
+'its application_name';
+COMMENT ON COLUMN pg_stat_zklock_locks.last_note IS 'its zklock.note';
+
+CREATE FUNCTION pg_stat_zklock_locks_reset(path text DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'zk_stat_locks_reset'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION pg_stat_zklock_locks_reset(text) IS
+'resets the figures of a lock, or of all locks, in pg_stat_zklock_locks';
+
+-- They show the activity of other sessions.
+REVOKE ALL ON FUNCTION pg_stat_zklock_locks() FROM PUBLIC;
+REVOKE ALL ON FUNCTION pg_stat_zklock_locks_reset(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION pg_stat_zklock_locks() TO pg_monitor;
+GRANT SELECT ON pg_stat_zklock_locks TO pg_monitor;
 
 CREATE TYPE zk_session_state AS (
 	state text,
@@ -829,7 +1046,7 @@ COMMENT ON FUNCTION zk_session() IS
 CREATE FUNCTION zk_session_close()
 RETURNS void
 AS 'MODULE_PATHNAME'
-LANGUAGE C VOLATILE PARALLEL RESTRICTED;
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 10000;
 
 COMMENT ON FUNCTION zk_session_close() IS
 'releases all locks of this session and closes its ZooKeeper session

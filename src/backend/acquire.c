@@ -39,6 +39,7 @@
 #include "handover.h"
 #include "held.h"
 #include "lock_call.h"
+#include "lock_stats.h"
 #include "lock_table.h"
 #include "owner.h"
 #include "release.h"
@@ -98,6 +99,7 @@ zklock_name_lock(const char *path, LockName *name)
 
 	name->path = path;
 	snprintf(name->node, sizeof(name->node), "%s%s", zklock_root, utf8);
+	name->root_len = (int) strlen(zklock_root);
 	pfree(utf8);
 }
 
@@ -404,6 +406,23 @@ check_grants(const LockCall *call)
 	}
 }
 
+/* Returns for how long a wait was for other clients, in microseconds. */
+static ZkTime
+time_behind(const LockWait *wait)
+{
+	return wait->behind_since == 0 ? 0 : Max(zk_now() - wait->behind_since, 1);
+}
+
+/* Counts that the call ends before it has its locks.  Cannot fail. */
+static void
+count_timeouts(const LockCall *call)
+{
+	for (int i = 0; i < call->wait_count; i++)
+		if (zklock_wait_behind(&call->waits[i]))
+			zklock_lock_stats_timeout(zklock_lock_utf8_path(call->waits[i].lock),
+									  time_behind(&call->waits[i]));
+}
+
 /*
  * Requests contenders, waits for their grants, and puts them into the lock
  * table.  Returns false if another client holds one of the locks.  Without a
@@ -422,10 +441,15 @@ queue_up(LockCall *call)
 		if (granted)
 			check_grants(call);
 		else
+		{
+			count_timeouts(call);
 			withdraw(call);
+		}
 	}
 	PG_CATCH();
 	{
+		if (geterrcode() == ERRCODE_LOCK_NOT_AVAILABLE)
+			count_timeouts(call);
 		zklock_wait_end();
 		zklock_deadlock_end(&call->check);
 		abandon_contenders(call);
@@ -438,9 +462,13 @@ queue_up(LockCall *call)
 		zklock_wait_slot_session(call->link.status.session_id);
 	for (int i = 0; granted && i < call->wait_count; i++)
 	{
-		zklock_lock_granted(call->waits[i].lock, call->request.mode, call->waits[i].id,
+		Lock	   *lock = call->waits[i].lock;
+
+		zklock_lock_granted(lock, call->request.mode, call->waits[i].id,
 							call->waits[i].status.name);
-		call->waits[i].lock->handover[call->request.mode] = call->handover;
+		lock->handover[call->request.mode] = call->handover;
+		zklock_lock_stats_granted(zklock_lock_utf8_path(lock),
+								  time_behind(&call->waits[i]));
 	}
 	return granted;
 }
@@ -533,7 +561,8 @@ acquire_missing(LockCall *call, LockScope scope)
 	}
 	if (request->owner == NULL)
 		request->owner = zklock_owner_data();
-	request->root_len = strlen(zklock_root);
+	call->note = zklock_clean_name(zklock_note);
+	request->root_len = call->waits[0].name->root_len;
 	request->record |= call->handover;
 	request->lock_delay = request->mode != ZK_PERMIT ? ZK_MS(zklock_lock_delay) : 0;
 	granted = queue_up(call);

@@ -148,8 +148,8 @@ local_fields(int pid, Datum *values, bool *nulls)
 	nulls[OWNER_PORT] = nulls[OWNER_PID] = false;
 	if (database == NULL)
 		return;
-	values[OWNER_DATABASE] = CStringGetTextDatum(database);
-	nulls[OWNER_DATABASE] = false;
+	values[OWNER_DATNAME] = CStringGetTextDatum(database);
+	nulls[OWNER_DATNAME] = false;
 }
 
 /* Appends a description of a waiter, as far as it is known. */

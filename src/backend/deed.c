@@ -69,6 +69,7 @@
 #include "commands/defrem.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/parsenodes.h"
+#include "tcop/pquery.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
@@ -83,7 +84,7 @@ typedef Datum SqlFunction(PG_FUNCTION_ARGS);
 extern SqlFunction zk_lock_release, zk_lock_release_all, zk_semaphore_release;
 extern SqlFunction zk_session_close, zk_locks, zk_session, zk_lock_queue;
 extern SqlFunction zk_lock_tree, zk_lock_waits, zk_blocking_pids;
-extern SqlFunction zk_job_status, zk_stat;
+extern SqlFunction zk_job_status, zk_stat, zk_stat_waits, zk_stat_locks;
 extern SqlFunction zk_lock_acquire, zk_lock_acquire_xact;
 extern SqlFunction zk_lock_acquire_several, zk_lock_acquire_several_xact;
 extern SqlFunction zk_lock_wait, zk_lock_wait_several, zk_job_begin;
@@ -95,7 +96,8 @@ extern SqlFunction zk_lock_token, zk_lock_verify, zk_lock_lease;
 static const PGFunction harmless_functions[] = {
 	zk_lock_release, zk_lock_release_all, zk_semaphore_release,
 	zk_session_close, zk_locks, zk_session, zk_lock_queue, zk_lock_tree,
-	zk_lock_waits, zk_blocking_pids, zk_job_status, zk_stat
+	zk_lock_waits, zk_blocking_pids, zk_job_status, zk_stat,
+	zk_stat_waits, zk_stat_locks
 };
 
 /* Those that acquire locks, or show what is held. */
@@ -217,19 +219,32 @@ zklock_deed_of_call(Oid function)
 	return does_matter() ? deed_of_function(function) : DEED_WORK;
 }
 
-/* Returns what a query does. */
-Deed
-zklock_deed_of_plan(const PlannedStmt *plan)
+/* Returns what a query does, whether or not that matters. */
+static Deed
+judge_plan(const PlannedStmt *plan)
 {
 	Deed		deed = DEED_NONE;
 
-	if (!does_matter())
-		return DEED_WORK;
 	if (plan->commandType != CMD_SELECT || plan->hasModifyingCTE ||
 		plan->subplans != NIL || plan->rowMarks != NIL)
 		return DEED_WORK;
 	(void) note_plan(plan->planTree, &deed);
 	return deed == DEED_NONE ? DEED_WORK : deed;
+}
+
+/* Returns what a query does. */
+Deed
+zklock_deed_of_plan(const PlannedStmt *plan)
+{
+	return does_matter() ? judge_plan(plan) : DEED_WORK;
+}
+
+/* Returns true if the client's query only acquires locks, or looks at them. */
+bool
+zklock_deed_only_locks(void)
+{
+	return ActivePortal != NULL && list_length(ActivePortal->stmts) == 1 &&
+		judge_plan(linitial_node(PlannedStmt, ActivePortal->stmts)) <= DEED_LOCKING;
 }
 
 /* Returns the option of that name, or NULL. */

@@ -40,6 +40,7 @@ PG_FUNCTION_INFO_V1(zk_job_wait);
 PG_FUNCTION_INFO_V1(zk_job_reset);
 PG_FUNCTION_INFO_V1(zk_job_status);
 PG_FUNCTION_INFO_V1(zk_locks);
+PG_FUNCTION_INFO_V1(zk_semaphore_acquire_xact);
 PG_FUNCTION_INFO_V1(zk_semaphore_wait);
 PG_FUNCTION_INFO_V1(zk_session);
 PG_FUNCTION_INFO_V1(zk_session_close);
@@ -200,6 +201,20 @@ get_lock_names(FunctionCallInfo fcinfo, LockName **names)
 }
 
 /*
+ * Warns after a call in transaction scope that was of no use: the client's
+ * statement is a transaction of its own, and does nothing else.
+ */
+static void
+warn_if_alone(const char *function, const char *warning)
+{
+	if (zklock_statement_alone() && zklock_deed_only_locks())
+		ereport(WARNING,
+				(errcode(ERRCODE_NO_ACTIVE_SQL_TRANSACTION),
+				 errmsg_internal("%s", warning),
+				 errhint("Begin a transaction block before calling %s().", function)));
+}
+
+/*
  * Acquires the lock that argument 0 names, or several, with timeout and mode
  * from arguments 1 and 2.  A procedure gives up its snapshot before.
  */
@@ -225,13 +240,24 @@ acquire(FunctionCallInfo fcinfo, bool several, LockScope scope, bool procedure)
 	return count == 0 || zklock_acquire(names, count, &request, timeout, scope);
 }
 
+/* Acquires one lock or several at transaction level. */
+static bool
+acquire_xact(FunctionCallInfo fcinfo, bool several)
+{
+	bool		acquired = acquire(fcinfo, several, SCOPE_TRANSACTION, false);
+
+	if (acquired)
+		warn_if_alone("zk_lock_acquire_xact", "the lock is released with this statement");
+	return acquired;
+}
+
 /* zk_lock_acquire(path text, timeout interval, shared boolean) */
 SQL_FUNCTION(zk_lock_acquire,
 			 BoolGetDatum(acquire(fcinfo, false, SCOPE_SESSION, false)));
 
 /* zk_lock_acquire_xact(path text, timeout interval, shared boolean) */
 SQL_FUNCTION(zk_lock_acquire_xact,
-			 BoolGetDatum(acquire(fcinfo, false, SCOPE_TRANSACTION, false)));
+			 BoolGetDatum(acquire_xact(fcinfo, false)));
 
 /* zk_lock_acquire(paths text[], timeout interval, shared boolean) */
 SQL_FUNCTION(zk_lock_acquire_several,
@@ -239,7 +265,7 @@ SQL_FUNCTION(zk_lock_acquire_several,
 
 /* zk_lock_acquire_xact(paths text[], timeout interval, shared boolean) */
 SQL_FUNCTION(zk_lock_acquire_several_xact,
-			 BoolGetDatum(acquire(fcinfo, true, SCOPE_TRANSACTION, false)));
+			 BoolGetDatum(acquire_xact(fcinfo, true)));
 
 /* Returns the row with which a procedure says whether it has succeeded. */
 static Datum
@@ -286,7 +312,7 @@ zk_lock_release_all(PG_FUNCTION_ARGS)
 }
 
 /*
- * Acquires a permit; arguments are path, permits, timeout.  A procedure gives
+ * Acquires a permit; arguments are path, capacity, timeout.  A procedure gives
  * up its snapshot before.  Throws 22023.
  */
 static bool
@@ -296,12 +322,12 @@ acquire_permit(FunctionCallInfo fcinfo, LockScope scope, bool procedure)
 	ZkTime		timeout;
 	ZkLockRequest request = {.mode = ZK_PERMIT};
 
-	check_not_null(fcinfo, 1, "number of permits must not be null");
+	check_not_null(fcinfo, 1, "capacity must not be null");
 	request.permits = PG_GETARG_INT32(1);
 	if (request.permits < 1 || request.permits > ZK_MAX_PERMITS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("number of permits must be between 1 and %d",
+				 errmsg("capacity must be between 1 and %d",
 						ZK_MAX_PERMITS)));
 	if (scope == SCOPE_SESSION)
 		zklock_rights_check_scope("zk_semaphore_acquire_xact");
@@ -311,15 +337,23 @@ acquire_permit(FunctionCallInfo fcinfo, LockScope scope, bool procedure)
 	return zklock_acquire(name, 1, &request, timeout, scope);
 }
 
-/* zk_semaphore_acquire(path text, permits integer, timeout interval) */
+/* zk_semaphore_acquire(path text, capacity integer, timeout interval) */
 SQL_FUNCTION(zk_semaphore_acquire,
 			 BoolGetDatum(acquire_permit(fcinfo, SCOPE_SESSION, false)));
 
-/* zk_semaphore_acquire_xact(path text, permits integer, timeout interval) */
-SQL_FUNCTION(zk_semaphore_acquire_xact,
-			 BoolGetDatum(acquire_permit(fcinfo, SCOPE_TRANSACTION, false)));
+/* zk_semaphore_acquire_xact(path text, capacity integer, timeout interval) */
+Datum
+zk_semaphore_acquire_xact(PG_FUNCTION_ARGS)
+{
+	bool		acquired = acquire_permit(fcinfo, SCOPE_TRANSACTION, false);
 
-/* zk_semaphore_wait(path, permits, timeout, INOUT acquired boolean) */
+	if (acquired)
+		warn_if_alone("zk_semaphore_acquire_xact",
+					  "the permit is released with this statement");
+	PG_RETURN_BOOL(acquired);
+}
+
+/* zk_semaphore_wait(path, capacity, timeout, INOUT acquired boolean) */
 Datum
 zk_semaphore_wait(PG_FUNCTION_ARGS)
 {
@@ -381,17 +415,23 @@ token_of(const ZkQueueMember *member, const Datum *values, const bool *nulls)
 	return Min(DatumGetInt64(values[OWNER_TOKEN]), member->czxid);
 }
 
-/* Adds session, token, since, age, owner, and the columns of the owner. */
+/* Returns true if the contender's release is asked for (W4). */
+static bool
+is_revoked(const ZkQueueMember *member, const bool *nulls)
+{
+	return !nulls[OWNER_REVOKED] ||
+		(member->data_len == (int) strlen(ZK_REVOCATION) &&
+		 memcmp(member->data, ZK_REVOCATION, member->data_len) == 0);
+}
+
+/* Adds token, since, age, what the owner says, contender, session, owner. */
 static void
-add_owner(Row *row, const ZkQueueMember *member)
+add_owner(Row *row, const ZkQueueMember *member, const Datum *values,
+		  const bool *nulls)
 {
 	TimestampTz since = member->ctime_ms * 1000 -
 	(POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
-	Datum		values[OWNER_FIELDS];
-	bool		nulls[OWNER_FIELDS];
 
-	zklock_owner_fields(member->data, member->data_len, values, nulls);
-	row_add_session(row, member->session_id);
 	row_add(row, !member->hidden,
 			Int64GetDatum(token_of(member, values, nulls)));
 	row_add(row, !member->hidden, TimestampTzGetDatum(since));
@@ -399,21 +439,27 @@ add_owner(Row *row, const ZkQueueMember *member)
 			DirectFunctionCall2(timestamp_mi,
 								TimestampTzGetDatum(GetCurrentTimestamp()),
 								TimestampTzGetDatum(since)));
+	row_add_all(row, values, nulls, OWNER_COLS);
+	row_add(row, true, foreign_text(member->name, (int) strlen(member->name)));
+	row_add_session(row, member->session_id);
 	row_add(row, member->data_len > 0, member->data_len == 0 ? (Datum) 0 :
 			foreign_text(member->data, member->data_len));
-	row_add_all(row, values, nulls, OWNER_COLS);
 }
 
 /* Adds the columns of a contender in a queue. */
 static void
 add_queue_member(Row *row, const ZkQueueMember *member, int position)
 {
+	Datum		values[OWNER_FIELDS];
+	bool		nulls[OWNER_FIELDS];
+
+	zklock_owner_fields(member->data, member->data_len, values, nulls);
 	row_add(row, true, Int32GetDatum(position));
-	row_add(row, true, foreign_text(member->name, (int) strlen(member->name)));
 	row_add(row, true, CStringGetTextDatum(zklock_mode_name(member->mode)));
 	row_add(row, true, BoolGetDatum(member->granted));
 	row_add(row, true, BoolGetDatum(member->own));
-	add_owner(row, member);
+	row_add(row, !member->hidden, BoolGetDatum(is_revoked(member, nulls)));
+	add_owner(row, member, values, nulls);
 }
 
 /* Adds the columns of a lock in a tree, which do not include its position. */
@@ -421,16 +467,18 @@ static void
 add_tree_member(Row *row, const ZkQueueMember *member, int position)
 {
 	const char *path = member->node + strlen(zklock_root);
+	Datum		values[OWNER_FIELDS];
+	bool		nulls[OWNER_FIELDS];
 
 	(void) position;
+	zklock_owner_fields(member->data, member->data_len, values, nulls);
 	if (*path == '\0')
 		path = "/";
 	row_add(row, true, foreign_text(path, (int) strlen(path)));
 	row_add(row, true, CStringGetTextDatum(zklock_mode_name(member->mode)));
 	row_add(row, true, Int32GetDatum(member->holders));
 	row_add(row, true, Int32GetDatum(member->waiters));
-	row_add(row, true, foreign_text(member->name, (int) strlen(member->name)));
-	add_owner(row, member);
+	add_owner(row, member, values, nulls);
 }
 
 /* Adds all members of a listing as rows, freeing memory after each. */
@@ -500,6 +548,36 @@ break_contender(FunctionCallInfo fcinfo, bool only_revoke)
 	return zklock_break(name, text_to_cstring(PG_GETARG_TEXT_PP(1)),
 						only_revoke);
 }
+
+/* The same, if argument 1 is the contender's token. */
+static bool
+break_token(FunctionCallInfo fcinfo, bool only_revoke)
+{
+	const LockName *name = get_admitted_lock(fcinfo);
+	const ZkQueueListing *queue;
+
+	check_not_null(fcinfo, 1, "token must not be null");
+	queue = zklock_read_queue(name);
+	for (int i = 0; i < queue->count; i++)
+	{
+		const ZkQueueMember *member = &queue->members[i];
+		Datum		values[OWNER_FIELDS];
+		bool		nulls[OWNER_FIELDS];
+
+		zklock_owner_fields(member->data, member->data_len, values, nulls);
+		if (!member->hidden && token_of(member, values, nulls) == PG_GETARG_INT64(1))
+			return zklock_break(name, zklock_foreign_string(member->name,
+															(int) strlen(member->name)),
+								only_revoke);
+	}
+	return false;
+}
+
+/* zk_lock_revoke(path text, token bigint) */
+SQL_FUNCTION(zk_lock_revoke_token, BoolGetDatum(break_token(fcinfo, true)));
+
+/* zk_lock_break(path text, token bigint) */
+SQL_FUNCTION(zk_lock_break_token, BoolGetDatum(break_token(fcinfo, false)));
 
 /* zk_lock_revoke(path text, contender text) */
 SQL_FUNCTION(zk_lock_revoke, BoolGetDatum(break_contender(fcinfo, true)));
@@ -608,7 +686,8 @@ zk_job_status(PG_FUNCTION_ARGS)
 static void
 put_lock(ReturnSetInfo *result, const Lock *lock, ZkMode mode, HoldState state)
 {
-	TimestampTz since = lock->loss.at;
+	/* an exclusive contender also stands for shared acquisitions */
+	ZkMode		own = lock->since[mode] != 0 ? mode : ZK_EXCLUSIVE;
 	int64		token = lock->loss.token;
 	const char *contender = lock->loss.name;
 	bool		revoked = false;
@@ -617,11 +696,7 @@ put_lock(ReturnSetInfo *result, const Lock *lock, ZkMode mode, HoldState state)
 
 	if (state != HOLD_LOST)
 	{
-		ZkMode		own = zklock_lock_has_contender(lock, mode) ?
-		mode : ZK_EXCLUSIVE;
-
 		zk_contender_status(zklock_client, lock->contender[own], &status);
-		since = lock->since[own];
 		token = status.token;
 		contender = status.name;
 		revoked = status.revoked;
@@ -630,11 +705,13 @@ put_lock(ReturnSetInfo *result, const Lock *lock, ZkMode mode, HoldState state)
 	row_add(&row, true, CStringGetTextDatum(zklock_mode_name(mode)));
 	row_add(&row, true, Int32GetDatum(lock->session_count[mode]));
 	row_add(&row, true, Int32GetDatum(lock->transaction_count[mode]));
-	row_add(&row, contender[0] != '\0', CStringGetTextDatum(contender));
-	row_add(&row, token != 0, Int64GetDatum(token));
 	row_add(&row, true, CStringGetTextDatum(hold_names[state]));
-	row_add(&row, true, TimestampTzGetDatum(since));
+	row_add(&row, true, TimestampTzGetDatum(lock->since[own]));
+	row_add(&row, state == HOLD_LOST, TimestampTzGetDatum(lock->loss.at));
+	row_add(&row, token != 0, Int64GetDatum(token));
 	row_add(&row, true, BoolGetDatum(revoked));
+	row_add(&row, lock->note[own][0] != '\0', CStringGetTextDatum(lock->note[own]));
+	row_add(&row, contender[0] != '\0', CStringGetTextDatum(contender));
 	row_store(result, &row);
 }
 

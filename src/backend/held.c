@@ -16,6 +16,7 @@
 
 #include "zklock.h"
 #include "held.h"
+#include "lock_stats.h"
 #include "lock_table.h"
 #include "session.h"
 #include "stats.h"
@@ -62,7 +63,10 @@ mark_lost(Lock *lock, ZkMode mode, const ZkContenderStatus *status,
 				sizeof(lock->loss.breaker));
 	lock->lost = true;
 	if (status->loss != ZK_NOT_LOST)
+	{
 		zklock_stats_count(STAT_LOST);
+		zklock_lock_stats_lost(zklock_lock_utf8_path(lock));
+	}
 	for (int i = 0; i < ZK_MODE_COUNT; i++)
 		zklock_lock_end_contender(lock, i, list);
 	lock->job.begun_nesting = begun_nesting;

@@ -172,7 +172,7 @@ check_not_held(const LockName *name)
 	if (lock == NULL || zklock_lock_judge(lock) == HOLD_LOST)
 		return;
 	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			(errcode(ERRCODE_OBJECT_IN_USE),
 			 lock->job.state != JOB_NONE ?
 			 errmsg("job \"%s\" is already running in this session",
 					name->path) :

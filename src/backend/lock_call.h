@@ -42,6 +42,7 @@ typedef struct LockCall
 	ZkTime		deadline;		/* of the caller's timeout */
 	ZkTime		lock_deadline;	/* of lock_timeout */
 	Link		link;
+	const char *note;			/* zklock.note in UTF-8 */
 	int			vanished;		/* contenders deleted by other clients */
 	int			wait_count;		/* locks that are to be queued for */
 	LockWait   *waits;

@@ -49,6 +49,7 @@
 
 #include "zklock.h"
 #include "handover.h"
+#include "lock_stats.h"
 #include "lock_table.h"
 #include "session.h"
 #include "verdict.h"
@@ -115,6 +116,7 @@ zklock_lock_make(const LockName *name)
 	memset((char *) lock + ZK_NODE_PATH_SIZE, 0,
 		   sizeof(Lock) - ZK_NODE_PATH_SIZE);
 	lock->path = path;
+	lock->root_len = name->root_len;
 	dlist_push_tail(&locks, &lock->link);
 	lock_total++;
 	zklock_lock_touch(lock);
@@ -166,6 +168,13 @@ zklock_table_idle(void)
 			if (lock->contender[mode] != 0)
 				return false;
 	return true;
+}
+
+/* Returns the path of a lock in UTF-8; part of the entry. */
+const char *
+zklock_lock_utf8_path(const Lock *lock)
+{
+	return lock->node + lock->root_len;
 }
 
 /* Returns the name of a mode, as users see it. */
@@ -292,6 +301,7 @@ zklock_lock_granted(Lock *lock, ZkMode mode, ZkContenderId id,
 	lock->contender[mode] = id;
 	zk_contender_rely_on(zklock_client, id);
 	lock->since[mode] = GetCurrentTimestamp();
+	strlcpy(lock->note[mode], zklock_note, sizeof(lock->note[mode]));
 	strlcpy(lock->name[mode], contender_name, sizeof(lock->name[mode]));
 }
 
@@ -351,11 +361,32 @@ leave_record(const Lock *lock, ZkMode mode)
 	zk_contender_note(zklock_client, lock->contender[mode], &note);
 }
 
+/* Counts the hold of a contender that ends.  Cannot fail. */
+static void
+count_hold(const Lock *lock, ZkMode mode)
+{
+	TimestampTz end = lock->lost ? lock->loss.at : GetCurrentTimestamp();
+
+	if (lock->contender[mode] != 0 && lock->since[mode] != 0)
+		zklock_lock_stats_held(zklock_lock_utf8_path(lock), end - lock->since[mode]);
+}
+
+/* Counts the holds of a lock, which end with the process.  Cannot fail. */
+void
+zklock_lock_count_holds(const Lock *lock)
+{
+	for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
+		count_hold(lock, mode);
+}
+
 /* Forgets the contender of a mode, which is gone.  Cannot fail. */
 static void
 forget_contender(Lock *lock, ZkMode mode)
 {
+	count_hold(lock, mode);
 	lock->contender[mode] = 0;
+	if (!lock->lost)
+		lock->since[mode] = 0;
 	lock->name[mode][0] = '\0';
 	lock->handover[mode] = false;
 	if (mode == ZK_SHARED)
@@ -406,9 +437,12 @@ zklock_lock_settle(Lock *lock, ReleaseList *list)
 								   lock->contender[ZK_EXCLUSIVE],
 								   lock->contender[ZK_SHARED]);
 			lock->handover[ZK_SHARED] = lock->handover[ZK_EXCLUSIVE];
+			lock->since[ZK_SHARED] = lock->since[ZK_EXCLUSIVE];
+			lock->since[ZK_EXCLUSIVE] = 0;	/* one hold, which goes on */
+			strlcpy(lock->note[ZK_SHARED], lock->note[ZK_EXCLUSIVE],
+					sizeof(lock->note[ZK_SHARED]));
 			forget_contender(lock, ZK_EXCLUSIVE);
 			lock->reserved = false;
-			lock->since[ZK_SHARED] = lock->since[ZK_EXCLUSIVE];
 		}
 		else
 			zklock_lock_end_contender(lock, ZK_EXCLUSIVE, list);

@@ -13,6 +13,7 @@
 #include "lib/ilist.h"
 
 #include "zklock.h"
+#include "owner.h"
 #include "zk_record.h"
 
 /* How far a job is that was begun under a lock. */
@@ -72,6 +73,7 @@ typedef struct Lock
 								 * may have something of it; 0 for none */
 	dlist_node	touched_link;	/* if not 0: by falling nesting */
 	char	   *path;			/* as named when the entry was made */
+	int			root_len;		/* of the root then, in node */
 	int			permits;		/* of a semaphore: how many there are; else 0 */
 
 	/* by ZkMode, 0 for none; all 0 when lost */
@@ -80,7 +82,9 @@ typedef struct Lock
 	ZkContenderId revoked[ZK_MODE_COUNT];	/* the user was told that these
 											 * were revoked */
 	TimestampTz since[ZK_MODE_COUNT];	/* of the grant of contender[], for
-										 * display */
+										 * display; kept when lost, else 0
+										 * without a contender */
+	char		note[ZK_MODE_COUNT][NOTE_SIZE]; /* zklock.note then */
 	char		name[ZK_MODE_COUNT][ZK_NAME_SIZE];	/* of contender[], for
 													 * messages; empty if
 													 * unknown */
@@ -118,6 +122,7 @@ extern void zklock_lock_forget(Lock *lock);
 extern Lock *zklock_lock_next(Lock *lock);
 extern int	zklock_lock_total(void);
 extern bool zklock_table_idle(void);
+extern const char *zklock_lock_utf8_path(const Lock *lock);
 extern const char *zklock_mode_name(ZkMode mode);
 extern bool zklock_lock_used(const Lock *lock, ZkMode mode);
 extern bool zklock_lock_session_used(const Lock *lock);
@@ -135,6 +140,7 @@ extern bool zklock_lock_has_contender(const Lock *lock, ZkMode mode);
 extern ZkMode zklock_lock_main_mode(const Lock *lock);
 extern void zklock_lock_end_contender(Lock *lock, ZkMode mode,
 									  ReleaseList *list);
+extern void zklock_lock_count_holds(const Lock *lock);
 extern void zklock_lock_settle(Lock *lock, ReleaseList *list);
 extern void zklock_lock_touch(Lock *lock);
 extern Lock *zklock_lock_next_touched(Lock *lock, int nesting);

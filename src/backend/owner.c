@@ -60,7 +60,8 @@ typedef enum FieldType
 	FIELD_PORT,
 	FIELD_PID,
 	FIELD_TOKEN,
-	FIELD_TIME
+	FIELD_TIME,
+	FIELD_TRUE
 } FieldType;
 
 /* The members of the object, in the order of OwnerField. */
@@ -76,11 +77,27 @@ static const struct
 	{"pid", FIELD_PID},
 	{"user", FIELD_TEXT},
 	{"application_name", FIELD_TEXT},
+	{"note", FIELD_TEXT},
 	{"start", FIELD_TIME},
 	{"instance", FIELD_TEXT},
+	{"revoked", FIELD_TRUE},
 	{"fire_time", FIELD_TIME},
 	{"token", FIELD_TOKEN}
 };
+
+char	   *zklock_note = NULL;
+
+/* GUC check hook: a note fits into a contender's data (ZK_OWNER_SIZE). */
+bool
+zklock_check_note(char **newval, void **extra, GucSource source)
+{
+	(void) extra;
+	(void) source;
+	if (strlen(*newval) < NOTE_SIZE)
+		return true;
+	GUC_check_errdetail("The note must be shorter than %d bytes.", NOTE_SIZE);
+	return false;
+}
 
 /*
  * Converts text between encodings, where SQL_ASCII stands for the other one.
@@ -175,8 +192,9 @@ zklock_instance(void)
 }
 
 /*
- * Returns the data of our contenders: a line of JSON in UTF-8, below 1 kB,
- * which begins with ZK_OWNER_PREFIX.  Palloc'd.  Needs a transaction.
+ * Returns the data of our contenders: a line of JSON in UTF-8, which with all
+ * that is added to it is shorter than ZK_OWNER_SIZE (each name may become twice
+ * as long), and begins with ZK_OWNER_PREFIX.  Palloc'd.  Needs a transaction.
  */
 char *
 zklock_owner_data(void)
@@ -195,6 +213,8 @@ zklock_owner_data(void)
 	if (OidIsValid(GetSessionUserId()))
 		append_name(&buf, "user", GetUserNameFromId(GetSessionUserId(), true));
 	append_name(&buf, "application_name", application_name);
+	if (zklock_note[0] != '\0')
+		append_name(&buf, "note", zklock_note);
 	JsonEncodeDateTime(start, TimestampTzGetDatum(GetCurrentTimestamp()),
 					   TIMESTAMPTZOID, &utc);
 	appendStringInfo(&buf, ",\"start\":\"%s\",\"instance\":\"%s\"}", start,
@@ -339,15 +359,18 @@ scalar(void *state, char *token, JsonTokenType type)
 	OwnerParse *parse = state;
 	int			field = parse->lex->lex_level == 1 ? parse->field : -1;
 	FieldType	wanted = field < 0 ? FIELD_TEXT : fields[field].type;
-	bool		is_text = wanted == FIELD_TEXT || wanted == FIELD_TIME;
+	JsonTokenType expected = wanted == FIELD_TEXT || wanted == FIELD_TIME ?
+	JSON_TOKEN_STRING : wanted == FIELD_TRUE ? JSON_TOKEN_TRUE : JSON_TOKEN_NUMBER;
 	Datum		value = (Datum) 0;
 	bool		good = true;
 	int64		number;
 
 	if (field < 0)
 		JSON_ACTION_DONE;
-	if (type != (is_text ? JSON_TOKEN_STRING : JSON_TOKEN_NUMBER))
+	if (type != expected)
 		good = false;
+	else if (wanted == FIELD_TRUE)
+		value = BoolGetDatum(true);
 	else if (wanted == FIELD_TEXT)
 		value = CStringGetTextDatum(token);
 	else if (wanted == FIELD_TIME)
@@ -460,9 +483,10 @@ zklock_owner_append(StringInfo buf, const Datum *values, const bool *nulls)
 		int			field;
 		const char *format;
 	}			parts[] = {
-		{OWNER_DATABASE, "database \"%s\""},
-		{OWNER_USER, "user \"%s\""},
-		{OWNER_APPLICATION, "application \"%s\""}
+		{OWNER_DATNAME, "database \"%s\""},
+		{OWNER_USENAME, "user \"%s\""},
+		{OWNER_APPLICATION, "application \"%s\""},
+		{OWNER_NOTE, "note \"%s\""}
 	};
 	const char *separator = " (";
 

@@ -19,18 +19,28 @@ typedef enum OwnerField
 	OWNER_CLUSTER,
 	OWNER_HOST,
 	OWNER_PORT,
-	OWNER_DATABASE,
+	OWNER_DATNAME,
 	OWNER_PID,
-	OWNER_USER,
+	OWNER_USENAME,
 	OWNER_APPLICATION,
+	OWNER_NOTE,
 	OWNER_START,
 	OWNER_INSTANCE,				/* see zklock_instance() */
+	OWNER_REVOKED,				/* its release is asked for */
 	OWNER_FIRE_TIME,			/* of the job it runs */
 	OWNER_TOKEN					/* of what was exclusive before */
 } OwnerField;
 
-#define OWNER_COLS			8
-#define OWNER_FIELDS			11
+#define OWNER_COLS			9
+#define OWNER_FIELDS			13
+
+/* Bytes of zklock.note, terminating NUL included. */
+#define NOTE_SIZE			128
+
+/* The setting; see zklock.c for what it means. */
+extern char *zklock_note;
+
+extern bool zklock_check_note(char **newval, void **extra, GucSource source);
 
 extern char *zklock_clean_name(const char *name);
 extern char *zklock_convert(const char *text, int length, int from, int to);

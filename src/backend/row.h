@@ -15,7 +15,7 @@
 #include "zklock.h"
 
 /* Most columns of a row. */
-#define ROW_COLS	20
+#define ROW_COLS	24
 
 typedef struct Row
 {
@@ -28,6 +28,7 @@ typedef struct Row
 static inline void
 row_add(Row *row, bool known, Datum value)
 {
+	Assert(row->count < ROW_COLS);
 	row->nulls[row->count] = !known;
 	row->values[row->count++] = value;
 }

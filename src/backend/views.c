@@ -22,11 +22,14 @@
 
 #include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
+#include "commands/dbcommands.h"
 #include "mb/pg_wchar.h"
 #include "utils/acl.h"
 #include "utils/array.h"
+#include "utils/float.h"
 
 #include "zklock.h"
+#include "lock_stats.h"
 #include "lock_table.h"
 #include "owner.h"
 #include "row.h"
@@ -38,6 +41,9 @@ PG_FUNCTION_INFO_V1(zk_lock_waits);
 PG_FUNCTION_INFO_V1(zk_blocking_pids);
 PG_FUNCTION_INFO_V1(zk_stat);
 PG_FUNCTION_INFO_V1(zk_stat_reset);
+PG_FUNCTION_INFO_V1(zk_stat_waits);
+PG_FUNCTION_INFO_V1(zk_stat_locks);
+PG_FUNCTION_INFO_V1(zk_stat_locks_reset);
 
 /* Of a contender's owner all is shown except the start. */
 #define HOLDER_COLS		(OWNER_COLS - 1)
@@ -65,7 +71,7 @@ add_text(Row *row, const char *text)
 			CStringGetTextDatum(zklock_foreign_string(text, length)));
 }
 
-/* Adds blocker and holder; their data is for administrators. */
+/* Adds holder, contender and blocker; others' data is for administrators. */
 static void
 add_others(Row *row, const Wait *wait, bool administrator)
 {
@@ -73,12 +79,13 @@ add_others(Row *row, const Wait *wait, bool administrator)
 	bool		unknown[OWNER_FIELDS];
 	const char *holder_owner = administrator ? wait->holder.owner : "";
 
+	zklock_owner_fields(holder_owner, (int) strlen(holder_owner), owner, unknown);
+	row_add_all(row, owner, unknown, HOLDER_COLS);
+	add_text(row, wait->contender);
 	add_text(row, wait->holder.blocker);
 	add_text(row, administrator ? wait->blocker_owner : "");
 	add_text(row, wait->holder.name);
 	add_text(row, holder_owner);
-	zklock_owner_fields(holder_owner, (int) strlen(holder_owner), owner, unknown);
-	row_add_all(row, owner, unknown, HOLDER_COLS);
 }
 
 /* Adds a backend that waits as a row, with details if the role may see them. */
@@ -96,7 +103,7 @@ put_wait(ReturnSetInfo *result, int pid, const Wait *wait, bool administrator)
 		row_add(&row, true, Int32GetDatum(wait->holder.position));
 		row_add(&row, true, Int32GetDatum(wait->holder.ahead));
 		row_add(&row, true, TimestampTzGetDatum(wait->holder.seen_at));
-		row_add(&row, true, CStringGetTextDatum(wait->contender));
+		add_text(&row, wait->note);
 		add_others(&row, wait, administrator);
 	}
 	row_fill(&row, result->setDesc);
@@ -142,32 +149,6 @@ zk_blocking_pids(PG_FUNCTION_ARGS)
 										  sizeof(int32), true, TYPALIGN_INT));
 }
 
-/* Returns the bounds of the buckets of waits, in milliseconds. */
-static Datum
-wait_bounds(void)
-{
-	Datum		bounds[WAIT_BUCKETS - 1];
-
-	for (int i = 0; i < WAIT_BUCKETS - 1; i++)
-		bounds[i] = Float8GetDatum(zklock_stats_bucket_bound(i) / 1000.0);
-	return PointerGetDatum(construct_array(bounds, WAIT_BUCKETS - 1,
-										   FLOAT8OID, sizeof(float8),
-										   FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
-}
-
-/* Returns the number of waits in each bucket. */
-static Datum
-wait_counts(const LockStats *stats)
-{
-	Datum		counts[WAIT_BUCKETS];
-
-	for (int i = 0; i < WAIT_BUCKETS; i++)
-		counts[i] = Int64GetDatum(stats->values[STAT_WAITS + i]);
-	return PointerGetDatum(construct_array(counts, WAIT_BUCKETS, INT8OID,
-										   sizeof(int64), FLOAT8PASSBYVAL,
-										   TYPALIGN_DOUBLE));
-}
-
 /* pg_stat_zklock() returns record; the view of the same name reads it */
 Datum
 zk_stat(PG_FUNCTION_ARGS)
@@ -182,10 +163,111 @@ zk_stat(PG_FUNCTION_ARGS)
 	for (int stat = 0; stat < STAT_WAIT_TIME; stat++)
 		row_add(&row, true, Int64GetDatum(stats.values[stat]));
 	row_add(&row, true, Float8GetDatum(stats.values[STAT_WAIT_TIME] / 1000.0));
-	row_add(&row, true, wait_bounds());
-	row_add(&row, true, wait_counts(&stats));
 	row_add(&row, true, TimestampTzGetDatum(stats.reset_at));
 	PG_RETURN_DATUM(row_datum(row_type(fcinfo), &row));
+}
+
+/* pg_stat_zklock_waits() returns setof record, for the view of that name */
+Datum
+zk_stat_waits(PG_FUNCTION_ARGS)
+{
+	LockStats	stats;
+	double		from = 0;
+
+	InitMaterializedSRF(fcinfo, 0);
+	zklock_stats_read(&stats);
+	for (int i = 0; i < WAIT_BUCKETS; i++)
+	{
+		double		to = i == WAIT_BUCKETS - 1 ? get_float8_infinity() :
+		zklock_stats_bucket_bound(i) / 1000.0;
+		Row			row = {0};
+
+		row_add(&row, true, Float8GetDatum(from));
+		row_add(&row, true, Float8GetDatum(to));
+		row_add(&row, true, Int64GetDatum(stats.values[STAT_WAITS + i]));
+		row_store((ReturnSetInfo *) fcinfo->resultinfo, &row);
+		from = to;
+	}
+	return (Datum) 0;
+}
+
+/* Adds a name, null if there is none. */
+static void
+add_name(Row *row, const char *name)
+{
+	row_add(row, name != NULL, name != NULL ? CStringGetTextDatum(name) : (Datum) 0);
+}
+
+/* Adds the session that was granted a lock last, with what still has a name. */
+static void
+add_last_holder(Row *row, const LastHolder *last)
+{
+	if (last->granted_at == 0)
+		return;
+	row_add(row, true, TimestampTzGetDatum(last->granted_at));
+	row_add(row, true, Int32GetDatum(last->pid));
+	add_name(row, OidIsValid(last->database) ? get_database_name(last->database) : NULL);
+	add_name(row, OidIsValid(last->role) ? GetUserNameFromId(last->role, true) : NULL);
+	add_text(row, last->application);
+	add_text(row, last->note);
+}
+
+/* Adds the figures of a lock as a row. */
+static void
+put_lock_stat(ReturnSetInfo *result, const LockStat *stat)
+{
+	const LockFigures *figures = &stat->figures;
+	Row			row = {0};
+
+	add_text(&row, stat->path);
+	row_add(&row, true, Int64GetDatum(figures->grants));
+	row_add(&row, true, Int64GetDatum(figures->waits));
+	row_add(&row, true, Int64GetDatum(figures->timeouts));
+	row_add(&row, true, Int64GetDatum(figures->lost));
+	row_add(&row, true, Float8GetDatum(figures->wait_time / 1000.0));
+	row_add(&row, true, Float8GetDatum(figures->longest_wait / 1000.0));
+	row_add(&row, true, Float8GetDatum(figures->hold_time / 1000.0));
+	row_add(&row, true, Float8GetDatum(figures->longest_hold / 1000.0));
+	row_add(&row, true, TimestampTzGetDatum(stat->since));
+	add_last_holder(&row, &stat->last);
+	row_fill(&row, result->setDesc);
+	row_store(result, &row);
+}
+
+/* pg_stat_zklock_locks() returns setof record, for the view of that name */
+Datum
+zk_stat_locks(PG_FUNCTION_ARGS)
+{
+	LockStat   *stats;
+	int			count;
+
+	check_preloaded("pg_stat_zklock_locks");
+	InitMaterializedSRF(fcinfo, 0);
+	stats = zklock_lock_stats_read(&count);
+	for (int i = 0; i < count; i++)
+		put_lock_stat((ReturnSetInfo *) fcinfo->resultinfo, &stats[i]);
+	pfree(stats);
+	return (Datum) 0;
+}
+
+/* pg_stat_zklock_locks_reset(path text) returns void */
+Datum
+zk_stat_locks_reset(PG_FUNCTION_ARGS)
+{
+	char	   *path = NULL;
+
+	check_preloaded("pg_stat_zklock_locks_reset()");
+	if (!PG_ARGISNULL(0))
+	{
+		text	   *argument = PG_GETARG_TEXT_PP(0);
+
+		path = zklock_convert(VARDATA_ANY(argument), VARSIZE_ANY_EXHDR(argument),
+							  GetDatabaseEncoding(), PG_UTF8);
+		if (path == NULL)
+			PG_RETURN_VOID();	/* no lock has such a path */
+	}
+	zklock_lock_stats_reset(path);
+	PG_RETURN_VOID();
 }
 
 /* pg_stat_zklock_reset() returns void */

@@ -204,6 +204,7 @@ zklock_wait_show(const LockCall *call, const LockWait *wait)
 	strlcpy(seen.path, wait->lock->node + strlen(zklock_root),
 			sizeof(seen.path));
 	seen.mode = call->request.mode;
+	strlcpy(seen.note, call->note, sizeof(seen.note));
 	strlcpy(seen.contender, status->name, sizeof(seen.contender));
 	seen.blocker_session = status->blocker_session;
 	strlcpy(seen.blocker_owner, status->blocker_owner,

@@ -10,6 +10,7 @@
 
 #include "zklock.h"
 #include "holder.h"
+#include "owner.h"
 
 /* A backend's wait for others, as all backends can see it. */
 typedef struct Wait
@@ -18,6 +19,7 @@ typedef struct Wait
 	char		path[ZK_NODE_PATH_SIZE];	/* the lock, in UTF-8 */
 	ZkMode		mode;
 	TimestampTz since;			/* when the call first had to wait */
+	char		note[NOTE_SIZE];	/* zklock.note of the waiter, in UTF-8 */
 	char		contender[ZK_NAME_SIZE];
 	int64		blocker_session;	/* of the contender watched */
 	char		blocker_owner[ZK_OWNER_SIZE];

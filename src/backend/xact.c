@@ -336,14 +336,16 @@ release_callback(ResourceReleasePhase phase, bool is_commit, bool is_top_level,
 }
 
 /*
- * Exit callback, after the abort: with zklock.release_at_exit = off, locks that
- * were not released outlast the process.
+ * Exit callback, after the abort: the holds of the session end.  But with
+ * zklock.release_at_exit = off, locks that were not released outlast it.
  */
 static void
 leave_at_exit(int code, Datum arg)
 {
 	(void) code;
 	(void) arg;
+	for (Lock *lock = NULL; (lock = zklock_lock_next(lock)) != NULL;)
+		zklock_lock_count_holds(lock);
 	if (!zklock_release_at_exit && !zklock_table_idle())
 		zklock_session_leave();
 }

@@ -46,6 +46,7 @@
 #include "auth_settings.h"
 #include "deed.h"
 #include "handover.h"
+#include "lock_stats.h"
 #include "loss.h"
 #include "preconnect.h"
 #include "release.h"
@@ -198,6 +199,7 @@ zklock_shmem_request(void)
 		previous_shmem_request();
 	RequestAddinShmemSpace(zklock_stats_shmem_size());
 	zklock_wait_slots_request();
+	zklock_lock_stats_request();
 }
 
 /* Hook: finds or creates what is in shared memory, also after a crash. */
@@ -209,6 +211,7 @@ zklock_shmem_startup(void)
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	zklock_stats_attach();
 	zklock_wait_slots_attach();
+	zklock_lock_stats_attach();
 	LWLockRelease(AddinShmemInitLock);
 }
 
@@ -268,6 +271,12 @@ define_settings(void)
 							-1, -1, ZK_MAX_CONTENDERS,
 							PGC_SUSET, 0,
 							NULL, NULL, NULL);
+	DefineCustomStringVariable("zklock.note",
+							   "Sets a note that others see beside this session's locks and waits.",
+							   NULL,
+							   &zklock_note, "",
+							   PGC_USERSET, 0,
+							   zklock_check_note, NULL, NULL);
 	DefineCustomEnumVariable("zklock.on_lock_loss",
 							 "Sets the action on the running statement when a lock is lost.",
 							 "\"cancel\" ends it, \"report\" lets it continue until the commit.",

@@ -31,6 +31,7 @@ typedef struct LockName
 {
 	const char *path;			/* in the server encoding */
 	char		node[ZK_NODE_PATH_SIZE];	/* with the root, in UTF-8 */
+	int			root_len;		/* of the root, in bytes */
 } LockName;
 
 #endif							/* ZKLOCK_H */

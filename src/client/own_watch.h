@@ -12,9 +12,6 @@
 
 #include "client.h"
 
-/* What Curator's Revoker writes into a contender, all of it. */
-#define ZK_REVOCATION		"__REVOKE__"
-
 /*
  * How long a contender stays in one place before it gets a watch on its own
  * znode, and how long far behind in a queue, where it will be looked for in a

@@ -29,8 +29,11 @@
 #define ZK_OWNER_PREFIX		"{\"cluster\":"
 #define ZK_BREAK_PREFIX		"{\"broken\":"
 
+/* All of the data that asks for the release, also of a contender of Curator. */
+#define ZK_REVOCATION		"__REVOKE__"
+
 /* Longest kept data of a contender, terminating NUL included: all of ours. */
-#define ZK_OWNER_SIZE		1024
+#define ZK_OWNER_SIZE		1280
 
 /* Longest explanation of an error, terminating NUL included. */
 #define ZK_DETAIL_SIZE		256

@@ -60,7 +60,7 @@ sub sort_out
 		my $lock = $self->{locks}->find($path);
 		if ($lock)
 		{
-			$self->raise('55000') if $lock->{permits} != $call->{permits};
+			$self->raise('55006') if $lock->{permits} != $call->{permits};
 			$self->check_job($lock);
 			if (!$lock->{lost} && RandomLocks::covers($lock, $call->{mode}))
 			{
@@ -95,7 +95,7 @@ sub acquire
 	if (grep { $queues->mistaken($_) } @{ $call->{contenders} })
 	{
 		$self->withdraw($call);
-		$self->raise('55000');
+		$self->raise('55006');
 	}
 	my $granted = "granted_$call->{kind}";
 	my $delayed = grep { $queues->is_delayed($_) } @{ $call->{contenders} };

@@ -44,7 +44,7 @@ sub take_job
 	my ($self, $verb, $path, $time, $scope, $timeout, $limited) = @_;
 	my $lock = $self->{locks}->find($path);
 	$self->check_rights($verb eq 'reset' ? 'xact' : $scope, $path);
-	$self->raise('55000') if $lock && !$lock->{lost};
+	$self->raise('55006') if $lock && !$lock->{lost};
 	return $self->acquire(
 		{
 			kind => 'job',

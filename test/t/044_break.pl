@@ -298,7 +298,7 @@ foreach my $function (qw(zk_lock_break zk_lock_revoke))
 	$waiter->ask("SELECT $function('/break/1', '_c_1-lock-0000000007')");
 	is($waiter->sqlstate, '42501', "$function is not for every role");
 	$waiter->ask('RESET ROLE');
-	$waiter->ask("GRANT EXECUTE ON FUNCTION $function TO nobody_special");
+	$waiter->ask("GRANT EXECUTE ON FUNCTION $function(text, text) TO nobody_special");
 	$waiter->ask('SET ROLE nobody_special');
 	is($waiter->ask("SELECT $function('/break/none', '_c_1-lock-0000000007')"),
 		'f', "$function can be granted");

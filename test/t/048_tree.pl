@@ -75,7 +75,7 @@ is( $admin->ask(
 	5,
 	'holders and waiters are those of the queues');
 my $columns = 'contender, mode, session_id, token, since, owner, cluster_name,
-	host, port, database, pid, user_name, application_name, wait_start';
+	host, port, datname, pid, usename, application_name, wait_start';
 foreach my $path ('/jobs', '/jobs/nightly', '/jobs/nightly/deep/down',
 	'/other', '/upgraded')
 {
@@ -89,8 +89,8 @@ foreach my $path ('/jobs', '/jobs/nightly', '/jobs/nightly/deep/down',
 
 # Who it is, by the word of PostgreSQL itself.
 my $who = "cluster_name = current_setting('cluster_name')
-	AND port = current_setting('port')::integer AND database = datname
-	AND user_name = usename AND a.application_name = t.application_name
+	AND port = current_setting('port')::integer AND t.datname = a.datname
+	AND t.usename = a.usename AND a.application_name = t.application_name
 	AND wait_start BETWEEN backend_start AND clock_timestamp()
 	AND host = '" . `uname -n` =~ s/\n//r . "'
 	AND t.age BETWEEN interval '-1 min' AND interval '10 min'";
@@ -199,7 +199,7 @@ my %data = (
 	'too long a one' => [ "{\"cluster\":\"c\",\"host\":\"" . 'h' x 5000 . '"}', '|||||||' ],
 	'half a megabyte' => [ 'x' x (512 * 1024), '|||||||' ],
 	'a session that breaks it' => [ "{\"broken\":{\"cluster\":\"c\",$ours}}", '|||||||' ]);
-my $owner_columns = 'cluster_name, host, port, database, pid, user_name,
+my $owner_columns = 'cluster_name, host, port, datname, pid, usename,
 	application_name, wait_start';
 $admin->ask("SET timezone = 'UTC'");
 $zk->make_path('/zklock/strange');
@@ -287,7 +287,7 @@ is( $node->safe_psql(
 			PERFORM set_config('session_authorization', 'b' || chr(228) || 'r', false);
 		END $$;
 		SELECT zk_lock_acquire('/bear');
-		SELECT length(session_user), user_name FROM zk_lock_queue('/bear'))),
+		SELECT length(session_user), usename FROM zk_lock_queue('/bear'))),
 	"t\n3|b?r", 'S104: bytes that are no UTF-8 become question marks');
 
 # Other clients can take the root itself for a lock.

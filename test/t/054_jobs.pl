@@ -88,7 +88,7 @@ is($one->ask("SELECT zk_job_begin('/plain', " . due(5) . ')'),
 	't', 'a run is begun');
 is(status('/plain'), "-1|5|$one->{pid}", 'which is shown, with its runner');
 $one->ask("SELECT zk_job_begin('/plain', " . due(5) . ')');
-is($one->sqlstate, '55000', 'it cannot be begun again by the same backend');
+is($one->sqlstate, '55006', 'it cannot be begun again by the same backend');
 is($two->ask("SELECT zk_job_begin('/plain', " . due(5) . ", '0')"),
 	'f', 'and another session cannot begin it, either');
 is($two->ask("SELECT zk_job_begin('/plain', " . due(6) . ", '0')"),
@@ -126,7 +126,7 @@ $one->ask("SELECT zk_lock_acquire('/plain')");
 $one->ask("SELECT zk_job_end('/plain')");
 is($one->sqlstate, '55000', 'a lock that is only held cannot be ended');
 $one->ask("SELECT zk_job_begin('/plain', " . due(7) . ')');
-is($one->sqlstate, '55000', 'a lock that is held is no job');
+is($one->sqlstate, '55006', 'a lock that is held is no job');
 $one->ask("SELECT zk_lock_release('/plain')");
 foreach my $case (
 	[ "NULL, now()", '22004' ],

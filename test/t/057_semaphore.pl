@@ -183,7 +183,7 @@ sub refused
 {
 	my ($session, $sql, $what, $detail) = @_;
 	$session->ask($sql);
-	is($session->sqlstate, '55000', "S131: $what");
+	is($session->sqlstate, '55006', "S131: $what");
 	like($session->errors, qr/DETAIL: .*Contender ".*", which is ahead, is for $detail/,
 		"$what: said so");
 	$ensemble->wait_for_queue('/kind', 1);

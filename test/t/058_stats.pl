@@ -35,7 +35,7 @@ sub counters
 	my ($session) = @_;
 	my ($row, $waits, $time) = split /\n/, ($session // $control)->ask(
 		'SELECT ' . join(', ', @names) . " FROM pg_stat_zklock;\n"
-		  . "SELECT array_to_string(wait_counts, '|') FROM pg_stat_zklock;\n"
+		  . "SELECT string_agg(waits::text, '|' ORDER BY to_ms) FROM pg_stat_zklock_waits;\n"
 		  . 'SELECT wait_time FROM pg_stat_zklock', 'quiet');
 	my %counter;
 	@counter{@names} = split /\|/, $row;

@@ -223,11 +223,11 @@ $first->ask('RESET SESSION AUTHORIZATION');
 
 my $odd = '/waits/odd';
 $zk->make_path("/zklock$odd");
-my $foreign = $zk->create("/zklock$odd/_c_1-lock-", 'x' x 1022 . "\xc3\xa4" x 10,
+my $foreign = $zk->create("/zklock$odd/_c_1-lock-", 'x' x 1278 . "\xc3\xa4" x 10,
 	'ephemeral,sequential');
 begin_wait($first, "SELECT zk_lock_acquire('$odd')");
 wait_for_row($first, 'length(blocker_owner), length(holder_owner), holder_pid',
-	'1022|1022|');
+	'1278|1278|');
 blocked_by($first, [], 'a holder of another program is no process of this cluster');
 $zk->delete($foreign);
 is($first->answer, 't', 'granted');

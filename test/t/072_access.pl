@@ -533,7 +533,7 @@ like(
 # ---- Who may call what (S118).
 
 my %for_public = map { $_ => 1 } qw(
-  pg_stat_zklock zk_blocking_pids zk_job_history zk_job_missed zk_lock_waits
+  pg_stat_zklock pg_stat_zklock_waits zk_blocking_pids zk_job_history zk_job_missed zk_lock_waits
   zk_lock_wait zk_lock_acquire
   zk_lock_acquire_xact zk_lock_fence zk_lock_fence_trigger
   zk_lock_release zk_lock_release_all zk_lock_lease zk_lock_token zk_lock_verify zk_locks

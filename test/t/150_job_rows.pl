@@ -291,7 +291,7 @@ foreach my $round (1 .. 60)
 	$one->ask('COMMIT');
 	$two->answer;
 	my $granted = $two->ask(
-		"SELECT extract(epoch FROM since) * 1e6 FROM zk_locks WHERE path = '$path'");
+		"SELECT extract(epoch FROM granted_at) * 1e6 FROM zk_locks WHERE path = '$path'");
 	my $committed = $one->ask(
 		"SELECT extract(epoch FROM pg_xact_commit_timestamp('$xid')) * 1e6");
 	push @windows, ($granted - $committed) / 1000;

@@ -22,7 +22,7 @@ foreach my $round (1 .. 10)
 	{
 		my $list = join ', ', map { "'$_'" } @$order;
 		$session->ask("SELECT zk_lock_acquire(ARRAY[$list], '0')");
-		is($session->sqlstate, '55000', "S292: $order->[0] first: an error");
+		is($session->sqlstate, '55006', "S292: $order->[0] first: an error");
 	}
 }
 is( $session->ask("SELECT zk_lock_acquire(ARRAY['/kinds/free/1', '/kinds/lock'], '0')"),
