@@ -49,7 +49,9 @@ mark_lost(Lock *lock, ZkMode mode, const ZkContenderStatus *status,
 	int			begun_nesting = lock->job.begun_nesting;
 
 	lock->loss.at = GetCurrentTimestamp();
-	if (status->loss == ZK_LOST_LEASE && status->presumed_lost != 0)
+	if (status->lost_at != 0)
+		lock->loss.at -= Max(zk_now() - status->lost_at, 0);
+	else if (status->loss == ZK_LOST_LEASE && status->presumed_lost != 0)
 		lock->loss.at -= Max(zk_now() - status->presumed_lost, 0);
 	lock->loss.token = status->token;
 	lock->loss.by = status->loss;
@@ -57,6 +59,7 @@ mark_lost(Lock *lock, ZkMode mode, const ZkContenderStatus *status,
 			status->name[0] != '\0' ? status->name : lock->name[mode],
 			sizeof(lock->loss.name));
 	strlcpy(lock->loss.why, why, sizeof(lock->loss.why));
+	lock->loss.logged = false;
 	lock->loss.breaker[0] = '\0';
 	if (status->loss == ZK_LOST_BROKEN)
 		strlcpy(lock->loss.breaker, status->blocker_owner,
@@ -196,6 +199,24 @@ zklock_lock_close(Lock *lock, ReleaseList *list)
 				  "The ZooKeeper session was closed on request.", list);
 	}
 	zklock_lock_uncount_all(lock, list);
+}
+
+/* Logs locks that were lost while the session was idle, each once (Y7). */
+void
+zklock_log_lost(void)
+{
+	for (Lock *lock = NULL; (lock = zklock_lock_next(lock)) != NULL;)
+	{
+		if (zklock_lock_judge(lock) != HOLD_LOST || lock->loss.logged)
+			continue;
+		lock->loss.logged = true;
+		ereport(LOG,
+				(errcode(ERRCODE_ZK_LOCK_LOST),
+				 lock->permits > 0 ?
+				 errmsg("semaphore \"%s\" was lost while the session was idle", lock->path) :
+				 errmsg("lock \"%s\" was lost while the session was idle", lock->path),
+				 zklock_errdetail_loss(&lock->loss)));
+	}
 }
 
 /* Warns that a lock which is released, or acquired again, was already lost. */

@@ -20,6 +20,7 @@ extern void zklock_lock_let_go(Lock *lock);
 extern bool zklock_lock_uncount(Lock *lock, ZkMode mode, ReleaseList *list);
 extern void zklock_lock_uncount_all(Lock *lock, ReleaseList *list);
 extern void zklock_lock_close(Lock *lock, ReleaseList *list);
+extern void zklock_log_lost(void);
 extern void zklock_warn_lost(const Lock *lock);
 pg_noreturn extern void zklock_report_lost(const Lock *lock);
 

@@ -43,6 +43,7 @@ typedef struct LossNote
 	TimestampTz at;
 	int64		token;
 	ZkLoss		by;
+	bool		logged;			/* while the session was idle */
 	char		name[ZK_NAME_SIZE]; /* of its contender; maybe empty */
 	char		why[ZK_DETAIL_SIZE];	/* a sentence */
 	char		breaker[ZK_OWNER_SIZE]; /* data of the client that broke it;

@@ -30,7 +30,9 @@
 
 #include "access/xact.h"
 #include "executor/spi.h"
+#include "miscadmin.h"
 #include "storage/latch.h"
+#include "storage/sinval.h"
 #include "tcop/pquery.h"
 #include "utils/timestamp.h"
 
@@ -91,6 +93,8 @@ zklock_handle_loss(SIGNAL_ARGS)
 		else
 			noted_at = GetCurrentTimestamp();
 	}
+	if (statements == 0 && MyBackendType == B_BACKEND)
+		catchupInterruptPending = true; /* see Y7 */
 	SetLatch(MyLatch);
 	errno = save_errno;
 }

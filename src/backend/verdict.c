@@ -47,6 +47,12 @@
  * backend was idle can be acquired again by a statement that does nothing
  * else, but not by a function or a DO block, which may do anything.
  *
+ * Y7. While a session is idle, PostgreSQL runs transactions of its own in it,
+ * for invalidations and for LISTEN.  They rest on no lock, and an error in one
+ * would end the connection ("protocol synchronization was lost"), so they are
+ * not judged.  A loss asks for such a transaction, which writes the loss to the
+ * server log at once, unless a transaction block is open. (S407)
+ *
  * Nothing here allocates, waits or can fail, except the reports.
  *
  *-------------------------------------------------------------------------
@@ -54,6 +60,8 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "miscadmin.h"
+#include "tcop/tcopprot.h"
 #include "utils/timestamp.h"
 
 #include "zklock.h"
@@ -79,6 +87,18 @@ zklock_verdict_conduct(void)
 {
 	return conduct < CONDUCT_WORK &&
 		TransactionIdIsValid(GetTopTransactionIdIfAny()) ? CONDUCT_WORK : conduct;
+}
+
+/*
+ * Returns true if the current transaction is PostgreSQL's own, in a session
+ * that is idle (Y7): the hooks have seen nothing of it, and neither a query nor
+ * a function call (Y6) is at work.
+ */
+bool
+zklock_verdict_idle(void)
+{
+	return MyBackendType == B_BACKEND && debug_query_string == NULL &&
+		zklock_verdict_conduct() == CONDUCT_UNKNOWN;
 }
 
 /* Returns the deed of the outermost statement. */

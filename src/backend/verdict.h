@@ -36,6 +36,7 @@ typedef struct LostLock
 extern volatile sig_atomic_t zklock_shielded;
 
 extern Conduct zklock_verdict_conduct(void);
+extern bool zklock_verdict_idle(void);
 extern Deed zklock_verdict_statement(void);
 extern void zklock_verdict_work(void);
 extern void zklock_verdict_begin(Deed deed);

@@ -148,7 +148,9 @@ guard_commit(void)
 	Conduct		conduct = zklock_verdict_conduct();
 
 	keep_locks(zklock_lock_total() > 0);
-	if (zklock_commit_guard != GUARD_OFF)
+	if (zklock_verdict_idle())
+		zklock_log_lost();
+	else if (zklock_commit_guard != GUARD_OFF)
 	{
 		if (conduct != CONDUCT_EFFECTIVE && conduct != CONDUCT_HARMLESS)
 			judge();

@@ -129,6 +129,8 @@ count_loss(Mailbox *mailbox, MailboxSlot *slot)
 	slot->counted = slot->relied_on && !slot->dead &&
 		slot->order != ZK_ORDER_RELEASE && slot->status.state == ZK_LOST;
 	slot->overtime = slot->counted && slot->status.loss == ZK_LOST_OVERTIME;
+	if (slot->counted && !before)
+		slot->lost_at = zk_now();
 	atomic_fetch_add(&mailbox->losses, slot->counted - before);
 	atomic_fetch_add(&mailbox->overtimes, slot->overtime - overtime);
 	return slot->counted && !before;
@@ -447,7 +449,10 @@ zk_contender_status(ZkClient *client, ZkContenderId id,
 	mailbox_enter(mailbox);
 	slot = zk_mailbox_find(mailbox, id);
 	if (slot != NULL)
+	{
 		*status = slot->status;
+		status->lost_at = slot->lost_at;
+	}
 	else
 		memset(status, 0, sizeof(*status));
 	mailbox_leave(mailbox);

@@ -57,6 +57,7 @@ zk_slot_allocate(Mailbox *mailbox, const char *node, ZkError *error)
 	slot->in_use = true;
 	slot->dead = slot->ordered = false;
 	slot->relied_on = slot->counted = false;
+	slot->lost_at = 0;
 	slot->order = ZK_ORDER_NONE;
 	slot->partner = slot->next_member = ZK_NO_SLOT;
 	memset(&slot->request, 0, sizeof(slot->request));

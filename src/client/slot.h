@@ -21,6 +21,7 @@ struct MailboxSlot
 	bool		ordered;		/* in the list of orders */
 	bool		relied_on;		/* the backend took it for granted */
 	bool		counted;		/* is one of Mailbox.losses */
+	ZkTime		lost_at;		/* since when; 0 for never */
 	bool		overtime;		/* and of Mailbox.overtimes */
 	uint16_t	next;			/* next in the list of orders, or free list */
 	uint16_t	partner;		/* DOWNGRADE: slot of the exclusive one */

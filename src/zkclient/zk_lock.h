@@ -71,6 +71,7 @@ typedef struct ZkContenderStatus
 	ZkTime		lease_end;
 	ZkTime		presumed_lost;
 	ZkTime		granted_at;		/* start of the hold */
+	ZkTime		lost_at;		/* when the loss became known; 0 for not yet */
 
 	bool		revoked;		/* another client asks for its release */
 	bool		delayed;		/* in QUEUED: only the lock delay is left */

@@ -113,6 +113,7 @@ sub invent
 	my $session = $self->session($model);
 	my $number = $session->{number};
 	return '0 terminate ' . $number if $self->chance(0.01);
+	return "0 notify $number" if $self->chance(grep({ $_->{lost} } $session->{locks}->all) ? 0.2 : 0.01);
 	my @held = map { $_->{path} } $session->{locks}->all;
 	return "0 " . $self->paused($number, @held)
 	  if $session->waits && $session->waits->{kind} eq 'pause' && $self->chance(0.6);

@@ -288,6 +288,9 @@ sub world_resume
 	return;
 }
 
+# A session that is idle executes a transaction of its own, whatever it has lost.
+sub world_notify { return; }
+
 sub world_terminate
 {
 	my ($self, $session) = @_;

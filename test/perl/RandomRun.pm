@@ -184,11 +184,27 @@ sub take
 		$self->{clients}{ $step->session }->send($step->sql);
 	}
 	$self->compare_answer($_) foreach sort keys %{ $next->answers };
+	$self->await_losses($before, $next);
 	$self->await_notices;
 	$self->compare_queue($_) foreach $next->queues->paths;
 	$self->compare_waits;
 	$self->fail('slow', 'a limited run') if $self->is_overdue;
 	delete $self->{limit} unless $next->limited_run;
+	return;
+}
+
+# A statement that paused to learn of a loss, and was ended before, may have left its
+# session without that knowledge.
+sub await_losses
+{
+	my ($self, $before, $next) = @_;
+	foreach my $session (grep { $_->{block} eq 'idle' && !$_->waits } $next->sessions)
+	{
+		my $wait = $before->session($session->{number})->waits;
+		next unless $wait && $wait->{kind} eq 'pause';
+		$self->await_loss($session->{number}, $_->{path})
+		  foreach grep { $_->{lost} } $session->{locks}->all;
+	}
 	return;
 }
 
@@ -242,6 +258,13 @@ sub world_resume
 {
 	my ($self, $before, $number) = @_;
 	$self->{world}->let_pass($before->session($number)->waits->{number});
+	return;
+}
+
+sub world_notify
+{
+	my ($self) = @_;
+	$self->{world}->observer->ask('NOTIFY news');
 	return;
 }
 
@@ -333,6 +356,16 @@ sub lose
 	my $client = $self->{clients}{$number};
 	$client->ask('SET zklock.on_lock_loss = report');
 	$sub->();
+	$self->await_loss($number, $path);
+	$client->ask('SET zklock.on_lock_loss = ' . $session->setting('on_lock_loss'));
+	return;
+}
+
+# Wait until a session that is idle knows that it has lost a lock.
+sub await_loss
+{
+	my ($self, $number, $path) = @_;
+	my $client = $self->{clients}{$number};
 	$self->await(
 		sub {
 			my ($row) = $client->ask("SELECT bool_and(state = 'lost')::text"
@@ -340,7 +373,6 @@ sub lose
 			return $row->[0] eq 'true';
 		},
 		'hang', "session $number does not notice that $path was lost");
-	$client->ask('SET zklock.on_lock_loss = ' . $session->setting('on_lock_loss'));
 	return;
 }
 

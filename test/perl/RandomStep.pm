@@ -23,6 +23,7 @@ does something to another session:
   0 break 2 /a         zk_lock_break(), of a holder or a waiter
   0 expire 2           end its ZooKeeper session
   0 resume 2           let it continue after a pause
+  0 notify 2           notify it, as all others, which it handles once it is idle
   0 steal 2 /a         delete its contender; its next step has to notice that
   0 overtime 2 /j      wait until a job has exceeded its max_runtime
   0 revoke 2 /a        zk_lock_revoke(), of a holder

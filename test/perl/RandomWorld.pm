@@ -127,11 +127,13 @@ sub begin_run
 sub connect
 {
 	my ($self) = @_;
-	return RandomClient->new(
+	my $client = RandomClient->new(
 		$self->{connection},
 		'zklock.root' => $self->{root},
 		'zklock.on_lock_loss' => 'cancel',
 		deadlock_timeout => '20ms');
+	$client->ask('LISTEN news');
+	return $client;
 }
 
 sub observer { return $_[0]->{observer}; }
