@@ -292,6 +292,23 @@ SELECT pg_temp.try($$SELECT zk_job_missed('/z', '2026-01-01', '0')$$);
 -- nor does that take longer for all that are not asked for
 SELECT count(*) FROM zk_job_missed('/z', '2000-01-01', '1 microsecond');
 
+-- S431: the same text is another fire time in another zone, and so is the
+-- beginning of an hour or the next day, unless the zone is given
+SET timezone = 'Europe/Berlin';
+SELECT zk_job_begin('/zone', '2026-01-02 03:00'), zk_job_end('/zone');
+SELECT zk_job_missed('/zone', '2026-03-28 03:00+00', '1 day', 2) AT TIME ZONE 'UTC' AS missed;
+SELECT zk_job_missed('/zone', '2026-03-28 03:00+00', '24 hours', 2) AT TIME ZONE 'UTC' AS missed;
+SET timezone = 'UTC';
+SELECT zk_job_begin('/zone', '2026-01-02 03:00'), zk_job_end('/zone');
+SELECT zk_job_begin('/zone', '2026-01-02 03:00+00');
+SET timezone = 'Asia/Kolkata';
+SELECT zk_job_begin('/hour', date_trunc('hour', '2026-01-02 03:10+00'::timestamptz)), zk_job_end('/hour');
+SELECT zk_job_begin('/hour/utc', date_trunc('hour', '2026-01-02 03:10+00'::timestamptz, 'UTC')), zk_job_end('/hour/utc');
+SET timezone = 'UTC';
+SELECT zk_job_begin('/hour', date_trunc('hour', '2026-01-02 03:10+00'::timestamptz)), zk_job_end('/hour');
+SELECT zk_job_begin('/hour/utc', date_trunc('hour', '2026-01-02 03:10+00'::timestamptz, 'UTC'));
+SELECT path, fire_time FROM job WHERE path IN ('/zone', '/hour', '/hour/utc');
+
 -- a job whose table is gone says so, and holds nothing
 BEGIN;
 ALTER TABLE zk_job_runs RENAME TO zk_job_runs_gone;

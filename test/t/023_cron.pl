@@ -34,7 +34,7 @@ foreach my $name (sort keys %node)
 		SELECT cron.schedule('nightly', '* * * * *', $cron$
 			DO $job$
 			BEGIN
-				IF zk_job_begin('/jobs/nightly', date_trunc('minute', now()), '30 s') THEN
+				IF zk_job_begin('/jobs/nightly', date_trunc('minute', now(), 'UTC'), '30 s') THEN
 					CALL nightly();
 					PERFORM zk_job_end('/jobs/nightly');
 				END IF;
