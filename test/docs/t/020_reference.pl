@@ -7,6 +7,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use DocMessages qw(pattern sources $string);
 use DocPage;
 use ZkEnsemble;
 
@@ -152,7 +153,7 @@ same_members(
 
 # ---- SQLSTATEs.
 
-my $sources = join '', map { slurp_file($_) } sort glob 'src/*/*.[ch] src/*/*/*.[ch]';
+my $sources = sources();
 chomp(my $headers = `pg_config --includedir-server`);
 my %state = slurp_file("$headers/utils/errcodes.h") =~
   /^#define (ERRCODE_\w+) MAKE_SQLSTATE\(('.',*'.',*'.',*'.',*'.')\)/mg;
@@ -178,16 +179,6 @@ same_members(
 
 # ---- Messages that are not errors.
 
-# A format of C, as an expression that matches what it makes.
-sub pattern
-{
-	my ($format) = @_;
-	$format =~ s/"\s*"//g;
-	$format =~ s/\\"/"/g;
-	$format =~ s/%ld\.%03d/%d/g;
-	return join '.+', map { quotemeta } split /%[-.*\d]*l*[a-zX]/, $format, -1;
-}
-
 # Every format is among these messages, and every message was made by one of them.
 sub same_messages
 {
@@ -201,7 +192,6 @@ sub same_messages
 	return;
 }
 
-my $string = qr/"(?:[^"\\]|\\.|"\s*")*"/;
 my %formats;
 while ($sources =~ /\bereport\((LOG|WARNING|NOTICE)\w*,(.*?)\);\n/gs)
 {
