@@ -44,6 +44,8 @@ final class Check {
 			return invalid();
 		case "unreachable":
 			return unreachable();
+		case "never":
+			return never();
 		case "no cast":
 			return withoutCast();
 		case "autocommit":
@@ -134,6 +136,16 @@ final class Check {
 			} catch (SQLException e) {
 				return e.getSQLState() + " " + valid + " " + connection.isClosed();
 			}
+		}
+	}
+
+	/** While ZooKeeper is down: the code on the page tries several times, and reports it. */
+	private String never() throws InterruptedException {
+		try (HikariDataSource pool = newPool("zklock.connect_timeout = '500ms'")) {
+			Locked.run(pool, "/java/never", "5 s", connection -> { });
+			return "done";
+		} catch (SQLException e) {
+			return e.getSQLState();
 		}
 	}
 

@@ -77,6 +77,7 @@ answers($python, 'serialization', '(True, 2)', 'and one that could not be serial
 like($python->ask('deadlock'),
 	qr/^\[\(True, 1\), \(True, 2\)\]$/, 'S430: and one of two that wait for each other');
 answers($python, 'invalid_path', q{('22023', 0)}, 'an error of the program is not repeated');
+answers($python, 'broken', '(None, 1)', 'nor is one whose connection broke');
 answers($python, 'statement_timeout', q{('57014', 1)}, 'nor is a statement that takes too long');
 is($node->safe_psql('postgres', 'SELECT number FROM report'),
 	'4', 'S430: the work is there once each time');
@@ -153,6 +154,9 @@ $python->send('unreachable');
 $ensemble->wait_for_queue('/down', 2);
 $ensemble->stop;
 answers($java, 'unreachable', '08001 true true', 'HikariCP closes the connection then');
+answers($java, 'never', '08001', 'JDBC: a program reports it');
+is(logged(qr/could not acquire lock "\/java\/never": could not connect/),
+	6, 'S430: JDBC: after several attempts, each with another connection');
 answers($other, 'sqlalchemy_error', q{['08001', False, True]}, 'SQLAlchemy keeps it');
 my $failures = logged(qr/could not connect to ZooKeeper/);
 wait_for(sub { logged(qr/could not connect to ZooKeeper/) > $failures },

@@ -48,6 +48,7 @@ $node->safe_psql(
 	CREATE TABLE guarded (a int);
 	CREATE TRIGGER fence BEFORE INSERT ON guarded
 		FOR EACH STATEMENT EXECUTE FUNCTION zk_lock_fence_trigger('/held');
+	CREATE VIEW mine AS SELECT path FROM zk_locks;
 	CREATE FUNCTION acquire() RETURNS boolean LANGUAGE plpgsql AS
 		$$BEGIN RETURN zk_lock_acquire('/held', '0'); END$$});
 my $job = q{SELECT zk_job_begin('/jobs/nightly', '2026-01-02 03:00+00')};
@@ -57,10 +58,13 @@ is($other->ask($job), 'f', 'and is not begun again');
 is($holder->ask(q{SELECT zk_lock_acquire('/held')}), 't', 'a session holds a lock');
 
 $other->ask('DROP EXTENSION zklock');
-is($other->sqlstate, '2BP01', 'S433: a trigger keeps the extension from being dropped');
+is($other->sqlstate, '2BP01', 'S433: triggers and views keep the extension from being dropped');
+like($other->errors, qr/trigger fence on table guarded/, 'S433: a trigger does');
+like($other->errors, qr/view mine/, 'S433: and a view');
 $other->ask('DROP EXTENSION zklock CASCADE');
-is($other->sqlstate, '', 'S433: unless it is dropped, too');
-is($other->ask('SELECT count(*) FROM pg_trigger'), '0', 'S433: the trigger is gone');
+is($other->sqlstate, '', 'S433: unless they are dropped, too');
+is($other->ask(q{SELECT (SELECT count(*) FROM pg_trigger), to_regclass('mine')}),
+	'0|', 'S433: trigger and view are gone');
 $other->ask('SELECT acquire()');
 is($other->sqlstate, '42883', 'S433: a function fails when it is called');
 
