@@ -220,6 +220,8 @@ CREATE TYPE zk_contender AS (
 	token bigint,
 	since timestamptz,
 	age interval,
+	granted_at timestamptz,
+	held interval,
 	cluster_name text,
 	host text,
 	port integer,
@@ -246,6 +248,9 @@ COMMENT ON COLUMN zk_contender.token IS 'its token, valid once granted';
 COMMENT ON COLUMN zk_contender.since IS
 'time at which it was created, by ZooKeeper''s clock';
 COMMENT ON COLUMN zk_contender.age IS 'how long ago, by this server''s clock';
+COMMENT ON COLUMN zk_contender.granted_at IS
+'time at which it was granted; null for a waiter';
+COMMENT ON COLUMN zk_contender.held IS 'how long ago that was';
 COMMENT ON COLUMN zk_contender.cluster_name IS
 'cluster_name of the owner; null if it is not a PostgreSQL session';
 COMMENT ON COLUMN zk_contender.host IS 'host name of the owner';
@@ -463,6 +468,8 @@ CREATE TYPE zk_lock_summary AS (
 	token bigint,
 	since timestamptz,
 	age interval,
+	granted_at timestamptz,
+	held interval,
 	cluster_name text,
 	host text,
 	port integer,
@@ -488,6 +495,9 @@ COMMENT ON COLUMN zk_lock_summary.token IS 'its token, valid once granted';
 COMMENT ON COLUMN zk_lock_summary.since IS
 'time at which it was created, by ZooKeeper''s clock';
 COMMENT ON COLUMN zk_lock_summary.age IS 'how long ago, by this server''s clock';
+COMMENT ON COLUMN zk_lock_summary.granted_at IS
+'time at which it was granted; null for a waiter';
+COMMENT ON COLUMN zk_lock_summary.held IS 'how long ago that was';
 COMMENT ON COLUMN zk_lock_summary.cluster_name IS
 'cluster_name of the owner; null if it is not a PostgreSQL session';
 COMMENT ON COLUMN zk_lock_summary.host IS 'host name of the owner';
@@ -520,7 +530,7 @@ GRANT EXECUTE ON FUNCTION zk_lock_tree(text) TO pg_monitor;
 CREATE TYPE zk_top_lock AS (
 	path text,
 	holder text,
-	age interval,
+	held interval,
 	waiters integer,
 	longest_wait interval,
 	note text
@@ -530,8 +540,8 @@ COMMENT ON TYPE zk_top_lock IS 'row of zk_top()';
 COMMENT ON COLUMN zk_top_lock.path IS 'lock path';
 COMMENT ON COLUMN zk_top_lock.holder IS
 'cluster, database and process ID of the first holder, and the number of others';
-COMMENT ON COLUMN zk_top_lock.age IS
-'how long ago the first holder requested the lock';
+COMMENT ON COLUMN zk_top_lock.held IS
+'how long ago the first holder was granted the lock';
 COMMENT ON COLUMN zk_top_lock.waiters IS 'number of waiters';
 COMMENT ON COLUMN zk_top_lock.longest_wait IS 'how long ago the first of them began';
 COMMENT ON COLUMN zk_top_lock.note IS 'zklock.note of the first holder';
@@ -543,13 +553,13 @@ BEGIN ATOMIC
 	SELECT t.path,
 		concat(coalesce(nullif(t.cluster_name, ''), t.host),
 			'/' || t.datname, ' ' || t.pid, ' +' || nullif(t.holders - 1, 0)),
-		date_trunc('second', t.age), t.waiters,
+		date_trunc('second', t.held), t.waiters,
 		date_trunc('second', w.longest), t.note
 	FROM zk_lock_tree(zk_top.path) t
 		LEFT JOIN LATERAL (SELECT max(q.age) AS longest, sum(q.age) AS total
 			FROM zk_lock_queue(t.path) q
 			WHERE t.waiters > 0 AND NOT q.granted) w ON true
-	ORDER BY w.total DESC NULLS LAST, t.age DESC;
+	ORDER BY w.total DESC NULLS LAST, t.held DESC;
 END;
 
 COMMENT ON FUNCTION zk_top(text) IS

@@ -55,6 +55,9 @@ PG_FUNCTION_INFO_V1(zk_session_close);
 	} \
 	extern Datum name(PG_FUNCTION_ARGS)
 
+/* A wait that another client reports is not longer: ten years. */
+#define MAX_WAITED_MS	INT64CONST(315576000000)
+
 /* Adds the columns of a member of a listing, in that position from 1 on. */
 typedef void (*AddMember) (Row *row, const ZkQueueMember *member, int position);
 
@@ -424,21 +427,34 @@ is_revoked(const ZkQueueMember *member, const bool *nulls)
 		 memcmp(member->data, ZK_REVOCATION, member->data_len) == 0);
 }
 
-/* Adds token, since, age, what the owner says, contender, session, owner. */
+/* Adds a point in time, and how long ago that was, by this server's clock. */
+static void
+add_time(Row *row, bool known, TimestampTz time)
+{
+	row_add(row, known, TimestampTzGetDatum(time));
+	row_add(row, known,
+			DirectFunctionCall2(timestamp_mi,
+								TimestampTzGetDatum(GetCurrentTimestamp()),
+								TimestampTzGetDatum(time)));
+}
+
+/*
+ * Adds token, since, age, since and for how long it is granted (W8), what the
+ * owner says, contender, session, owner.
+ */
 static void
 add_owner(Row *row, const ZkQueueMember *member, const Datum *values,
 		  const bool *nulls)
 {
 	TimestampTz since = member->ctime_ms * 1000 -
 	(POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
+	int64		waited = nulls[OWNER_WAITED] ? 0 :
+	Min(DatumGetInt64(values[OWNER_WAITED]), MAX_WAITED_MS) * 1000;
 
 	row_add(row, !member->hidden,
 			Int64GetDatum(token_of(member, values, nulls)));
-	row_add(row, !member->hidden, TimestampTzGetDatum(since));
-	row_add(row, !member->hidden,
-			DirectFunctionCall2(timestamp_mi,
-								TimestampTzGetDatum(GetCurrentTimestamp()),
-								TimestampTzGetDatum(since)));
+	add_time(row, !member->hidden, since);
+	add_time(row, !member->hidden && member->granted, since + waited);
 	row_add_all(row, values, nulls, OWNER_COLS);
 	row_add(row, true, foreign_text(member->name, (int) strlen(member->name)));
 	row_add_session(row, member->session_id);

@@ -59,7 +59,7 @@ typedef enum FieldType
 	FIELD_TEXT,
 	FIELD_PORT,
 	FIELD_PID,
-	FIELD_TOKEN,
+	FIELD_INT64,
 	FIELD_TIME,
 	FIELD_TRUE
 } FieldType;
@@ -81,8 +81,9 @@ static const struct
 	{"start", FIELD_TIME},
 	{"instance", FIELD_TEXT},
 	{"revoked", FIELD_TRUE},
+	{"waited", FIELD_INT64},
 	{"fire_time", FIELD_TIME},
-	{"token", FIELD_TOKEN}
+	{"token", FIELD_INT64}
 };
 
 char	   *zklock_note = NULL;
@@ -375,7 +376,7 @@ scalar(void *state, char *token, JsonTokenType type)
 		value = CStringGetTextDatum(token);
 	else if (wanted == FIELD_TIME)
 		good = parse_time(token, &value);
-	else if (wanted == FIELD_TOKEN)
+	else if (wanted == FIELD_INT64)
 	{
 		good = parse_number(token, 1, PG_INT64_MAX, &number);
 		value = Int64GetDatum(number);

@@ -27,12 +27,13 @@ typedef enum OwnerField
 	OWNER_START,
 	OWNER_INSTANCE,				/* see zklock_instance() */
 	OWNER_REVOKED,				/* its release is asked for */
+	OWNER_WAITED,				/* before the grant, in ms (W8) */
 	OWNER_FIRE_TIME,			/* of the job it runs */
 	OWNER_TOKEN					/* of what was exclusive before */
 } OwnerField;
 
 #define OWNER_COLS			9
-#define OWNER_FIELDS			13
+#define OWNER_FIELDS			14
 
 /* Bytes of zklock.note, terminating NUL included. */
 #define NOTE_SIZE			128

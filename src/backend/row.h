@@ -15,7 +15,7 @@
 #include "zklock.h"
 
 /* Most columns of a row. */
-#define ROW_COLS	24
+#define ROW_COLS	28
 
 typedef struct Row
 {

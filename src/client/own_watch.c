@@ -30,6 +30,11 @@
  * So there may be another revocation, and what needs to know the owner (X3, W3,
  * jobs) does not for a moment only, or until an owner that is cut off is back.
  *
+ * W8. The data of a contender that was granted after more than a second says,
+ * a second after the grant, for how long it waited ("waited", in ms).  The
+ * server knows when it was created, and so others know when it was granted.
+ * Shorter waits and holds pay nothing for that.
+ *
  * All functions run on client threads under engine_lock, which the watcher
  * takes itself.
  *
@@ -45,11 +50,13 @@
 /* Requests left to those who want locks while many watches are being set. */
 #define WATCH_RESERVE	16
 
-/* How the data of a contender ends, in place of a brace, when it is revoked. */
-#define REVOKED_MEMBER	",\"revoked\":true}"
+/* What a contender's data has, before the last brace, when it says more. */
+#define WAITED_MEMBER	",\"waited\":%lld"
+#define REVOKED_MEMBER	",\"revoked\":true"
 
-/* Room for that behind all data of ours. */
-#define OWN_DATA_SIZE	(ZK_OWNER_SIZE + sizeof(REVOKED_MEMBER))
+/* Room for these behind all data of ours. */
+#define OWN_DATA_SIZE \
+	(ZK_OWNER_SIZE + sizeof(WAITED_MEMBER) + 20 + sizeof(REVOKED_MEMBER))
 
 static void own_watcher(zhandle_t *zh, int type, int state, const char *path,
 						void *context);
@@ -59,7 +66,8 @@ void
 zk_own_watch_begin(Contender *c)
 {
 	memset(&c->own, 0, sizeof(c->own));
-	c->own.watch_at = zk_now() + ZK_WATCH_DELAY;
+	c->own.queued_at = zk_now();
+	c->own.watch_at = c->own.queued_at + ZK_WATCH_DELAY;
 }
 
 /*
@@ -155,39 +163,64 @@ not_there(ZkClient *client, Contender *c)
 	zk_contender_touch(client, c);
 }
 
+/* Returns how long the contender waited, or has waited. */
+static ZkTime
+waited(const Contender *c)
+{
+	return (c->state == ZK_HELD ? c->proof.granted_at : zk_now()) - c->own.queued_at;
+}
+
 /*
  * Writes what the contender's data should be into data (OWN_DATA_SIZE bytes):
- * what it was created with, and whether it is revoked.  Returns the length, or
- * -1 if it is not an object of ours.
+ * what it was created with, for how long it waited (W8), and whether it is
+ * revoked.  Returns the length, or -1 if it is not an object of ours.
  */
 static int
-own_data(const Contender *c, char *data)
+own_data(const Contender *c, bool long_held, bool revoked, char *data)
 {
 	int			len = c->owner_len;
 
 	if (len == 0 || len >= ZK_OWNER_SIZE)
 		return -1;
 	memcpy(data, c->owner, (size_t) len);
-	if (!c->own.revoked || data[len - 1] != '}')
+	if (data[len - 1] != '}')
 		return len;
-	memcpy(data + len - 1, REVOKED_MEMBER, sizeof(REVOKED_MEMBER) - 1);
-	return len + (int) sizeof(REVOKED_MEMBER) - 2;
+	len--;
+	if (long_held)
+		len += snprintf(data + len, OWN_DATA_SIZE - (size_t) len, WAITED_MEMBER,
+						(long long) (waited(c) / 1000));
+	if (revoked)
+		len += snprintf(data + len, OWN_DATA_SIZE - (size_t) len, REVOKED_MEMBER);
+	data[len++] = '}';
+	return len;
+}
+
+/* Returns true if the data says that much, and no other client wrote it. */
+static bool
+says(const Contender *c, bool long_held, bool revoked, const char *data, int len)
+{
+	char		own[OWN_DATA_SIZE];
+
+	return own_data(c, long_held, revoked, own) == len &&
+		memcmp(data, own, (size_t) len) == 0;
 }
 
 /*
  * Returns true if this is what the contender's data should be, or was before
- * it was revoked: then no other client has changed it.
+ * it said more: then no other client has changed it.
  */
 static bool
 has_own_data(const Contender *c, const char *data, int len)
 {
-	char		own[OWN_DATA_SIZE];
+	bool		revoked = c->own.revoked;
 
 	if (len <= 0)
 		return false;
 	if (len == c->owner_len && memcmp(data, c->owner, (size_t) len) == 0)
 		return true;
-	return len == own_data(c, own) && memcmp(data, own, (size_t) len) == 0;
+	return (revoked && says(c, false, true, data, len)) ||
+		(c->own.long_held && (says(c, true, false, data, len) ||
+							  (revoked && says(c, true, true, data, len))));
 }
 
 /* The answer to the get that set the watch. */
@@ -285,10 +318,22 @@ own_watcher(zhandle_t *zh, int type, int state, const char *path,
 	zk_engine_leave(client);
 }
 
+/* Returns when the data has to say how long the contender waited (W8). */
+static ZkTime
+long_hold_due(const Contender *c)
+{
+	if (c->state != ZK_HELD || c->claim != CLAIM_WANTED || c->own.long_held ||
+		c->partner != NULL || waited(c) < ZK_FAR_WATCH_DELAY)
+		return INT64_MAX;
+	return c->proof.granted_at + ZK_FAR_WATCH_DELAY;
+}
+
 /* Gives a contender its watch if that is due and possible. */
 void
 zk_own_watch(ZkClient *client, Contender *c)
 {
+	if (zk_now() >= long_hold_due(c))
+		c->own.long_held = c->own.rewrite = true;
 	if (needs_watch(c) && c->znode.existence == ZNODE_NAMED &&
 		zk_now() >= watch_due(c) && zk_requests_available(client, WATCH_RESERVE))
 		send_own_watch(client, c);
@@ -310,6 +355,8 @@ zk_own_watch_due(const ZkClient *client)
 	{
 		const Contender *c = &client->contenders[i];
 
+		if (long_hold_due(c) < due)
+			due = long_hold_due(c);
 		if (needs_watch(c) && watch_due(c) < due &&
 			(c->znode.existence == ZNODE_NAMED || watch_due(c) > now))
 			due = watch_due(c);
@@ -362,8 +409,8 @@ on_rewrite(ZkClient *client, const Answer *answer)
 
 /*
  * Writes the contender's own data once more, if that is due and possible:
- * because others may take a holder for a waiter (P4), or because a revocation
- * has taken their place.
+ * because others may take a holder for a waiter (P4), because a revocation has
+ * taken their place, or because they have to say more (W8).
  */
 void
 zk_own_rewrite(ZkClient *client, Contender *c)
@@ -379,7 +426,7 @@ zk_own_rewrite(ZkClient *client, Contender *c)
 		c->own.rewrite_serial != 0 || c->own.state == OWN_ASKED ||
 		c->turn.retry_at > zk_now() || !zk_requests_available(client, 1))
 		return;
-	len = own_data(c, own);
+	len = own_data(c, c->own.long_held, c->own.revoked, own);
 	if (len < 0)
 	{
 		data = c->owner;

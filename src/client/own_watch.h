@@ -49,12 +49,15 @@ typedef struct OwnWatch
 	bool		changed;		/* another client has changed its data */
 	bool		revoked;		/* another client asks for the lock back */
 	bool		rewrite;		/* its data is to be written once more: one
-								 * behind may take it for a waiter, or a
-								 * revocation has wiped it out */
+								 * behind may take it for a waiter, a
+								 * revocation has wiped it out, or it is held
+								 * for long after a long wait */
+	bool		long_held;		/* which its data says */
 	uint32_t	watch_serial;	/* of the get, in ASKED */
 	uint32_t	rewrite_serial; /* of the set on its way; or 0 */
 	int32_t		version;		/* of its data, as last seen; -1 in HIDDEN */
 	ZkTime		watch_at;		/* not before then is it watched */
+	ZkTime		queued_at;		/* when it was begun */
 } OwnWatch;
 
 extern void zk_own_watch_begin(Contender *c);

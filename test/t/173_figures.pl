@@ -69,6 +69,32 @@ $holder->ask('SELECT zk_lock_release_all()');
 $waiter->answer;
 $waiter->ask('SELECT zk_lock_release_all()');
 
+# When a lock was granted is known within a second, also after a wait (S408).
+$holder->ask("SELECT zk_lock_acquire('/granted')");
+is( $admin->ask("SELECT granted_at = since, held >= age FROM zk_lock_queue('/granted')"),
+	't|t', 'S408: a lock that was free is granted when it is requested');
+$waiter->send("SELECT zk_lock_acquire('/granted')");
+wait_for(sub { $admin->ask("SELECT age > interval '1500 ms' FROM zk_lock_queue('/granted')
+		WHERE NOT granted", 'quiet') eq 't' }, 'a long wait');
+is( $admin->ask("SELECT count(granted_at), count(held) FROM zk_lock_queue('/granted')
+		WHERE NOT granted"),
+	'0|0', 'S408: a waiter has not been granted it');
+$holder->ask('SELECT zk_lock_release_all()');
+$waiter->answer;
+my $granted = $waiter->ask('SELECT granted_at FROM zk_locks');
+wait_for(sub { $admin->ask("SELECT granted_at > since FROM zk_lock_queue('/granted')", 'quiet')
+			eq 't' }, 'the holder to say for how long it waited');
+is( $admin->ask("SELECT abs(extract(epoch FROM granted_at - '$granted')) < 1,
+		granted_at - since > interval '1500 ms' FROM zk_lock_queue('/granted')"),
+	't|t', 'S408: then others know when it was granted');
+is($admin->ask("SELECT zk_lock_revoke('/granted', token) FROM zk_lock_queue('/granted')"),
+	't', 'it is revoked');
+wait_for(sub { $admin->ask("SELECT revoked AND application_name = 'waiter'
+			AND granted_at > since FROM zk_lock_queue('/granted')", 'quiet') eq 't' },
+	'both to be known');
+is($waiter->ask('SELECT revoked FROM zk_locks'), 't', 'S408: also after a revocation');
+$waiter->ask('SELECT zk_lock_release_all()');
+
 # With the longest names of all kinds the data can still be read.
 my $long = '"' x 63;
 my $quoted = '"' x 126;
@@ -184,7 +210,7 @@ is( (grep { /shared/ } @top)[0],
 my ($status, $screen) = $node->psql('postgres',
 	"\\pset format aligned\n\\pset tuples_only off\nSELECT * FROM zk_top()",
 	extra_params => [ '-U', 'watcher' ]);
-like($screen, qr/^ +path +\| +holder +\| +age /m, 'S403: the screen');
+like($screen, qr/^ +path +\| +holder +\| +held /m, 'S403: the screen');
 is($status, 0, 'S403: pg_monitor may use it');
 is((grep { length > 100 } split /\n/, $screen), 0, 'S403: in 100 columns');
 like(answer_to('guest', 'SELECT zk_top()'), qr/permission denied/, 'and others may not');
