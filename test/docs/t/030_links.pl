@@ -38,7 +38,8 @@ sub resolve
 	return $path;
 }
 
-my %page = map { $_->file => $_ } DocPage->all, DocPage->new('CONTRIBUTING.md');
+my %page = map { $_->file => $_ } DocPage->all,
+  map { DocPage->new($_) } qw(CONTRIBUTING.md SECURITY.md);
 my %anchors = map { $_ => anchors($page{$_}) } keys %page;
 my %linked;
 my $links = 0;

@@ -81,7 +81,7 @@ foreach my $page (DocPage->all)
 	$named += known($page->file, join '', map { $_->{text} } $page->prose);
 }
 cmp_ok($named, '>', 80, 'the documentation names some');
-known($_, text_of($_)) foreach files('src');
+known($_, text_of($_)) foreach 'SECURITY.md', files('src');
 
 # Of tests, the row names them as well.
 foreach my $file (grep { !/\.md$/ } files(qw(sql test/t test/unit test/isolation/specs
