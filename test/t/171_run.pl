@@ -58,6 +58,10 @@ my $running = start_run('/env', 'sh', '-c', 'echo "$ZKLOCK_PATH $ZKLOCK_TOKEN"')
 is(status_of($running), 0, 'a command with its environment');
 like(${ $running->{said} }, qr{^/env \d+$}m, 'S396: it has path and token');
 
+my ($version) = slurp_file('zklock.control') =~ /^default_version = '(.*)'$/m;
+chomp(my $said = qx($bindir/zklock --version));
+is($said, "zklock $version", 'S396: it has the version of the extension');
+
 # ---- S396: modes.
 
 my $holder = ZkPsql->new($other);
