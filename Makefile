@@ -37,6 +37,9 @@
 #              [KEEP=1]
 #				the speed of zklock and of others; see
 #				test/bench/README
+#   make sizing [BACKENDS=...] [CALCULATE=...] [SERVERS=n] [TIMEOUT=...] [REST=n]
+#				what many sessions take of ZooKeeper, PostgreSQL and the
+#				network; see doc/sizing.md
 #
 #   make dist [DIST=DIR]	the archives of a release, for PGXN and for Debian's
 #				source package, by default in build/
@@ -244,7 +247,7 @@ all install uninstall installcheck clean lint check-symbols check-calls sim sabo
 
 endif
 
-.PHONY: demo demo-stop test fuzz mutants coverage matrix debian upgrade chaos random bench format model dist
+.PHONY: demo demo-stop test fuzz mutants coverage matrix debian upgrade chaos random bench sizing format model dist
 demo:
 	demo/run
 demo-stop:
@@ -270,6 +273,8 @@ random:
 	@RANDOM_SECONDS='$(SECONDS)' RANDOM_SEED='$(SEED)' RANDOM_SHRINK='$(SHRINK)' test/random/run
 bench:
 	@test/bench/run
+sizing:
+	@test/bench/run sizing
 format:
 	test/format $(wildcard src/*/*.[ch] src/client/library/*.[ch] test/tools/*.[ch] test/unit/*.[ch] \
 		test/sim/*.[ch] test/fuzz/*.[ch] \
