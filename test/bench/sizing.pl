@@ -121,7 +121,8 @@ sub text
 	}
 	$text .= head('of the ensemble, and of the cluster', 'line');
 	$text .= '| snapshot while each holds a lock, kB | '
-	  . cells('%.0f', sub { $_[0]{snapshot} / 1e3 }, 'line') . " |\n";
+	  . cells('%.0f', sub { $_[0]{snapshot} / 1e3 }, 'line') . " |\n"
+	  if $servers == 1;
 	$text .= '| file descriptors of the servers | '
 	  . cells('%.0f', sub { $_[0]{hold}{open_file_descriptor_count} }, 'line') . " |\n";
 	$text .= '| shared memory of zklock, kB | '

@@ -349,7 +349,8 @@ seconds.
 		from the first release until each one has had the lock
 
 C<lost> is the number of sessions that have expired by the end, C<snapshot> the size of a
-snapshot in state C<hold>, in bytes, and C<shared> that of zklock's shared memory.
+snapshot in state C<hold>, in bytes (of a single server only: a follower that restarts
+writes none), and C<shared> that of zklock's shared memory.
 
 =back
 
@@ -386,7 +387,7 @@ sub states
 	$self->queue_states(\%states, $seconds);
 
 	$self->acquire_all;
-	$states{snapshot} = $self->snapshot;
+	$states{snapshot} = $self->snapshot if $self->{ensemble}->ids == 1;
 	($states{shared}) = $self->{backends}[0]->selectrow_array(
 		"SELECT sum(allocated_size) FROM pg_shmem_allocations WHERE name ~ 'zklock'");
 	$states{lost} = $self->number('stale_sessions_expired');
@@ -422,7 +423,7 @@ sub snapshot
 {
 	my ($self) = @_;
 	my $ensemble = $self->{ensemble};
-	my ($id) = ($ensemble->followers, $ensemble->ids);
+	my ($id) = $ensemble->ids;
 	$ensemble->restart_server($id);
 	wait_for(sub { $self->connections >= $self->{count} },
 		'all sessions to be connected', $patience);
