@@ -69,7 +69,6 @@
 #include "commands/defrem.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/parsenodes.h"
-#include "tcop/pquery.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
@@ -219,32 +218,19 @@ zklock_deed_of_call(Oid function)
 	return does_matter() ? deed_of_function(function) : DEED_WORK;
 }
 
-/* Returns what a query does, whether or not that matters. */
-static Deed
-judge_plan(const PlannedStmt *plan)
+/* Returns what a query does. */
+Deed
+zklock_deed_of_plan(const PlannedStmt *plan)
 {
 	Deed		deed = DEED_NONE;
 
+	if (!does_matter())
+		return DEED_WORK;
 	if (plan->commandType != CMD_SELECT || plan->hasModifyingCTE ||
 		plan->subplans != NIL || plan->rowMarks != NIL)
 		return DEED_WORK;
 	(void) note_plan(plan->planTree, &deed);
 	return deed == DEED_NONE ? DEED_WORK : deed;
-}
-
-/* Returns what a query does. */
-Deed
-zklock_deed_of_plan(const PlannedStmt *plan)
-{
-	return does_matter() ? judge_plan(plan) : DEED_WORK;
-}
-
-/* Returns true if the client's query only acquires locks, or looks at them. */
-bool
-zklock_deed_only_locks(void)
-{
-	return ActivePortal != NULL && list_length(ActivePortal->stmts) == 1 &&
-		judge_plan(linitial_node(PlannedStmt, ActivePortal->stmts)) <= DEED_LOCKING;
 }
 
 /* Returns the option of that name, or NULL. */

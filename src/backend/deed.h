@@ -32,7 +32,6 @@ typedef enum Deed
 
 extern Deed zklock_deed_of_call(Oid function);
 extern Deed zklock_deed_of_plan(const PlannedStmt *plan);
-extern bool zklock_deed_only_locks(void);
 extern Deed zklock_deed_of_utility(Node *command, bool top_level);
 
 #endif							/* ZKLOCK_DEED_H */

@@ -208,9 +208,9 @@ get_lock_names(FunctionCallInfo fcinfo, LockName **names)
  * statement is a transaction of its own, and does nothing else.
  */
 static void
-warn_if_alone(const char *function, const char *warning)
+warn_if_alone(FunctionCallInfo fcinfo, const char *function, const char *warning)
 {
-	if (zklock_statement_alone() && zklock_deed_only_locks())
+	if (zklock_statement_is_call(fcinfo->flinfo->fn_oid))
 		ereport(WARNING,
 				(errcode(ERRCODE_NO_ACTIVE_SQL_TRANSACTION),
 				 errmsg_internal("%s", warning),
@@ -250,7 +250,8 @@ acquire_xact(FunctionCallInfo fcinfo, bool several)
 	bool		acquired = acquire(fcinfo, several, SCOPE_TRANSACTION, false);
 
 	if (acquired)
-		warn_if_alone("zk_lock_acquire_xact", "the lock is released with this statement");
+		warn_if_alone(fcinfo, "zk_lock_acquire_xact",
+					  "the lock is released with this statement");
 	return acquired;
 }
 
@@ -351,7 +352,7 @@ zk_semaphore_acquire_xact(PG_FUNCTION_ARGS)
 	bool		acquired = acquire_permit(fcinfo, SCOPE_TRANSACTION, false);
 
 	if (acquired)
-		warn_if_alone("zk_semaphore_acquire_xact",
+		warn_if_alone(fcinfo, "zk_semaphore_acquire_xact",
 					  "the permit is released with this statement");
 	PG_RETURN_BOOL(acquired);
 }

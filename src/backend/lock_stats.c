@@ -207,15 +207,15 @@ void
 zklock_lock_stats_granted(const char *path, int64 waited)
 {
 	LastHolder	last = {
-		.granted_at = GetCurrentTimestamp(),
 		.pid = MyProcPid,
-		.database = MyDatabaseId,
-		.role = GetSessionUserId()
+		.database = MyDatabaseId
 	};
 	Entry	   *entry;
 
 	if (shared == NULL)
 		return;
+	last.granted_at = GetCurrentTimestamp();
+	last.role = GetSessionUserId();
 	strlcpy(last.application, application_name, sizeof(last.application));
 	strlcpy(last.note, zklock_note, sizeof(last.note));
 	entry = enter(path);

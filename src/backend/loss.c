@@ -234,6 +234,25 @@ zklock_statement_alone(void)
 		SPI_unregister_relation("zklock") == SPI_ERROR_UNCONNECTED;
 }
 
+/* Returns true if the client's query is nothing but a call of that function. */
+bool
+zklock_statement_is_call(Oid function)
+{
+	const Plan *plan;
+	const		Expr *result;
+
+	if (!zklock_statement_alone() || ActivePortal == NULL ||
+		list_length(ActivePortal->stmts) != 1)
+		return false;
+	plan = linitial_node(PlannedStmt, ActivePortal->stmts)->planTree;
+	if (plan == NULL || !IsA(plan, Result) || plan->lefttree != NULL ||
+		((const Result *) plan)->resconstantqual != NULL ||
+		list_length(plan->targetlist) != 1)
+		return false;
+	result = linitial_node(TargetEntry, plan->targetlist)->expr;
+	return IsA(result, FuncExpr) && ((const FuncExpr *) result)->funcid == function;
+}
+
 /*
  * The statement has ended: reports revocations, and makes our callback the
  * first one again.  Throws ZKL01 if it is the outermost one and was to be

@@ -26,6 +26,7 @@ extern int	zklock_on_lock_loss;
 extern void zklock_handle_loss(SIGNAL_ARGS);
 extern void zklock_statement_begin(Deed deed);
 extern bool zklock_statement_alone(void);
+extern bool zklock_statement_is_call(Oid function);
 extern void zklock_statement_end(void);
 extern void zklock_statement_failed(MemoryContext context);
 

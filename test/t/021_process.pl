@@ -66,7 +66,7 @@ is(process_status("$pid/task/$pid", 'SigBlk'),
 # ---- What that costs.
 
 cmp_ok(process_status($pid, 'VmSize') - $size_before,
-	'<', 5 * 1024, 'the process grows by less than 5 MB');
+	'<', 6 * 1024, 'the process grows by less than 6 MB');
 
 # ---- Descriptors (S70).
 

@@ -31,9 +31,12 @@ sub refused
 sub refused_alone
 {
 	my ($count, $call) = @_;
-	my $answers = $session->ask(join(";\n", ("SELECT $call") x $count), 'quiet');
+	my $answers = $session->ask(
+		join(";\n", 'SET client_min_messages = error', ("SELECT $call") x $count), 'quiet');
+	my $errors = $session->errors;
 	my @refused = $answers =~ /^f$/mg;
-	return $session->errors || scalar @refused;
+	$session->ask('RESET client_min_messages');
+	return $errors || scalar @refused;
 }
 
 # ---- Permits: their places in the queue count, in any session.
