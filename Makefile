@@ -212,7 +212,7 @@ lint-cppcheck:
 lint-shellcheck:
 	shellcheck --severity=warning --external-sources $$(grep -rlE \
 		'^#!.*[/ ](ba)?sh( |$$)|^# shellcheck shell=' \
-		.ci debian demo test)
+		.ci debian demo src test)
 
 .PHONY: sim
 SIM := test/sim/build/plain/sim

@@ -47,6 +47,7 @@ static const struct option long_options[] = {
 	{"shared", no_argument, NULL, 's'},
 	{"timeout", required_argument, NULL, 't'},
 	{"username", required_argument, NULL, 'U'},
+	{"version", no_argument, NULL, 'V'},
 	{NULL, 0, NULL, 0}
 };
 
@@ -94,6 +95,21 @@ misused(const char *format, const char *argument)
 	exit(EXIT_ERROR);
 }
 
+/* Ends after an option that only asks for information. */
+static _Noreturn void
+show_usage(void)
+{
+	fputs(usage_text, stdout);
+	exit(0);
+}
+
+static _Noreturn void
+show_version(void)
+{
+	printf("zklock %s\n", ZKLOCK_VERSION);
+	exit(0);
+}
+
 /* Adds a parameter of the connection, or replaces its value. */
 static void
 add_parameter(Parameters *parameters, const char *keyword, const char *value)
@@ -129,7 +145,7 @@ parse_run(int argc, char **argv, RunOptions *options, Parameters *parameters)
 
 	/* "+": the options of the command are its own */
 	opterr = 0;
-	while ((option = getopt_long(argc, argv, "+d:E:h:np:st:U:w", long_options, NULL)) != -1)
+	while ((option = getopt_long(argc, argv, "+d:E:h:np:st:U:Vw", long_options, NULL)) != -1)
 		switch (option)
 		{
 			case 'd':
@@ -158,9 +174,10 @@ parse_run(int argc, char **argv, RunOptions *options, Parameters *parameters)
 				break;
 			case 'w':
 				break;
+			case 'V':
+				show_version();
 			case OPTION_HELP:
-				fputs(usage_text, stdout);
-				exit(0);
+				show_usage();
 			case OPTION_JOB:
 				target->fire_time = optarg;
 				break;
@@ -168,6 +185,9 @@ parse_run(int argc, char **argv, RunOptions *options, Parameters *parameters)
 				target->permits = optarg;
 				break;
 			default:
+				/* getopt's way to report an error is '?', too */
+				if (strcmp(argv[optind - 1], "-?") == 0)
+					show_usage();
 				misused("invalid option: \"%s\"", argv[optind - 1]);
 		}
 	if ((target->shared != 0) + (target->permits != NULL) + (target->fire_time != NULL) > 1)
@@ -189,15 +209,9 @@ main(int argc, char **argv)
 	RunOptions	options = {.busy_status = -1};
 
 	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-?") == 0))
-	{
-		fputs(usage_text, stdout);
-		return 0;
-	}
+		show_usage();
 	if (argc > 1 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0))
-	{
-		printf("zklock %s\n", ZKLOCK_VERSION);
-		return 0;
-	}
+		show_version();
 	if (argc < 2 || strcmp(argv[1], "run") != 0)
 		misused("%s", argc < 2 ? "no command was given" : "the only command is \"run\"");
 	parse_run(argc - 1, argv + 1, &options, &parameters);
