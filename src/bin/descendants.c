@@ -32,11 +32,15 @@ descendants_adopt(void)
 	return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0;
 }
 
-static void signal_children(pid_t pid, int signal_number, int depth);
+/* The signal that is being sent, and to which process group; 0 for all. */
+static int	signal_sent;
+static pid_t group_sent;
 
-/* Sends a signal to the children of one thread, and to theirs. */
+static void signal_children(pid_t pid, int depth);
+
+/* Sends the signal to the children of one thread, and to theirs. */
 static void
-signal_children_of_thread(pid_t pid, const char *thread, int signal_number, int depth)
+signal_children_of_thread(pid_t pid, const char *thread, int depth)
 {
 	char		path[300];
 	char		number[16];
@@ -51,15 +55,16 @@ signal_children_of_thread(pid_t pid, const char *thread, int signal_number, int 
 		pid_t		child = (pid_t) strtol(number, NULL, 10);
 
 		/* first itself: what it starts before that is among its children */
-		(void) kill(child, signal_number);
-		signal_children(child, signal_number, depth + 1);
+		if (group_sent == 0 || getpgid(child) == group_sent)
+			(void) kill(child, signal_sent);
+		signal_children(child, depth + 1);
 	}
 	(void) fclose(children);
 }
 
-/* Sends a signal to the children of all threads of a process, and to theirs. */
+/* The same for all threads of a process. */
 static void
-signal_children(pid_t pid, int signal_number, int depth)
+signal_children(pid_t pid, int depth)
 {
 	char		path[64];
 	DIR		   *threads;
@@ -73,16 +78,18 @@ signal_children(pid_t pid, int signal_number, int depth)
 		return;
 	while ((entry = readdir(threads)) != NULL)
 		if (entry->d_name[0] != '.')
-			signal_children_of_thread(pid, entry->d_name, signal_number, depth);
+			signal_children_of_thread(pid, entry->d_name, depth);
 	(void) closedir(threads);
 }
 
 /*
- * Sends a signal to all descendants that exist.  While they may start others,
- * the caller repeats it.
+ * Sends a signal to all descendants that exist, or to those of a process group.
+ * While they may start others, the caller repeats it.
  */
 void
-descendants_signal(int signal_number)
+descendants_signal(int signal_number, pid_t group)
 {
-	signal_children(getpid(), signal_number, 0);
+	signal_sent = signal_number;
+	group_sent = group;
+	signal_children(getpid(), 0);
 }

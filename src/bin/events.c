@@ -8,9 +8,11 @@
  * any other; libpq may wait for the resolver then.  From the request for the
  * lock on, signals are read from a descriptor, so nothing is interrupted.
  * Those that ask a process to end, or tell it something, concern the command:
- * they end the wait for the lock, and are forwarded once it runs (E4).  The
- * terminal's SIGTSTP cannot stop us, because a stopped process proves no lock,
- * nor does SIGPIPE end us, when nobody reads our messages.
+ * they end the wait for the lock, and are forwarded from the order to run the
+ * command on (E4).  The terminal sends its signals to the command, too, as soon
+ * as that runs.  What was ignored when we were started (nohup) remains so.  The
+ * terminal's SIGTSTP and SIGTTOU cannot stop us, because a stopped process
+ * proves no lock; SIGPIPE does not end us if our messages have no reader.
  *
  *-------------------------------------------------------------------------
  */
@@ -38,13 +40,17 @@ bool
 events_begin(int socket)
 {
 	sigset_t	set;
+	struct sigaction action;
 
 	guardian_socket = socket;
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof(handled_signals) / sizeof(handled_signals[0]); i++)
-		sigaddset(&set, handled_signals[i]);
+		if (sigaction(handled_signals[i], NULL, &action) == 0 &&
+			action.sa_handler != SIG_IGN)
+			sigaddset(&set, handled_signals[i]);
 	(void) sigprocmask(SIG_BLOCK, &set, NULL);
 	(void) signal(SIGPIPE, SIG_IGN);
+	(void) signal(SIGTTOU, SIG_IGN);
 	signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return signals >= 0;
 }
@@ -77,7 +83,10 @@ take_signal(void)
 		return;
 	order.signal = (int) info.ssi_signo;
 	if (forwarding)
-		events_order(&order);
+	{
+		if (info.ssi_code != SI_KERNEL || !events.report.runs)
+			events_order(&order);
+	}
 	else if (order.signal == SIGHUP || order.signal == SIGINT ||
 			 order.signal == SIGQUIT || order.signal == SIGTERM)
 		events.signal = order.signal;
@@ -90,7 +99,7 @@ take_report(void)
 	ssize_t		size = recv(guardian_socket, &events.report, sizeof(events.report), MSG_DONTWAIT);
 
 	if (size == sizeof(events.report))
-		events.reported = true;
+		events.reported = !events.report.runs;
 	else if (size == 0 || (errno != EAGAIN && errno != EINTR))
 		events.guardian_lost = !events.reported;
 }

@@ -26,9 +26,14 @@
  * comes when the guardian has no child left.  What the command leaves running
  * when it ends gets SIGTERM, and SIGKILL two seconds later.
  *
- * E4. The command has a process group of its own, to which signals are
- * forwarded, and which is that of the terminal while the command runs, if ours
- * was.  It cannot be suspended from the terminal, as others wait for the lock.
+ * E4. On a terminal, the command stays in the process group that we were
+ * started in, as under flock(1): so it can read from the terminal whenever that
+ * job is in the foreground, and keys interrupt the whole job, also a script or
+ * a pipeline that we are part of.  Without a terminal, the command has a group
+ * of its own.  Signals that others send us are forwarded to the processes of
+ * the group that are the command's.  It cannot be suspended from the terminal,
+ * as others wait for the lock.  The guardian has a group of its own, so what
+ * kills a whole job (timeout -k) leaves it the time to kill the rest (E2).
  *
  *-------------------------------------------------------------------------
  */
@@ -36,6 +41,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -43,6 +49,7 @@
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -71,9 +78,13 @@ static struct
 	int			signals;		/* signalfd for SIGCHLD */
 	int			timer;
 	Stage		stage;
-	pid_t		pid;			/* of the command, and its process group */
+	pid_t		job;			/* the process group that we were started in */
+	int			terminal;		/* -1 if there is none */
+	bool		foreground;		/* the job had the terminal at first */
+	struct termios modes;		/* of the terminal then */
+	pid_t		pid;			/* of the command */
+	pid_t		group;			/* its process group: job, or its own */
 	bool		ended;			/* the command itself has */
-	bool		has_terminal;	/* its process group is the terminal's */
 	Time		end;			/* SIGTERM is due */
 	Time		kill;			/* SIGKILL is due */
 	Report		report;
@@ -110,9 +121,8 @@ become_command(int failure)
 	ssize_t		ignored;
 
 	(void) prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	(void) setpgid(0, 0);
-	if (guardian.has_terminal)
-		(void) tcsetpgrp(STDIN_FILENO, getpid());
+	if (guardian.terminal < 0 || setpgid(0, guardian.job) != 0)
+		(void) setpgid(0, 0);
 	(void) sigprocmask(SIG_SETMASK, &guardian.mask, NULL);
 	(void) execvp(guardian.command[0], guardian.command);
 	ignored = write(failure, &errno, sizeof(errno));
@@ -129,8 +139,9 @@ start_command(const char *token)
 
 	if (setenv("ZKLOCK_TOKEN", token, 1) != 0 || pipe2(failure, O_CLOEXEC) != 0)
 		return errno;
-	guardian.has_terminal = isatty(STDIN_FILENO) &&
-		tcgetpgrp(STDIN_FILENO) == getpgrp();
+	guardian.foreground = guardian.terminal >= 0 &&
+		tcgetpgrp(guardian.terminal) == guardian.job &&
+		tcgetattr(guardian.terminal, &guardian.modes) == 0;
 	guardian.pid = fork();
 	if (guardian.pid < 0)
 		error = errno;
@@ -139,21 +150,58 @@ start_command(const char *token)
 	(void) close(failure[1]);
 	if (error == 0)
 	{
-		(void) setpgid(guardian.pid, guardian.pid);
 		if (read(failure[0], &error, sizeof(error)) != sizeof(error))
 			error = 0;
+		guardian.group = getpgid(guardian.pid);
 	}
 	(void) close(failure[0]);
 	return error;
 }
 
-/* Reports, gives the terminal back, and ends. */
+/* Sends a signal to the processes of the command's group that are its own. */
+static void
+signal_command(int signal_number)
+{
+	if (guardian.group == guardian.pid)
+		(void) kill(-guardian.group, signal_number);
+	else
+		descendants_signal(signal_number, guardian.group);
+}
+
+/*
+ * Gives the terminal back to the job if a command (a shell) gave it to a group
+ * of which nothing is left.  Restores the modes that a command has changed and
+ * could not restore, because we ended it.
+ */
+static void
+restore_terminal(void)
+{
+	pid_t		group;
+
+	if (!guardian.foreground)
+		return;
+	group = tcgetpgrp(guardian.terminal);
+	if (group > 0 && group != guardian.job && kill(-group, 0) != 0 && errno == ESRCH &&
+		tcsetpgrp(guardian.terminal, guardian.job) == 0)
+		group = guardian.job;
+	if (group == guardian.job && guardian.report.ended_by_us)
+		(void) tcsetattr(guardian.terminal, TCSANOW, &guardian.modes);
+}
+
+/* Reports that the command runs, or that nothing of it does any more. */
+static void
+send_report(bool runs)
+{
+	guardian.report.runs = runs;
+	(void) send(guardian.socket, &guardian.report, sizeof(guardian.report), MSG_NOSIGNAL);
+}
+
+/* Reports, and ends. */
 static void
 leave(void)
 {
-	if (guardian.has_terminal)
-		(void) tcsetpgrp(STDIN_FILENO, getpgrp());
-	(void) send(guardian.socket, &guardian.report, sizeof(guardian.report), MSG_NOSIGNAL);
+	restore_terminal();
+	send_report(false);
 	_exit(0);
 }
 
@@ -165,8 +213,8 @@ begin_to_end(Time kill_at)
 	if (guardian.stage >= STAGE_ENDING)
 		return;
 	guardian.stage = STAGE_ENDING;
-	descendants_signal(SIGTERM);
-	descendants_signal(SIGCONT);
+	descendants_signal(SIGTERM, 0);
+	descendants_signal(SIGCONT, 0);
 }
 
 /* Ends the command because the lock is lost, or will be. */
@@ -180,6 +228,21 @@ end_command(Time kill_at)
 	begin_to_end(kill_at);
 }
 
+/*
+ * Takes note of a process that has stopped.  It is continued if that came from
+ * a key.  In the background, it stops if it reads from the terminal, and the
+ * shell's "fg" continues it; but the shell does not show that it has stopped.
+ */
+static void
+handle_stop(pid_t pid, int signal_number)
+{
+	if (signal_number == SIGTSTP)
+		signal_command(SIGCONT);
+	else if (signal_number == SIGTTIN && pid == guardian.pid)
+		fprintf(stderr, "zklock: the command has stopped, because it reads from the terminal "
+				"in the background; it still holds the lock\n");
+}
+
 /* Takes note of children that have ended or stopped; leaves after the last. */
 static void
 collect_children(void)
@@ -191,8 +254,7 @@ collect_children(void)
 	{
 		if (WIFSTOPPED(status))
 		{
-			if (WSTOPSIG(status) == SIGTSTP)
-				(void) kill(-guardian.pid, SIGCONT);
+			handle_stop(pid, WSTOPSIG(status));
 			continue;
 		}
 		if (pid != guardian.pid)
@@ -222,7 +284,7 @@ look_at_clock(void)
 	if (time < guardian.kill)
 		return guardian.kill;
 	guardian.stage = STAGE_KILLING;
-	descendants_signal(SIGKILL);
+	descendants_signal(SIGKILL, 0);
 	return time + KILL_PAUSE;
 }
 
@@ -237,7 +299,10 @@ start(const Order *order)
 	guardian.stage = STAGE_RUNNING;
 	guardian.report.started = error == 0;
 	if (error == 0)
+	{
+		send_report(true);
 		return;
+	}
 	guardian.report.status = error;
 	leave();
 }
@@ -270,7 +335,7 @@ take_order(void)
 			break;
 		case ORDER_SIGNAL:
 			if (guardian.stage == STAGE_RUNNING && !guardian.ended)
-				(void) kill(-guardian.pid, order.signal);
+				signal_command(order.signal);
 			break;
 		case ORDER_END:
 			end_command(order.kill);
@@ -314,6 +379,7 @@ guardian_start(char **command, const char *path, int *socket)
 	int			pair[2];
 	sigset_t	all;
 	sigset_t	child;
+	pid_t		job = getpgrp();
 	pid_t		pid;
 
 	if (setenv("ZKLOCK_PATH", path, 1) != 0 || !descendants_adopt() ||
@@ -322,17 +388,21 @@ guardian_start(char **command, const char *path, int *socket)
 	pid = fork();
 	if (pid != 0)
 	{
+		(void) setpgid(pid, pid);
 		(void) close(pair[1]);
 		*socket = pair[0];
 		return pid;
 	}
 	(void) close(pair[0]);
-	/* SIGTTOU as well: it may set the group of the terminal */
+	(void) setpgid(0, 0);
+	/* SIGTTOU as well: it may write to the terminal, and set its group */
 	sigfillset(&all);
 	(void) sigprocmask(SIG_SETMASK, &all, &guardian.mask);
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	guardian.command = command;
+	guardian.job = job;
+	guardian.terminal = open("/dev/tty", O_RDWR | O_CLOEXEC);
 	guardian.socket = pair[1];
 	guardian.end = guardian.kill = FOREVER;
 	guardian.signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -36,9 +36,10 @@ typedef struct Order
 	char		token[24];		/* of ORDER_START, for ZKLOCK_TOKEN */
 } Order;
 
-/* How the command ended, when nothing of it runs any more. */
+/* The command runs; or how it ended, when nothing of it runs any more. */
 typedef struct Report
 {
+	bool		runs;
 	bool		started;
 	int			status;			/* of waitpid(); errno if it was not started */
 	bool		ended_by_us;	/* because of ORDER_END, or of the lease */

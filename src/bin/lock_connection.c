@@ -30,6 +30,9 @@
 
 static PGconn *connection = NULL;
 
+/* The process that cancels a query; 0 if there is none. */
+static pid_t canceller = 0;
+
 /* No answer came in time, or the connection broke: it is of no use any more. */
 static bool broken = false;
 
@@ -84,7 +87,18 @@ cancel_query(void)
 		(void) PQcancel(cancel, message, sizeof(message));
 		_exit(0);
 	}
+	if (pid > 0)
+		canceller = pid;
 	PQfreeCancel(cancel);
+}
+
+/* Waits for the end of that, which must not hit the next query. */
+static void
+await_canceller(void)
+{
+	if (canceller != 0)
+		(void) waitpid(canceller, NULL, 0);
+	canceller = 0;
 }
 
 /*
@@ -156,6 +170,7 @@ query(const char *sql, int count, const char *const *params, Time until,
 	*result = NULL;
 	if (broken)
 		return OUTCOME_UNREACHABLE;
+	await_canceller();
 	if (PQsendQueryParams(connection, sql, count, NULL, params, NULL, NULL, 0) == 0)
 	{
 		broken = true;
@@ -258,7 +273,10 @@ connection_acquire(const Target *target, bool *acquired)
 					 FOREVER, true, 1, row);
 }
 
-/* Proves that the lock is held, and says until when (E6). */
+/*
+ * Proves that the lock is held, and says until when (E6).  A signal that ends
+ * the program cancels that if there is no time limit.
+ */
 Outcome
 connection_prove(const Target *target, Lease *lease, Time until)
 {
@@ -268,7 +286,7 @@ connection_prove(const Target *target, Lease *lease, Time until)
 	Outcome		outcome = query_row("SELECT (extract(epoch FROM zk_lock_lease($1::text)) * 1000000)::bigint,"
 									" (extract(epoch FROM session_timeout) * 1000000)::bigint,"
 									" zk_lock_token($1::text) FROM zk_session()",
-									1, params, until, false, 3, row);
+									1, params, until, until == FOREVER, 3, row);
 
 	if (outcome != OUTCOME_DONE)
 		return outcome;

@@ -9,9 +9,9 @@
  * reached, the command goes on until the lease ends: it may be done before.  If
  * the lock is lost, the command is ended at once.
  *
- * E9. The exit status is the command's, or 128 and the number of the signal
- * that killed it, if the lock was held until its end.  If not, the status says
- * that the lock was lost, whatever the command says: another one may have run
+ * E9. The exit status is the command's if the lock was held until its end; if a
+ * signal killed it, we die of that, too.  If the lock was not held, the status
+ * says that it was lost, whatever the command says: another one may have run
  * beside it.
  *
  *-------------------------------------------------------------------------
@@ -21,6 +21,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,31 +47,44 @@ complain(const char *format, const char *argument)
 	fprintf(stderr, "\n");
 }
 
-/* Dies of a signal that came while the lock was waited for. */
+/*
+ * Dies of the signal that killed the command, or that came while the lock was
+ * waited for: a shell looks at that, and ends a loop.  Our core would not help.
+ */
 static int
-die_of_signal(void)
+die_of_signal(int signal_number)
 {
 	sigset_t	set;
 
 	connection_close();
-	(void) signal(events.signal, SIG_DFL);
+	(void) prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	(void) signal(signal_number, SIG_DFL);
 	sigemptyset(&set);
-	sigaddset(&set, events.signal);
+	sigaddset(&set, signal_number);
 	(void) sigprocmask(SIG_UNBLOCK, &set, NULL);
-	(void) kill(getpid(), events.signal);
-	return 128 + events.signal;
+	(void) kill(getpid(), signal_number);
+	return 128 + signal_number;
 }
 
 /* Reports why there is no lock.  Returns the exit status. */
 static int
 fail(Outcome outcome)
 {
-	if (outcome == OUTCOME_INTERRUPTED)
-		return die_of_signal();
 	connection_close();
 	complain("could not acquire the lock\n%s", connection_error());
 	return outcome == OUTCOME_UNREACHABLE ? EXIT_UNREACHABLE :
 		outcome == OUTCOME_LOST ? EXIT_LOST : EXIT_ERROR;
+}
+
+/* Ends because of a signal that came before the command was run. */
+static int
+give_up(bool acquired)
+{
+	bool		held;
+
+	if (acquired && connection_is_up())
+		(void) connection_release(target, false, &held, now() + RELEASE_TIME);
+	return die_of_signal(events.signal);
 }
 
 /* Until when the command may run after a lease: see E1. */
@@ -139,11 +153,20 @@ end_orphans(void)
 {
 	do
 	{
-		descendants_signal(SIGKILL);
+		descendants_signal(SIGKILL, 0);
 		(void) poll(NULL, 0, 5);
 		while (waitpid(-1, NULL, WNOHANG) > 0)
 			;
 	} while (waitpid(-1, NULL, WNOHANG) == 0);
+}
+
+/* Returns the signal that killed the command; 0 if none did. */
+static int
+killed_by(void)
+{
+	const Report *report = &events.report;
+
+	return report->started && WIFSIGNALED(report->status) ? WTERMSIG(report->status) : 0;
 }
 
 /* Returns the exit status that the command's end amounts to (E9). */
@@ -158,8 +181,7 @@ command_status(void)
 				strerror(report->status));
 		return report->status == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 	}
-	return WIFSIGNALED(report->status) ? 128 + WTERMSIG(report->status) :
-		WEXITSTATUS(report->status);
+	return killed_by() != 0 ? 128 + killed_by() : WEXITSTATUS(report->status);
 }
 
 /* Releases the lock after the command.  Returns the exit status. */
@@ -223,19 +245,14 @@ run(const RunOptions *options)
 	}
 	if (outcome == OUTCOME_DONE)
 		outcome = connection_prove(target, &lease, FOREVER);
+	if (events.signal != 0)
+		return give_up(acquired);
 	if (outcome != OUTCOME_DONE)
 		return fail(outcome);
-	if (events.signal != 0)
-	{
-		bool		held;
-
-		(void) connection_release(target, false, &held, lease.end);
-		return die_of_signal();
-	}
 	watch_command();
 	if (events.guardian_lost)
 		end_orphans();
 	status = finish();
 	connection_close();
-	return status;
+	return status > 128 && status == killed_by() + 128 ? die_of_signal(killed_by()) : status;
 }

@@ -135,7 +135,7 @@ sub wait_for_output
 sub foreground
 {
 	my ($self) = @_;
-	return POSIX::tcgetpgrp(fileno $self->{slave});
+	return POSIX::tcgetpgrp(fileno $self->{pty});
 }
 
 sub setting
