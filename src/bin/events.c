@@ -92,15 +92,21 @@ take_signal(void)
 		events.signal = order.signal;
 }
 
-/* Takes the guardian's report, or its end without one. */
+/*
+ * Takes the guardian's report, or its end without one.  If it has ended without
+ * having read all orders, there is an error before the report.
+ */
 static void
 take_report(void)
 {
-	ssize_t		size = recv(guardian_socket, &events.report, sizeof(events.report), MSG_DONTWAIT);
+	ssize_t		size;
 
+	do
+		size = recv(guardian_socket, &events.report, sizeof(events.report), MSG_DONTWAIT);
+	while (size < 0 && (errno == EINTR || errno == ECONNRESET));
 	if (size == sizeof(events.report))
 		events.reported = !events.report.runs;
-	else if (size == 0 || (errno != EAGAIN && errno != EINTR))
+	else if (size == 0 || errno != EAGAIN)
 		events.guardian_lost = !events.reported;
 }
 
