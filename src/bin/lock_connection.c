@@ -8,7 +8,10 @@
  *
  * E7. Settings of the role or the database that end long waits are not for this
  * connection, except lock_timeout, which is about locks.  A backend whose
- * client has vanished notices that within a second, also while it waits.
+ * client has vanished notices that within a second, also while it waits.  One
+ * that holds the lock ends after a session timeout without a question: we ask
+ * four times as often, unless we are cut off or stopped; then the command has
+ * ended by that time.
  *
  *-------------------------------------------------------------------------
  */
@@ -269,8 +272,11 @@ connection_acquire(const Target *target, bool *acquired)
 	*acquired = row[0][0] == 't';
 	if (!*acquired)
 		return OUTCOME_DONE;
-	return query_row("SELECT set_config('zklock.release_at_exit', 'off', false)", 0, NULL,
-					 FOREVER, true, 1, row);
+	return query_row("SELECT set_config('zklock.release_at_exit', 'off', false),"
+					 " set_config('idle_session_timeout', session_timeout, false) FROM"
+					 " (SELECT (extract(epoch FROM session_timeout) * 1000)::integer::text"
+					 " AS session_timeout FROM zk_session()) s",
+					 0, NULL, FOREVER, true, 1, row);
 }
 
 /*
