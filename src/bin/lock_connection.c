@@ -242,6 +242,19 @@ connection_open(const char *const *keywords, const char *const *values)
 	return prepare_session();
 }
 
+/* Sets the note, after the library is loaded, which checks it. */
+static Outcome
+set_note(const Target *target)
+{
+	const char *params[MAX_PARAMS] = {target->note};
+	char		row[1][64];
+
+	if (target->note == NULL)
+		return OUTCOME_DONE;
+	return query_row("SELECT set_config('zklock.note', $1::text, false) FROM zk_session()",
+					 1, params, FOREVER, true, 1, row);
+}
+
 /* Waits for the lock without a snapshot, and has it outlast the connection. */
 Outcome
 connection_acquire(const Target *target, bool *acquired)
@@ -249,8 +262,10 @@ connection_acquire(const Target *target, bool *acquired)
 	const char *params[MAX_PARAMS] = {target->path, target->timeout};
 	const char *sql;
 	char		row[1][64];
-	Outcome		outcome;
+	Outcome		outcome = set_note(target);
 
+	if (outcome != OUTCOME_DONE)
+		return outcome;
 	if (target->fire_time != NULL)
 	{
 		sql = "CALL zk_job_wait($1::text, $3::timestamptz, $2::interval)";

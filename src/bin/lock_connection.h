@@ -28,6 +28,7 @@ typedef struct Target
 	const char *permits;		/* of a semaphore; NULL for a lock */
 	const char *fire_time;		/* of a job; NULL for a lock */
 	const char *timeout;		/* NULL for none */
+	const char *note;			/* for zklock.note; NULL for none */
 } Target;
 
 /* The lock as it was last proved. */

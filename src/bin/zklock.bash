@@ -6,7 +6,7 @@
 # The package bash-completion loads this file when it is needed, and completes the arguments
 # of the command.  Without that package, source this file; arguments are file names then.
 
-_zklock_options=(-s --shared --semaphore= --job= -t --timeout= -n --nonblock
+_zklock_options=(-s --shared --semaphore= --job= --note= -t --timeout= -n --nonblock
 	-E --conflict-exit-code= -d --dbname= -h --host= -p --port= -U --username=
 	-w --no-password -V --version '-?' --help)
 

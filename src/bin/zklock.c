@@ -31,6 +31,7 @@ enum
 {
 	OPTION_HELP = 256,
 	OPTION_JOB,
+	OPTION_NOTE,
 	OPTION_SEMAPHORE
 };
 
@@ -41,6 +42,7 @@ static const struct option long_options[] = {
 	{"host", required_argument, NULL, 'h'},
 	{"job", required_argument, NULL, OPTION_JOB},
 	{"no-password", no_argument, NULL, 'w'},
+	{"note", required_argument, NULL, OPTION_NOTE},
 	{"nonblock", no_argument, NULL, 'n'},
 	{"port", required_argument, NULL, 'p'},
 	{"semaphore", required_argument, NULL, OPTION_SEMAPHORE},
@@ -62,6 +64,7 @@ static const char usage_text[] =
 "      --semaphore=N         acquire one of N permits\n"
 "      --job=FIRE_TIME       run the job that was due at that time, if it is not\n"
 "                            done, and mark it as done if the command succeeds\n"
+"      --note=TEXT           a note that others see beside the lock\n"
 "  -t, --timeout=INTERVAL    wait that long for the lock, in seconds if there is\n"
 "                            no unit; without this option, forever\n"
 "  -n, --nonblock            do not wait\n"
@@ -180,6 +183,9 @@ parse_run(int argc, char **argv, RunOptions *options, Parameters *parameters)
 				show_usage();
 			case OPTION_JOB:
 				target->fire_time = optarg;
+				break;
+			case OPTION_NOTE:
+				target->note = optarg;
 				break;
 			case OPTION_SEMAPHORE:
 				target->permits = optarg;

@@ -38,6 +38,7 @@ my $running = $zklock->start('/env', 'sh', '-c', 'echo "$ZKLOCK_PATH $ZKLOCK_TOK
 is($running->status, 0, 'a command with its environment');
 like($running->said, qr{^/env \d+$}m, 'S396: it has path and token');
 
+chomp(my $bindir = `pg_config --bindir`);
 my ($version) = slurp_file('zklock.control') =~ /^default_version = '(.*)'$/m;
 chomp(my $said = qx($bindir/zklock --version));
 is($said, "zklock $version", 'S396: it has the version of the extension');
@@ -56,6 +57,11 @@ $holder->ask("SELECT zk_semaphore_acquire('/sem', 2)");
 is(status_of_run('-n', '--semaphore', '2', '/sem', 'true'), 0, 'S396: the second permit');
 is(status_of_run('-n', '--semaphore', '1', '/sem', 'true'),
 	125, 'S396: another number of permits');
+$running = $zklock->start('--note', 'import of May', '/noted', 'sh', '-c',
+	"psql -XAtq -c \"SELECT note FROM zk_lock_queue('/noted')\" \"${\$node->connstr('postgres')}\"");
+is($running->status, 0, 'a command with a note');
+like($running->said, qr/^import of May$/m, 'S396: others see its note');
+is(status_of_run('--note', 'x' x 128, '/noted', 'true'), 125, 'S396: a note that is too long');
 my @job = ('--job', '2026-01-01 03:00+00', '/job');
 is(status_of_run(@job, 'false'), 1, 'S396: a run of a job fails');
 is(status_of_run(@job, 'sh', '-c', 'exit 0'), 0, 'S396: the next one succeeds');
