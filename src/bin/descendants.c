@@ -7,7 +7,7 @@
  * E5. A process that loses its parent becomes a child of the nearest ancestor
  * that adopts (PR_SET_CHILD_SUBREAPER), and not of init.  So the tree of
  * /proc/PID/task/TID/children has all descendants, and when this process has
- * no child left, nothing of them runs.  What somebody else starts on their
+ * no child left, nothing of them runs.  What another process starts on their
  * behalf (a service manager, a database server) is none of them.
  *
  *-------------------------------------------------------------------------
