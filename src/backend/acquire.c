@@ -467,7 +467,7 @@ queue_up(LockCall *call)
 		zklock_lock_granted(lock, call->request.mode, call->waits[i].id,
 							call->waits[i].status.name);
 		lock->handover[call->request.mode] = call->handover;
-		zklock_lock_stats_granted(zklock_lock_utf8_path(lock),
+		zklock_lock_stats_granted(zklock_lock_utf8_path(lock), call->note,
 								  time_behind(&call->waits[i]));
 	}
 	return granted;

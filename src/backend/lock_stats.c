@@ -200,11 +200,11 @@ count_wait(LockFigures *figures, int64 waited)
 }
 
 /*
- * Counts that this session was granted a lock, after a wait for other clients
- * of that many microseconds; 0 for none.  Cannot fail.
+ * Counts that this session was granted a lock, with that note in UTF-8, after a
+ * wait for other clients of that many microseconds; 0 for none.  Cannot fail.
  */
 void
-zklock_lock_stats_granted(const char *path, int64 waited)
+zklock_lock_stats_granted(const char *path, const char *note, int64 waited)
 {
 	LastHolder	last = {
 		.pid = MyProcPid,
@@ -217,7 +217,7 @@ zklock_lock_stats_granted(const char *path, int64 waited)
 	last.granted_at = GetCurrentTimestamp();
 	last.role = GetSessionUserId();
 	strlcpy(last.application, application_name, sizeof(last.application));
-	strlcpy(last.note, zklock_note, sizeof(last.note));
+	strlcpy(last.note, note, sizeof(last.note));
 	entry = enter(path);
 	entry->stat.figures.grants++;
 	count_wait(&entry->stat.figures, waited);

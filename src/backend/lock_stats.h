@@ -34,8 +34,8 @@ typedef struct LastHolder
 	int			pid;
 	Oid			database;
 	Oid			role;
-	char		application[NAMEDATALEN];
-	char		note[NOTE_SIZE];
+	char		application[NAMEDATALEN];	/* ASCII */
+	char		note[NOTE_SIZE];	/* in UTF-8, maybe cut */
 } LastHolder;
 
 /* The figures of one lock. */
@@ -50,7 +50,8 @@ typedef struct LockStat
 extern void zklock_lock_stats_request(void);
 extern void zklock_lock_stats_attach(void);
 extern bool zklock_lock_stats_kept(void);
-extern void zklock_lock_stats_granted(const char *path, int64 waited);
+extern void zklock_lock_stats_granted(const char *path, const char *note,
+									  int64 waited);
 extern void zklock_lock_stats_timeout(const char *path, int64 waited);
 extern void zklock_lock_stats_held(const char *path, int64 held);
 extern void zklock_lock_stats_lost(const char *path);

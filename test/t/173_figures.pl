@@ -112,6 +112,20 @@ my $over = 'x' x 128;
 like(answer_to('guest', "SET zklock.note = '$over'"),
 	qr/DETAIL:  The note must be shorter than 128 bytes\./, 'S401: a note has an end');
 
+# In a database with another encoding.
+$node->safe_psql('postgres', q(CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0
+	LC_COLLATE 'C' LC_CTYPE 'C'));
+my $umlaut = 'chr(228)';
+is( $node->safe_psql('latin', "CREATE EXTENSION zklock;
+		DO \$\$ BEGIN PERFORM set_config('zklock.note', $umlaut, false); END \$\$;
+		DO \$\$ BEGIN PERFORM zk_lock_acquire('/latin'); END \$\$;
+		SELECT l.note = $umlaut, q.note = $umlaut, s.last_note = $umlaut
+		FROM zk_locks l, zk_lock_queue('/latin') q, pg_stat_zklock_locks s
+		WHERE s.path = '/latin'"),
+	't|t|t', 'S401: a note in another encoding');
+is($admin->ask("SELECT last_note = $umlaut FROM pg_stat_zklock_locks WHERE path = '/latin'"),
+	't', 'S401: which is shown in that of the reader');
+
 # ---- Figures for each lock.
 
 # Figures of a lock, as text.
@@ -128,13 +142,13 @@ is( figures('/counted', 'grants, waits, timeouts, lost, wait_time, hold_time,
 	"1|0|0|0|0|0|${\$holder->pid}|postgres|holder|something else",
 	'S402: a grant, and no more for a second acquisition');
 is($waiter->ask("SELECT zk_lock_acquire('/counted', '0')"), 'f', 'an attempt');
-is($waiter->ask("SELECT zk_lock_acquire('/counted', '50 ms')"), 'f', 'a wait in vain');
-$waiter->ask("SET lock_timeout = '50ms'");
+is($waiter->ask("SELECT zk_lock_acquire('/counted', '1 s')"), 'f', 'a wait in vain');
+$waiter->ask("SET lock_timeout = '1s'");
 $waiter->ask("SELECT zk_lock_acquire('/counted')");
 is($waiter->sqlstate, '55P03', 'another one');
 $waiter->ask('RESET lock_timeout');
-is( figures('/counted', 'waits, timeouts, wait_time BETWEEN 50 AND 60000,
-		longest_wait BETWEEN 25 AND wait_time'),
+is( figures('/counted', 'waits, timeouts, wait_time BETWEEN 500 AND 60000,
+		longest_wait BETWEEN 250 AND wait_time'),
 	'2|3|t|t', 'S402: timeouts, and waits in vain');
 $waiter->send("SELECT zk_lock_acquire('/counted', shared => true)");
 wait_until_behind($waiter);
