@@ -47,12 +47,12 @@ mark_lost(Lock *lock, ZkMode mode, const ZkContenderStatus *status,
 {
 	/* a rollback also gives up a run whose lock was lost */
 	int			begun_nesting = lock->job.begun_nesting;
+	ZkTime		lost_at = status->lost_at == 0 && status->loss == ZK_LOST_LEASE ?
+	status->presumed_lost : status->lost_at;
 
 	lock->loss.at = GetCurrentTimestamp();
-	if (status->lost_at != 0)
-		lock->loss.at -= Max(zk_now() - status->lost_at, 0);
-	else if (status->loss == ZK_LOST_LEASE && status->presumed_lost != 0)
-		lock->loss.at -= Max(zk_now() - status->presumed_lost, 0);
+	if (lost_at != 0)
+		lock->loss.at -= Max(zk_now() - lost_at, 0);
 	lock->loss.token = status->token;
 	lock->loss.by = status->loss;
 	strlcpy(lock->loss.name,

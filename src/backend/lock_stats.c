@@ -98,13 +98,6 @@ zklock_lock_stats_attach(void)
 						  MAX_ENTRIES, &control, HASH_ELEM | HASH_STRINGS);
 }
 
-/* Returns true if figures are kept: the library was preloaded. */
-bool
-zklock_lock_stats_kept(void)
-{
-	return shared != NULL;
-}
-
 /* Adds the figures of an entry that gives way to those of the others. */
 static void
 add_to_others(const LockFigures *from)

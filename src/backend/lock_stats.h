@@ -49,7 +49,6 @@ typedef struct LockStat
 
 extern void zklock_lock_stats_request(void);
 extern void zklock_lock_stats_attach(void);
-extern bool zklock_lock_stats_kept(void);
 extern void zklock_lock_stats_granted(const char *path, const char *note,
 									  int64 waited);
 extern void zklock_lock_stats_timeout(const char *path, int64 waited);

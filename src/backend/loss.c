@@ -239,7 +239,7 @@ bool
 zklock_statement_is_call(Oid function)
 {
 	const Plan *plan;
-	const		Expr *result;
+	const Expr *result;
 
 	if (!zklock_statement_alone() || ActivePortal == NULL ||
 		list_length(ActivePortal->stmts) != 1)
