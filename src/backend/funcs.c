@@ -58,8 +58,12 @@ PG_FUNCTION_INFO_V1(zk_session_close);
 /* A wait that another client reports is not longer: ten years. */
 #define MAX_WAITED_MS	INT64CONST(315576000000)
 
-/* Adds the columns of a member of a listing, in that position from 1 on. */
-typedef void (*AddMember) (Row *row, const ZkQueueMember *member, int position);
+/*
+ * Adds the columns of a member of a listing, in that position from 1 on, with
+ * what its data says about its owner.
+ */
+typedef void (*AddMember) (Row *row, const ZkQueueMember *member, int position,
+						   const Datum *values, const bool *nulls);
 
 static const char *const hold_names[] = {
 	[HOLD_PROVED] = "held",
@@ -236,8 +240,7 @@ acquire(FunctionCallInfo fcinfo, bool several, LockScope scope, bool procedure)
 	else
 		names = get_admitted_lock(fcinfo);
 	timeout = get_timeout(fcinfo, 1);
-	if (scope == SCOPE_SESSION)
-		zklock_rights_check_scope("zk_lock_acquire_xact");
+	zklock_rights_check_scope(scope, "zk_lock_acquire_xact");
 	if (procedure)
 		zklock_snapshot_give_up(fcinfo->context);
 	return count == 0 || zklock_acquire(names, count, &request, timeout, scope);
@@ -333,8 +336,7 @@ acquire_permit(FunctionCallInfo fcinfo, LockScope scope, bool procedure)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("capacity must be between 1 and %d",
 						ZK_MAX_PERMITS)));
-	if (scope == SCOPE_SESSION)
-		zklock_rights_check_scope("zk_semaphore_acquire_xact");
+	zklock_rights_check_scope(scope, "zk_semaphore_acquire_xact");
 	timeout = get_timeout(fcinfo, 2);
 	if (procedure)
 		zklock_snapshot_give_up(fcinfo->context);
@@ -465,12 +467,9 @@ add_owner(Row *row, const ZkQueueMember *member, const Datum *values,
 
 /* Adds the columns of a contender in a queue. */
 static void
-add_queue_member(Row *row, const ZkQueueMember *member, int position)
+add_queue_member(Row *row, const ZkQueueMember *member, int position,
+				 const Datum *values, const bool *nulls)
 {
-	Datum		values[OWNER_FIELDS];
-	bool		nulls[OWNER_FIELDS];
-
-	zklock_owner_fields(member->data, member->data_len, values, nulls);
 	row_add(row, true, Int32GetDatum(position));
 	row_add(row, true, CStringGetTextDatum(zklock_mode_name(member->mode)));
 	row_add(row, true, BoolGetDatum(member->granted));
@@ -481,14 +480,12 @@ add_queue_member(Row *row, const ZkQueueMember *member, int position)
 
 /* Adds the columns of a lock in a tree, which do not include its position. */
 static void
-add_tree_member(Row *row, const ZkQueueMember *member, int position)
+add_tree_member(Row *row, const ZkQueueMember *member, int position,
+				const Datum *values, const bool *nulls)
 {
 	const char *path = member->node + strlen(zklock_root);
-	Datum		values[OWNER_FIELDS];
-	bool		nulls[OWNER_FIELDS];
 
 	(void) position;
-	zklock_owner_fields(member->data, member->data_len, values, nulls);
 	if (*path == '\0')
 		path = "/";
 	row_add(row, true, foreign_text(path, (int) strlen(path)));
@@ -510,10 +507,14 @@ put_members(FunctionCallInfo fcinfo, const ZkQueueListing *listing,
 
 	for (int i = 0; i < listing->count; i++)
 	{
+		const ZkQueueMember *member = &listing->members[i];
+		Datum		values[OWNER_FIELDS];
+		bool		nulls[OWNER_FIELDS];
 		Row			row = {0};
 
 		CHECK_FOR_INTERRUPTS();
-		add(&row, &listing->members[i], i + 1);
+		zklock_owner_fields(member->data, member->data_len, values, nulls);
+		add(&row, member, i + 1, values, nulls);
 		row_store((ReturnSetInfo *) fcinfo->resultinfo, &row);
 		MemoryContextReset(context);
 	}
@@ -640,8 +641,7 @@ begin_job(FunctionCallInfo fcinfo, LockScope scope, bool procedure)
 		.function = fcinfo->flinfo->fn_oid
 	};
 
-	if (scope == SCOPE_SESSION)
-		zklock_rights_check_scope("zk_job_begin_xact");
+	zklock_rights_check_scope(scope, "zk_job_begin_xact");
 	if (procedure)
 		zklock_snapshot_give_up(fcinfo->context);
 	return zklock_job_begin(name, &call);

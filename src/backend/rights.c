@@ -169,12 +169,14 @@ errdetail_scope(const char *value, const char *instead)
 }
 
 /*
- * Checks that locks may be acquired in session scope (M4); instead names the
+ * Checks that locks may be acquired in that scope (M4); instead names the
  * function for transaction scope.  Throws 55000.
  */
 void
-zklock_rights_check_scope(const char *instead)
+zklock_rights_check_scope(LockScope scope, const char *instead)
 {
+	if (scope != SCOPE_SESSION)
+		return;
 	if (zklock_session_scope == SESSION_SCOPE_OFF)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

@@ -27,7 +27,7 @@ extern int	zklock_session_scope;
 
 extern bool zklock_check_paths(char **newval, void **extra, GucSource source);
 extern void zklock_rights_check_path(const LockName *name, bool below);
-extern void zklock_rights_check_scope(const char *instead);
+extern void zklock_rights_check_scope(LockScope scope, const char *instead);
 extern void zklock_rights_check_count(int more);
 
 #endif							/* ZKLOCK_RIGHTS_H */
