@@ -551,8 +551,8 @@ RETURNS SETOF zk_top_lock
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED COST 100000 ROWS 100
 BEGIN ATOMIC
 	SELECT t.path,
-		concat(coalesce(nullif(t.cluster_name, ''), t.host),
-			'/' || t.datname, ' ' || t.pid, ' +' || nullif(t.holders - 1, 0)),
+		pg_catalog.concat(coalesce(nullif(t.cluster_name, ''), t.host),
+			'/' || t.datname, ' ' || t.pid::text, ' +' || nullif(t.holders - 1, 0)::text),
 		date_trunc('second', t.held), t.waiters,
 		date_trunc('second', w.longest), t.note
 	FROM zk_lock_tree(zk_top.path) t
