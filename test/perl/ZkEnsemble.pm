@@ -48,7 +48,7 @@ use ZkProbe;
 use ZkProxy;
 use ZkTest qw(stop_process wait_for);
 
-our @EXPORT = qw(wait_for zk_cluster);
+our @EXPORT = qw(wait_for zk_cluster zk_standby);
 
 my $command =
   File::Spec->rel2abs(
@@ -708,9 +708,27 @@ unless the test sets that.  Of the parameters, C<settings> is a hash of settings
 C<< start => 0 >> leaves starting, and the extension, to the caller,
 C<install_path> chooses another PostgreSQL, and the rest goes to C<init>.
 
+=item zk_standby($name, $primary, %settings)
+
+A hot standby of a cluster that C<allows_streaming>, as that is now.  It is started, and
+has caught up.
+
 =back
 
 =cut
+
+sub zk_standby
+{
+	my ($name, $primary, %settings) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+	$primary->backup($name);
+	$node->init_from_backup($primary, $name, has_streaming => 1);
+	%settings = (cluster_name => $name, %settings);
+	$node->append_conf('postgresql.conf', "$_ = '$settings{$_}'") foreach sort keys %settings;
+	$node->start;
+	$primary->wait_for_catchup($node);
+	return $node;
+}
 
 sub zk_cluster
 {

@@ -245,6 +245,11 @@ same way.
 
 =item $session->wait_until_lost($path)
 
+=item $session->wait_until_behind($observer, $column)
+
+Until C<zk_lock_waits> shows that it waits for another one, and if a column is given,
+until that is known, too.  The session $observer, of the same cluster, looks.
+
 =item $session->wait_until_busy($observer, $condition)
 
 Until the statement that was sent runs, and fulfils a condition on its row of
@@ -278,6 +283,19 @@ sub wait_until_lost
 {
 	my ($self, $path) = @_;
 	wait_for(sub { $self->lock_state($path) eq 'lost' }, "$path to be lost");
+	return;
+}
+
+sub wait_until_behind
+{
+	my ($self, $observer, $column) = @_;
+	$column //= '*';
+	wait_for(
+		sub {
+			return $observer->ask(
+				"SELECT count($column) FROM zk_lock_waits WHERE pid = $self->{pid}", 'quiet') eq '1';
+		},
+		"process $self->{pid} to wait");
 	return;
 }
 

@@ -23,15 +23,7 @@ my $primary = zk_cluster(
 		bgwriter_lru_maxpages => 0
 	});
 $primary->safe_psql('postgres', 'CREATE TABLE work (step text)');
-$primary->backup('base');
-my %node = (primary => $primary);
-foreach my $name ('near', 'far')
-{
-	$node{$name} = PostgreSQL::Test::Cluster->new($name);
-	$node{$name}->init_from_backup($primary, 'base', has_streaming => 1);
-	$node{$name}->append_conf('postgresql.conf', "cluster_name = '$name'");
-	$node{$name}->start;
-}
+my %node = (primary => $primary, map { $_ => zk_standby($_, $primary) } qw(near far));
 $node{other} =
   zk_cluster('other', $ensemble, settings => { 'zklock.handover' => 'on' });
 my %session = map { $_ => ZkPsql->new($node{$_}) } keys %node;

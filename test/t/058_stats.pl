@@ -66,16 +66,6 @@ sub waits
 	return sum(@{ $counters->{waits} }[ $bucket .. 10 ]);
 }
 
-# Wait until a session waits for a lock.
-sub wait_until_behind
-{
-	my ($session) = @_;
-	wait_for(sub { $control->ask('SELECT count(*) FROM zk_lock_waits'
-				  . " WHERE pid = ${\$session->pid}", 'quiet') eq '1' },
-		"process ${\$session->pid} to wait");
-	return;
-}
-
 # ---- The counters are those of all backends, and each has its own without
 # preloading.
 
@@ -161,13 +151,13 @@ foreach my $round (1 .. 3)
 
 	# cancelled, and broken
 	$one->send("SELECT zk_lock_acquire('/busy')");
-	wait_until_behind($one);
+	$one->wait_until_behind($control);
 	$control->ask("SELECT pg_cancel_backend(${\$one->pid})");
 	$one->answer;
 	is($one->sqlstate, '57014', 'cancels: cancelled');
 	$expected{cancels}++;
 	$two->send("SELECT zk_lock_acquire('/busy')");
-	wait_until_behind($two);
+	$two->wait_until_behind($control);
 
 	# One that is broken before it watches its own contender only loses its place.
 	wait_for(
@@ -184,7 +174,7 @@ foreach my $round (1 .. 3)
 	# terminated: FATAL leaves through the exit callbacks
 	my $victim = ZkPsql->new($node);
 	$victim->send("SELECT zk_lock_acquire('/busy')");
-	wait_until_behind($victim);
+	$victim->wait_until_behind($control);
 	$control->ask("SELECT pg_terminate_backend(${\$victim->pid})");
 	$expected{cancels}++;
 	wait_for(sub { $control->ask('SELECT count(*) FROM pg_stat_activity'
@@ -201,7 +191,7 @@ foreach my $round (1 .. 3)
 		"SELECT zk_lock_acquire('/up', shared => true)", 't')
 	  foreach $one, $two;
 	$one->send("SELECT zk_lock_acquire('/up')");
-	wait_until_behind($one);
+	$one->wait_until_behind($control);
 	call($two, 'deadlocks', "SELECT zk_lock_acquire('/up')", '40P01');
 	$two->ask('SELECT zk_lock_release_all()');
 	is($one->answer, 't', 'granted_after_wait: the other one');
@@ -229,7 +219,7 @@ cmp_ok($now->{time} - $start->{time}, '>=', 3 * 5 * 1000,
 # ---- A reset, with a call in progress.
 
 $session[0]->send("SELECT zk_lock_acquire('/busy')");
-wait_until_behind($session[0]);
+$session[0]->wait_until_behind($control);
 $control->ask('SELECT pg_stat_zklock_reset()');
 $now = counters();
 is_deeply(

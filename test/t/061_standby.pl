@@ -17,12 +17,7 @@ my $primary = zk_cluster('primary', $ensemble,
 	allows_streaming => 1,
 	settings => \%settings);
 $primary->safe_psql('postgres', 'CREATE TABLE job (ran_on text)');
-$primary->backup('base');
-my $standby = PostgreSQL::Test::Cluster->new('standby');
-$standby->init_from_backup($primary, 'base', has_streaming => 1);
-$standby->append_conf('postgresql.conf', "cluster_name = 'standby'");
-$standby->start;
-$primary->wait_for_catchup($standby);
+my $standby = zk_standby('standby', $primary);
 my $other = zk_cluster('other', $ensemble, settings => \%settings);
 
 my %node = (primary => $primary, standby => $standby, other => $other);

@@ -18,11 +18,7 @@ my $primary = zk_cluster('primary', $ensemble,
 	allows_streaming => 1,
 	settings => { autovacuum => 'off' });
 $primary->safe_psql('postgres', 'CREATE TABLE work (path text)');
-$primary->backup('base');
-my $standby = PostgreSQL::Test::Cluster->new('standby');
-$standby->init_from_backup($primary, 'base', has_streaming => 1);
-$standby->append_conf('postgresql.conf', "cluster_name = 'standby'");
-$standby->start;
+my $standby = zk_standby('standby', $primary);
 my $other = zk_cluster('other', $ensemble);
 my $due = "'2026-01-01 03:00+00'";
 my $next = "'2026-01-02 03:00+00'";

@@ -20,15 +20,9 @@ my $primary = zk_cluster('primary', $ensemble,
 	settings => \%settings);
 $primary->safe_psql('postgres',
 	'CREATE TABLE t AS SELECT g AS a FROM generate_series(1, 1000) g');
-$primary->backup('base');
-my $standby = PostgreSQL::Test::Cluster->new('standby');
-$standby->init_from_backup($primary, 'base', has_streaming => 1);
 
 # who has a snapshot that is in the way holds up replay for as long as it has it
-$standby->append_conf('postgresql.conf',
-	"cluster_name = 'standby'\nmax_standby_streaming_delay = -1");
-$standby->start;
-$primary->wait_for_catchup($standby);
+my $standby = zk_standby('standby', $primary, max_standby_streaming_delay => -1);
 my %node = (primary => $primary, standby => $standby);
 my %control = map { $_ => ZkPsql->new($node{$_}) } keys %node;
 my $holder = ZkPsql->new($primary);

@@ -127,12 +127,7 @@ kill 'CONT', @processes;
 
 # ---- S415: on a hot standby.
 
-$primary->backup('base');
-my $standby = PostgreSQL::Test::Cluster->new('standby');
-$standby->init_from_backup($primary, 'base', has_streaming => 1);
-$standby->append_conf('postgresql.conf', "cluster_name = 'standby'");
-$standby->start;
-$primary->wait_for_catchup($standby);
+my $standby = zk_standby('standby', $primary);
 my $reading = ZkRun->new($standby);
 my @hold = ('sh', '-c', "echo started; while [ ! -e $tmp/end ]; do sleep 0.05; done");
 

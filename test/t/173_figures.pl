@@ -26,16 +26,6 @@ my $admin = ZkPsql->new($node);
 my ($holder, $waiter, $late) =
   map { ZkPsql->new($node, application_name => $_) } qw(holder waiter late);
 
-# Wait until a session waits behind another one, as zk_lock_waits shows.
-sub wait_until_behind
-{
-	my ($session) = @_;
-	wait_for(sub { $admin->ask('SELECT count(holder_pid) FROM zk_lock_waits'
-				  . " WHERE pid = ${\$session->pid}", 'quiet') eq '1' },
-		"process ${\$session->pid} to wait");
-	return;
-}
-
 # What a role is told when it sends some SQL.
 sub answer_to
 {
@@ -56,7 +46,7 @@ is($holder->ask('SELECT path, note, granted_at <= clock_timestamp(), lost_at FRO
 	"/noted|$note|t|", 'S401: a lock has the note from when it was acquired');
 my $log = -s $node->logfile;
 $waiter->send("SELECT zk_lock_acquire('/noted')");
-wait_until_behind($waiter);
+$waiter->wait_until_behind($admin, 'holder_pid');
 is($admin->ask("SELECT application_name, note, granted FROM zk_lock_queue('/noted')"),
 	"holder|$note|t\nwaiter|waits|f", 'S401: which the queue shows');
 is( $admin->ask('SELECT application_name, note, waited > interval \'0\',
@@ -151,7 +141,7 @@ is( figures('/counted', 'waits, timeouts, wait_time BETWEEN 500 AND 60000,
 		longest_wait BETWEEN 250 AND wait_time'),
 	'2|3|t|t', 'S402: timeouts, and waits in vain');
 $waiter->send("SELECT zk_lock_acquire('/counted', shared => true)");
-wait_until_behind($waiter);
+$waiter->wait_until_behind($admin, 'holder_pid');
 my $held = $holder->ask("SELECT extract(epoch FROM clock_timestamp() - granted_at) * 1000
 	FROM zk_locks; SELECT zk_lock_release_all()");
 $held =~ s/\n.*//s;

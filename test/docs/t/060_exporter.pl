@@ -28,8 +28,7 @@ wait_for(
 	},
 	'a wait in vain');
 $waiter->send("SELECT zk_lock_acquire('/jobs/nightly')");
-wait_for(sub { $holder->ask('SELECT count(*) FROM zk_lock_waits', 'quiet') eq '1' },
-	'the session to wait');
+$waiter->wait_until_behind($holder);
 
 my ($yaml, @others) =
   grep { $_->{language} eq 'yaml' } DocPage->new('doc/howto-monitoring.md')->blocks;
