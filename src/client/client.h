@@ -3,18 +3,20 @@
  * client.h
  *	  The inside of the lock client: shared by its own files only.
  *
- * Threads.  The "backend thread" calls what zkclient/ declares.  The "helper
- * thread" is ours; it alone opens and closes library handles, keeps the timers
- * and carries out orders.  libzookeeper adds an "I/O thread".  Every completion
+ * Threads.  The "backend thread" calls what zkclient/ declares, and carries out
+ * its own orders where it need not wait (D6).  The "helper thread" is ours; it
+ * alone opens and closes library handles, keeps the timers, and carries out all
+ * other orders.  libzookeeper adds an "I/O thread".  Every completion
  * and watcher runs on the "completion thread", which is the I/O thread where
  * the library is linked statically (see threads.c), and else one more that
  * libzookeeper adds.  All but the backend thread are "client threads".
  *
  * Locks.  mailbox.lock guards the mailbox (struct Mailbox): any thread, short
  * copies only, no library call and no other lock inside.  engine_lock guards
- * all else in struct ZkClient: client threads only, so that no library call
- * made under it can hold up the backend.  socket_lock is socket.c's.  Order:
- * engine_lock, then socket_lock, then the library's own locks or mailbox.lock.
+ * all else in struct ZkClient.  The backend thread only tries it, so that
+ * nothing done under it can hold up the backend.  socket_lock is socket.c's.
+ * Order: engine_lock, then socket_lock, then the library's own locks or
+ * mailbox.lock.
  * zookeeper_init2() and zookeeper_close() are called without engine_lock, as
  * they wait for threads that may want it.
  *
@@ -105,12 +107,15 @@ struct ZkClient
 	char	   *servers;
 	int			session_timeout_ms;
 	ZkZnodeStyle style;
+	bool		handlers_exit;	/* as in ZkConfig */
 	ZkIdentity	identity;
 	ZkTransport transport;
 
 	pthread_mutex_t engine_lock;	/* protects everything below */
 
 	ClientStage stage;
+	ZkTime		helper_wakes_at;	/* what the helper has last decided to
+									 * sleep until */
 	ZkTime		leave_by;		/* LEAVING: until then something is waited for */
 	Connection	connection;
 	Engine	   *engine;			/* request.c */
@@ -155,6 +160,14 @@ static inline ZkTime
 zk_timeout(const ZkClient *client)
 {
 	return ZK_MS(client->connection.timeout_ms);
+}
+
+/* The helper is to look around at that time, if not before.  engine_lock. */
+static inline void
+zk_helper_by(ZkClient *client, ZkTime due)
+{
+	if (client->helper_wakes_at > due)
+		zk_mailbox_wake_helper(&client->mailbox);
 }
 
 #endif							/* ZKLOCK_CLIENT_H */

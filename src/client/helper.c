@@ -3,9 +3,9 @@
  * helper.c
  *	  The lock client as a whole: its helper thread, from start to end.
  *
- * The helper is one loop (helper_main()): it carries out the orders of the
- * mailbox and keeps the timers, until the backend has said its last word
- * (ClientStage).
+ * The helper is one loop (helper_main()): it keeps the timers, opens and closes
+ * handles, and carries out those orders of the mailbox that are left to it
+ * (D6), until the backend has said its last word (ClientStage).
  *
  * Closing the ZooKeeper session deletes every contender, so most of what is
  * left to be done then is done by that.  But these have to come before, and the
@@ -97,27 +97,55 @@ apply_order(ZkClient *client, const MailboxOrder *order)
 }
 
 /*
+ * Take what the backend has asked for: orders, proofs, queries, waits.
+ * engine_lock.
+ */
+static void
+take(ZkClient *client)
+{
+	MailboxOrder order;
+	MailboxNews news;
+
+	zk_mailbox_take_news(&client->mailbox, &news);
+	while (zk_mailbox_next_order(&client->mailbox, &order))
+		apply_order(client, &order);
+	if (news.renew)
+		zk_leases_prove(client);
+	zk_publish_begin(client, &news.wait);
+	if (news.query.serial != client->query.serial)
+	{
+		zk_query_begin(client, &news.query);
+		zk_connection_hurry(client);
+	}
+	if (news.renew)
+		zk_lease_renew(client);
+	zk_publish_advance(client);
+	zk_query_advance(client);
+}
+
+/*
+ * The same for a thread that may not be the helper: without a connection, that
+ * one has to make it.  engine_lock.
+ */
+static void
+take_over(ZkClient *client)
+{
+	take(client);
+	if (!zk_is_connected(client))
+		zk_mailbox_wake_helper(&client->mailbox);
+}
+
+/*
  * Do what the mailbox and the timers ask for.
  */
 static void
-run_once(ZkClient *client, MailboxNews *news)
+run_once(ZkClient *client, const HelperDuties *duties)
 {
-	MailboxOrder order;
-
 	pthread_mutex_lock(&client->engine_lock);
 	zk_connection_settle(client);
 	zk_connection_look(client);
-	while (zk_mailbox_next_order(&client->mailbox, &order))
-		apply_order(client, &order);
-	zk_connection_want(client, news->connect_by);
-	if (news->renew)
-		zk_leases_prove(client);
-	zk_publish_begin(client, &news->wait);
-	if (news->query.serial != client->query.serial)
-	{
-		zk_query_begin(client, &news->query);
-		zk_connection_hurry(client);
-	}
+	take(client);
+	zk_connection_want(client, duties->connect_by);
 	zk_lease_check(client);
 	zk_lease_renew(client);
 	zk_lease_heartbeat(client);
@@ -196,17 +224,17 @@ is_flushing(ZkClient *client)
  * DONE.
  */
 static void
-leave(ZkClient *client, const MailboxNews *news)
+leave(ZkClient *client, const HelperDuties *duties)
 {
 	ZkTime		now = zk_now();
 
 	pthread_mutex_lock(&client->engine_lock);
 	if (client->stage == CLIENT_RUNNING)
 		begin_to_leave(client);
-	if (now < news->stop_by && is_flushing(client))
-		client->leave_by = news->stop_by;
-	else if (now < news->runs_by && any_leaving(client, zk_record_run_due))
-		client->leave_by = news->runs_by;
+	if (now < duties->stop_by && is_flushing(client))
+		client->leave_by = duties->stop_by;
+	else if (now < duties->runs_by && any_leaving(client, zk_record_run_due))
+		client->leave_by = duties->runs_by;
 	else
 		client->stage = CLIENT_DONE;
 	zk_engine_leave(client);
@@ -247,6 +275,7 @@ next_timer(ZkClient *client)
 		if (next < now + LEAVING_POLL || zk_session_id(client) == 0)
 			next = now + LEAVING_POLL;
 	}
+	client->helper_wakes_at = next;
 	pthread_mutex_unlock(&client->engine_lock);
 	return next;
 }
@@ -313,22 +342,20 @@ static void *
 helper_main(void *arg)
 {
 	ZkClient   *client = arg;
-	MailboxNews news;
+	HelperDuties duties;
 
 	for (;;)
 	{
-		zk_mailbox_wait(&client->mailbox, next_timer(client), &news);
+		zk_mailbox_wait(&client->mailbox, next_timer(client), &duties);
 		if (atomic_load(&zk_poisoned))
 			break;
-		run_once(client, &news);
-		if (news.stop)
-			leave(client, &news);
+		run_once(client, &duties);
+		if (duties.stop)
+			leave(client, &duties);
 		if (client->stage == CLIENT_DONE)
 			break;
 		zk_connection_manage(client);
 	}
-	zk_query_clear(&news.query);
-	zk_wait_clear(&news.wait);
 	if (!atomic_load(&zk_poisoned))
 		zk_connection_end(client);
 	finish(client);
@@ -371,7 +398,7 @@ make_client(const ZkConfig *config)
 	if (client == NULL)
 		return NULL;
 	client->servers = strdup(config->servers);
-	client->engine = zk_engine_create(zk_contender_advance, resume);
+	client->engine = zk_engine_create(zk_contender_advance, resume, take_over);
 	client->server_timeout = zk_server_timeout_create();
 	client->leases = zk_leases_create();
 	client->group = zk_group_create();
@@ -388,6 +415,7 @@ make_client(const ZkConfig *config)
 	client->session_timeout_ms = config->session_timeout_ms;
 	client->connection.timeout_ms = config->session_timeout_ms;
 	client->style = config->style;
+	client->handlers_exit = config->handlers_exit;
 	zk_jitter_seed(&client->random);
 	return client;
 }
@@ -489,9 +517,9 @@ stop(ZkClient *client, int timeout_ms, bool exiting)
 	if (zk_client_interrupted(client))
 		return false;
 	pthread_mutex_lock(&mailbox->lock);
-	mailbox->news.stop = true;
-	mailbox->news.stop_by = now + FLUSH_TIME;
-	mailbox->news.runs_by = runs_by;
+	mailbox->duties.stop = true;
+	mailbox->duties.stop_by = now + FLUSH_TIME;
+	mailbox->duties.runs_by = runs_by;
 	mailbox->wake = true;
 	pthread_cond_signal(&mailbox->wake_helper);
 	pthread_mutex_unlock(&mailbox->lock);

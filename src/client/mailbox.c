@@ -3,13 +3,13 @@
  * mailbox.c
  *	  The mailbox between the backend thread and the client threads.
  *
- * Orders go in, states come out, and nothing else: no function here calls
- * libzookeeper, waits, or takes a lock other than the mailbox's.  The backend
- * writes an order into the slot of the contender and puts the slot into a list,
- * which allocates nothing and cannot fail (D2).  The helper empties the list,
- * and the client publishes states back.
+ * Orders go in (orders.c), states come out, and nothing else: no function here
+ * calls libzookeeper, waits, or takes a lock other than the mailbox's.  An
+ * order lies in the slot of its contender, and the slot in a list, which
+ * allocates nothing and cannot fail (D2).  The thread that enters the engine
+ * next empties the list, and the client publishes states back.
  *
- * A slot is allocated by the backend and freed by the helper, when the
+ * A slot is allocated by the backend and freed in the engine, when the
  * contender is abandoned and certain to be gone.
  *
  *-------------------------------------------------------------------------
@@ -29,8 +29,12 @@
 
 #define SLOT_OF(id)			((int) ((id) & 0xFFFF))
 #define GENERATION_OF(id)	((uint32_t) ((id) >> 16))
-#define MAKE_ID(slot, generation) \
-	(((ZkContenderId) (generation) << 16) | (ZkContenderId) (slot))
+
+/*
+ * The answer where there is no memory for one, or for the query; constant, and
+ * not freed.
+ */
+ZkQueueListing zk_listing_no_memory = {.error = ZK_ERR_NO_MEMORY};
 
 /*
  * Make an empty mailbox in zeroed memory; engine_size is the number of bytes
@@ -103,99 +107,6 @@ zk_mailbox_find(Mailbox *mailbox, ZkContenderId id)
 	return slot;
 }
 
-/*
- * The state that the backend sees of a contender in that state: once it is
- * released, only how it ends.  mailbox.lock.
- */
-static ZkContenderState
-shown_state(const MailboxSlot *slot, ZkContenderState state)
-{
-	if (slot->order != ZK_ORDER_RELEASE || state == ZK_FAILED ||
-		state == ZK_LOST || state == ZK_GONE)
-		return state;
-	return ZK_RELEASING;
-}
-
-/*
- * The slot has changed: count it among the losses if it is one.  Returns true
- * if it was none before.  mailbox.lock.
- */
-static bool
-count_loss(Mailbox *mailbox, MailboxSlot *slot)
-{
-	bool		before = slot->counted;
-	bool		overtime = slot->overtime;
-
-	slot->counted = slot->relied_on && !slot->dead &&
-		slot->order != ZK_ORDER_RELEASE && slot->status.state == ZK_LOST;
-	slot->overtime = slot->counted && slot->status.loss == ZK_LOST_OVERTIME;
-	if (slot->counted && !before)
-		slot->lost_at = zk_now();
-	atomic_fetch_add(&mailbox->losses, slot->counted - before);
-	atomic_fetch_add(&mailbox->overtimes, slot->overtime - overtime);
-	return slot->counted && !before;
-}
-
-static ZkContenderId
-slot_id(Mailbox *mailbox, MailboxSlot *slot)
-{
-	return MAKE_ID(slot - mailbox->slots, slot->generation);
-}
-
-/*
- * Give an order that can wait until the helper wakes anyway; the latest one
- * counts.  mailbox.lock.
- */
-static void
-leave_order(Mailbox *mailbox, MailboxSlot *slot, ZkOrder order)
-{
-	uint16_t	index = (uint16_t) (slot - mailbox->slots);
-
-	slot->order = order;
-	if (!slot->ordered)
-	{
-		slot->ordered = true;
-		slot->next = ZK_NO_SLOT;
-		if (mailbox->first_order == ZK_NO_SLOT)
-			mailbox->first_order = index;
-		else
-			mailbox->slots[mailbox->last_order].next = index;
-		mailbox->last_order = index;
-	}
-}
-
-/* Give an order, and wake the helper.  mailbox.lock. */
-static void
-give_order(Mailbox *mailbox, MailboxSlot *slot, ZkOrder order)
-{
-	leave_order(mailbox, slot, order);
-	wake_helper(mailbox);
-}
-
-/*
- * Returns true if a slot may stay in use for some time: its contender is gone
- * for certain, and there is room for as many others.
- */
-static bool
-can_wait(const Mailbox *mailbox, const MailboxSlot *slot)
-{
-	return slot->status.state == ZK_GONE &&
-		mailbox->contenders <= ZK_MAX_CONTENDERS / 2 &&
-		mailbox->path_bytes <= ZK_MAX_PATH_BYTES / 2;
-}
-
-/*
- * Something new is asked for: the error of an earlier attempt to connect is no
- * answer to that.  mailbox.lock.
- */
-static void
-forget_error(Mailbox *mailbox)
-{
-	mailbox->session.error = ZK_OK;
-	mailbox->session.definite = false;
-	mailbox->session.detail[0] = '\0';
-}
-
 int
 zk_client_event_fd(const ZkClient *client)
 {
@@ -234,157 +145,12 @@ zk_client_status(ZkClient *client, ZkSessionStatus *status)
 		status->error = zk_log_last_error(status->detail);
 }
 
-void
-zk_client_renew(ZkClient *client)
-{
-	Mailbox    *mailbox = &client->mailbox;
-
-	mailbox_enter(mailbox);
-	mailbox->news.renew = true;
-	wake_helper(mailbox);
-	mailbox_leave(mailbox);
-}
-
-void
-zk_client_connect(ZkClient *client, int timeout_ms)
-{
-	Mailbox    *mailbox = &client->mailbox;
-
-	mailbox_enter(mailbox);
-	mailbox->news.connect_by = zk_now() + ZK_MS(timeout_ms);
-	forget_error(mailbox);
-	wake_helper(mailbox);
-	mailbox_leave(mailbox);
-}
-
 bool
 zk_client_log_line(ZkClient *client, char *line, size_t size,
 				   bool *warning, int *repeats, int *dropped)
 {
 	(void) client;				/* the ring is the process's: see log.c */
 	return zk_log_take(line, size, warning, repeats, dropped);
-}
-
-bool
-zk_contenders_request(ZkClient *client, const ZkLockRequest *request, int count,
-					  const char *const *nodes, ZkContenderId *ids,
-					  ZkError *error)
-{
-	Mailbox    *mailbox = &client->mailbox;
-	uint16_t	slots[ZK_MAX_GROUP];
-	bool		asked;
-
-	*error = ZK_ERR_POISONED;
-	if (atomic_load(&zk_poisoned))
-		return false;
-	*error = ZK_ERR_LIMIT;
-	if (count > ZK_MAX_GROUP)
-		return false;
-	mailbox_enter(mailbox);
-	asked = zk_slots_allocate(mailbox, request, count, nodes, slots, error);
-	for (int i = 0; asked && i < count; i++)
-	{
-		MailboxSlot *slot = &mailbox->slots[slots[i]];
-
-		if (count > 1)
-			slot->next_member = slots[(i + 1) % count];
-		slot->status.state = ZK_WANTED;
-		give_order(mailbox, slot, ZK_ORDER_REQUEST);
-		ids[i] = slot_id(mailbox, slot);
-	}
-	if (asked)
-		forget_error(mailbox);
-	mailbox_leave(mailbox);
-	return asked;
-}
-
-ZkContenderId
-zk_contender_reserve(ZkClient *client, ZkContenderId exclusive, ZkError *error)
-{
-	Mailbox    *mailbox = &client->mailbox;
-	ZkContenderId id = 0;
-	MailboxSlot *held;
-	MailboxSlot *slot = NULL;
-
-	mailbox_enter(mailbox);
-	held = zk_mailbox_find(mailbox, exclusive);
-	*error = ZK_ERR_OTHER;
-	if (held != NULL)
-		slot = zk_slot_allocate(mailbox, held->node, error);
-	if (slot != NULL)
-	{
-		slot->request.mode = ZK_SHARED;
-		slot->status.state = ZK_RESERVED;
-		id = slot_id(mailbox, slot);
-	}
-	mailbox_leave(mailbox);
-	return id;
-}
-
-void
-zk_contender_downgrade(ZkClient *client, ZkContenderId exclusive,
-					   ZkContenderId shared)
-{
-	Mailbox    *mailbox = &client->mailbox;
-	MailboxSlot *from;
-	MailboxSlot *to;
-
-	mailbox_enter(mailbox);
-	from = zk_mailbox_find(mailbox, exclusive);
-	to = zk_mailbox_find(mailbox, shared);
-	if (from != NULL && to != NULL)
-	{
-		to->status = from->status;
-		to->status.revoked = false; /* only the exclusive one was asked for */
-		to->partner = (uint16_t) SLOT_OF(exclusive);
-		to->relied_on = from->relied_on;
-		to->record = from->record;	/* which is not freed before from is gone */
-		from->record = NULL;
-		from->dead = true;
-		count_loss(mailbox, from);
-		count_loss(mailbox, to);
-		give_order(mailbox, to, ZK_ORDER_DOWNGRADE);
-	}
-	mailbox_leave(mailbox);
-}
-
-void
-zk_contender_release(ZkClient *client, ZkContenderId id)
-{
-	Mailbox    *mailbox = &client->mailbox;
-	MailboxSlot *slot;
-
-	mailbox_enter(mailbox);
-	slot = zk_mailbox_find(mailbox, id);
-	if (slot != NULL)
-	{
-		give_order(mailbox, slot, ZK_ORDER_RELEASE);
-		slot->status.state = shown_state(slot, slot->status.state);
-		count_loss(mailbox, slot);
-	}
-	mailbox_leave(mailbox);
-}
-
-void
-zk_contender_abandon(ZkClient *client, ZkContenderId id)
-{
-	Mailbox    *mailbox = &client->mailbox;
-	MailboxSlot *slot;
-
-	mailbox_enter(mailbox);
-	slot = zk_mailbox_find(mailbox, id);
-	if (slot != NULL)
-	{
-		slot->dead = true;
-		count_loss(mailbox, slot);
-		if (slot->status.state == ZK_RESERVED)
-			zk_slot_free(mailbox, slot);	/* the helper has never seen it */
-		else if (can_wait(mailbox, slot))
-			leave_order(mailbox, slot, ZK_ORDER_ABANDON);
-		else
-			give_order(mailbox, slot, ZK_ORDER_ABANDON);
-	}
-	mailbox_leave(mailbox);
 }
 
 void
@@ -399,7 +165,7 @@ zk_contender_rely_on(ZkClient *client, ZkContenderId id)
 	if (slot != NULL)
 	{
 		slot->relied_on = true;
-		lost = count_loss(mailbox, slot);
+		lost = zk_slot_count_loss(mailbox, slot);
 	}
 	mailbox_leave(mailbox);
 	if (lost)
@@ -416,21 +182,6 @@ bool
 zk_client_overtime(const ZkClient *client)
 {
 	return atomic_load(&client->mailbox.overtimes) > 0;
-}
-
-void
-zk_client_commit(ZkClient *client, bool under_way)
-{
-	Mailbox    *mailbox = &client->mailbox;
-
-	mailbox_enter(mailbox);
-	mailbox->committing = under_way;
-	if (!under_way && mailbox->overdue)
-	{
-		mailbox->overdue = false;
-		wake_helper(mailbox);
-	}
-	mailbox_leave(mailbox);
 }
 
 int
@@ -506,70 +257,6 @@ zk_wait_clear(WaitText *wait)
 	wait->parent = wait->text = NULL;
 }
 
-/*
- * The answer where there is no memory for one, or for the query; constant, and
- * not freed.
- */
-static ZkQueueListing no_memory = {.error = ZK_ERR_NO_MEMORY};
-
-/*
- * Give a query, which is taken over, in place of the last one; an empty one
- * only ends that, with the answer that is given.  Backend thread.
- */
-static void
-give_query(Mailbox *mailbox, const Query *query, ZkQueueListing *answer)
-{
-	Query		old;
-	ZkQueueListing *old_listing;
-
-	mailbox_enter(mailbox);
-	old = mailbox->news.query;
-	old_listing = mailbox->listing;
-	mailbox->news.query = *query;
-	mailbox->news.query.serial = old.serial + 1;
-	if (mailbox->news.query.serial == 0)
-		mailbox->news.query.serial = 1;
-	mailbox->listing = answer;
-	if (query->node != NULL)
-		forget_error(mailbox);
-	wake_helper(mailbox);
-	mailbox_leave(mailbox);
-	zk_query_clear(&old);
-	zk_queue_free(old_listing);
-}
-
-void
-zk_query_request(ZkClient *client, ZkQueryKind kind, const char *node,
-				 const char *name)
-{
-	Query		query = {.kind = kind,.node = strdup(node)};
-
-	if (name != NULL)
-	{
-		query.name = strdup(name);
-		if (query.name == NULL)
-			zk_query_clear(&query);
-	}
-	give_query(&client->mailbox, &query, query.node != NULL ? NULL : &no_memory);
-}
-
-void
-zk_queue_break(ZkClient *client, const char *node, const char *name,
-			   const char *who, bool only_revoke)
-{
-	Query		query = {.kind = only_revoke ? ZK_QUERY_REVOKE : ZK_QUERY_BREAK};
-	size_t		size = sizeof(ZK_BREAK_PREFIX) + strlen(who) + 1;
-
-	query.node = strdup(node);
-	query.name = strdup(name);
-	query.note = malloc(size);
-	if (query.node == NULL || query.name == NULL || query.note == NULL)
-		zk_query_clear(&query);
-	else
-		snprintf(query.note, size, ZK_BREAK_PREFIX "%s}", who);
-	give_query(&client->mailbox, &query, query.node != NULL ? NULL : &no_memory);
-}
-
 ZkQueueListing *
 zk_queue_take(ZkClient *client)
 {
@@ -584,17 +271,9 @@ zk_queue_take(ZkClient *client)
 }
 
 void
-zk_queue_cancel(ZkClient *client)
-{
-	Query		none = {0};
-
-	give_query(&client->mailbox, &none, NULL);
-}
-
-void
 zk_queue_free(ZkQueueListing *listing)
 {
-	if (listing == NULL || listing == &no_memory)
+	if (listing == NULL || listing == &zk_listing_no_memory)
 		return;
 	for (int i = 0; i < listing->count; i++)
 	{
@@ -636,8 +315,8 @@ zk_mailbox_publish(Mailbox *mailbox, int index, const ZkContenderStatus *status,
 		!(slot->status.revoked && slot->status.state == ZK_HELD))
 		atomic_fetch_add(&mailbox->revocations, 1);
 	slot->status = *status;
-	slot->status.state = shown_state(slot, status->state);
-	lost = count_loss(mailbox, slot);
+	slot->status.state = zk_slot_shown_state(slot, status->state);
+	lost = zk_slot_count_loss(mailbox, slot);
 	pthread_mutex_unlock(&mailbox->lock);
 	if (wake)
 		zk_mailbox_wake_backend(mailbox);
@@ -715,11 +394,12 @@ zk_mailbox_take_slot(Mailbox *mailbox, const char *node)
 }
 
 /*
- * Wait until there is something new for the helper, or until a point in time;
- * then take the news.  Helper.
+ * Wait until the helper is woken, or until a point in time.  Does not wait if
+ * there is something that no thread has taken yet: it may have been asked for
+ * while the helper was in the engine.  Helper.
  */
 void
-zk_mailbox_wait(Mailbox *mailbox, ZkTime until, MailboxNews *news)
+zk_mailbox_wait(Mailbox *mailbox, ZkTime until, HelperDuties *duties)
 {
 	struct timespec deadline;
 	ZkTime		span = until - zk_now();
@@ -737,11 +417,25 @@ zk_mailbox_wait(Mailbox *mailbox, ZkTime until, MailboxNews *news)
 	}
 
 	pthread_mutex_lock(&mailbox->lock);
-	while (!mailbox->wake)
+	while (!mailbox->wake && !atomic_load(&mailbox->asked))
 		if (pthread_cond_timedwait(&mailbox->wake_helper, &mailbox->lock,
 								   &deadline) == ETIMEDOUT)
 			break;
 	mailbox->wake = false;
+	*duties = mailbox->duties;
+	pthread_mutex_unlock(&mailbox->lock);
+}
+
+/*
+ * Take what is asked for; orders follow (zk_mailbox_next_order()).  Whatever is
+ * asked for from now on is for the next one to take.  Client threads, or in the
+ * engine.
+ */
+void
+zk_mailbox_take_news(Mailbox *mailbox, MailboxNews *news)
+{
+	pthread_mutex_lock(&mailbox->lock);
+	atomic_store(&mailbox->asked, false);
 	*news = mailbox->news;
 	mailbox->news.renew = false;
 	mailbox->news.query.node = mailbox->news.query.name = mailbox->news.query.note = NULL;
@@ -749,7 +443,7 @@ zk_mailbox_wait(Mailbox *mailbox, ZkTime until, MailboxNews *news)
 	pthread_mutex_unlock(&mailbox->lock);
 }
 
-/* Wake the helper.  Client threads. */
+/* Wake the helper.  Client threads, or in the engine. */
 void
 zk_mailbox_wake_helper(Mailbox *mailbox)
 {
@@ -783,7 +477,7 @@ zk_mailbox_has_run(const Mailbox *mailbox)
 
 /*
  * Take the oldest order, with the owner's data; returns false if there is none.
- * Helper.
+ * engine_lock.
  */
 bool
 zk_mailbox_next_order(Mailbox *mailbox, MailboxOrder *order)
@@ -824,7 +518,7 @@ zk_mailbox_publish_listing(Mailbox *mailbox, uint32_t serial, ZkQueueListing *li
 	ZkQueueListing *unwanted;
 
 	if (listing == NULL)
-		listing = &no_memory;
+		listing = &zk_listing_no_memory;
 	unwanted = listing;
 
 	pthread_mutex_lock(&mailbox->lock);

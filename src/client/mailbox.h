@@ -113,18 +113,23 @@ typedef struct WaitText
 	int			len;
 } WaitText;
 
-/* Whatever the helper is told besides orders. */
+/* What the engine is asked for besides orders. */
 typedef struct MailboxNews
 {
 	bool		renew;			/* prove all contenders */
+	Query		query;			/* its strings are NULL once taken */
+	WaitText	wait;			/* the same */
+} MailboxNews;
+
+/* What the helper alone is told, as it may have to wait for it. */
+typedef struct HelperDuties
+{
 	bool		stop;
 	ZkTime		stop_by;		/* then leave what is not done */
 	ZkTime		runs_by;		/* except the ends of runs, which have longer */
 	ZkTime		connect_by;		/* try for a connection until then, needed or
 								 * not */
-	Query		query;			/* its strings are NULL once taken */
-	WaitText	wait;			/* the same */
-} MailboxNews;
+} HelperDuties;
 
 typedef struct MailboxSlot MailboxSlot; /* slot.h */
 
@@ -138,7 +143,10 @@ typedef struct Mailbox
 	pthread_cond_t wake_helper; /* on CLOCK_MONOTONIC */
 	int			event_fd;		/* wakes the backend */
 
-	/* Backend thread only: it is between lock and unlock (exit callbacks) */
+	/*
+	 * Backend thread only: it is between lock and unlock, or in the engine
+	 * (exit callbacks)
+	 */
 	volatile int backend_inside;
 
 	/* slots counted as lost; written under lock, read by a signal handler */
@@ -151,16 +159,20 @@ typedef struct Mailbox
 	atomic_int	revocations;	/* of held contenders, ever; written under
 								 * lock */
 
-	/* orders for the helper */
+	/* orders for the engine */
+	atomic_bool asked;			/* there are some that should not wait, or
+								 * news; set under lock */
 	uint16_t	first_order;
 	uint16_t	last_order;
 	uint16_t	first_free;
 	uint16_t	used;			/* slots ever in use lie below */
 	int			contenders;		/* slots in use */
 	int			path_bytes;		/* of their nodes and names */
-	bool		wake;			/* there is an order, or news */
-	bool		signal;			/* ... and the backend, as it leaves, says so */
 	MailboxNews news;
+
+	/* for the helper */
+	bool		wake;			/* it is to look around */
+	HelperDuties duties;
 	bool		orphaned;		/* zk_client_stop() did not wait for the end */
 	bool		finished;		/* the helper is done, but for its return */
 
@@ -187,34 +199,27 @@ mailbox_enter(Mailbox *mailbox)
 	pthread_mutex_lock(&mailbox->lock);
 }
 
-/*
- * The helper is woken without the lock, or it would wake to wait for that.  (It
- * cannot end meanwhile: only this thread stops it.)
- */
 static inline void
 mailbox_leave(Mailbox *mailbox)
 {
-	bool		signal = mailbox->signal;
-
-	mailbox->signal = false;
 	pthread_mutex_unlock(&mailbox->lock);
-	if (signal)
-		pthread_cond_signal(&mailbox->wake_helper);
 	mailbox->backend_inside = 0;
 }
 
 /*
- * There is something new for the helper; mailbox_leave() wakes it, unless it
- * was woken already.  mailbox.lock.
+ * The same, and wakes the helper: without the lock, or it would wake to wait
+ * for that.  (It cannot end meanwhile: only this thread stops it.)
  */
 static inline void
-wake_helper(Mailbox *mailbox)
+mailbox_leave_and_wake(Mailbox *mailbox)
 {
-	mailbox->signal |= !mailbox->wake;
 	mailbox->wake = true;
+	pthread_mutex_unlock(&mailbox->lock);
+	pthread_cond_signal(&mailbox->wake_helper);
+	mailbox->backend_inside = 0;
 }
 
-/* An order as the helper takes it; owner is malloc'd and now the taker's. */
+/* An order as the engine takes it; owner is malloc'd and now the taker's. */
 typedef struct MailboxOrder
 {
 	int			slot;
@@ -240,12 +245,14 @@ extern void zk_mailbox_publish(Mailbox *mailbox, int index,
 extern void zk_mailbox_publish_session(Mailbox *mailbox, const ZkSessionStatus *session);
 extern void zk_mailbox_free_slot(Mailbox *mailbox, int index);
 extern int	zk_mailbox_take_slot(Mailbox *mailbox, const char *node);
-extern void zk_mailbox_wait(Mailbox *mailbox, ZkTime until, MailboxNews *news);
+extern void zk_mailbox_wait(Mailbox *mailbox, ZkTime until, HelperDuties *duties);
 extern void zk_mailbox_wake_helper(Mailbox *mailbox);
 extern bool zk_mailbox_has_run(const Mailbox *mailbox);
+extern void zk_mailbox_take_news(Mailbox *mailbox, MailboxNews *news);
 extern bool zk_mailbox_next_order(Mailbox *mailbox, MailboxOrder *order);
 extern void zk_mailbox_publish_listing(Mailbox *mailbox, uint32_t serial,
 									   ZkQueueListing *listing);
+extern ZkQueueListing zk_listing_no_memory;
 extern void zk_query_clear(Query *query);
 extern void zk_wait_clear(WaitText *wait);
 

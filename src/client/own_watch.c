@@ -16,8 +16,7 @@
  * deletion is known immediately, where the renewal of the lease would find it
  * a quarter of the timeout later, and short holds and waits pay nothing for
  * it.  One further behind is in no danger of a wrong grant, as it finds itself
- * in a list before.  The timer is armed when the contender is begun, because
- * the helper is awake then.
+ * in a list before.  The timer is armed when the contender is begun.
  *
  * W2. A holder whose contender is gone has lost its lock.  A waiter looks for
  * it, as for a create that was not answered (Q7), and queues again.
@@ -63,11 +62,12 @@ static void own_watcher(zhandle_t *zh, int type, int state, const char *path,
 
 /* Begins again, for a contender with a new identity. */
 void
-zk_own_watch_begin(Contender *c)
+zk_own_watch_begin(ZkClient *client, Contender *c)
 {
 	memset(&c->own, 0, sizeof(c->own));
 	c->own.queued_at = zk_now();
 	c->own.watch_at = c->own.queued_at + ZK_WATCH_DELAY;
+	zk_helper_by(client, c->own.watch_at);
 }
 
 /*

@@ -60,7 +60,7 @@ typedef struct OwnWatch
 	ZkTime		queued_at;		/* when it was begun */
 } OwnWatch;
 
-extern void zk_own_watch_begin(Contender *c);
+extern void zk_own_watch_begin(ZkClient *client, Contender *c);
 extern void zk_own_watch_in(Contender *c, ZkTime delay);
 extern void zk_own_watch_announce(Contender *c);
 extern void zk_own_watch(ZkClient *client, Contender *c);

@@ -79,7 +79,7 @@ zk_contender_begin(ZkClient *client, const MailboxOrder *order)
 	Contender  *c = zk_contender_take_order(client, order);
 
 	if (order->partner != ZK_NO_SLOT)
-		zk_own_watch_begin(c);
+		zk_own_watch_begin(client, c);
 	else
 		zk_group_join(c, order->next_member);
 }

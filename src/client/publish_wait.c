@@ -356,12 +356,13 @@ zk_publish_due(const ZkClient *client)
  */
 
 /*
- * Give the helper a wait to be published, which is taken over, in place of the
- * last one; an empty one just ends that.
+ * Give a wait to be published, which is taken over, in place of the last one;
+ * an empty one just ends that.
  */
 static void
-give_wait(Mailbox *mailbox, const WaitText *wait)
+give_wait(ZkClient *client, const WaitText *wait)
 {
+	Mailbox    *mailbox = &client->mailbox;
 	WaitText	old;
 
 	mailbox_enter(mailbox);
@@ -371,8 +372,9 @@ give_wait(Mailbox *mailbox, const WaitText *wait)
 	if (mailbox->news.wait.serial == 0)
 		mailbox->news.wait.serial = 1;
 	mailbox->wait_zxid = 0;
-	wake_helper(mailbox);
+	atomic_store(&mailbox->asked, true);
 	mailbox_leave(mailbox);
+	zk_engine_ask(client);
 	zk_wait_clear(&old);
 }
 
@@ -389,7 +391,7 @@ zk_wait_publish(ZkClient *client, const char *parent, const char *text,
 		memcpy(wait.text, text, len);
 		wait.len = (int) len;
 	}
-	give_wait(&client->mailbox, &wait);
+	give_wait(client, &wait);
 }
 
 void
@@ -397,7 +399,7 @@ zk_wait_withdraw(ZkClient *client)
 {
 	WaitText	none = {0};
 
-	give_wait(&client->mailbox, &none);
+	give_wait(client, &none);
 }
 
 int64_t

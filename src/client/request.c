@@ -9,6 +9,20 @@
  * be looked at again, and leaves: then that is done, and what was requested is
  * sent, in one go.
  *
+ * D6. What the backend asks for is done by its own thread, if that need not
+ * wait: if the library's connection is one on which any thread may send, and
+ * nobody else is in the engine.  So no other thread has to be woken before
+ * something is sent.  If another thread is in the engine, it takes over: the
+ * backend says what it wants (Mailbox.asked) before it tries engine_lock, and
+ * each thread looks for that after it has released the lock.  One of the two
+ * sees the other.  (The helper, which also releases the lock in other places,
+ * looks before it sleeps.) In all other cases the helper is woken: without a
+ * connection, for timers, and with TLS or SASL, whose connections have one user
+ * (C3).  The backend's thread cannot be kept there: it only tries the lock, no
+ * function of the library that the engine calls waits, and where the library
+ * fails a check it comes back (guards.c).  Nor can it leave with the lock: if
+ * its signal handlers may not return, it blocks signals (ZkConfig).
+ *
  * D4. Contexts given to the library are numbers: a request's index in the table
  * and a serial.  A callback that comes late is dropped by its serial, as from a
  * request that was given up; one that never comes (ZOOKEEPER-3868) leaks
@@ -24,6 +38,7 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,15 +59,17 @@ _Static_assert(ZK_MAX_IN_FLIGHT <= ZK_CONTEXT_INDEXES,
 #define RETRY_DELAY		ZK_MS(100)
 #define RETRY_JITTER	ZK_MS(50)
 
-/* engine_lock, but for the two pointers, which are constant. */
+/* engine_lock, but for the three pointers, which are constant. */
 struct Engine
 {
 	/*
 	 * What zk_engine_leave() calls: see what comes next for a contender, and
-	 * for all that had to wait for room.  Pointers, as they lead up.
+	 * for all that had to wait for room; take what the backend has asked for.
+	 * Pointers, as they lead up.
 	 */
 	void		(*advance) (ZkClient *client, Contender *c);
 	void		(*resume) (ZkClient *client);
+	void		(*take) (ZkClient *client);
 
 	int			free_requests;
 	uint32_t	last_serial;
@@ -70,12 +87,13 @@ struct Engine
 
 /*
  * Make an engine, with nothing on its way: advance sees what comes next for a
- * contender, and resume for all that had to wait for room.  NULL if out of
- * memory.
+ * contender, and resume for all that had to wait for room; take takes what the
+ * backend has asked for.  NULL if out of memory.
  */
 Engine *
 zk_engine_create(void (*advance) (ZkClient *client, Contender *c),
-				 void (*resume) (ZkClient *client))
+				 void (*resume) (ZkClient *client),
+				 void (*take) (ZkClient *client))
 {
 	Engine	   *engine = calloc(1, sizeof(Engine));
 
@@ -83,6 +101,7 @@ zk_engine_create(void (*advance) (ZkClient *client, Contender *c),
 		return NULL;
 	engine->advance = advance;
 	engine->resume = resume;
+	engine->take = take;
 	engine->free_requests = ZK_MAX_IN_FLIGHT;
 	return engine;
 }
@@ -299,12 +318,11 @@ end_request(ZkClient *client, const void *context, Request *request)
 }
 
 /*
- * Leaves the engine: advances what has changed, in the order of the changes,
- * so that a contender is deleted before one is created that was requested
- * later; releases engine_lock, and sends all requests.  Any client thread.
+ * Advances what has changed, in the order of the changes, so that a contender
+ * is deleted before one is created that was requested later.  engine_lock.
  */
-void
-zk_engine_leave(ZkClient *client)
+static void
+advance_touched(ZkClient *client)
 {
 	Engine	   *engine = client->engine;
 
@@ -322,8 +340,79 @@ zk_engine_leave(ZkClient *client)
 		engine->is_touched[slot] = false;
 		engine->advance(client, &client->contenders[slot]);
 	}
-	pthread_mutex_unlock(&client->engine_lock);
-	zk_socket_send();
+}
+
+/*
+ * Enters the engine if the backend has asked for something that nobody has
+ * taken, and no other thread is there, and takes it.  Any thread, without
+ * engine_lock.
+ *
+ * Two threads that each write one thing and read the other one (asked, and
+ * engine_lock) do not both miss it: between the two is a fence.
+ */
+static bool
+enter_if_asked(ZkClient *client)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!atomic_load(&client->mailbox.asked) ||
+		pthread_mutex_trylock(&client->engine_lock) != 0)
+		return false;
+	client->engine->take(client);
+	return true;
+}
+
+/*
+ * Leaves the engine: advances what has changed, releases engine_lock, and sends
+ * all requests.  Then does the same for what the backend has asked for in the
+ * meantime.  Any thread.
+ */
+void
+zk_engine_leave(ZkClient *client)
+{
+	do
+	{
+		advance_touched(client);
+		pthread_mutex_unlock(&client->engine_lock);
+		zk_socket_send();
+	} while (enter_if_asked(client));
+}
+
+/* As zk_guarded() wants it. */
+static void
+run_engine(void *client)
+{
+	if (enter_if_asked(client))
+		zk_engine_leave(client);
+}
+
+/* The same with all signals blocked. */
+static void
+run_engine_blocked(ZkClient *client)
+{
+	sigset_t	all;
+	sigset_t	saved;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &saved);
+	zk_guarded(run_engine, client);
+	pthread_sigmask(SIG_SETMASK, &saved, NULL);
+}
+
+/*
+ * Something was asked for by way of the mailbox: sees that it is done (D6).
+ * Does not wait, and cannot fail.  Backend thread.
+ */
+void
+zk_engine_ask(ZkClient *client)
+{
+	client->mailbox.backend_inside = 1;
+	if (!zk_socket_is_direct())
+		zk_mailbox_wake_helper(&client->mailbox);
+	else if (client->handlers_exit)
+		run_engine_blocked(client);
+	else
+		zk_guarded(run_engine, client);
+	client->mailbox.backend_inside = 0;
 }
 
 /*-------------------------------------------------------------------------

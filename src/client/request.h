@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * request.h
- *	  The engine: requests on their way, and what follows from their answers.
+ *	  Requests on their way, and what follows from their answers.
  *
  * For the files of client/.
  *
@@ -11,6 +11,7 @@
 #define ZKLOCK_REQUEST_H
 
 #include "client.h"
+#include "engine.h"
 
 /* Room left for those who want locks while a queue or a tree is being read. */
 #define ZK_READ_RESERVE		16
@@ -88,9 +89,6 @@ zk_request_proof(const Request *request)
 	return proof;
 }
 
-extern Engine *zk_engine_create(void (*advance) (ZkClient *client, Contender *c),
-								void (*resume) (ZkClient *client));
-extern void zk_engine_leave(ZkClient *client);
 extern int	zk_requests_free(const ZkClient *client);
 extern bool zk_requests_available(ZkClient *client, int count);
 extern void *zk_request_begin(ZkClient *client, RequestKind kind, int which,
@@ -108,8 +106,6 @@ extern void zk_contender_expect(Contender *c);
 extern void zk_contender_answered(Contender *c);
 extern void zk_contender_retry(ZkClient *client, Contender *c);
 extern void zk_contender_retry_at(Contender *c, ZkTime when);
-extern void zk_contender_touch(ZkClient *client, Contender *c);
-extern void zk_contenders_touch_all(ZkClient *client);
 extern void zk_on_void(int rc, const void *context);
 extern void zk_on_string(int rc, const char *text, const void *context);
 extern void zk_on_created(int rc, const char *path, const struct Stat *stat,

@@ -88,6 +88,46 @@ zk_slot_free(Mailbox *mailbox, MailboxSlot *slot)
 	mailbox->first_free = (uint16_t) (slot - mailbox->slots);
 }
 
+/* The id of the contender that has the slot (D3). */
+ZkContenderId
+zk_slot_id(const Mailbox *mailbox, const MailboxSlot *slot)
+{
+	return (ZkContenderId) slot->generation << 16 | (ZkContenderId) (slot - mailbox->slots);
+}
+
+/*
+ * The state that the backend sees of a contender in that state: once it is
+ * released, only how it ends.
+ */
+ZkContenderState
+zk_slot_shown_state(const MailboxSlot *slot, ZkContenderState state)
+{
+	if (slot->order != ZK_ORDER_RELEASE || state == ZK_FAILED ||
+		state == ZK_LOST || state == ZK_GONE)
+		return state;
+	return ZK_RELEASING;
+}
+
+/*
+ * The slot has changed: count it among the losses if it is one.  Returns true
+ * if it was none before.
+ */
+bool
+zk_slot_count_loss(Mailbox *mailbox, MailboxSlot *slot)
+{
+	bool		before = slot->counted;
+	bool		overtime = slot->overtime;
+
+	slot->counted = slot->relied_on && !slot->dead &&
+		slot->order != ZK_ORDER_RELEASE && slot->status.state == ZK_LOST;
+	slot->overtime = slot->counted && slot->status.loss == ZK_LOST_OVERTIME;
+	if (slot->counted && !before)
+		slot->lost_at = zk_now();
+	atomic_fetch_add(&mailbox->losses, slot->counted - before);
+	atomic_fetch_add(&mailbox->overtimes, slot->overtime - overtime);
+	return slot->counted && !before;
+}
+
 /*
  * Fill an allocated slot with a request: a copy of the data, with room for its
  * token, and a record buffer if it wants one.  Returns false if out of memory.

@@ -3,7 +3,8 @@
  * slot.h
  *	  The slots of the mailbox: one for each contender.
  *
- * For the files of client/ that read a slot; its functions for mailbox.c.
+ * For the files of client/ that read a slot; its functions for mailbox.c
+ * and orders.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,6 +41,10 @@ struct MailboxSlot
 
 extern MailboxSlot *zk_slot_allocate(Mailbox *mailbox, const char *node, ZkError *error);
 extern void zk_slot_free(Mailbox *mailbox, MailboxSlot *slot);
+extern ZkContenderId zk_slot_id(const Mailbox *mailbox, const MailboxSlot *slot);
+extern ZkContenderState zk_slot_shown_state(const MailboxSlot *slot,
+											ZkContenderState state);
+extern bool zk_slot_count_loss(Mailbox *mailbox, MailboxSlot *slot);
 extern bool zk_slots_allocate(Mailbox *mailbox, const ZkLockRequest *request,
 							  int count, const char *const *nodes,
 							  uint16_t *slots, ZkError *error);

@@ -7,9 +7,10 @@
  * The headers in this folder are the interface between the two, and include
  * headers of neither.  Unless a comment says otherwise, only the thread that
  * started the client (in a backend: the main thread) may call the functions.
- * None calls libzookeeper or waits for the network; each takes the mailbox's
- * mutex for a short copy.  Only zk_client_stop() waits, as long as its caller
- * allows.
+ * None waits for the network or for another thread; each takes the mailbox's
+ * mutex for a short copy, and those that ask for something may send it, if that
+ * can be done without waiting.  Only zk_client_stop() waits, as long as its
+ * caller allows.
  *
  * src/README defines the terms.  Only the client handles znodes: the backend
  * names a lock node and gets back a state.
@@ -84,6 +85,8 @@ typedef struct ZkConfig
 	int			session_timeout_ms; /* to request */
 	ZkZnodeStyle style;
 	int			loss_signal;	/* see zk_contender_rely_on(); 0 for none */
+	bool		handlers_exit;	/* a signal handler of this thread may run
+								 * exit callbacks instead of returning */
 
 	/*
 	 * The identity, "user:password" that passed zk_credential_check(), or

@@ -360,6 +360,7 @@ start_client(Backend *backend)
 	backend->config.servers = world->servers;
 	backend->config.session_timeout_ms = world->timeout_ms;
 	backend->config.root = WORLD_ROOT;
+	backend->config.transport[ZK_TLS_CA] = world->tls ? "ca.pem" : NULL;
 	backend->config.credential = world->identity ? "app:sesame" : NULL;
 	backend->client = zk_client_start(&backend->config, &error, detail);
 	return backend->client != NULL;

@@ -59,7 +59,9 @@ choose_servers(void)
 	line->servers = server_counts[below(5)];
 	line->as_39 = one_in(2);
 	line->sync_limit = one_in(3) ? 15 : 5;
-	plan_add(PLAN_SESSION)->timeout = SIM_MS(timeouts_ms[below(5)]);
+	line = plan_add(PLAN_SESSION);
+	line->timeout = SIM_MS(timeouts_ms[below(5)]);
+	line->tls = one_in(4);
 	if (one_in(8))
 		plan_add(PLAN_THROTTLE)->one_in = 200;
 }

@@ -51,8 +51,7 @@ my_library(void)
 bool
 zk_transport_init(ZkTransport *transport, const ZkConfig *config)
 {
-	(void) transport;
-	(void) config;
+	transport->texts[ZK_TLS_CA] = (char *) config->transport[ZK_TLS_CA];
 	return true;
 }
 
@@ -100,7 +99,6 @@ zk_transport_open(const ZkTransport *transport, ZkServers *servers,
 {
 	zhandle_t  *zh;
 
-	(void) transport;
 	if (memory_is_refused())
 	{
 		*error = ZK_ERR_UNREACHABLE;
@@ -122,7 +120,7 @@ zk_transport_open(const ZkTransport *transport, ZkServers *servers,
 	}
 	zh->chance = chance_named("handle %d of %s", ++zh->library->handles, zh->process->name);
 	read_servers(zh, servers->addresses);
-	zh->library->direct = true;
+	zh->library->direct = transport->texts[ZK_TLS_CA] == NULL;
 	zh->library->current = zh;
 	zh->io = task_start(zh->process, "io", handle_main, zh);
 	task_step();
@@ -216,6 +214,14 @@ zk_socket_send(void)
 		handle_wake(zh);
 }
 
+bool
+zk_socket_is_direct(void)
+{
+	const zhandle_t *zh = my_library()->current;
+
+	return zh != NULL && zh->library->direct && zh->established;
+}
+
 /* The handle's connection, made or not; NULL if it has none. */
 static zhandle_t *
 with_socket(void)
@@ -302,6 +308,12 @@ zk_guard_forget_event_fd(int fd)
 {
 	if (my_library()->event_fd == fd)
 		my_library()->event_fd = -1;
+}
+
+void
+zk_guarded(void (*act) (void *arg), void *arg)
+{
+	act(arg);
 }
 
 void

@@ -128,8 +128,12 @@ apply_to_servers(const PlanLine *line)
 		world->ensemble.behaves_as_39 = line->as_39 != 0;
 		world->ensemble.sync_limit = line->sync_limit > 0 ? (int) line->sync_limit : 5;
 	}
-	else if (line->word == PLAN_SESSION && line->timeout > 0)
-		world->timeout_ms = world->shortest_ms = (int) (line->timeout / 1000);
+	else if (line->word == PLAN_SESSION)
+	{
+		if (line->timeout > 0)
+			world->timeout_ms = world->shortest_ms = (int) (line->timeout / 1000);
+		world->tls = line->tls != 0;
+	}
 	else if (line->word == PLAN_THROTTLE)
 		world->ensemble.throttle_one_in = (uint64_t) line->one_in;
 }

@@ -84,6 +84,7 @@ static const struct
 	KEY(permits, NUMBER),
 	KEY(deep, NUMBER),
 	KEY(timeout, SECONDS),
+	KEY(tls, NUMBER),
 	KEY(one_in, NUMBER),
 	KEY(longest, SECONDS),
 	KEY(slow, NUMBER),

@@ -88,6 +88,7 @@ typedef struct PlanLine
 	int64_t		permits;
 	int64_t		deep;			/* a lock: its node lies deeper */
 	int64_t		timeout;
+	int64_t		tls;			/* of the clients: only their I/O threads send */
 	int64_t		one_in;
 	int64_t		longest;
 	int64_t		slow;			/* clocks: by so many millionths at most */

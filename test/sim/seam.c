@@ -336,6 +336,18 @@ seam_mutex_lock(pthread_mutex_t *mutex)
 }
 
 int
+seam_mutex_trylock(pthread_mutex_t *mutex)
+{
+	Mutex	   *m = (Mutex *) mutex;
+
+	task_step();
+	if (m->owner != NULL)
+		return EBUSY;
+	m->owner = self();
+	return 0;
+}
+
+int
 seam_mutex_unlock(pthread_mutex_t *mutex)
 {
 	Mutex	   *m = (Mutex *) mutex;

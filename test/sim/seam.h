@@ -47,6 +47,7 @@ extern int	seam_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 extern int	seam_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t * attr);
 extern int	seam_mutex_destroy(pthread_mutex_t *mutex);
 extern int	seam_mutex_lock(pthread_mutex_t *mutex);
+extern int	seam_mutex_trylock(pthread_mutex_t *mutex);
 extern int	seam_mutex_unlock(pthread_mutex_t *mutex);
 extern bool seam_is_locked(const pthread_mutex_t *mutex);
 extern int	seam_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attr);

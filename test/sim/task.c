@@ -631,6 +631,7 @@ void
 process_go_on(Process *process)
 {
 	process->stopped = false;
+	process->went_on_at = sim_now();
 	if (process->suspended_at != 0)
 		process->suspended += process_boottime(process) - process->suspended_at;
 	process->suspended_at = 0;

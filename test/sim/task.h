@@ -64,6 +64,7 @@ struct Process
 	int64_t		rate;
 	SimTime		suspended;		/* what CLOCK_MONOTONIC stood still so far */
 	SimTime		suspended_at;	/* since when it does now; 0 if it runs */
+	SimTime		went_on_at;		/* when it was last woken after a stop */
 
 	void	   *globals;		/* of the client, while another process runs */
 	EventFd		fds[PROCESS_FDS];

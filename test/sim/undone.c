@@ -131,6 +131,29 @@ check_session(const Backend *backend)
 					  backend->process->name, (int) state, (int) client->connection.state);
 }
 
+/*
+ * What the backend asks for is taken by a thread that is awake (D6): long before the
+ * helper would look around.
+ */
+static void
+check_asked(Backend *backend)
+{
+	const Mailbox *mailbox = &backend->client->mailbox;
+	SimTime		since;
+
+	if (!atomic_load(&mailbox->asked) || mailbox->backend_inside != 0 ||
+		!zk_is_connected(backend->client))
+		backend->asked_since = 0;
+	else if (backend->asked_since == 0)
+		backend->asked_since = sim_now();
+	since = backend->asked_since > backend->process->went_on_at ?
+		backend->asked_since : backend->process->went_on_at;
+	if (backend->asked_since != 0 && world->quick &&
+		sim_now() - since > world->pause * 4 + SIM_MS(20))
+		sim_violation("undone", "%s: what was asked for %lld us ago is not taken",
+					  backend->process->name, (long long) (sim_now() - since));
+}
+
 /* After a step of a task of that backend's process. */
 void
 undone_step(Backend *backend)
@@ -144,6 +167,7 @@ undone_step(Backend *backend)
 	if (seam_is_locked(&client->engine_lock) || client->stage != CLIENT_RUNNING)
 		return;
 	check_session(backend);
+	check_asked(backend);
 	if (!zk_is_connected(client) || zk_requests_free(client) < 3)
 		return;
 	for (int i = 0; i < client->used; i++)

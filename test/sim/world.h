@@ -92,6 +92,7 @@ typedef struct Backend
 	SimTime		since;
 	Hold		held[MAX_HELD];
 	int			holds;			/* so many of these have been in use */
+	SimTime		asked_since;	/* what it asks for has not been taken; or 0 */
 	int			life;			/* processes that it has been before */
 	Due			due[MAX_DUE];	/* by slot */
 	SimTime		connecting;		/* the last attempt to connect, and how many
@@ -108,6 +109,7 @@ typedef struct World
 	EnsembleConfig ensemble;
 	char		servers[128];
 	int			timeout_ms;
+	bool		tls;			/* only clients' I/O threads send */
 	int			shortest_ms;	/* what the servers have made of that at least */
 	int			clients;
 	bool		identity;		/* they have a credential */

@@ -9,8 +9,10 @@
  * cluster down.  Where the library is linked statically, the linker's --wrap
  * sends the calls below to us:
  *
- * __assert_fail	poisons the client and parks the thread for ever.  Held
- *					locks are lost then, later calls fail, the backend lives.
+ * __assert_fail	poisons the client and parks the thread for ever; the
+ *					backend's, which the server needs, leaves the library and
+ *					the engine as they are (zk_guarded()).  Held locks are lost
+ *					then, later calls fail, the backend lives.
  * pipe				makes descriptors that COPY ... TO PROGRAM does not inherit.
  *
  * and others to threads.c, socket.c and tls.c.
@@ -22,6 +24,7 @@
 #endif
 
 #include <fcntl.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -72,6 +75,27 @@ zk_guard_forget_event_fd(int fd)
 	atomic_compare_exchange_strong(&poison_event_fd, &fd, -1);
 }
 
+/* Where this thread goes on if the library fails a check; NULL for nowhere. */
+static __thread jmp_buf * way_out;
+
+/*
+ * Act on this thread.  Where the library fails a check in that, the client is
+ * poisoned, and this returns; locks that act has taken remain taken.  Backend
+ * thread.
+ */
+void
+zk_guarded(void (*act) (void *arg), void *arg)
+{
+	jmp_buf		here;
+
+	if (setjmp(here) == 0)
+	{
+		way_out = &here;
+		act(arg);
+	}
+	way_out = NULL;
+}
+
 #ifdef ZKLOCK_STATIC_LIBRARY
 
 extern void __wrap___assert_fail(const char *expression, const char *file,
@@ -81,8 +105,8 @@ extern void __wrap___assert_fail(const char *expression, const char *file,
 WRAPPED(int, pipe, int fds[2]);
 
 /*
- * An assertion of the library failed, on any client thread.  Its locks may be
- * held and its data half changed, so nothing of it can be used again or freed.
+ * An assertion of the library failed, on any thread.  Its locks may be held and
+ * its data half changed, so nothing of it can be used again or freed.
  */
 void
 __wrap___assert_fail(const char *expression, const char *file,
@@ -98,6 +122,8 @@ __wrap___assert_fail(const char *expression, const char *file,
 		while (write(fd, &one, sizeof(one)) < 0 && errno == EINTR)
 			;
 	zk_signal_loss();
+	if (way_out != NULL)
+		longjmp(*way_out, 1);
 	for (;;)
 		pause();
 }

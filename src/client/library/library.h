@@ -101,6 +101,7 @@ extern bool zk_transport_connecting(int state);
 /* in socket.c: its connection */
 extern void zk_socket_belongs_to(zhandle_t *zh);
 extern void zk_socket_send(void);
+extern bool zk_socket_is_direct(void);
 extern bool zk_socket_peer(char *server, size_t size);
 extern ZkTime zk_socket_connecting_since(ZkTime disconnected_at);
 extern bool zk_socket_break_connection(ZkTime begun);
@@ -117,6 +118,7 @@ extern atomic_bool zk_poisoned;
 extern void zk_guard_backend(int event_fd, int signal_number);
 extern void zk_guard_forget_event_fd(int fd);
 extern void zk_signal_loss(void);
+extern void zk_guarded(void (*act) (void *arg), void *arg);
 
 /* in log.c: what the library and the lock client have to say */
 extern void zk_log(bool warning, const char *fmt,...)

@@ -133,8 +133,10 @@ static __thread bool completing;
 /* Something has not been sent by this thread, or not in full. */
 static __thread bool fell_short;
 
-/* From now on, threads may send their own requests.  socket_lock. */
-static bool established;
+/*
+ * From now on, threads may send their own requests.  Written with socket_lock.
+ */
+static atomic_bool established;
 
 /*
  * Requests in the handle's queue that zk_socket_send() is to send.  None after
@@ -467,12 +469,28 @@ zk_socket_send(void)
 		zk_internals_wake_sender(left, 0);
 }
 
+/*
+ * Returns true if requests are sent by the threads that make them, over the
+ * connection that there is.  That may be over at any moment.  Any thread.
+ */
+bool
+zk_socket_is_direct(void)
+{
+	return atomic_load(&established);
+}
+
 #else
 
 /* The I/O thread sends. */
 void
 zk_socket_send(void)
 {
+}
+
+bool
+zk_socket_is_direct(void)
+{
+	return false;
 }
 
 #endif							/* ZKLOCK_STATIC_LIBRARY */
