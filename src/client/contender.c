@@ -585,6 +585,7 @@ zk_contender_grant(ZkClient *client, Contender *c)
 	c->proof.granted_at = zk_now();
 	c->attempts = 0;
 	zk_contender_publish(client, c, true);
+	zk_contender_touch(client, c);
 }
 
 /*

@@ -60,14 +60,21 @@
 static void own_watcher(zhandle_t *zh, int type, int state, const char *path,
 						void *context);
 
+/* Watches the contender a moment later. */
+static void
+watch_later(ZkClient *client, Contender *c)
+{
+	c->own.watch_at = zk_now() + ZK_WATCH_DELAY;
+	zk_helper_by(client, c->own.watch_at);
+}
+
 /* Begins again, for a contender with a new identity. */
 void
 zk_own_watch_begin(ZkClient *client, Contender *c)
 {
 	memset(&c->own, 0, sizeof(c->own));
 	c->own.queued_at = zk_now();
-	c->own.watch_at = c->own.queued_at + ZK_WATCH_DELAY;
-	zk_helper_by(client, c->own.watch_at);
+	watch_later(client, c);
 }
 
 /*
@@ -249,7 +256,7 @@ on_own(ZkClient *client, const Answer *answer)
 		c->own.version = -1;
 	}
 	else if (rc != ZOK)
-		c->own.watch_at = zk_now() + ZK_WATCH_DELAY;
+		watch_later(client, c);
 	if (c->own.rewrite)
 		zk_contender_touch(client, c);
 }
@@ -282,7 +289,7 @@ send_own_watch(ZkClient *client, Contender *c)
 	else
 	{
 		zk_request_undo(client, context);
-		c->own.watch_at = zk_now() + ZK_WATCH_DELAY;
+		watch_later(client, c);
 	}
 }
 
@@ -328,37 +335,45 @@ long_hold_due(const Contender *c)
 	return c->proof.granted_at + ZK_FAR_WATCH_DELAY;
 }
 
-/* Gives a contender its watch if that is due and possible. */
+/*
+ * Gives a contender its watch if that is due and possible, and sees when its
+ * data have to say more.
+ */
 void
 zk_own_watch(ZkClient *client, Contender *c)
 {
-	if (zk_now() >= long_hold_due(c))
+	ZkTime		due = long_hold_due(c);
+
+	if (zk_now() >= due)
 		c->own.long_held = c->own.rewrite = true;
+	else
+		zk_helper_by(client, due);
 	if (needs_watch(c) && c->znode.existence == ZNODE_NAMED &&
 		zk_now() >= watch_due(c) && zk_requests_available(client, WATCH_RESERVE))
 		send_own_watch(client, c);
 }
 
 /*
- * Returns when the next watch is due.  A contender that waits for room, or for
- * the answer to its create, needs no timer.
+ * Returns when the next watch is due.  A contender whose time has come, and
+ * that waits for room, or for the answer to its create, needs no timer.
  */
 ZkTime
 zk_own_watch_due(const ZkClient *client)
 {
 	ZkTime		due = INT64_MAX;
 	ZkTime		now = zk_now();
+	bool		room = zk_requests_free(client) >= WATCH_RESERVE;
 
-	if (!zk_is_connected(client) || zk_requests_free(client) < WATCH_RESERVE)
+	if (!zk_is_connected(client))
 		return INT64_MAX;
 	for (int i = 0; i < client->used; i++)
 	{
 		const Contender *c = &client->contenders[i];
 
-		if (long_hold_due(c) < due)
+		if (long_hold_due(c) < due && (room || long_hold_due(c) > now))
 			due = long_hold_due(c);
 		if (needs_watch(c) && watch_due(c) < due &&
-			(c->znode.existence == ZNODE_NAMED || watch_due(c) > now))
+			((c->znode.existence == ZNODE_NAMED && room) || watch_due(c) > now))
 			due = watch_due(c);
 	}
 	return due;

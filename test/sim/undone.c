@@ -15,6 +15,7 @@
 
 #include "client.h"
 #include "contender.h"
+#include "own_watch.h"
 #include "record_io.h"
 #include "request.h"
 #include "seam.h"
@@ -154,6 +155,25 @@ check_asked(Backend *backend)
 					  backend->process->name, (long long) (sim_now() - since));
 }
 
+/*
+ * The helper is awake when a contender is to get its watch (W1).  One whose create was not
+ * answered gets it with the answer.
+ */
+static void
+check_own_watch(const Backend *backend)
+{
+	SimTime		due = zk_own_watch_due(backend->client);
+	SimTime		now = process_boottime(backend->process);
+
+	for (int i = 0; i < backend->client->used; i++)
+		if (backend->client->contenders[i].znode.existence != ZNODE_NAMED)
+			return;
+	if (world->quick && due < now - world->pause * 4 - SIM_MS(200) &&
+		backend->process->went_on_at < sim_now() - world->pause * 4 - SIM_MS(200))
+		sim_violation("undone", "%s: the watch on a contender is late by %lld us",
+					  backend->process->name, (long long) (now - due));
+}
+
 /* After a step of a task of that backend's process. */
 void
 undone_step(Backend *backend)
@@ -170,6 +190,7 @@ undone_step(Backend *backend)
 	check_asked(backend);
 	if (!zk_is_connected(client) || zk_requests_free(client) < 3)
 		return;
+	check_own_watch(backend);
 	for (int i = 0; i < client->used; i++)
 		check_contender(backend, &client->contenders[i]);
 }
