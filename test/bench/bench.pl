@@ -70,10 +70,7 @@ sub chosen_measures
 sub takes_part
 {
 	my ($world, $who) = @_;
-	my ($client) = BenchMeasures::needs($who);
-	return defined $client
-	  ? $world->peer($client)
-	  : grep { $world->peer($_) } qw(zklock plpython advisory);
+	return $world->peer(BenchMeasures::needs($who));
 }
 
 # Measure one of them once.  Returns a hash, or nothing if that fails: then the
@@ -81,18 +78,18 @@ sub takes_part
 sub try_one
 {
 	my ($world, $measure, $who) = @_;
-	my ($client) = BenchMeasures::needs($who);
+	my $client = BenchMeasures::needs($who);
 	my $start = time;
 	my $values = eval {
 		my %measured = $measure->{run}->($world, $who);
-		$world->peer($client)->command('close') if defined $client;
+		$world->peer($client)->command('close');
 		\%measured;
 	};
 	my $error = $@;
 	note sprintf 'slice %s %s: %.1f s', $measure->{name}, $who, time - $start;
 	return $values if $values;
 	progress("$measure->{name} $who: $error");
-	$world->start_peer($client) if defined $client;
+	$world->start_peer($client);
 	return;
 }
 
@@ -113,11 +110,20 @@ sub measure_one
 sub take_off_empty
 {
 	my ($measure, $values) = @_;
+	my $metric = $measure->{less_metric};
 	foreach my $who (keys %{ $measure->{less} })
 	{
-		my $empty = $values->{ $measure->{less}{$who} }{p50};
-		next unless $values->{$who} && defined $empty;
-		$values->{$who}{$_} -= $empty foreach keys %{ $values->{$who} };
+		my $empty = $values->{ $measure->{less}{$who} }{ $metric // 'p50' };
+		my $taken = $values->{$who};
+		if ($taken && defined $empty)
+		{
+			$taken->{$_} -= $empty
+			  foreach grep { !defined $metric || $_ eq $metric } keys %$taken;
+		}
+		else
+		{
+			delete $values->{$who};
+		}
 	}
 	return;
 }

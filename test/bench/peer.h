@@ -94,6 +94,9 @@ typedef struct PeerClient
 	 */
 	bool		(*release_when) (void *session, const char *path, int waiters,
 								 double *released);
+
+	/* It is no lock: all sessions can have it at a time. */
+	bool		excludes_nobody;
 } PeerClient;
 
 extern int	peer_main(const PeerClient *client);

@@ -10,6 +10,7 @@
  *	zklock		what this is all about
  *	advisory	pg_advisory_lock, which knows no other cluster
  *	plpython	kazoo's Lock in PL/Python, with the client kept in the backend
+ *	empty		no lock, but as many statements: what the others take besides
  *
  * A session is a backend.  Hand-offs are measured in the backends, by functions
  * that are made in the database first, so what a client and its statements cost
@@ -17,9 +18,11 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <libpq-fe.h>
 
@@ -37,6 +40,7 @@ typedef struct Kind
 	const char *queued;			/* how many wait in their places */
 	const char *acquire_many;	/* NULL: one after another */
 	const char *release_many;
+	bool		excludes_nobody;	/* is no lock */
 } Kind;
 
 typedef struct Session
@@ -63,6 +67,13 @@ static const Kind kinds[] = {
 		.release = "pg_advisory_unlock(hashtext($1))",
 		.queued = "(SELECT count(*) FROM pg_locks"
 		" WHERE locktype = 'advisory' AND NOT granted)",
+	},
+	{
+		.name = "empty",
+		.acquire = "$1 IS NULL",
+		.release = "$1 IS NULL",
+		.queued = "waiters",
+		.excludes_nobody = true,
 	},
 	{
 		.name = "plpython",
@@ -282,14 +293,23 @@ pg_connect(void)
 }
 
 /*
- * PeerClient.disconnect.
+ * PeerClient.disconnect: wait until the backend has ended, and with it its ZooKeeper
+ * session.  Then it closes its end of the connection.
  */
 static void
 pg_disconnect(void *arg)
 {
 	Session    *session = arg;
+	int			fd = dup(PQsocket(session->connection));
+	char		byte;
 
 	PQfinish(session->connection);
+	if (fd >= 0 && fcntl(fd, F_SETFL, 0) == 0)
+	{
+		while (read(fd, &byte, 1) > 0)
+			;
+		close(fd);
+	}
 	free(session);
 }
 
@@ -496,10 +516,11 @@ main(int argc, char **argv)
 			kind = &kinds[i];
 	if (kind == NULL)
 	{
-		fputs("usage: pgpeer zklock|advisory|plpython CONNINFO\n", stderr);
+		fputs("usage: pgpeer zklock|advisory|plpython|empty CONNINFO\n", stderr);
 		return 2;
 	}
 	conninfo = argv[2];
+	client.excludes_nobody = kind->excludes_nobody;
 	make_statements();
 	if (kind->acquire_many)
 	{

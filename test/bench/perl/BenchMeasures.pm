@@ -40,6 +40,10 @@ values: durations in microseconds, or numbers per second.
 Optional: for some of them, the one whose median is to be taken off in the same
 round.
 
+=item less_metric
+
+Optional: the only value to take off, from the same value of the other.
+
 =item metrics
 
 The names of the values that are shown; by default the median.
@@ -77,8 +81,9 @@ my @zookeeper = qw(raw zklock curator kazoo crecipe plpython);
 my @everybody = (@zookeeper, qw(advisory redis));
 my @queues = qw(raw zklock curator kazoo crecipe);
 
-# Cycles that are enough for the clock of the processors.
-my $many = 1000;
+# What processor time is an average of: so many cycles, or drains.
+my $many_cycles = 2000;
+my $many_drains = 5;
 
 # These have nothing to do with the ensemble, so one set-up is enough.
 my %yardsticks = map { $_ => 1 } qw(advisory redis);
@@ -207,7 +212,8 @@ sub drain
 	};
 }
 
-# What the cycles of one session take of the processors.
+# What the cycles of one session take of the processors.  What runs in PostgreSQL runs two
+# statements in each.
 sub cycle_processor
 {
 	my ($world, $who) = @_;
@@ -215,25 +221,38 @@ sub cycle_processor
 	$peer->command('open 1');
 	$peer->command("cycle /bench/$who/cycle 100");
 	return processor_time($world, $who,
-		sub { scalar $peer->command("cycle /bench/$who/cycle $many") });
+		sub { scalar $peer->command("cycle /bench/$who/cycle $many_cycles") });
 }
 
-# What waiters take of them, from queueing up until they have released the lock.
+# What waiters take of them, from queueing up until they have released the lock.  Peers
+# that start a thread for each do so without a lock as well, and that is taken off.
 sub drain_processor
 {
 	my ($world, $who) = @_;
 	my $peer = $world->peer($who);
 	my $drain = "drain /bench/$who/drain 100";
+	my $threads = 'threads 100';
 	$peer->command('open 101');
 	$peer->command($drain);
-	return processor_time($world, $who,
-		sub { sum0(map { scalar $peer->command($drain) } 1 .. 3) });
+	$peer->command($threads);
+	my %taken = processor_time($world, $who,
+		sub { sum0(map { scalar $peer->command($drain) } 1 .. $many_drains) });
+	my %besides = processor_time(
+		$world, $who,
+		sub {
+			sum0(map { ($peer->command($threads))[0] // 0 } 1 .. $many_drains);
+		});
+	$taken{client} -= $besides{client} if %taken && %besides;
+	return %taken;
 }
 
+# The first times do not count: they may make the lock node.
 sub first
 {
 	my ($world, $who) = @_;
-	return summary($world->peer($who)->command('first 8'));
+	my $peer = $world->peer($who);
+	$peer->command('first 2');
+	return summary($peer->command('first 12'));
 }
 
 # A connection for each transaction, which begins with these statements.
@@ -301,7 +320,8 @@ my @measures = (
 	{
 		name => 'first',
 		title => 'connect and acquire',
-		who => \@everybody,
+		who => [ 'empty', @everybody ],
+		less => { map { $_ => 'empty' } qw(zklock plpython advisory) },
 		setups => $synced,
 		run => \&first
 	},
@@ -402,7 +422,9 @@ my @measures = (
 	{
 		name => 'processor_cycle',
 		title => 'processor time of an acquire and release',
-		who => [ @queues, 'advisory' ],
+		who => [ 'empty', @queues, 'advisory' ],
+		less => { zklock => 'empty', advisory => 'empty' },
+		less_metric => 'client',
 		metrics => [qw(servers client)],
 		setups => $synced,
 		run => \&cycle_processor
@@ -410,7 +432,9 @@ my @measures = (
 	{
 		name => 'processor_waiter',
 		title => 'processor time of a whole cycle of a waiter',
-		who => \@queues,
+		who => [ 'empty', @queues ],
+		less => { zklock => 'empty' },
+		less_metric => 'client',
 		metrics => [qw(servers client)],
 		setups => $synced,
 		run => \&drain_processor
@@ -426,7 +450,7 @@ my @measures = (
 
 =item BenchMeasures::needs($who)
 
-The client that has to be there; none for what only needs PostgreSQL.
+The client that has to be there.
 
 =item BenchMeasures::is_yardstick($client)
 
@@ -441,7 +465,7 @@ sub all { return @measures; }
 sub needs
 {
 	my ($who) = @_;
-	return if $who =~ /empty/;
+	return 'empty' if $who =~ /empty/;
 	return 'zklock' if $who =~ /^(guard|connect)_/;
 	return $who =~ s/_xact$//r;
 }

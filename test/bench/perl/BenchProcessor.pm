@@ -15,8 +15,8 @@ BenchProcessor - how much of the processors something takes
 =head1 DESCRIPTION
 
 A client is its program and the processes below that, and if it works in PostgreSQL the
-backends as well.  Its sessions have to be open before, as what has ended is not
-counted.
+backends as well.  Its sessions have to be open before and stay open: processes that start
+or end in between are not counted.  Threads that start or end in between are.
 
 =cut
 
@@ -26,10 +26,10 @@ use strict;
 use warnings;
 
 use Exporter 'import';
-use List::Util qw(max sum0);
-use ZkTest qw(cpu_time);
+use List::Util qw(sum0);
+use Time::HiRes qw(clock_gettime);
 
-our @EXPORT = qw(processor_time threads_time);
+our @EXPORT = qw(processor_time thread_times threads_time);
 
 =pod
 
@@ -47,6 +47,10 @@ who was measured.
 
 What the threads that a process has now have taken, in microseconds.
 
+=item thread_times($pid)
+
+The same as a hash, by the number of the thread.
+
 =back
 
 =cut
@@ -58,26 +62,35 @@ sub processor_time
 	my $times = $what->() or return;
 	my @after = taken($world, $who);
 	return (
-		servers => ($after[0] - $before[0]) / $times,
-		client => ($after[1] - $before[1]) / $times);
+		servers => growth($before[0], $after[0]) / $times,
+		client => growth($before[1], $after[1]) / $times);
 }
 
-# What was taken up to now by the servers and by a client.
+# What was taken up to now by the servers and by a client: hashes by process.
 sub taken
 {
 	my ($world, $who) = @_;
 	my %parents = parents();
-	return map { sum0(map { process_time($_) } family(\%parents, @$_)) }
+	return map { +{ map { process_time($_) } family(\%parents, @$_) } }
 	  [ $world->servers ], [ $world->client($who) ];
 }
 
-# What a process has taken.  The kernel tells that in ticks, of which many backends with
-# little to do each would not come to one, or to the nanosecond, but without the threads
-# that have ended.
+# What those have taken in between that were there before and after.
+sub growth
+{
+	my ($before, $after) = @_;
+	return sum0(map { $after->{$_} - $before->{$_} }
+		grep { exists $after->{$_} } keys %$before);
+}
+
+# A process and what it has taken; nothing if it has ended.  Its own clock counts
+# nanoseconds, and the threads that have ended.  Linux numbers the clock of a process by
+# the inverted number of the process (see clock_getcpuclockid(3)).
 sub process_time
 {
 	my ($pid) = @_;
-	return max(1e6 * (eval { cpu_time($pid) } // 0), threads_time($pid));
+	my $seconds = clock_gettime(8 * (-$pid - 1) + 2);
+	return $seconds < 0 ? () : ($pid => 1e6 * $seconds);
 }
 
 # The parents of all processes.
@@ -107,17 +120,24 @@ sub family
 	return keys %family;
 }
 
-sub threads_time
+sub thread_times
 {
 	my ($pid) = @_;
-	my $taken = 0;
+	my %taken;
 	foreach my $file (glob "/proc/$pid/task/*/schedstat")
 	{
 		open my $schedstat, '<', $file or next;
+		my ($thread) = $file =~ m{/(\d+)/schedstat$};
 		my ($nanoseconds) = split ' ', <$schedstat> // '0';
-		$taken += $nanoseconds / 1000;
+		$taken{$thread} = $nanoseconds / 1000;
 	}
-	return $taken;
+	return %taken;
+}
+
+sub threads_time
+{
+	my %taken = thread_times(@_);
+	return sum0(values %taken);
 }
 
 1;

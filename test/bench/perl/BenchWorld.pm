@@ -68,6 +68,7 @@ my %programs = (
 	crecipe => ['crecipe'],
 	plpython => [ 'pgpeer', 'plpython' ],
 	advisory => [ 'pgpeer', 'advisory' ],
+	empty => [ 'pgpeer', 'empty' ],
 	redis => ['redispeer']);
 
 # For how long a client is made use of before it counts, in seconds.
@@ -85,7 +86,8 @@ my ($redis_pid, $redis_port);
 
 =item BenchWorld::peer_names()
 
-All of them, in the order in which they are shown.
+All of them, in the order in which they are shown.  The peer C<empty> is not among them:
+it is there if another one runs statements.
 
 =cut
 
@@ -136,7 +138,15 @@ sub new
 	$self->{node} =
 	  zk_cluster($setup =~ tr/-/_/r, $ensemble, settings => \%cluster_settings);
 	$self->start_peer($_) foreach @peers;
+	$self->start_peer('empty') if grep { runs_statements($_) } @peers;
 	return $self;
+}
+
+# Does a peer work in PostgreSQL?
+sub runs_statements
+{
+	my ($name) = @_;
+	return $programs{$name}[0] eq 'pgpeer';
 }
 
 # Where PostgreSQL is.
@@ -150,7 +160,7 @@ sub conninfo
 sub arguments
 {
 	my ($self, $name) = @_;
-	return $self->conninfo if $programs{$name}[0] eq 'pgpeer';
+	return $self->conninfo if runs_statements($name);
 	return $self->redis_address if $name eq 'redis';
 	return $self->{ensemble}->connect_string;
 }
@@ -250,7 +260,7 @@ sub client
 {
 	my ($self, $name) = @_;
 	my @pids = $self->peer($name)->pid;
-	push @pids, $self->{node}{_pid} if $programs{$name}[0] eq 'pgpeer';
+	push @pids, $self->{node}{_pid} if runs_statements($name);
 	return @pids;
 }
 
