@@ -25,13 +25,26 @@ use Exporter 'import';
 
 our @EXPORT = qw(number_rows ratio_rows);
 
-# A ratio to the bare library's and one to Curator's: the most that they may be, or
-# the least if "least" is set.  Curator's may depend on the number of servers.
+# A ratio to the bare library's and one to Curator's, or only one of them: the most that
+# they may be, or the least if "least" is set.  "raw_three" and "curator_three" are for
+# ensembles of three.
 my @ratios = (
+	{
+		text => 'processor time of a cycle, client',
+		measure => 'processor_cycle',
+		metric => 'client',
+		raw => 1.15
+	},
+	{
+		text => 'processor time of a waiter, client',
+		measure => 'processor_waiter',
+		metric => 'client',
+		raw => 1.6
+	},
 	{
 		text => 'acquire and release, session scope',
 		measure => 'cycle',
-		raw => 1.10,
+		raw => 1.0,
 		curator => 0.95
 	},
 	{
@@ -44,25 +57,27 @@ my @ratios = (
 	(
 		map {
 			{
-				text => "throughput, $_ backends",
-				measure => "throughput$_",
+				text => "throughput, $_->[0] backends",
+				measure => "throughput$_->[0]",
 				metric => 'rate',
 				least => 1,
-				raw => 0.95,
-				curator => 1.1
+				curator => $_->[1]
 			}
-		} 8, 32),
+		} [ 8, 1.15 ],
+		[ 32, 1.5 ]),
 	{
 		text => 'hand-off, 2 contenders',
 		measure => 'handoff2',
-		raw => 1.20,
-		curator => 1.10,
+		raw => 1.1,
+		raw_three => 1.2,
+		curator => 1.1,
 		curator_three => 0.95
 	},
 	{
 		text => 'hand-off, 8 contenders',
 		measure => 'handoff8',
-		raw => 1.20,
+		raw => 1.1,
+		raw_three => 1.2,
 		curator => 0.75
 	},
 	{
@@ -78,6 +93,11 @@ my @ratios = (
 		metric => 'mean',
 		raw => 1.4,
 		curator => 0.35
+	},
+	{
+		text => 'first lock of a connection, less the connection to PostgreSQL',
+		measure => 'first',
+		raw => 1.3
 	},
 	{
 		text => 'array of 10, to one acquire of raw, to ten of Curator',
@@ -110,7 +130,7 @@ sub judged
 {
 	my ($target, $bound, @ratios) = @_;
 	@ratios = grep { defined } @ratios;
-	return [ '', '', '' ] unless @ratios;
+	return [ '', '', '' ] unless @ratios && defined $bound;
 	my $ratio = median(@ratios);
 	my $reached = $target->{least} ? $ratio >= $bound : $ratio <= $bound;
 	return [
@@ -120,22 +140,27 @@ sub judged
 	];
 }
 
+# The bound of a target in a set-up, for "raw" or "curator"; undef if it has none.
+sub bound
+{
+	my ($target, $other, $setup) = @_;
+	my $three = $setup =~ /^three/ ? $target->{"${other}_three"} : undef;
+	return $three // $target->{$other};
+}
+
 # What a target has come to in a set-up: columns for the bare library and Curator.
 sub ratio_row
 {
 	my ($report, $target, $setup) = @_;
 	my $who = $target->{who} // 'zklock';
 	my $metric = $target->{metric} // 'p50';
-	my $bound = $target->{curator};
-	$bound = $target->{curator_three}
-	  if $target->{curator_three} && $setup =~ /^three/;
 	my @to_raw = $report->ratios($setup, $target->{measure}, $who, $metric, 'raw',
 		$target->{raw_measure});
 	my @to_curator =
 	  $report->ratios($setup, $target->{measure}, $who, $metric, 'curator');
 	my @cells = (
-		judged($target, $target->{raw}, @to_raw),
-		judged($target, $bound, @to_curator));
+		judged($target, bound($target, 'raw', $setup), @to_raw),
+		judged($target, bound($target, 'curator', $setup), @to_curator));
 	return unless grep { length $_->[0] } @cells;
 	return [ $target->{text}, $setup, map { @$_ } @cells ];
 }
