@@ -9,6 +9,7 @@
 use strict;
 use warnings;
 
+use BenchCalls;
 use BenchCost;
 use BenchMachine;
 use BenchMeasures;
@@ -28,7 +29,10 @@ my $began = time;
 
 # What is chosen, and what was found out.
 my (@setups, @peers, @measures);
-my (%results, $cost, @machine, %missing);
+my (%results, $cost, $calls, @machine, %missing);
+
+# What is not measured in rounds, but looked at once.
+my @once = qw(cost calls);
 
 # The names in a variable of the environment, or all.
 sub chosen
@@ -61,9 +65,17 @@ sub chosen_measures
 	return @all unless @names;
 	my $pattern = join '|', map { quotemeta } @names;
 	my @found = grep { $_->{name} =~ /^($pattern)\d*$/ } @all;
-	die "ONLY: nothing of that name, but: @{[map { $_->{name} } @all]} cost\n"
-	  unless @found || "@names" eq 'cost';
+	die "ONLY: nothing of that name, but: @{[map { $_->{name} } @all]} @once\n"
+	  unless @found || grep { looks_at($_) } @once;
 	return @found;
+}
+
+# Is something of that kind chosen?
+sub looks_at
+{
+	my ($name) = @_;
+	return 1 unless $ENV{ONLY};
+	return grep { $_ eq $name } split /,/, $ENV{ONLY};
 }
 
 # Is there a client to measure in this set-up?
@@ -179,10 +191,15 @@ sub run_setup
 sub finish
 {
 	my ($world) = @_;
-	if (!$ENV{ONLY} || $ENV{ONLY} =~ /\bcost\b/)
+	if (looks_at('cost'))
 	{
 		progress('counting requests and memory');
 		$cost = measure_cost($world);
+	}
+	if (looks_at('calls'))
+	{
+		progress('counting system calls');
+		$calls = measure_calls($world);
 	}
 	@machine = machine_facts($world);
 	%missing = %{ $world->missing };
@@ -198,6 +215,7 @@ sub write_report
 		results => \%results,
 		rounds => $rounds,
 		cost => $cost,
+		calls => $calls,
 		machine => \@machine,
 		missing => \%missing);
 	unlink $output;

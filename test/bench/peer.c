@@ -67,6 +67,9 @@ static void **sessions;
 static int	session_count;
 static int	session_room;
 
+/* How long a cycle pauses before each acquire and release. */
+static long pause_us;
+
 /* The command being run. */
 static char *words[MAX_WORDS];
 static FILE *answer;
@@ -371,6 +374,33 @@ run_close(void)
  */
 
 /*
+ * pause US
+ */
+static bool
+run_pause(void)
+{
+	pause_us = number(0, 0);
+	return pause_us >= 0;
+}
+
+/*
+ * Acquire or release, with the pause before; the time without that.
+ */
+static bool
+timed(bool (*function) (void *session, const char *path), double *us)
+{
+	double		start;
+	bool		ok;
+
+	if (pause_us > 0)
+		peer_sleep_us(pause_us);
+	start = peer_now();
+	ok = function(sessions[0], words[0]);
+	*us = peer_now() - start;
+	return ok;
+}
+
+/*
  * cycle PATH COUNT
  */
 static bool
@@ -382,12 +412,13 @@ run_cycle(void)
 		return false;
 	while (count-- > 0)
 	{
-		double		start = peer_now();
+		double		acquire_us;
+		double		release_us;
 
-		if (!client->acquire(sessions[0], words[0]) ||
-			!client->release(sessions[0], words[0]))
+		if (!timed(client->acquire, &acquire_us) ||
+			!timed(client->release, &release_us))
 			return false;
-		put_duration(peer_now() - start);
+		put_duration(acquire_us + release_us);
 	}
 	return true;
 }
@@ -759,6 +790,7 @@ static const Command commands[] = {
 	{"array", 3, run_array},
 	{"first", 1, run_first},
 	{"threads", 1, run_threads},
+	{"pause", 1, run_pause},
 	{"close", 0, run_close},
 };
 

@@ -72,6 +72,12 @@ my @idle_rows = (
 	[ threads => 'threads' ],
 	[ cpu_percent => 'processor, %' ]);
 
+# What the threads of zklock and of raw are called: see BenchWatch.
+my %roles = (
+	caller => [ 'backend', 'program' ],
+	io => ['I/O thread'],
+	helper => [ 'helper', 'completion thread' ]);
+
 # What else than a median of durations a measure may have.
 my %metrics = (
 	p50 => 'median, ms',
@@ -191,7 +197,8 @@ sub text
 {
 	my ($self) = @_;
 	return join '', $self->head, $self->targets,
-	  (map { $self->measure($_) } @{ $self->{measures} }), $self->costs;
+	  (map { $self->measure($_) } @{ $self->{measures} }), $self->costs,
+	  $self->calls;
 }
 
 # What was run, where and how.
@@ -228,7 +235,7 @@ sub targets
 {
 	my ($self) = @_;
 	my @ratios = ratio_rows($self, @{ $self->{setups} });
-	my @numbers = number_rows($self->{cost});
+	my @numbers = number_rows($self->{cost}, $self->{calls});
 	my $text = "## Targets\n\n";
 	$text .= table(
 		[
@@ -277,6 +284,51 @@ sub costs
 	return $text . table(
 		[ '', '' ],
 		map { [ $_->[1], number($cost->{idle}{ $_->[0] }) ] } @idle_rows);
+}
+
+# Of zklock, and of raw if it differs.
+sub role_names { return @{ $roles{ $_[0] } // \@_ }; }
+
+# Why something could not be looked at, as lines of text.
+sub failures
+{
+	my ($looked_at) = @_;
+	return join '',
+	  map { "$labels{$_} is left out: $looked_at->{$_}{failure}\n\n" }
+	  grep { $looked_at->{$_}{failure} } sort keys %$looked_at;
+}
+
+# The system calls of a cycle, by thread.
+sub calls
+{
+	my ($self) = @_;
+	my $calls = $self->{calls} or return '';
+	my @who = grep { $calls->{$_} && !$calls->{$_}{failure} } qw(zklock raw);
+	my $text = "## System calls of a cycle (`calls`)\n\n" . failures($calls);
+	return $text unless @who;
+	my (%calls, @rows);
+	foreach my $who (@who)
+	{
+		my $threads = $calls->{$who}{threads};
+		foreach my $role (keys %$threads)
+		{
+			$calls{$role}{$_}{$who} = $threads->{$role}{$_}
+			  foreach keys %{ $threads->{$role} };
+		}
+	}
+	foreach my $role (sort keys %calls)
+	{
+		foreach my $call (sort keys %{ $calls{$role} })
+		{
+			my @counts = map { sprintf '%.1f', $calls{$role}{$call}{$_} // 0 } @who;
+			push @rows, [ join('; raw: ', role_names($role)), $call, @counts ]
+			  if grep { $_ > 0 } @counts;
+		}
+	}
+	return $text
+	  . table(
+		[ 'thread', 'call', map { $labels{$_} } @who ],
+		@rows, [ 'all', '', map { sprintf '%.1f', $calls->{$_}{total} } @who ]);
 }
 
 1;

@@ -7,7 +7,7 @@ BenchTargets - what is to be reached, and whether it was
 
 =head1 SYNOPSIS
 
-  my @rows = (ratio_rows($report, @setups), number_rows($cost));
+  my @rows = (ratio_rows($report, @setups), number_rows($cost, $calls));
 
 =head1 DESCRIPTION
 
@@ -109,6 +109,7 @@ my @ratios = (
 
 # What was counted, and the most that it may be.
 my @numbers = (
+	[ 'system calls of a cycle, client', 20, qw(calls zklock total) ],
 	[ 'requests, uncontended cycle', 3, qw(cycle zklock received) ],
 	[ 'requests, whole cycle of a waiter in a queue', 6, qw(waiter zklock received) ],
 	[
@@ -175,9 +176,9 @@ sub ratio_row
 
 Rows of: what, set-up; ratio to raw, target, reached; the same for Curator.
 
-=item number_rows($cost)
+=item number_rows($cost, $calls)
 
-Rows of: what, number, target, reached; of what BenchCost has counted.
+Rows of: what, number, target, reached; of what BenchCost and BenchCalls have counted.
 
 =back
 
@@ -196,18 +197,19 @@ sub ratio_rows
 
 sub number_rows
 {
-	my ($cost) = @_;
+	my ($cost, $calls) = @_;
+	my %counted = (%{ $cost // {} }, calls => $calls);
 	my @rows;
 	foreach my $row (@numbers)
 	{
 		my ($text, $bound, @path) = @$row;
-		my $value = $cost;
+		my $value = \%counted;
 		$value = $value->{ shift @path } while ref $value && @path;
 		next unless defined $value;
 		push @rows,
 		  [
 			$text,
-			$value >= 100 ? sprintf('%.0f', $value) : sprintf('%.2g', $value),
+			$value >= 100 ? sprintf('%.0f', $value) : sprintf('%.3g', $value),
 			"≤ $bound",
 			$value <= $bound ? 'yes' : '**no**'
 		  ];

@@ -1,0 +1,110 @@
+
+=pod
+
+=head1 NAME
+
+BenchCalls - the system calls of a cycle
+
+=head1 SYNOPSIS
+
+  my $calls = measure_calls($world);
+  $calls->{zklock}{total};
+  $calls->{zklock}{threads}{caller}{futex};
+
+=head1 DESCRIPTION
+
+strace counts them in each thread of the process that acquires and releases a lock: in a
+backend PostgreSQL's own belong to them.  strace makes that process slow, but not the one
+that sends it statements.  So there is a pause before each statement: then a backend waits
+for it, as it does without strace.
+
+=cut
+
+package BenchCalls;
+
+use strict;
+use warnings;
+
+use BenchWatch;
+use Exporter 'import';
+use File::Path qw(make_path rmtree);
+use List::Util qw(sum0);
+use PostgreSQL::Test::Utils;
+
+our @EXPORT = qw(measure_calls);
+
+# How many cycles are counted: so many that pings and timers do not count.
+my $cycles = 1000;
+
+# The pause, in microseconds.
+my $pause = 2000;
+
+=pod
+
+=head1 FUNCTIONS
+
+=over
+
+=item measure_calls($world)
+
+A hash by client, of hashes: C<total>, the calls of a cycle, and C<threads>, a hash by role
+(see BenchWatch) of hashes by call.  If a client cannot be traced, C<failure> says why.
+
+=back
+
+=cut
+
+sub measure_calls
+{
+	my ($world) = @_;
+	my %calls;
+	foreach my $who (grep { $world->peer($_) } qw(raw zklock))
+	{
+		$calls{$who} =
+		  eval { client_calls($world, $who) } // { failure => $@ =~ s/\s+$//r };
+		$world->peer($who)->command('close');
+	}
+	return \%calls;
+}
+
+sub client_calls
+{
+	my ($world, $who) = @_;
+	my $peer = $world->peer($who);
+	my $pid = session_process($world, $who);
+	my %roles = thread_roles($pid);
+	my $dir = "$PostgreSQL::Test::Utils::tmp_check/strace";
+	rmtree($dir);
+	make_path($dir);
+
+	# A file for each thread, with a line for each call, as short as possible.
+	my $strace = BenchWatch->new(qw(strace -ff -q -s 0 -e signal=none),
+		'-o', "$dir/thread", '-p', $pid);
+	$strace->await(sub { is_traced($pid) });
+	$peer->command("pause $pause") if $who eq 'zklock';
+	$peer->command("cycle /bench/$who/watched $cycles");
+	$peer->command('pause 0');
+	$strace->stop;
+
+	my %threads;
+	foreach my $file (glob "$dir/thread.*")
+	{
+		my ($thread) = $file =~ /(\d+)$/;
+		my $calls = $threads{ $roles{$thread} // 'helper' } //= {};
+		$calls->{$_} += 1 / $cycles foreach slurp_file($file) =~ /^(\w+)\(/mg;
+	}
+	return {
+		total => 0 + sprintf('%.1f', sum0(map { values %$_ } values %threads)),
+		threads => \%threads
+	};
+}
+
+# Are all threads of a process traced?
+sub is_traced
+{
+	my ($pid) = @_;
+	my @states = map { slurp_file($_) } glob "/proc/$pid/task/*/status";
+	return !grep { /^TracerPid:\s*0$/m } @states;
+}
+
+1;
