@@ -13,6 +13,7 @@ use BenchCalls;
 use BenchCost;
 use BenchMachine;
 use BenchMeasures;
+use BenchProfile;
 use BenchReport;
 use BenchStats;
 use BenchWorld;
@@ -29,10 +30,10 @@ my $began = time;
 
 # What is chosen, and what was found out.
 my (@setups, @peers, @measures);
-my (%results, $cost, $calls, @machine, %missing);
+my (%results, $cost, $calls, $profile, @machine, %missing);
 
 # What is not measured in rounds, but looked at once.
-my @once = qw(cost calls);
+my @once = qw(cost calls profile);
 
 # The names in a variable of the environment, or all.
 sub chosen
@@ -70,11 +71,11 @@ sub chosen_measures
 	return @found;
 }
 
-# Is something of that kind chosen?
+# Is something of that kind chosen?  A profile only by its name.
 sub looks_at
 {
 	my ($name) = @_;
-	return 1 unless $ENV{ONLY};
+	return $name ne 'profile' unless $ENV{ONLY};
 	return grep { $_ eq $name } split /,/, $ENV{ONLY};
 }
 
@@ -201,6 +202,11 @@ sub finish
 		progress('counting system calls');
 		$calls = measure_calls($world);
 	}
+	if (looks_at('profile'))
+	{
+		progress('taking samples of what runs');
+		$profile = measure_profile($world);
+	}
 	@machine = machine_facts($world);
 	%missing = %{ $world->missing };
 	return;
@@ -216,6 +222,7 @@ sub write_report
 		rounds => $rounds,
 		cost => $cost,
 		calls => $calls,
+		profile => $profile,
 		machine => \@machine,
 		missing => \%missing);
 	unlink $output;

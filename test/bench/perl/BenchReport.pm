@@ -26,6 +26,7 @@ use warnings;
 use BenchStats;
 use BenchTargets;
 use BenchWorld;
+use List::Util qw(sum0);
 use POSIX qw(strftime);
 
 # What the tables call those that are measured.
@@ -77,6 +78,9 @@ my %roles = (
 	caller => [ 'backend', 'program' ],
 	io => ['I/O thread'],
 	helper => [ 'helper', 'completion thread' ]);
+
+# Of what share of its thread's time on a function is named.
+my $share = 0.02;
 
 # What else than a median of durations a measure may have.
 my %metrics = (
@@ -198,7 +202,7 @@ sub text
 	my ($self) = @_;
 	return join '', $self->head, $self->targets,
 	  (map { $self->measure($_) } @{ $self->{measures} }), $self->costs,
-	  $self->calls;
+	  $self->calls, $self->profile;
 }
 
 # What was run, where and how.
@@ -329,6 +333,59 @@ sub calls
 	  . table(
 		[ 'thread', 'call', map { $labels{$_} } @who ],
 		@rows, [ 'all', '', map { sprintf '%.1f', $calls->{$_}{total} } @who ]);
+}
+
+# Where the processor time of a cycle goes.
+sub profile
+{
+	my ($self) = @_;
+	my $profile = $self->{profile} or return '';
+	my $text = "## Where the processor time of a cycle goes (`profile`)\n\n"
+	  . failures($profile);
+	foreach my $who (grep { $profile->{$_} && !$profile->{$_}{failure} } qw(zklock raw))
+	{
+		my $total = $profile->{$who}{total};
+		my @rows =
+		  map { [ @$_[ 0, 1 ], sprintf('%.0f %%', 100 * $_->[2] / $total), number($_->[2]) ] }
+		  profile_rows($profile->{$who});
+		$_->[0] = (role_names($_->[0]))[ $who eq 'raw' ? -1 : 0 ] foreach @rows;
+		$text .= table([ $labels{$who}, 'function', 'of the cycle', 'µs' ], @rows);
+	}
+	return $text;
+}
+
+# Thread, function and microseconds: what takes more than its share, and what is left of
+# each file.
+sub profile_rows
+{
+	my ($profile) = @_;
+	my (%thread, %rest, @rows);
+	$thread{ $_->[0] } += $_->[3] foreach @{ $profile->{rows} };
+	foreach my $row (@{ $profile->{rows} })
+	{
+		my ($role, $function, $file, $us) = @$row;
+		if ($file eq '')
+		{
+			push @rows, [ $role, $function, $us ];
+		}
+		elsif ($us >= $share * $thread{$role} && $function ne '[unknown]')
+		{
+			push @rows, [ $role, "$function ($file)", $us ];
+		}
+		else
+		{
+			$rest{$role}{$file} += $us;
+		}
+	}
+	foreach my $role (keys %rest)
+	{
+		my $rest = $rest{$role};
+		my @small = grep { $rest->{$_} < $share * $thread{$role} } keys %$rest;
+		push @rows, [ $role, 'everything else', sum0(delete @$rest{@small}) ] if @small;
+		push @rows, map { [ $role, "other functions ($_)", $rest->{$_} ] } keys %$rest;
+	}
+	push @rows, map { [ $_, '**all**', $thread{$_} ] } keys %thread;
+	return sort { $a->[0] cmp $b->[0] || $b->[2] <=> $a->[2] } @rows;
 }
 
 1;
