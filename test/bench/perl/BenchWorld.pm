@@ -103,6 +103,10 @@ sub peer_names
 
 =pod
 
+=item BenchWorld::runs_statements($name)
+
+Does a peer work in PostgreSQL?
+
 =back
 
 =head1 METHODS
@@ -142,7 +146,6 @@ sub new
 	return $self;
 }
 
-# Does a peer work in PostgreSQL?
 sub runs_statements
 {
 	my ($name) = @_;
