@@ -53,6 +53,11 @@ extern void zk_socket_parted(void);
 extern bool zk_socket_given_up(void);
 extern bool zk_socket_received(int fd, void *data, size_t size);
 extern bool zk_socket_met_no_server(void);
+extern void zk_socket_gather(void);
+extern int	zk_socket_send_gathered(void);
+extern void zk_socket_watch(int fd, int *interest, struct timeval *timeout);
+extern int	zk_socket_process(zhandle_t *zh, int events,
+							  int (*process) (zhandle_t *zh, int events));
 extern void zk_socket_completing(bool completes);
 extern void zk_socket_processed(zhandle_t *zh, int rc);
 extern bool zk_socket_is_stuck(void);
@@ -70,6 +75,10 @@ extern bool zk_packets_begin(int fd);
 extern void zk_packets_end(int fd);
 extern bool zk_packets_sending(int fd, const void *data, size_t size);
 extern void zk_packets_sent(int fd, const void *data, size_t size);
+extern ssize_t zk_packets_send(int fd, const void *data, size_t size, int flags,
+							   bool keep);
+extern int	zk_packets_kept(int fd);
+extern int	zk_packets_flush(int fd);
 extern ZkReceived zk_packets_received(int fd, void *data, size_t size,
 									  char *why);
 

@@ -6,8 +6,9 @@
  * Every private symbol of the library is named here, and nowhere else
  * (test/check-symbols): rule N3 in library.h.  src/library.mk lists the
  * versions that have them.  Some files assume what the library does inside, and
- * say so: threads.c (its threads), packets.c (how it reads and writes) and
- * tls.c (its calls of OpenSSL).  No file assumes the layout of a struct of its.
+ * say so: threads.c (its threads), packets.c and socket.c (how it reads and
+ * writes) and tls.c (its calls of OpenSSL).  No file assumes the layout of a
+ * struct of its.
  *
  *-------------------------------------------------------------------------
  */

@@ -16,11 +16,19 @@
  * A request is noted before it is sent, as the answer may come before the
  * sending thread continues.
  *
+ * What the library sends without TLS is kept, as far as there is room, and
+ * leaves in one go when its sender is done (socket.c).  The library believes
+ * that it is sent.  What the kernel does not take stays kept, and in front of
+ * all that comes later.  The first error is remembered: the connection never
+ * sends again, so that no packet is left out of the stream.
+ *
  *-------------------------------------------------------------------------
  */
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 
 #include "inside.h"
 #include "reply.h"
@@ -35,6 +43,12 @@
 
 /* Bytes of the length that stands in front of a packet. */
 #define LENGTH_WORD		4
+
+/*
+ * Bytes that a connection can keep.  The requests of a turn of the engine have
+ * a few hundred; only those of many locks have more, and bypass it.
+ */
+#define MAX_KEPT		4096
 
 /* A stream of packets: the bytes of a length, and the rest of its packet. */
 typedef struct Stream
@@ -56,11 +70,15 @@ typedef struct Connection
 	Stream		received;
 	int64_t		session;		/* that is to be resumed; 0 for none */
 	ZkUnanswered unanswered;
+	int			error;			/* with which sending has failed; or 0 */
+	size_t		kept_size;
+	char		kept[MAX_KEPT]; /* what is to be sent next */
 } Connection;
 
 /*
- * Guards connections.  May be taken with socket_lock or the lock of the
- * library's queue of requests held; log_lock after it.
+ * Guards connections; held while the kernel takes what is sent, for which it
+ * does not wait.  May be taken with socket_lock or the lock of the library's
+ * queue of requests held; log_lock after it.
  */
 static pthread_mutex_t packets_lock = PTHREAD_MUTEX_INITIALIZER;
 static Connection *connections;
@@ -158,6 +176,26 @@ note_packet(Connection *connection, const void *packet, size_t size)
 	return true;
 }
 
+/* The packet, or a length, is about to be sent.  Returns false with ENOMEM. */
+static bool
+note_sending(Connection *connection, const void *data, size_t size)
+{
+	if (connection->sent.left == 0 || note_packet(connection, data, size))
+		return true;
+	errno = ENOMEM;
+	return false;
+}
+
+/* So much of it is sent. */
+static void
+note_sent(Connection *connection, const void *data, size_t size)
+{
+	if (connection->sent.left > 0)
+		connection->sent.left -= size;
+	else if (take_length(&connection->sent, data, size))
+		connection->noted = false;
+}
+
 /*
  * The library is about to send that.  Returns false (ENOMEM) if it must not,
  * for want of memory.  Any client thread, with the lock of the library's
@@ -171,10 +209,8 @@ zk_packets_sending(int fd, const void *data, size_t size)
 
 	if (connection == NULL)
 		return true;
-	noted = connection->sent.left == 0 || note_packet(connection, data, size);
+	noted = note_sending(connection, data, size);
 	pthread_mutex_unlock(&packets_lock);
-	if (!noted)
-		errno = ENOMEM;
 	return noted;
 }
 
@@ -189,11 +225,131 @@ zk_packets_sent(int fd, const void *data, size_t size)
 
 	if (connection == NULL)
 		return;
-	if (connection->sent.left > 0)
-		connection->sent.left -= size;
-	else if (take_length(&connection->sent, data, size))
-		connection->noted = false;
+	note_sent(connection, data, size);
 	pthread_mutex_unlock(&packets_lock);
+}
+
+/*
+ * Send what is kept, and this behind it, without waiting, in one call.  Returns
+ * how many bytes of this the kernel has taken; -1 with errno if none.
+ */
+static ssize_t
+send_with_kept(Connection *connection, const void *data, size_t size)
+{
+	size_t		kept = connection->kept_size;
+	struct iovec parts[2] = {
+		{.iov_base = connection->kept,.iov_len = kept},
+		{.iov_base = (void *) (uintptr_t) data,.iov_len = size}
+	};
+	struct msghdr message = {
+		.msg_iov = kept > 0 ? parts : parts + 1,
+		.msg_iovlen = (kept > 0) + (size > 0)
+	};
+	ssize_t		sent = sendmsg(connection->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	if (sent < 0)
+	{
+		if (errno != EAGAIN)
+			connection->error = errno;
+		return -1;
+	}
+	if ((size_t) sent < kept)
+	{
+		connection->kept_size -= (size_t) sent;
+		memmove(connection->kept, connection->kept + sent, connection->kept_size);
+		errno = EAGAIN;
+		return -1;
+	}
+	connection->kept_size = 0;
+	if ((size_t) sent > kept || size == 0)
+		return sent - (ssize_t) kept;
+	errno = EAGAIN;
+	return -1;
+}
+
+/*
+ * Keep that, if keep and there is room; else send it behind what is kept.
+ * Returns as send().
+ */
+static ssize_t
+send_or_keep(Connection *connection, const void *data, size_t size, bool keep)
+{
+	if (connection->error != 0)
+	{
+		errno = connection->error;
+		return -1;
+	}
+	if (!keep || size > MAX_KEPT - connection->kept_size)
+		return send_with_kept(connection, data, size);
+	memcpy(connection->kept + connection->kept_size, data, size);
+	connection->kept_size += size;
+	return (ssize_t) size;
+}
+
+/*
+ * As send(); a connection's bytes are kept, if keep and there is room, and else
+ * sent without waiting.  Any client thread, with the lock of the library's
+ * queue.
+ */
+ssize_t
+zk_packets_send(int fd, const void *data, size_t size, int flags, bool keep)
+{
+	Connection *connection = enter(fd);
+	ssize_t		sent = -1;
+
+	if (connection == NULL)
+		return sendto(fd, data, size, flags, NULL, 0);
+	if (note_sending(connection, data, size))
+		sent = send_or_keep(connection, data, size, keep);
+	if (sent > 0)
+		note_sent(connection, data, (size_t) sent);
+	pthread_mutex_unlock(&packets_lock);
+	return sent;
+}
+
+/* See zk_packets_kept(). */
+static int
+kept_by(const Connection *connection)
+{
+	return connection->error != 0 ? connection->error :
+		connection->kept_size > 0 ? EAGAIN : 0;
+}
+
+/*
+ * Whether something is kept for a socket, which need not be a connection's.
+ * Returns 0, EAGAIN if so, or the error with which sending has failed.  Any
+ * client thread.
+ */
+int
+zk_packets_kept(int fd)
+{
+	Connection *connection = enter(fd);
+	int			kept;
+
+	if (connection == NULL)
+		return 0;
+	kept = kept_by(connection);
+	pthread_mutex_unlock(&packets_lock);
+	return kept;
+}
+
+/*
+ * Send what is kept, as far as it goes without waiting.  Returns what
+ * zk_packets_kept() does then.  Any client thread.
+ */
+int
+zk_packets_flush(int fd)
+{
+	Connection *connection = enter(fd);
+	int			kept;
+
+	if (connection == NULL)
+		return 0;
+	if (kept_by(connection) == EAGAIN)
+		send_with_kept(connection, NULL, 0);
+	kept = kept_by(connection);
+	pthread_mutex_unlock(&packets_lock);
+	return kept;
 }
 
 /*

@@ -13,14 +13,26 @@
  * close	hears out the server when the session was closed: see hear_out().
  * recv, send	have packets.c look at what comes and goes, and give up a
  *			connection over which something comes that the library must not see.
+ *			They also save system calls: the library receives and sends the
+ *			length of a packet and the packet each for itself.  See below.
  * connect	passes over the server that was just given up, until another one was
  *			tried: the library knows one of an even number of servers twice.
  * adaptor_send_queue	leaves a request to zk_socket_send(), with which the
  *			thread that made it sends all that it has made in one turn.  The
  *			library would wake its I/O thread for each, through a pipe: a change
  *			of threads and four system calls before anything is sent.
- * send		also puts the length of a packet, which the library sends alone,
- *			into one segment with the packet.
+ *
+ * What one thread sends in one go leaves in one call, at the end: the requests
+ * of a turn of the engine, with zk_socket_send(), and what the I/O thread sends
+ * in one of its two steps, zookeeper_interest() and zookeeper_process().  Until
+ * then packets.c keeps it.  The library takes what is kept for sent; so if the
+ * kernel does not take all of it, or if there is an error, we have the I/O
+ * thread wait until the socket is writable, or give up the connection.
+ *
+ * One call receives all that has come, as far as there is room, while the I/O
+ * thread is in zookeeper_process(), which is called again until all of it is
+ * given out: the socket would not show it any more.  The rest of a packet that
+ * is longer goes directly to where the library wants it.
  *
  * With the shared library none of that is done.
  *
@@ -40,7 +52,6 @@
 #include <arpa/inet.h>
 #include <limits.h>
 #include <netdb.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -114,8 +125,25 @@ set_broken(bool is_broken, bool is_closing)
 /* How long a server may take to say its last word. */
 #define LAST_WORD_TIME	ZK_MS(500)
 
-/* Bytes of the length that stands in front of a packet. */
-#define LENGTH_WORD		4
+/* The most bytes that are received in one call, unless a packet has more. */
+#define INPUT_SIZE		4096
+
+/* What a call has received and the library has not. */
+typedef struct Input
+{
+	size_t		at;
+	size_t		end;
+	bool		exhausted;		/* nothing else had come yet */
+	int			error;			/* sending has failed: receiving is to fail */
+	unsigned char bytes[INPUT_SIZE];
+} Input;
+
+/* While this thread is in zookeeper_process(), which reads from one socket. */
+static __thread Input *input;
+
+/* What this thread sends is kept; and for which socket, -1 for none yet. */
+static __thread bool gathering;
+static __thread int gathered = -1;
 
 /*
  * This thread's socket: the thread that opens the library's socket is the one
@@ -354,11 +382,83 @@ zk_socket_processed(zhandle_t *zh, int rc)
 		on_end();
 }
 
+/* As recv(), and note whether that has taken all there was.  I/O thread. */
+static ssize_t
+receive(int fd, void *data, size_t size, int flags)
+{
+	ssize_t		got = __real_recv(fd, data, size, flags);
+
+	input->exhausted = got < (ssize_t) size;
+	return got;
+}
+
+/* Give out what was received already.  Returns how many bytes that is. */
+static size_t
+give_out(void *data, size_t size)
+{
+	size_t		given = input->end - input->at;
+
+	if (given > size)
+		given = size;
+	memcpy(data, input->bytes + input->at, given);
+	input->at += given;
+	return given;
+}
+
+/* Fill the input, which is empty, and give out what is wanted of it. */
+static ssize_t
+refill(int fd, void *data, size_t size, int flags)
+{
+	ssize_t		got = receive(fd, input->bytes, INPUT_SIZE, flags);
+
+	input->at = 0;
+	input->end = got > 0 ? (size_t) got : 0;
+	return got > 0 ? (ssize_t) give_out(data, size) : got;
+}
+
+/*
+ * As recv(), from the input.  The rest of what does not fit there is received
+ * directly.  Where nothing else had come, that is not asked for again: the I/O
+ * thread waits for it.  I/O thread.
+ */
+static ssize_t
+receive_buffered(int fd, char *data, size_t size, int flags)
+{
+	size_t		given = give_out(data, size);
+	size_t		wanted = size - given;
+	ssize_t		got = -1;
+
+	if (wanted == 0)
+		return (ssize_t) given;
+	if (input->exhausted)
+		errno = EAGAIN;
+	else
+		got = wanted < INPUT_SIZE ? refill(fd, data + given, wanted, flags) :
+			receive(fd, data + given, wanted, flags);
+	if (given == 0)
+		return got;
+	return (ssize_t) given + (got > 0 ? got : 0);
+}
+
+/* As recv(), in zookeeper_process() from its input.  I/O thread. */
+static ssize_t
+receive_any(int fd, void *data, size_t size, int flags)
+{
+	if (input == NULL)
+		return __real_recv(fd, data, size, flags);
+	if (input->error != 0)
+	{
+		errno = input->error;
+		return -1;
+	}
+	return receive_buffered(fd, data, size, flags);
+}
+
 /* As recv(); EPROTO after a packet the library must not see.  I/O thread. */
 ssize_t
 __wrap_recv(int fd, void *data, size_t size, int flags)
 {
-	ssize_t		got = __real_recv(fd, data, size, flags);
+	ssize_t		got = receive_any(fd, data, size, flags);
 
 	if (got <= 0 || zk_socket_received(fd, data, (size_t) got))
 		return got;
@@ -366,23 +466,136 @@ __wrap_recv(int fd, void *data, size_t size, int flags)
 	return -1;
 }
 
-/*
- * As send(); more follows a packet's length.  (The last four bytes of a packet
- * for which there was no room may wait for a fifth of a second so.)
- */
+/* As send(); while this thread gathers, what is sent is kept if it fits. */
 ssize_t
 __wrap_send(int fd, const void *data, size_t size, int flags)
 {
-	ssize_t		sent;
+	ssize_t		sent = zk_packets_send(fd, data, size, flags, gathering);
 
-	if (size == LENGTH_WORD)
-		flags |= MSG_MORE;
-	sent = zk_packets_sending(fd, data, size) ?
-		__real_send(fd, data, size, flags) : -1;
-	if (sent > 0)
-		zk_packets_sent(fd, data, (size_t) sent);
+	if (gathering)
+		gathered = fd;
 	fell_short |= sent != (ssize_t) size;
 	return sent;
+}
+
+/* This thread is about to send something, which is to leave in one go. */
+void
+zk_socket_gather(void)
+{
+	gathering = true;
+	gathered = -1;
+}
+
+/*
+ * It was: send it now, as far as it goes without waiting.  Returns as
+ * zk_packets_flush().
+ */
+int
+zk_socket_send_gathered(void)
+{
+	gathering = false;
+	return gathered < 0 ? 0 : zk_packets_flush(gathered);
+}
+
+/*
+ * The I/O thread is about to wait for its socket, -1 for none: also until that
+ * is writable, if something is kept; or not at all, if sending has failed.
+ */
+void
+zk_socket_watch(int fd, int *interest, struct timeval *timeout)
+{
+	int			kept = fd < 0 ? 0 : zk_packets_kept(fd);
+
+	if (kept == EAGAIN)
+		*interest |= ZOOKEEPER_WRITE;
+	else if (kept != 0)
+		memset(timeout, 0, sizeof(*timeout));
+}
+
+/*
+ * Send what is kept for this thread's socket, if that is writable.  Returns the
+ * error with which sending has failed, now or before; 0 if it has not.
+ */
+static int
+resume_sending(int events)
+{
+	int			kept;
+
+	if (own_socket < 0)
+		return 0;
+	kept = (events & ZOOKEEPER_WRITE) != 0 ? zk_packets_flush(own_socket) :
+		zk_packets_kept(own_socket);
+	return kept == EAGAIN ? 0 : kept;
+}
+
+/*
+ * The I/O thread has waited: process these events, with the library's function.
+ * What is kept goes first.  If sending has failed, the library meets that error
+ * when it receives.
+ *
+ * What OpenSSL has read and not given out, and what is left in our input, the
+ * socket does not show any more.  So nothing stays in the input: with any
+ * result but ZOK the library had all of it, has closed the connection, or
+ * receives no more.
+ */
+int
+zk_socket_process(zhandle_t *zh, int events,
+				  int (*process) (zhandle_t *zh, int events))
+{
+	Input		mine;
+	int			rc;
+
+	mine.at = mine.end = 0;
+	mine.exhausted = false;
+	mine.error = resume_sending(events);
+	input = &mine;
+	zk_socket_gather();
+	rc = process(zh, mine.error == 0 ? events : ZOOKEEPER_READ);
+	while (rc == ZOK && (mine.at < mine.end || zk_tls_pending() > 0))
+		rc = process(zh, ZOOKEEPER_READ);
+	zk_socket_send_gathered();
+	input = NULL;
+	return rc;
+}
+
+/*
+ * Send what is kept for a socket, within so many milliseconds; with 0, as far
+ * as it goes without waiting.  Returns a result of the library.
+ */
+static int
+send_kept_within(int fd, int timeout)
+{
+	struct pollfd pfd = {.fd = fd,.events = POLLOUT};
+	ZkTime		deadline = zk_now() + ZK_MS(timeout);
+	ZkTime		left = ZK_MS(timeout);
+	int			kept;
+
+	while ((kept = zk_packets_flush(fd)) == EAGAIN && left > 0)
+	{
+		poll(&pfd, 1, (int) (left / 1000) + 1);
+		left = deadline - zk_now();
+	}
+	if (kept == EAGAIN)
+		return timeout == 0 ? ZOK : ZOPERATIONTIMEOUT;
+	return kept == 0 ? ZOK : ZCONNECTIONLOSS;
+}
+
+/*
+ * As adaptor_send_queue(), which sends by itself when the handle is closed.  In
+ * its two steps the I/O thread need not be woken: it asks next whether there is
+ * something to send.
+ */
+static int
+send_queue(zhandle_t *zh, int timeout)
+{
+	int			rc;
+
+	if (gathering)
+		return ZOK;
+	zk_socket_gather();
+	rc = zk_internals_wake_sender(zh, timeout);
+	gathering = false;
+	return rc == ZOK && gathered >= 0 ? send_kept_within(gathered, timeout) : rc;
 }
 
 /*
@@ -403,34 +616,22 @@ __wrap_adaptor_send_queue(zhandle_t *zh, int timeout)
 	if (held)
 		held_back++;
 	pthread_mutex_unlock(&socket_lock);
-	return held ? ZOK : zk_internals_wake_sender(zh, timeout);
-}
-
-/* Let the socket keep what is not a full segment, or send it.  socket_lock. */
-static void
-set_cork(int on)
-{
-	setsockopt(last_socket, IPPROTO_TCP, TCP_CORK, &on, sizeof(on));
+	return held ? ZOK : send_queue(zh, timeout);
 }
 
 /*
- * Send what is in the handle's queue, as far as it goes without waiting, in as
- * few segments as it fits in.  Returns false if something is left.
- * socket_lock.
+ * Send what is in the handle's queue, as far as it goes without waiting, in one
+ * go.  Returns false if something is left.  socket_lock.
  */
 static bool
 flush(void)
 {
-	bool		several = held_back > 1;
 	bool		sent;
 
 	fell_short = false;
-	if (several)
-		set_cork(1);
+	zk_socket_gather();
 	sent = zk_internals_flush(handle);
-	if (several)
-		set_cork(0);
-	return sent && !fell_short;
+	return zk_socket_send_gathered() == 0 && sent && !fell_short;
 }
 
 /*
@@ -444,8 +645,8 @@ flush(void)
  * before it closes the socket, takes the rest off the queue afterwards.
  *
  * What does not go, for want of room or because of an error, stays in the
- * queue, and the I/O thread is woken: it waits until there is room, or meets
- * the same error and gives up the connection.  The handle outlives the
+ * queue, or is kept, and the I/O thread is woken: it waits until there is room,
+ * or meets the same error and gives up the connection.  The handle outlives the
  * completion thread, and the helper closes it itself.
  *
  * The library reads the time of the last send without a lock, to know when a

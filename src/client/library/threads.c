@@ -118,23 +118,23 @@ int
 __wrap_zookeeper_interest(zhandle_t *zh, int *fd, int *interest,
 						  struct timeval *timeout)
 {
-	int			result = __real_zookeeper_interest(zh, fd, interest, timeout);
+	int			result;
 
+	zk_socket_gather();
+	result = __real_zookeeper_interest(zh, fd, interest, timeout);
+	zk_socket_send_gathered();
 	complete(zh);
+	if (result == ZOK)
+		zk_socket_watch(*fd, interest, timeout);
 	return result;
 }
 
-/*
- * As zookeeper_process(): receive and send what can be.  What TLS has read from
- * the socket, and not given out, will not show there again.
- */
+/* As zookeeper_process(): receive and send what can be. */
 int
 __wrap_zookeeper_process(zhandle_t *zh, int events)
 {
-	int			rc = __real_zookeeper_process(zh, events);
+	int			rc = zk_socket_process(zh, events, __real_zookeeper_process);
 
-	while (rc == ZOK && zk_tls_pending() > 0)
-		rc = __real_zookeeper_process(zh, ZOOKEEPER_READ);
 	zk_socket_processed(zh, rc);
 	complete(zh);
 	return rc;
