@@ -42,6 +42,7 @@
 #include "leader_contact.h"
 #include "library.h"
 #include "mailbox.h"
+#include "uuid.h"
 
 /* Each known to the file of its topic; see there. */
 typedef struct Contender Contender;
@@ -125,6 +126,7 @@ struct ZkClient
 	Leases	   *leases;			/* lease.c */
 	GroupCreate *group;			/* group.c */
 	uint64_t	random;			/* for zk_jitter() */
+	ZkUuidSource uuids;			/* for names of contenders */
 	bool		warned_foreign; /* of a child that is no contender */
 	Query		query;
 	Reader	   *reader;			/* reader.c */

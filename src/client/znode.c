@@ -23,8 +23,6 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <sys/random.h>
-
 #include "client.h"
 #include "contender.h"
 #include "znode.h"
@@ -34,29 +32,6 @@ void
 zk_znode_begin(Contender *c, uint32_t incarnation)
 {
 	c->znode.incarnation = incarnation;
-}
-
-/* Writes a random (version 4) uuid in text form, ZK_UUID_SIZE bytes. */
-static void
-make_uuid(char *uuid)
-{
-	unsigned char r[16];
-	size_t		have = 0;
-
-	while (have < sizeof(r))
-	{
-		ssize_t		n = getrandom(r + have, sizeof(r) - have, 0);
-
-		if (n > 0)
-			have += (size_t) n;
-	}
-	r[6] = (r[6] & 0x0F) | 0x40;
-	r[8] = (r[8] & 0x3F) | 0x80;
-	snprintf(uuid, ZK_UUID_SIZE,
-			 "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
-			 "%02x%02x%02x%02x%02x%02x",
-			 r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7],
-			 r[8], r[9], r[10], r[11], r[12], r[13], r[14], r[15]);
 }
 
 /*
@@ -70,7 +45,7 @@ zk_znode_new_base(ZkClient *client, Contender *c)
 	char		uuid[ZK_UUID_SIZE];
 
 	c->znode.incarnation++;
-	make_uuid(uuid);
+	zk_uuid_make(&client->uuids, uuid);
 	zk_queue_base_name(c->znode.base, sizeof(c->znode.base), client->style,
 					   c->request.mode, c->request.permits, uuid);
 }
