@@ -88,6 +88,9 @@ static const struct
 
 char	   *zklock_note = NULL;
 
+/* The name of this host; empty if it was not asked for. */
+static char host[64 + 1];
+
 /* GUC check hook: a note fits into a contender's data (ZK_OWNER_SIZE). */
 bool
 zklock_check_note(char **newval, void **extra, GucSource source)
@@ -163,16 +166,25 @@ append_name(StringInfo buf, const char *key, const char *name)
 	escape_json(buf, name != NULL ? zklock_clean_name(name) : "");
 }
 
-/* Returns the name of this host; static. */
+/*
+ * Returns the name of this host, as it was when it was first asked for; static.
+ * Each acquire needs it, so it is not asked for each time.  Where the host is
+ * renamed, this shows its old name until zklock_forget_host().
+ */
 const char *
 zklock_host(void)
 {
-	static char host[64 + 1];
-
-	if (gethostname(host, sizeof(host)) != 0)
+	if (host[0] == '\0' && gethostname(host, sizeof(host)) != 0)
 		host[0] = '\0';
 	host[sizeof(host) - 1] = '\0';
 	return host;
+}
+
+/* A client is about to start: it is to have the name that the host has now. */
+void
+zklock_forget_host(void)
+{
+	host[0] = '\0';
 }
 
 /*

@@ -47,6 +47,7 @@ extern char *zklock_clean_name(const char *name);
 extern char *zklock_convert(const char *text, int length, int from, int to);
 extern char *zklock_owner_data(void);
 extern const char *zklock_host(void);
+extern void zklock_forget_host(void);
 extern const char *zklock_instance(void);
 extern char *zklock_foreign_string(const char *data, int length);
 extern void zklock_owner_fields(const char *data, int length, Datum *values,

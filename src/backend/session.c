@@ -35,6 +35,7 @@
 
 #include "zklock.h"
 #include "auth_settings.h"
+#include "owner.h"
 #include "secret_file.h"
 #include "session.h"
 #include "stats.h"
@@ -365,6 +366,7 @@ start_client(void)
 	running.znode_style = zklock_znode_style;
 	running.access = zklock_transport_stamp(zklock_auth_stamp());
 	gather_secrets(&config);
+	zklock_forget_host();
 
 	config.servers = running.servers;
 	config.session_timeout_ms = running.session_timeout;
