@@ -54,8 +54,11 @@ my %ensemble_settings = (
 # A setting of the servers' JVM: compile as it does by default.
 my $jvm_options = "-XX:TieredStopAtLevel=4\n";
 
+# Some are PostgreSQL's defaults again, which its test modules change.
 my %cluster_settings = (
 	max_connections => 1100,
+	log_statement => 'none',
+	log_replication_commands => 'off',
 	shared_preload_libraries => 'zklock',
 	'zklock.session_timeout' => '30s');
 
