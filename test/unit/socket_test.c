@@ -479,6 +479,7 @@ try_to_read(zhandle_t *zh, int events)
 static void
 test_gathering(void)
 {
+	unsigned char hundred[100];
 	int			fd = dial(0);
 
 	zk_socket_gather();
@@ -501,6 +502,19 @@ test_gathering(void)
 	is_int((int) send_packet(fd, 100000), 100000, "S387: a long packet bypasses that");
 	is_int(zk_socket_send_gathered(), 0, "S387: and leaves nothing");
 	ok(sends == 1 && packets_come(0, 1, 100000), "S387: in one call, with its length");
+
+	sends = 0;
+	zk_socket_gather();
+	send_packet(fd, 100);
+	send(fd, "\0\0\0\144", sizeof(uint32_t), 0);
+	is_int(zk_packets_flush(fd), EAGAIN, "S387: a length waits for its packet");
+	ok(sends == 1 && packets_come(0, 1, 100), "S387: but nothing else does");
+	ok(zk_packets_flush(fd) == EAGAIN && sends == 1, "S387: whoever sends then");
+	for (size_t i = 0; i < sizeof(hundred); i++)
+		hundred[i] = pattern(i);
+	send(fd, hundred, sizeof(hundred), 0);
+	is_int(zk_socket_send_gathered(), 0, "S387: and leaves with that");
+	ok(sends == 2 && packets_come(0, 1, 100), "S387: in one call");
 
 	zk_socket_gather();
 	is_int(zk_socket_send_gathered(), 0, "nothing is gathered");

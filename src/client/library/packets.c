@@ -230,13 +230,27 @@ zk_packets_sent(int fd, const void *data, size_t size)
 }
 
 /*
+ * How much of what is kept is to be sent if nothing follows.  A length whose
+ * packet is not there stays: another thread is about to bring that.
+ */
+static size_t
+kept_packets(const Connection *connection)
+{
+	const Stream *sent = &connection->sent;
+	bool		lacks_packet = sent->left > 0 && sent->left == sent->length;
+
+	return lacks_packet && connection->kept_size >= LENGTH_WORD ?
+		connection->kept_size - LENGTH_WORD : connection->kept_size;
+}
+
+/*
  * Send what is kept, and this behind it, without waiting, in one call.  Returns
  * how many bytes of this the kernel has taken; -1 with errno if none.
  */
 static ssize_t
 send_with_kept(Connection *connection, const void *data, size_t size)
 {
-	size_t		kept = connection->kept_size;
+	size_t		kept = size > 0 ? connection->kept_size : kept_packets(connection);
 	struct iovec parts[2] = {
 		{.iov_base = connection->kept,.iov_len = kept},
 		{.iov_base = (void *) (uintptr_t) data,.iov_len = size}
@@ -245,24 +259,23 @@ send_with_kept(Connection *connection, const void *data, size_t size)
 		.msg_iov = kept > 0 ? parts : parts + 1,
 		.msg_iovlen = (kept > 0) + (size > 0)
 	};
-	ssize_t		sent = sendmsg(connection->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	ssize_t		sent;
+	size_t		gone;
 
+	if (message.msg_iovlen == 0)
+		return 0;
+	sent = sendmsg(connection->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 	if (sent < 0)
 	{
 		if (errno != EAGAIN)
 			connection->error = errno;
 		return -1;
 	}
-	if ((size_t) sent < kept)
-	{
-		connection->kept_size -= (size_t) sent;
-		memmove(connection->kept, connection->kept + sent, connection->kept_size);
-		errno = EAGAIN;
-		return -1;
-	}
-	connection->kept_size = 0;
+	gone = (size_t) sent < kept ? (size_t) sent : kept;
+	connection->kept_size -= gone;
+	memmove(connection->kept, connection->kept + gone, connection->kept_size);
 	if ((size_t) sent > kept || size == 0)
-		return sent - (ssize_t) kept;
+		return sent - (ssize_t) gone;
 	errno = EAGAIN;
 	return -1;
 }
