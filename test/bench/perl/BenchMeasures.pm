@@ -225,6 +225,16 @@ sub cycle_processor
 		sub { scalar $peer->command("cycle /bench/$who/cycle $many_cycles") });
 }
 
+# The backend of the first holder, which looks in the database whether all wait.
+sub first_holder
+{
+	my ($world, $who) = @_;
+	return unless BenchWorld::runs_statements($who);
+	return $world->node->safe_psql('postgres',
+		"SELECT pid FROM pg_stat_activity WHERE query LIKE '%bench\_${who}\_release(%'"
+		  . ' AND pid <> pg_backend_pid()');
+}
+
 # What waiters take of them, from queueing up until they have released the lock.  Peers
 # that start a thread for each do so without a lock as well, and that is taken off.
 sub drain_processor
@@ -236,8 +246,10 @@ sub drain_processor
 	$peer->command('open 101');
 	$peer->command($drain);
 	$peer->command($threads);
-	my %taken = processor_time($world, $who,
-		sub { sum0(map { scalar $peer->command($drain) } 1 .. $many_drains) });
+	my %taken = processor_time(
+		$world, $who,
+		sub { sum0(map { scalar $peer->command($drain) } 1 .. $many_drains) },
+		first_holder($world, $who));
 	my %besides = processor_time(
 		$world, $who,
 		sub {

@@ -37,11 +37,11 @@ our @EXPORT = qw(processor_time thread_times threads_time);
 
 =over
 
-=item processor_time($world, $who, $what)
+=item processor_time($world, $who, $what, @without)
 
 Do something, which returns how often it was done, and return a hash of what each
 took of the processors, in microseconds: C<servers> those of the ensemble, C<client>
-who was measured.
+who was measured, without these processes.
 
 =item threads_time($pid)
 
@@ -57,8 +57,9 @@ The same as a hash, by the number of the thread.
 
 sub processor_time
 {
-	my ($world, $who, $what) = @_;
+	my ($world, $who, $what, @without) = @_;
 	my @before = taken($world, $who);
+	delete @{ $before[1] }{@without};
 	my $times = $what->() or return;
 	my @after = taken($world, $who);
 	return (
