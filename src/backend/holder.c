@@ -8,10 +8,12 @@
  * watch on the holder would wake all waiters with each release (Q4).  So after
  * deadlock_timeout, and only if log_lock_waits is on or there is shared memory
  * to show it in, the waiter reads the list and the data of the first contender
- * only: 1,000 waiters read 1,000 lists and 1,000 data in all.  For
- * zk_lock_waits it does so again whenever the wait has doubled, so that what
- * is shown is never older than half of the wait.  A wait shorter than
- * deadlock_timeout, or behind the holder itself, reads nothing.
+ * only.  For zk_lock_waits it does so again whenever the wait has doubled, so
+ * that what is shown is never older than half of the wait.  A wait shorter than
+ * deadlock_timeout, or behind the holder itself, reads nothing; and for
+ * zk_lock_waits alone none that is shorter than 10 ms for each contender ahead.
+ * So the lists that a long queue reads do not grow with the square of its
+ * length, and one that is served quickly reads none.
  *
  * The lock client has one query at a time, so several locks of a call are read
  * one after the other.  The deadlock check waits for its turn as well.
@@ -30,6 +32,9 @@
 
 /* How long to wait for an answer; the lock may be granted before. */
 #define ANSWER_TIMEOUT		ZK_MS(1000)
+
+/* How long to wait for each contender ahead before the queue is read (V5). */
+#define PATIENCE		ZK_MS(10)
 
 /* When to check whether another lock of the call has got its answer. */
 #define TURN				ZK_MS(10)
@@ -130,20 +135,28 @@ take_answer(Holder *holder, const Lock *lock,
 }
 
 /*
- * Finds the holder of a lock, for a long wait that began at since.  Returns
- * false if there is no answer yet.  Moves *next up to when to call again.
- * Throws nothing.
+ * Finds the holder of a lock, for a long wait that began at since; not yet if
+ * it is not needed now, but only shown, and many are ahead.  Returns false if
+ * there is no answer yet.  Moves *next up to when to call again.  Throws
+ * nothing.
  */
 bool
 zklock_holder_learn(Holder *holder, const Lock *lock,
-					const ZkContenderStatus *status, ZkTime since, ZkTime *next)
+					const ZkContenderStatus *status, ZkTime since, bool needed,
+					ZkTime *next)
 {
 	ZkTime		now = zk_now();
+	ZkTime		patient_until = since + holder->ahead * PATIENCE;
 	bool		known = holder->ask_at != 0;
 
 	/* its end will not go unnoticed */
 	if (strcmp(holder->name, holder->blocker) == 0)
 		return true;
+	if (!needed && asking != holder && now < patient_until)
+	{
+		*next = Min(*next, patient_until);
+		return true;
+	}
 	if (asking == holder)
 	{
 		known = take_answer(holder, lock, status, now);

@@ -32,7 +32,7 @@ extern void zklock_holder_refresh(Holder *holder,
 								  const ZkContenderStatus *status);
 extern bool zklock_holder_learn(Holder *holder, const Lock *lock,
 								const ZkContenderStatus *status, ZkTime since,
-								ZkTime *next);
+								bool needed, ZkTime *next);
 extern void zklock_holder_forget(const Holder *holder);
 extern bool zklock_holder_pause(void);
 extern void zklock_holder_resume(void);

@@ -218,10 +218,12 @@ zklock_wait_show(const LockCall *call, const LockWait *wait)
 static bool
 holder_known(LockWait *wait, ZkTime *next)
 {
-	if (zklock_wait_slots_count() == 0 && (wait->logged || !log_lock_waits))
+	bool		to_be_logged = log_lock_waits && !wait->logged;
+
+	if (zklock_wait_slots_count() == 0 && !to_be_logged)
 		return true;
 	return zklock_holder_learn(&wait->holder, wait->lock, &wait->status,
-							   wait->behind_since, next);
+							   wait->behind_since, to_be_logged, next);
 }
 
 /*
