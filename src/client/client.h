@@ -117,6 +117,7 @@ struct ZkClient
 	ClientStage stage;
 	ZkTime		helper_wakes_at;	/* what the helper has last decided to
 									 * sleep until */
+	ZkTime		begun_at;		/* when a contender was begun last */
 	ZkTime		leave_by;		/* LEAVING: until then something is waited for */
 	Connection	connection;
 	Engine	   *engine;			/* request.c */

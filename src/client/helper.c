@@ -67,6 +67,12 @@
  */
 #define LEAVING_POLL			ZK_MS(1)
 
+/*
+ * For so long after a contender was begun the helper wakes at least that often.
+ */
+#define BUSY_TIME				ZK_MS(1000)
+#define BUSY_TICK				ZK_MS(100)
+
 /* A question about a contender. */
 typedef bool (*ContenderTest) (ZkClient *client, const Contender *c);
 
@@ -87,6 +93,7 @@ apply_order(ZkClient *client, const MailboxOrder *order)
 
 	if (c->claim == CLAIM_NONE)
 	{
+		client->begun_at = zk_now();
 		zk_contender_begin(client, order);
 		zk_connection_hurry(client);
 	}
@@ -248,8 +255,9 @@ earlier(ZkTime a, ZkTime b)
 
 /*
  * When the helper has to wake.  With a handle no later than an eighth of the
- * session timeout from now, so that nobody has to wake it for a lease that has
- * just begun.
+ * session timeout from now, so that no thread has to wake it for a lease that
+ * has just begun; and while locks are requested often, no later than the watch
+ * on the next contender may be due (W1): so it need not be woken for each.
  */
 static ZkTime
 next_timer(ZkClient *client)
@@ -269,6 +277,8 @@ next_timer(ZkClient *client)
 	next = earlier(next, zk_connection_due(client));
 	if (client->connection.state != CONNECTION_NONE)
 		next = earlier(next, now + zk_timeout(client) / 8);
+	if (now < client->begun_at + BUSY_TIME)
+		next = earlier(next, now + BUSY_TICK);
 	if (client->stage == CLIENT_LEAVING)
 	{
 		next = earlier(next, client->leave_by);

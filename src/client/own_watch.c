@@ -12,11 +12,12 @@
  * in owner.c.
  *
  * W1. A contender that holds a lock, or is next, for longer than 100 ms has a
- * watch on itself, and one further behind a second after it came.  So a
- * deletion is known immediately, where the renewal of the lease would find it
- * a quarter of the timeout later, and short holds and waits pay nothing for
- * it.  One further behind is in no danger of a wrong grant, as it finds itself
- * in a list before.  The timer is armed when the contender is begun.
+ * watch on itself, and one further behind a second after it came, and another
+ * 10 ms for each contender ahead of it.  So a deletion is known immediately,
+ * where the renewal of the lease would find it a quarter of the timeout later,
+ * and short holds and waits pay nothing for it.  One further behind is in no
+ * danger of a wrong grant, as it finds itself in a list before.  The timer is
+ * armed when the contender is begun.
  *
  * W2. A holder whose contender is gone has lost its lock.  A waiter looks for
  * it, as for a create that was not answered (Q7), and queues again.
@@ -45,6 +46,15 @@
 #include "contender.h"
 #include "own_watch.h"
 #include "request.h"
+
+/*
+ * The same far behind in a queue, where it will be looked for in a list anyhow.
+ */
+#define FAR_WATCH_DELAY			ZK_MS(1000)
+#define FAR_WATCH_DELAY_EACH	ZK_MS(10)
+
+/* A wait, and a hold, of which the data tell (W8). */
+#define LONG_TIME		ZK_MS(1000)
 
 /* Requests left to those who want locks while many watches are being set. */
 #define WATCH_RESERVE	16
@@ -77,20 +87,24 @@ zk_own_watch_begin(ZkClient *client, Contender *c)
 	watch_later(client, c);
 }
 
-/*
- * The contender has come to another place: watches it that much later, unless
- * it is watched already, or about to be.  A time already set for later stays,
- * so that the helper need not be woken for another one.
- */
+/* The contender is next, or will be with the next event: watches it soon. */
 void
-zk_own_watch_in(Contender *c, ZkTime delay)
+zk_own_watch_soon(ZkClient *client, Contender *c)
 {
-	ZkTime		now = zk_now();
+	ZkTime		soon = zk_now() + ZK_WATCH_DELAY;
 
-	if (c->own.state != OWN_UNWATCHED || c->own.watch_at <= now ||
-		c->own.watch_at >= now + delay)
+	if (c->own.watch_at <= soon)
 		return;
-	c->own.watch_at = now + delay;
+	c->own.watch_at = soon;
+	zk_helper_by(client, soon);
+}
+
+/* The contender has come to a place with so many ahead of it. */
+void
+zk_own_watch_far(ZkClient *client, Contender *c, int ahead)
+{
+	c->own.watch_at = c->own.queued_at + FAR_WATCH_DELAY + ahead * FAR_WATCH_DELAY_EACH;
+	zk_helper_by(client, c->own.watch_at);
 }
 
 /* Returns when the contender is to get its watch: a grant puts it off. */
@@ -330,9 +344,9 @@ static ZkTime
 long_hold_due(const Contender *c)
 {
 	if (c->state != ZK_HELD || c->claim != CLAIM_WANTED || c->own.long_held ||
-		c->partner != NULL || waited(c) < ZK_FAR_WATCH_DELAY)
+		c->partner != NULL || waited(c) < LONG_TIME)
 		return INT64_MAX;
-	return c->proof.granted_at + ZK_FAR_WATCH_DELAY;
+	return c->proof.granted_at + LONG_TIME;
 }
 
 /*

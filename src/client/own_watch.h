@@ -14,11 +14,9 @@
 
 /*
  * How long a contender stays in one place before it gets a watch on its own
- * znode, and how long far behind in a queue, where it will be looked for in a
- * list anyhow.
+ * znode (W1).
  */
 #define ZK_WATCH_DELAY		ZK_MS(100)
-#define ZK_FAR_WATCH_DELAY	ZK_MS(1000)
 
 /*
  * The watch on a contender's own znode:
@@ -61,7 +59,8 @@ typedef struct OwnWatch
 } OwnWatch;
 
 extern void zk_own_watch_begin(ZkClient *client, Contender *c);
-extern void zk_own_watch_in(Contender *c, ZkTime delay);
+extern void zk_own_watch_soon(ZkClient *client, Contender *c);
+extern void zk_own_watch_far(ZkClient *client, Contender *c, int ahead);
 extern void zk_own_watch_announce(Contender *c);
 extern void zk_own_watch(ZkClient *client, Contender *c);
 extern void zk_own_rewrite(ZkClient *client, Contender *c);

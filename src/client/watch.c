@@ -148,7 +148,7 @@ come_next(ZkClient *client, Contender *c)
 	if (c->watching.next_in_line)
 		return;
 	c->watching.next_in_line = true;
-	zk_own_watch_in(c, ZK_WATCH_DELAY);
+	zk_own_watch_soon(client, c);
 	if (zk_now() - c->proof.proved_at > zk_timeout(client) / 8)
 		zk_mailbox_wake_helper(&client->mailbox);
 }
@@ -527,8 +527,10 @@ wait_for_lock(ZkClient *client, Contender *c, const ZkQueueEntry *entries,
 	else
 	{
 		w->next_in_line = false;
-		zk_own_watch_in(c, w->second == SECOND_LAST ? ZK_WATCH_DELAY :
-						ZK_FAR_WATCH_DELAY);
+		if (w->second == SECOND_LAST)
+			zk_own_watch_soon(client, c);
+		else
+			zk_own_watch_far(client, c, w->ahead);
 	}
 	return true;
 }
