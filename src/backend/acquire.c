@@ -57,6 +57,12 @@
 /* Setting: the wait after a holder that did not release a lock, in ms. */
 int			zklock_lock_delay = 0;
 
+/*
+ * When to look whom a call waits for, and again after twice that time: the
+ * client does not wake it for that, as most short waits are over by then.
+ */
+#define PLACE_TIME		ZK_MS(10)
+
 /* How often contenders of several locks may be deleted by strangers. */
 #define MAX_VANISHED	10
 
@@ -327,6 +333,8 @@ all_placed(const LockCall *call)
 static bool
 wait_for_grants(LockCall *call)
 {
+	ZkTime		place_time = PLACE_TIME;
+
 	for (;;)
 	{
 		ZkTime		now;
@@ -363,6 +371,13 @@ wait_for_grants(LockCall *call)
 		{
 			until = Min(until, zklock_wait_long(call, now));
 			zklock_wait_show(call, wait);
+		}
+		if (behind)
+			place_time = PLACE_TIME;
+		else if (call->link.down_since == 0)
+		{
+			until = Min(until, now + place_time);
+			place_time = Min(place_time * 2, ZK_MS(1000));
 		}
 		else if (call->replaying != NULL)
 			zklock_wait_end();

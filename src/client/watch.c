@@ -286,7 +286,7 @@ on_watch(ZkClient *client, Contender *c, const Answer *answer)
 								 answer->stat->ephemeralOwner);
 		zk_contender_seen_ahead(client, c, strrchr(w->path, '/') + 1,
 								answer->stat);
-		zk_contender_publish(client, c, true);
+		zk_contender_publish(client, c, c->request.no_wait);
 	}
 }
 
