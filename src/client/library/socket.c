@@ -99,8 +99,9 @@ static atomic_bool stuck;
 static __thread bool parting;
 
 /*
- * Whether the threads that make requests may send them, and with which
- * descriptors the library can do.  Set while there is no handle.  socket_lock.
+ * Whether the threads that make requests may send them, which is over when the
+ * handle is to be closed; and with which descriptors the library can do.  Set
+ * while there is no handle.  socket_lock.
  */
 static bool direct = true;
 static int	max_descriptor = INT_MAX;
@@ -636,7 +637,7 @@ flush(void)
 
 /*
  * Send the requests that were made in a turn of the engine, and those of other
- * threads meanwhile.  Helper or completion thread, without engine_lock.
+ * threads meanwhile.  Any thread, without engine_lock.
  *
  * The queue has a lock of its own, under which packets are sent one after the
  * other, whichever thread does it; and the socket does not block, so no thread
@@ -646,8 +647,10 @@ flush(void)
  *
  * What does not go, for want of room or because of an error, stays in the
  * queue, or is kept, and the I/O thread is woken: it waits until there is room,
- * or meets the same error and gives up the connection.  The handle outlives the
- * completion thread, and the helper closes it itself.
+ * or meets the same error and gives up the connection.  That, too, is done with
+ * socket_lock, for which the helper waits before it closes the handle
+ * (zk_socket_part()): the thread may be the backend's, and the client another
+ * one than the handle's.
  *
  * The library reads the time of the last send without a lock, to know when a
  * ping is due.  A torn read makes a ping a second early or late, after a third
@@ -656,18 +659,14 @@ flush(void)
 void
 zk_socket_send(void)
 {
-	zhandle_t  *left = NULL;
-
 	pthread_mutex_lock(&socket_lock);
 	if (held_back > 0)
 	{
-		if (!flush())
-			left = handle;
 		held_back = 0;
+		if (!flush())
+			zk_internals_wake_sender(handle, 0);
 	}
 	pthread_mutex_unlock(&socket_lock);
-	if (left != NULL)
-		zk_internals_wake_sender(left, 0);
 }
 
 /*
@@ -809,12 +808,21 @@ zk_socket_give_up(bool breaking)
 
 /*
  * This thread is about to close the handle.  If that is connected the server is
- * told.  Helper.
+ * told.  From now on no other thread but the I/O thread uses it: the library
+ * sends what is left, with the lock of its queue held while it waits for room.
+ * Helper.
  */
 void
 zk_socket_part(bool connected)
 {
 	parting = connected;
+	pthread_mutex_lock(&socket_lock);
+	direct = false;
+#ifdef ZKLOCK_STATIC_LIBRARY
+	established = false;
+	held_back = 0;
+#endif
+	pthread_mutex_unlock(&socket_lock);
 }
 
 /* The handle is closed.  Helper. */
