@@ -13,12 +13,11 @@
  * the session, and the ensemble deletes the contenders.  Without an ensemble
  * the session expires.  After SIGKILL or SIGQUIT nothing runs, and locks last
  * until the session timeout.  A background worker without a SIGTERM handler of
- * its own runs exit callbacks from the signal handler, which may have
- * interrupted the main thread inside the mailbox: then, by
- * Mailbox.backend_inside, the client is left alone.  So it is, with
- * zklock.release_at_exit = off, if locks are held that were not released: the
- * work of a client may go on for a moment when its connection breaks, and the
- * locks have to outlast that. (S394)
+ * its own runs exit callbacks from the signal handler: never inside the client,
+ * where signals are blocked then (ZkConfig.handlers_exit).  With
+ * zklock.release_at_exit = off, the client is left alone if locks are held that
+ * were not released: the work of a client may go on for a moment when its
+ * connection breaks, and the locks have to outlast that. (S394)
  *
  * D5. Nothing is opened in the postmaster, or before it is needed or, with
  * zklock.preconnect, expected.

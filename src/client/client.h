@@ -108,7 +108,6 @@ struct ZkClient
 	char	   *servers;
 	int			session_timeout_ms;
 	ZkZnodeStyle style;
-	bool		handlers_exit;	/* as in ZkConfig */
 	ZkIdentity	identity;
 	ZkTransport transport;
 

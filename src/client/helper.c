@@ -425,7 +425,6 @@ make_client(const ZkConfig *config)
 	client->session_timeout_ms = config->session_timeout_ms;
 	client->connection.timeout_ms = config->session_timeout_ms;
 	client->style = config->style;
-	client->handlers_exit = config->handlers_exit;
 	zk_jitter_seed(&client->random);
 	return client;
 }
@@ -460,6 +459,7 @@ zk_client_start(const ZkConfig *config, ZkError *error, char *detail)
 		unmake_client(client);
 		return NULL;
 	}
+	client->mailbox.handlers_exit = config->handlers_exit;
 	client->contenders = client->mailbox.engine_array.items;
 	pthread_mutex_init(&client->engine_lock, NULL);
 	zk_guard_backend(client->mailbox.event_fd, config->loss_signal);

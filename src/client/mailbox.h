@@ -25,6 +25,7 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 
 #include "array.h"
@@ -142,12 +143,14 @@ typedef struct Mailbox
 	pthread_mutex_t lock;
 	pthread_cond_t wake_helper; /* on CLOCK_MONOTONIC */
 	int			event_fd;		/* wakes the backend */
+	bool		handlers_exit;	/* as in ZkConfig; constant */
 
 	/*
 	 * Backend thread only: it is between lock and unlock, or in the engine
-	 * (exit callbacks)
+	 * (exit callbacks); and its signal mask before that, with handlers_exit
 	 */
 	volatile int backend_inside;
+	sigset_t	outside_mask;
 
 	/* slots counted as lost; written under lock, read by a signal handler */
 	atomic_int	losses;
@@ -188,14 +191,39 @@ typedef struct Mailbox
 } Mailbox;
 
 /*
- * Enter and leave, on the backend thread.  backend_inside tells an exit
- * callback that interrupted us (a background worker's default SIGTERM handler
- * runs exit callbacks from the handler) that the mutex will never come free.
+ * Begin and end what must not be broken off, on the backend thread.  Where a
+ * signal handler may run exit callbacks (a background worker's default one for
+ * SIGTERM), all signals are blocked meanwhile: such a callback would want the
+ * mutex, and the ZooKeeper session is to be closed.  backend_inside tells a
+ * callback that interrupts us all the same that the mutex will never come free.
  */
+static inline void
+mailbox_begin(Mailbox *mailbox)
+{
+	sigset_t	all;
+
+	if (mailbox->handlers_exit)
+	{
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, &mailbox->outside_mask);
+	}
+	mailbox->backend_inside = 1;
+}
+
+/* The handlers of signals that have come meanwhile run here. */
+static inline void
+mailbox_end(Mailbox *mailbox)
+{
+	mailbox->backend_inside = 0;
+	if (mailbox->handlers_exit)
+		pthread_sigmask(SIG_SETMASK, &mailbox->outside_mask, NULL);
+}
+
+/* Enter and leave, on the backend thread. */
 static inline void
 mailbox_enter(Mailbox *mailbox)
 {
-	mailbox->backend_inside = 1;
+	mailbox_begin(mailbox);
 	pthread_mutex_lock(&mailbox->lock);
 }
 
@@ -203,7 +231,7 @@ static inline void
 mailbox_leave(Mailbox *mailbox)
 {
 	pthread_mutex_unlock(&mailbox->lock);
-	mailbox->backend_inside = 0;
+	mailbox_end(mailbox);
 }
 
 /*
@@ -216,7 +244,7 @@ mailbox_leave_and_wake(Mailbox *mailbox)
 	mailbox->wake = true;
 	pthread_mutex_unlock(&mailbox->lock);
 	pthread_cond_signal(&mailbox->wake_helper);
-	mailbox->backend_inside = 0;
+	mailbox_end(mailbox);
 }
 
 /* An order as the engine takes it; owner is malloc'd and now the taker's. */

@@ -20,8 +20,9 @@
  * connection, for timers, and with TLS or SASL, whose connections have one user
  * (C3).  The backend's thread cannot be kept there: it only tries the lock, no
  * function of the library that the engine calls waits, and where the library
- * fails a check it comes back (guards.c).  Nor can it leave with the lock: if
- * its signal handlers may not return, it blocks signals (ZkConfig).
+ * fails a check it comes back (guards.c).  Nor can
+ * it leave with the lock: if its signal handlers may not return, it blocks
+ * signals (mailbox_begin()).
  *
  * D4. Contexts given to the library are numbers: a request's index in the table
  * and a serial.  A callback that comes late is dropped by its serial, as from a
@@ -38,7 +39,6 @@
  *
  *-------------------------------------------------------------------------
  */
-#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -385,19 +385,6 @@ run_engine(void *client)
 		zk_engine_leave(client);
 }
 
-/* The same with all signals blocked. */
-static void
-run_engine_blocked(ZkClient *client)
-{
-	sigset_t	all;
-	sigset_t	saved;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &saved);
-	zk_guarded(run_engine, client);
-	pthread_sigmask(SIG_SETMASK, &saved, NULL);
-}
-
 /*
  * Something was asked for by way of the mailbox: sees that it is done (D6).
  * Does not wait, and cannot fail.  Backend thread.
@@ -405,14 +392,12 @@ run_engine_blocked(ZkClient *client)
 void
 zk_engine_ask(ZkClient *client)
 {
-	client->mailbox.backend_inside = 1;
-	if (!zk_socket_is_direct())
-		zk_mailbox_wake_helper(&client->mailbox);
-	else if (client->handlers_exit)
-		run_engine_blocked(client);
-	else
+	mailbox_begin(&client->mailbox);
+	if (zk_socket_is_direct())
 		zk_guarded(run_engine, client);
-	client->mailbox.backend_inside = 0;
+	else
+		zk_mailbox_wake_helper(&client->mailbox);
+	mailbox_end(&client->mailbox);
 }
 
 /*-------------------------------------------------------------------------
