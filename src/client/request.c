@@ -20,7 +20,7 @@
  * connection, for timers, and with TLS or SASL, whose connections have one user
  * (C3).  The backend's thread cannot be kept there: it only tries the lock, no
  * function of the library that the engine calls waits, and where the library
- * fails a check it comes back (guards.c).  Nor can
+ * fails a check it comes back (guards.c), and does not go there again.  Nor can
  * it leave with the lock: if its signal handlers may not return, it blocks
  * signals (mailbox_begin()).
  *
@@ -387,11 +387,15 @@ run_engine(void *client)
 
 /*
  * Something was asked for by way of the mailbox: sees that it is done (D6).
- * Does not wait, and cannot fail.  Backend thread.
+ * Does not wait, and cannot fail.  Once the library has failed a check nothing
+ * is done any more: locks that are wanted for it may never come free.  Backend
+ * thread.
  */
 void
 zk_engine_ask(ZkClient *client)
 {
+	if (atomic_load(&zk_poisoned))
+		return;
 	mailbox_begin(&client->mailbox);
 	if (zk_socket_is_direct())
 		zk_guarded(run_engine, client);
