@@ -131,14 +131,15 @@ take(ZkClient *client)
 }
 
 /*
- * The same for a thread that may not be the helper: without a connection, that
- * one has to make it.  engine_lock.
+ * The same for a thread that may not be the helper, which alone makes a
+ * connection if there is none, and ends a session that is to end when nothing
+ * is wanted of it any more.  engine_lock.
  */
 static void
 take_over(ZkClient *client)
 {
 	take(client);
-	if (!zk_is_connected(client))
+	if (!zk_is_connected(client) || client->connection.close_wanted)
 		zk_mailbox_wake_helper(&client->mailbox);
 }
 

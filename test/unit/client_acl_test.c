@@ -123,6 +123,52 @@ test_late_delete(void)
 	ok(release(held), "in which another lock is held");
 }
 
+/* Wait until the helper is to wake, by itself, after a good part of the session timeout. */
+static bool
+wait_helper_asleep(void)
+{
+	ZkTime		deadline = zk_now() + DEADLINE;
+	ZkTime		wakes_at;
+
+	do
+	{
+		wait_event();
+		pthread_mutex_lock(&client->engine_lock);
+		wakes_at = client->helper_wakes_at;
+		pthread_mutex_unlock(&client->engine_lock);
+	} while (wakes_at < zk_now() + ZK_MS(LONG_TIMEOUT_MS) / 12 && zk_now() < deadline);
+	return zk_now() < deadline;
+}
+
+/*
+ * It ends when the other lock is released, and not when the helper next looks around by
+ * itself, after an eighth of the session timeout.
+ */
+static void
+test_delete_by_end(void)
+{
+	char		node[128];
+	char		other[128];
+	ZkContenderId id;
+	ZkContenderId held;
+	ZkContenderStatus status;
+	ZkTime		began;
+
+	make_node(node, "delete-by-end");
+	make_node(other, "released");
+	held = acquire(other, ZK_EXCLUSIVE);
+	id = acquire(node, ZK_EXCLUSIVE);
+	restrict_node(node, ZOO_PERM_ALL & ~ZOO_PERM_DELETE);
+	zk_contender_release(client, id);
+	ok(wait_state(id, ZK_FAILED, &status), "a release is not allowed");
+	zk_contender_abandon(client, id);
+	ok(wait_helper_asleep(), "and nothing else happens for long");
+	began = zk_now();
+	zk_contender_abandon(client, held);
+	ok(wait_children(node, 0), "S60: the contender goes with its session");
+	ok(zk_now() - began < ZK_MS(LONG_TIMEOUT_MS) / 16, "S60: as soon as nothing is held by it");
+}
+
 /*
  * Checks need the right to read.  Who takes it from one contender keeps that one
  * from being proved; those that are checked in the same request are not.
@@ -407,6 +453,8 @@ main(void)
 	restart_client(proxied, TIMEOUT_MS * 3);	/* these wait for parts of it */
 	test_no_read();
 	test_late_delete();
+	restart_client(proxied, LONG_TIMEOUT_MS);
+	test_delete_by_end();
 	ok(zk_client_stop(client, 30000), "the client stops");
 	test_checks();
 	test_identity();
