@@ -10,6 +10,7 @@ BenchCalls - the system calls of a cycle
   my $calls = measure_calls($world);
   $calls->{zklock}{total};
   $calls->{zklock}{threads}{caller}{futex};
+  $calls->{zklock}{clock}{total};
 
 =head1 DESCRIPTION
 
@@ -17,6 +18,11 @@ strace counts them in each thread of the process that acquires and releases a lo
 backend PostgreSQL's own belong to them.  strace makes that process slow, but not the one
 that sends it statements.  So there is a pause before each statement: then a backend waits
 for it, as it does without strace.
+
+Both make a cycle take several times as long, in which timers run that a cycle does not
+need.  So calls that run by the clock are counted separately, and divided by the time.
+These are waits that end because their time is over, and the calls that their thread makes
+after that, up to its next wait.
 
 =cut
 
@@ -30,10 +36,11 @@ use Exporter 'import';
 use File::Path qw(make_path rmtree);
 use List::Util qw(sum0);
 use PostgreSQL::Test::Utils;
+use Time::HiRes qw(time);
 
 our @EXPORT = qw(measure_calls);
 
-# How many cycles are counted: so many that pings and timers do not count.
+# How many cycles are counted.
 my $cycles = 1000;
 
 # The pause, in microseconds.
@@ -48,7 +55,8 @@ my $pause = 2000;
 =item measure_calls($world)
 
 A hash by client, of hashes: C<total>, the calls of a cycle, and C<threads>, a hash by role
-(see BenchWatch) of hashes by call.  If a client cannot be traced, C<failure> says why.
+(see BenchWatch) of hashes by call; C<clock>, a hash of the same for the calls of a second
+that run by the clock.  If a client cannot be traced, C<failure> says why.
 
 =back
 
@@ -81,21 +89,62 @@ sub client_calls
 	my $strace = BenchWatch->new(qw(strace -ff -q -s 0 -e signal=none),
 		'-o', "$dir/thread", '-p', $pid);
 	$strace->await(sub { is_traced($pid) });
+	my $start = time;
 	$peer->command("pause $pause") if $who eq 'zklock';
 	$peer->command("cycle /bench/$who/watched $cycles");
 	$peer->command('pause 0');
+	my $seconds = time - $start;
 	$strace->stop;
 
-	my %threads;
+	my (%cycle, %clock);
 	foreach my $file (glob "$dir/thread.*")
 	{
 		my ($thread) = $file =~ /(\d+)$/;
-		my $calls = $threads{ $roles{$thread} // 'helper' } //= {};
-		$calls->{$_} += 1 / $cycles foreach slurp_file($file) =~ /^(\w+)\(/mg;
+		my $role = $roles{$thread} // 'helper';
+		foreach my $call (calls(slurp_file($file)))
+		{
+			my ($name, $is_timed) = @$call;
+			if ($is_timed)
+			{
+				$clock{$role}{$name} += 1 / $seconds;
+			}
+			else
+			{
+				$cycle{$role}{$name} += 1 / $cycles;
+			}
+		}
 	}
+	return { %{ counted(\%cycle) }, clock => counted(\%clock) };
+}
+
+# The calls of a thread: name, and whether it runs by the clock.
+sub calls
+{
+	my ($lines) = @_;
+	my $is_timed = 0;
+	my @calls;
+	while ($lines =~ /^(\w+)\((.*)$/mg)
+	{
+		my ($name, $rest) = ($1, $2);
+		if ($name =~ /poll/)
+		{
+			$is_timed = $rest =~ /= 0\b/;
+		}
+		elsif ($rest =~ /FUTEX_WAIT/)
+		{
+			$is_timed = $rest =~ /ETIMEDOUT/;
+		}
+		push @calls, [ $name, $is_timed ];
+	}
+	return @calls;
+}
+
+sub counted
+{
+	my ($threads) = @_;
 	return {
-		total => 0 + sprintf('%.1f', sum0(map { values %$_ } values %threads)),
-		threads => \%threads
+		total => 0 + sprintf('%.1f', sum0(map { values %$_ } values %$threads)),
+		threads => $threads
 	};
 }
 

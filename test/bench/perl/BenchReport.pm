@@ -310,13 +310,22 @@ sub calls
 	my @who = grep { $calls->{$_} && !$calls->{$_}{failure} } qw(zklock raw);
 	my $text = "## System calls of a cycle (`calls`)\n\n" . failures($calls);
 	return $text unless @who;
+	return $text
+	  . calls_table('of a cycle', \@who, map { $calls->{$_} } @who)
+	  . calls_table('of a second, by the clock', \@who, map { $calls->{$_}{clock} } @who);
+}
+
+# One table of them; "counts" are those of each client.
+sub calls_table
+{
+	my ($title, $who, @counts) = @_;
 	my (%calls, @rows);
-	foreach my $who (@who)
+	foreach my $i (0 .. $#counts)
 	{
-		my $threads = $calls->{$who}{threads};
+		my $threads = $counts[$i]{threads};
 		foreach my $role (keys %$threads)
 		{
-			$calls{$role}{$_}{$who} = $threads->{$role}{$_}
+			$calls{$role}{$_}[$i] = $threads->{$role}{$_}
 			  foreach keys %{ $threads->{$role} };
 		}
 	}
@@ -324,15 +333,15 @@ sub calls
 	{
 		foreach my $call (sort keys %{ $calls{$role} })
 		{
-			my @counts = map { sprintf '%.1f', $calls{$role}{$call}{$_} // 0 } @who;
-			push @rows, [ join('; raw: ', role_names($role)), $call, @counts ]
-			  if grep { $_ > 0 } @counts;
+			my @numbers =
+			  map { sprintf '%.1f', $calls{$role}{$call}[$_] // 0 } 0 .. $#counts;
+			push @rows, [ join('; raw: ', role_names($role)), $call, @numbers ]
+			  if grep { $_ > 0 } @numbers;
 		}
 	}
-	return $text
-	  . table(
-		[ 'thread', 'call', map { $labels{$_} } @who ],
-		@rows, [ 'all', '', map { sprintf '%.1f', $calls->{$_}{total} } @who ]);
+	return table(
+		[ $title, 'call', map { $labels{$_} } @$who ],
+		@rows, [ 'all', '', map { sprintf '%.1f', $_->{total} } @counts ]);
 }
 
 # Where the processor time of a cycle goes.
