@@ -156,7 +156,8 @@ BIN_FLAGS = -DZKLOCK_VERSION='""' -isystem$(shell $(PG_CONFIG) --includedir)
 LINT = $(or $(CLANG),clang) -fsyntax-only $(LINT_FLAGS) -Werror
 
 # The programs of the bench that need no packages of their own.
-BENCH_SOURCES = $(addprefix test/bench/,peer.c raw.c pgpeer.c awake.c \
+BENCH_SOURCES = $(addprefix test/bench/,peer.c recipe.c raw.c processes.c pgpeer.c \
+	awake.c \
 	$(if $(wildcard /usr/include/hiredis/hiredis.h),redispeer.c))
 TOOL_SOURCES = $(wildcard test/tools/*.c)
 UNIT_SOURCES = $(wildcard test/unit/*.c)

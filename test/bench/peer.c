@@ -559,21 +559,31 @@ run_throughput(void)
 }
 
 /*
- * A part: hold the lock once, and note when.
+ * Hold a lock of a client once, for so many microseconds, and note when.  Any thread.
+ */
+bool
+peer_hold(const PeerClient *what, void *session, const char *path, int hold_us,
+		  PeerHold *hold)
+{
+	if (!what->acquire(session, path))
+		return false;
+	hold->acquired = peer_now();
+	if (hold_us > 0)
+		peer_sleep_us(hold_us);
+	hold->released = peer_now();
+	return what->release(session, path);
+}
+
+/*
+ * A part: hold the lock once.
  */
 static bool
 hold_once(Runner *runner)
 {
-	PeerHold   *hold = &runner->holds[runner->count];
+	Contest    *contest = runner->contest;
 
-	if (!client->acquire(runner->session, runner->contest->path))
-		return false;
-	hold->acquired = peer_now();
-	if (runner->contest->hold_us > 0)
-		peer_sleep_us(runner->contest->hold_us);
-	hold->released = peer_now();
-	runner->count++;
-	return client->release(runner->session, runner->contest->path);
+	return peer_hold(client, runner->session, contest->path, contest->hold_us,
+					 &runner->holds[runner->count++]);
 }
 
 /*

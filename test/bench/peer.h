@@ -104,5 +104,7 @@ extern bool peer_fail(const char *format,...) __attribute__((format(printf, 1, 2
 extern const char *peer_failure(void);
 extern double peer_now(void);
 extern void peer_sleep_us(long us);
+extern bool peer_hold(const PeerClient *what, void *session, const char *path,
+					  int hold_us, PeerHold *hold);
 
 #endif							/* ZKLOCK_BENCH_PEER_H */

@@ -80,7 +80,8 @@ my $long = 3000;
 
 my @zookeeper = qw(raw zklock curator kazoo crecipe plpython);
 my @everybody = (@zookeeper, qw(advisory redis));
-my @queues = qw(raw zklock curator kazoo crecipe);
+my @contenders = ('raw', 'processes', grep { $_ ne 'raw' } @everybody);
+my @queues = qw(raw processes zklock curator kazoo crecipe);
 
 # What processor time is an average of: so many cycles, or drains.
 my $many_cycles = 2000;
@@ -316,10 +317,11 @@ my @measures = (
 		name => 'cycle',
 		title => 'acquire and release, nobody else there',
 		who => [
-			qw(empty empty_xact raw zklock zklock_xact curator kazoo crecipe
-			  plpython advisory advisory_xact redis)
+			qw(empty empty_xact processes_empty raw processes zklock zklock_xact
+			  curator kazoo crecipe plpython advisory advisory_xact redis)
 		],
 		less => {
+			processes => 'processes_empty',
 			zklock => 'empty',
 			plpython => 'empty',
 			advisory => 'empty',
@@ -381,7 +383,7 @@ my @measures = (
 				name => "throughput$_->[0]",
 				title =>
 				  "acquire and release, sessions on paths of their own: $_->[0]",
-				who => [qw(raw zklock curator kazoo advisory redis)],
+				who => [qw(raw processes zklock curator kazoo advisory redis)],
 				metrics => ['rate'],
 				setups => $_->[1],
 				run => throughput($_->[0])
@@ -392,13 +394,13 @@ my @measures = (
 	{
 		name => 'handoff2',
 		title => 'hand-off, 2 contenders',
-		who => \@everybody,
+		who => \@contenders,
 		run => handoff(2, 100, $long)
 	},
 	{
 		name => 'handoff8',
 		title => 'hand-off, 8 contenders',
-		who => \@everybody,
+		who => \@contenders,
 		run => handoff(8, 100, $long)
 	},
 	(
@@ -436,7 +438,7 @@ my @measures = (
 	{
 		name => 'drain1000',
 		title => 'drain of 1,000 waiters, each hand-off',
-		who => [qw(raw zklock curator kazoo)],
+		who => [qw(raw processes zklock curator kazoo)],
 		metrics => [qw(mean hand_off)],
 		setups => $synced,
 		every => 3,
@@ -445,8 +447,12 @@ my @measures = (
 	{
 		name => 'processor_cycle',
 		title => 'processor time of an acquire and release',
-		who => [ 'empty', @queues, 'advisory' ],
-		less => { zklock => 'empty', advisory => 'empty' },
+		who => [ 'empty', 'processes_empty', @queues, 'advisory' ],
+		less => {
+			processes => 'processes_empty',
+			zklock => 'empty',
+			advisory => 'empty'
+		},
 		less_metric => 'client',
 		metrics => [qw(servers client)],
 		setups => $synced,
@@ -455,8 +461,8 @@ my @measures = (
 	{
 		name => 'processor_waiter',
 		title => 'processor time of a whole cycle of a waiter',
-		who => [ 'empty', @queues ],
-		less => { zklock => 'empty' },
+		who => [ 'empty', 'processes_empty', @queues ],
+		less => { processes => 'processes_empty', zklock => 'empty' },
 		less_metric => 'client',
 		metrics => [qw(servers client)],
 		setups => $synced,
@@ -488,6 +494,7 @@ sub all { return @measures; }
 sub needs
 {
 	my ($who) = @_;
+	return $who if $who eq 'processes_empty';
 	return 'empty' if $who =~ /empty/;
 	return 'zklock' if $who =~ /^(guard|connect)_/;
 	return $who =~ s/_xact$//r;

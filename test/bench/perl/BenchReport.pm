@@ -32,6 +32,8 @@ use POSIX qw(strftime);
 # What the tables call those that are measured.
 my %labels = (
 	raw => 'raw',
+	processes => 'raw, a process for each session',
+	processes_empty => '(empty commands to such processes)',
 	zklock => '**zklock**',
 	zklock_xact => '**zklock**, transaction scope',
 	curator => 'Curator',
@@ -243,8 +245,9 @@ sub targets
 	my $text = "## Targets\n\n";
 	$text .= table(
 		[
-			'', 'set-up', 'to raw', 'target', 'reached',
-			'to Curator', 'target', 'reached'
+			'', 'set-up', 'to raw', 'target',
+			'reached', 'to raw in processes', 'to Curator', 'target',
+			'reached'
 		],
 		@ratios) if @ratios;
 	$text .= table([ '', 'number', 'target', 'reached' ], @numbers) if @numbers;

@@ -157,13 +157,17 @@ sub ratio_row
 	my $metric = $target->{metric} // 'p50';
 	my @to_raw = $report->ratios($setup, $target->{measure}, $who, $metric, 'raw',
 		$target->{raw_measure});
+	my @to_processes = grep { defined }
+	  $report->ratios($setup, $target->{measure}, $who, $metric, 'processes');
 	my @to_curator =
 	  $report->ratios($setup, $target->{measure}, $who, $metric, 'curator');
-	my @cells = (
-		judged($target, bound($target, 'raw', $setup), @to_raw),
-		judged($target, bound($target, 'curator', $setup), @to_curator));
-	return unless grep { length $_->[0] } @cells;
-	return [ $target->{text}, $setup, map { @$_ } @cells ];
+	my $raw = judged($target, bound($target, 'raw', $setup), @to_raw);
+	my $curator = judged($target, bound($target, 'curator', $setup), @to_curator);
+	return unless length $raw->[0] || length $curator->[0];
+	return [
+		$target->{text}, $setup, @$raw,
+		@to_processes ? sprintf('%.2f', median(@to_processes)) : '', @$curator
+	];
 }
 
 =pod
@@ -174,7 +178,8 @@ sub ratio_row
 
 =item ratio_rows($report, @setups)
 
-Rows of: what, set-up; ratio to raw, target, reached; the same for Curator.
+Rows of: what, set-up; ratio to raw, target, reached; ratio to raw in a process for each
+session, which has no target; ratio to Curator, target, reached.
 
 =item number_rows($cost, $calls)
 

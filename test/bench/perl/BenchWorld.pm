@@ -65,6 +65,8 @@ my %cluster_settings = (
 # The programs, less their arguments.
 my %programs = (
 	raw => ['raw'],
+	processes => [ 'processes', 'recipe' ],
+	processes_empty => [ 'processes', 'empty' ],
 	zklock => [ 'pgpeer', 'zklock' ],
 	curator => ['curator/run'],
 	kazoo => ['kazoopeer'],
@@ -89,8 +91,8 @@ my ($redis_pid, $redis_port);
 
 =item BenchWorld::peer_names()
 
-All of them, in the order in which they are shown.  The peer C<empty> is not among them:
-it is there if another one runs statements.
+All of them, in the order in which they are shown.  The peers C<empty> and
+C<processes_empty> are not among them: they are there if what is to be taken off needs them.
 
 =cut
 
@@ -101,7 +103,7 @@ sub setup_names
 
 sub peer_names
 {
-	return qw(raw zklock curator kazoo crecipe plpython advisory redis);
+	return qw(raw processes zklock curator kazoo crecipe plpython advisory redis);
 }
 
 =pod
@@ -146,6 +148,7 @@ sub new
 	  zk_cluster($setup =~ tr/-/_/r, $ensemble, settings => \%cluster_settings);
 	$self->start_peer($_) foreach @peers;
 	$self->start_peer('empty') if grep { runs_statements($_) } @peers;
+	$self->start_peer('processes_empty') if grep { $_ eq 'processes' } @peers;
 	return $self;
 }
 
