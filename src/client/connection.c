@@ -563,12 +563,6 @@ open_handle(ZkClient *client)
 		connection->next_open = zk_now() + CLAIM_DELAY;
 		return;
 	}
-	if (resolved && !zk_threads_probe())
-	{
-		resolved = false;
-		error = ZK_ERR_NO_THREAD;
-		snprintf(detail, sizeof(detail), "Could not create a thread.");
-	}
 	if (resolved && detail[0] != '\0')
 		zk_log(true, "%.150s", detail);
 

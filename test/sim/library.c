@@ -101,6 +101,12 @@ zk_transport_open(const ZkTransport *transport, ZkServers *servers,
 
 	if (memory_is_refused())
 	{
+		*error = ZK_ERR_NO_THREAD;
+		snprintf(detail, ZK_DETAIL_SIZE, "Could not create a thread.");
+		return NULL;
+	}
+	if (memory_is_refused())
+	{
 		*error = ZK_ERR_UNREACHABLE;
 		snprintf(detail, ZK_DETAIL_SIZE, "Could not set up the ZooKeeper client library.");
 		return NULL;
@@ -280,12 +286,6 @@ zk_socket_is_open(void)
  * threads.c and guards.c
  *-------------------------------------------------------------------------
  */
-
-bool
-zk_threads_probe(void)
-{
-	return !memory_is_refused();
-}
 
 int
 zk_thread_create(pthread_t *thread, void *(*start) (void *), void *arg)

@@ -5,7 +5,9 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -93,6 +95,89 @@ test_opening(void)
 	ok(open_handle(&transport, "nonsense", 1, &error, detail) == NULL, "S63: the library has no use for that");
 	is_int(error, ZK_ERR_UNREACHABLE, "S63: which is an error");
 	is_str(detail, "Could not set up the ZooKeeper client library: Invalid argument.", "S63: with a reason");
+	zk_transport_free(&transport);
+}
+
+/* How many threads this process has. */
+static int
+count_threads(void)
+{
+	DIR		   *tasks = opendir("/proc/self/task");
+	int			count = 0;
+
+	while (readdir(tasks) != NULL)
+		count++;
+	closedir(tasks);
+	return count - 2;
+}
+
+/* Returns true if it has so many in the end: one that was joined may still show. */
+static bool
+has_threads(int count)
+{
+	for (int i = 0; i < DEADLINE && count_threads() != count; i++)
+		poll(NULL, 0, 1);
+	return count_threads() == count;
+}
+
+/* Lets this user create processes and threads, or not, as far as it ever may. */
+static void
+allow_threads(bool allowed)
+{
+	struct rlimit limit;
+
+	getrlimit(RLIMIT_NPROC, &limit);
+	limit.rlim_cur = allowed ? limit.rlim_max : 0;
+	setrlimit(RLIMIT_NPROC, &limit);
+}
+
+static void *
+do_nothing(void *arg)
+{
+	return arg;
+}
+
+/* Returns true if a thread can be created. */
+static bool
+thread_comes(void)
+{
+	pthread_t	thread;
+
+	if (zk_thread_create(&thread, do_nothing, NULL) != 0)
+		return false;
+	pthread_join(thread, NULL);
+	return true;
+}
+
+/* The library's threads: it would fail a check without them. */
+static void
+test_threads(void)
+{
+	int			before = count_threads();
+	ZkTransport transport;
+	ZkError		error = ZK_OK;
+	char		detail[ZK_DETAIL_SIZE] = "";
+	zhandle_t  *zh;
+
+	make_transport(&transport, -1);
+	ok(open_handle(&transport, "nonsense", 1, &error, detail) == NULL, "S370: a handle is not opened");
+	ok(has_threads(before), "S370: and leaves no thread behind");
+
+	allow_threads(false);
+	if (thread_comes())
+		diag("this user can always create threads");
+	else
+	{
+		ok(open_handle(&transport, "127.0.0.1:1", 1, &error, detail) == NULL,
+		   "S370: without a thread no handle is opened");
+		is_int(error, ZK_ERR_NO_THREAD, "S370: which is the error");
+		is_str(detail, "Could not create a thread.", "S370: with a reason");
+	}
+	allow_threads(true);
+	zh = open_handle(&transport, "127.0.0.1:1", 1, &error, detail);
+	ok(zh != NULL && !zk_poisoned, "S370: the next one is opened");
+	zk_transport_close(&transport, zh, true);
+	ok(has_threads(before), "S370: no thread is left of that, either");
 	zk_transport_free(&transport);
 }
 
@@ -283,6 +368,7 @@ main(void)
 	test_exit();
 	test_texts();
 	test_opening();
+	test_threads();
 	test_several();
 	test_looking();
 	test_descriptors();

@@ -22,15 +22,15 @@
 
 /* in internals.c: the library's private functions */
 #ifdef ZKLOCK_STATIC_LIBRARY
-extern bool zk_internals_is_completion_thread(void *(*start) (void *));
-extern void zk_internals_completion_thread_ready(zhandle_t *zh);
+extern void *zk_internals_io(zhandle_t *zh);
+extern bool zk_internals_replace_completion_thread(void *(*start) (void *), zhandle_t *zh);
 extern void zk_internals_complete(zhandle_t *zh);
 extern bool zk_internals_flush(zhandle_t *zh);
 extern int	zk_internals_wake_sender(zhandle_t *zh, int timeout);
 #endif
 
 /* in threads.c: the library's threads */
-extern void zk_threads_enter_init(void);
+extern bool zk_threads_enter_init(void);
 extern void zk_threads_leave_init(void);
 
 /* in tls.c: the library's connection by way of TLS */

@@ -16,6 +16,9 @@
 
 #ifdef ZKLOCK_STATIC_LIBRARY
 
+/* The main function of the I/O thread. */
+extern void *do_io(void *zh);
+
 /* The main function of the completion thread, and its first act. */
 extern void *do_completion(void *zh);
 extern void notify_thread_ready(zhandle_t *zh);
@@ -35,23 +38,27 @@ WRAPPED(int, adaptor_send_queue, zhandle_t *zh, int timeout);
 /* End the library's threads, when a handle is closed. */
 WRAPPED(void, adaptor_finish, zhandle_t *zh);
 
-/* Returns true if a thread with that main function is the completion thread. */
-bool
-zk_internals_is_completion_thread(void *(*start) (void *))
+/* Be the I/O thread of that handle, until it is closed. */
+void *
+zk_internals_io(zhandle_t *zh)
 {
-	return start == do_completion;
+	return do_io(zh);
 }
 
 /*
- * In place of creating the completion thread, do what it would begin with: the
- * I/O thread waits for that, and its end must not free the handle, as if the
- * thread that closes it were the only user left.  Helper.
+ * If a thread with that main function is the completion thread, do what that
+ * would begin with, and return true: the I/O thread waits for it, and its end
+ * must not free the handle, as if the thread that closes it were the only user
+ * left.  Helper.
  */
-void
-zk_internals_completion_thread_ready(zhandle_t *zh)
+bool
+zk_internals_replace_completion_thread(void *(*start) (void *), zhandle_t *zh)
 {
+	if (start != do_completion)
+		return false;
 	inc_ref_counter(zh, 1);
 	notify_thread_ready(zh);
+	return true;
 }
 
 /*

@@ -109,7 +109,6 @@ extern bool zk_socket_hears_out(void);
 extern bool zk_socket_is_open(void);
 
 /* in threads.c: threads */
-extern bool zk_threads_probe(void);
 extern int	zk_thread_create(pthread_t *thread, void *(*start) (void *),
 							 void *arg);
 

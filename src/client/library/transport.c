@@ -337,7 +337,12 @@ zk_transport_open(const ZkTransport *transport, ZkServers *servers,
 					  by_tls(transport) ? MAX_DESCRIPTOR : INT_MAX, servers->count > 1,
 					  wish->on_end);
 	zk_tls_expect(transport->verify_host ? servers : NULL);
-	zk_threads_enter_init();
+	if (!zk_threads_enter_init())
+	{
+		*error = ZK_ERR_NO_THREAD;
+		snprintf(detail, ZK_DETAIL_SIZE, "Could not create a thread.");
+		return NULL;
+	}
 	if (by_tls(transport))
 		zh = open_tls(transport, addresses, wish);
 	else if (by_sasl(transport))
