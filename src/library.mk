@@ -57,7 +57,7 @@ ZOOKEEPER_KNOWS := $(if $(ZOOKEEPER_ARCHIVE), \
 	$(if $(ZOOKEEPER_PLAIN), \
 	$(shell nm --format=posix --defined-only $(ZOOKEEPER_PLAIN) 2>/dev/null))))
 
-ZOOKEEPER_WRAPPED := __assert_fail pthread_create pthread_join pipe socket connect close recv \
+ZOOKEEPER_WRAPPED := __assert_fail pthread_create pthread_join pipe socket getaddrinfo connect close recv \
 	send adaptor_send_queue adaptor_finish zookeeper_interest zookeeper_process
 ZOOKEEPER_NEEDS := -lm
 

@@ -7,6 +7,7 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -362,10 +363,37 @@ test_exit(void)
 	ok(exit_goes_on(-1, false), "S47: nor without either");
 }
 
+/* How many addresses a host has, with such flags; -1 for none. */
+static int
+count_addresses(const char *host, int flags)
+{
+	struct addrinfo hints = {.ai_flags = flags,.ai_family = AF_UNSPEC,.ai_socktype = SOCK_STREAM};
+	struct addrinfo *found;
+	int			count = 0;
+
+	if (getaddrinfo(host, "2181", &hints, &found) != 0)
+		return -1;
+	for (struct addrinfo *it = found; it != NULL; it = it->ai_next)
+		count++;
+	freeaddrinfo(found);
+	return count;
+}
+
+/* As the library asks for them. */
+static void
+test_addresses(void)
+{
+	is_int(count_addresses("127.0.0.1", AI_ADDRCONFIG), 1, "S63: a number is an address");
+	is_int(count_addresses("::1", AI_ADDRCONFIG), 1, "S63: also of IPv6");
+	ok(count_addresses("localhost", 0) > 0, "S63: a name has an address");
+	is_int(count_addresses("localhost", AI_NUMERICHOST), -1, "S63: if it may be a name");
+}
+
 int
 main(void)
 {
 	test_exit();
+	test_addresses();
 	test_texts();
 	test_opening();
 	test_threads();

@@ -14,6 +14,11 @@
  *    I/O       tls.c: SSL_connect, SSL_read, ...
  *              sasl.c: user, password, log
  *
+ * The library asks for each address again when it opens a handle, and whenever
+ * it connects, and then the kernel is asked for all network interfaces first.
+ * Where it is linked statically, the linker's --wrap sends its getaddrinfo()
+ * to us, which recognizes a number.
+ *
  * Of the library's TLS, besides the rules:
  *
  * - Files that cannot be used make the I/O thread try again at once, for ever.
@@ -57,6 +62,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -211,6 +217,29 @@ zk_transport_check(const ZkTransport *transport, ZkError *error, char *detail)
 	*error = ZK_ERR_TLS_FILES;
 	return zk_tls_check(transport->texts, detail);
 }
+
+#ifdef ZKLOCK_STATIC_LIBRARY
+
+WRAPPED(int, getaddrinfo, const char *host, const char *service,
+		const struct addrinfo *hints, struct addrinfo **found);
+
+/*
+ * As getaddrinfo(), with hints.  A number is an address, of whatever family
+ * this machine has addresses.  Helper or I/O thread.
+ */
+int
+__wrap_getaddrinfo(const char *host, const char *service,
+				   const struct addrinfo *hints, struct addrinfo **found)
+{
+	struct addrinfo number = *hints;
+
+	number.ai_flags = (hints->ai_flags & ~AI_ADDRCONFIG) | AI_NUMERICHOST;
+	if (__real_getaddrinfo(host, service, &number, found) == 0)
+		return 0;
+	return __real_getaddrinfo(host, service, hints, found);
+}
+
+#endif							/* ZKLOCK_STATIC_LIBRARY */
 
 #if !defined(ZKLOCK_TLS) || !defined(ZKLOCK_SASL)
 
