@@ -247,16 +247,16 @@ foreach my $case (
 
 # ---- A check of the library's fails, which would end the process (S331).
 
-my $no_threads = PostgreSQL::Test::Utils::tempdir() . '/no_threads';
+my $no_tables = PostgreSQL::Test::Utils::tempdir() . '/no_tables';
 $node->stop;
-start_preloaded($node, 'failthread.so', FAIL_THREAD => $no_threads);
+start_preloaded($node, 'failtable.so', FAIL_TABLE => $no_tables);
 my %patient =
   ('zklock.connect_timeout' => '20s', 'zklock.session_timeout' => '10s');
 my $poisoned = ZkPsql->new($node, %patient);
 my $bystander = ZkPsql->new($node, %patient);
 is($bystander->ask("SELECT zk_lock_acquire('/bystander')"),
 	't', 'another backend holds a lock');
-append_to_file($no_threads, '');
+append_to_file($no_tables, '');
 foreach my $try (1 .. 2)
 {
 	my $took = time_taken(4, sub { ask_servers($poisoned, $real) });
@@ -265,7 +265,7 @@ foreach my $try (1 .. 2)
 		qr/ZooKeeper client library has failed in this session/,
 		'S331: message');
 	cmp_ok($took, '<', 4, 'S331: immediately');
-	unlink $no_threads;
+	unlink $no_tables;
 }
 like(slurp_file($node->logfile), qr/ZooKeeper client library failed a check: /,
 	'S331: the server log says so');
