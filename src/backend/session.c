@@ -371,7 +371,7 @@ start_client(void)
 	config.session_timeout_ms = running.session_timeout;
 	config.style = (ZkZnodeStyle) running.znode_style;
 	config.loss_signal = LOSS_SIGNAL;
-	config.handlers_exit = IsBackgroundWorker;
+	config.handlers_exit = MyBackendType == B_BG_WORKER;
 	config.root = zklock_root;
 	config.acl = zklock_acl;
 	zklock_client = zk_client_start(&config, &error, detail);
