@@ -367,20 +367,19 @@ wait_for_grants(LockCall *call)
 		link_deadline = zklock_link_deadline(&call->link);
 		if (now >= link_deadline)
 			zklock_link_report(&call->link, zklock_wait_failure(call), wait->lock->path);
-		if (behind && call->replaying == NULL)
+		if (call->replaying != NULL)
+			zklock_wait_end();
+		else if (behind)
 		{
 			until = Min(until, zklock_wait_long(call, now));
 			zklock_wait_show(call, wait);
-		}
-		if (behind)
 			place_time = PLACE_TIME;
+		}
 		else if (call->link.down_since == 0)
 		{
 			until = Min(until, now + place_time);
 			place_time = Min(place_time * 2, ZK_MS(1000));
 		}
-		else if (call->replaying != NULL)
-			zklock_wait_end();
 		zklock_session_wait_for(call->link.down_since != 0 ?
 								WAIT_FOR_CONNECT : WAIT_FOR_LOCK,
 								Min(until, link_deadline),

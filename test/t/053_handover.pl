@@ -18,6 +18,7 @@ my $primary = zk_cluster(
 	$ensemble,
 	allows_streaming => 1,
 	settings => {
+		shared_preload_libraries => 'zklock',
 		'zklock.handover' => 'on',
 		autovacuum => 'off',
 		bgwriter_lru_maxpages => 0
@@ -62,6 +63,13 @@ sub resume_replay
 	my ($name) = @_;
 	$node{$name}->safe_psql('postgres', 'SELECT pg_wal_replay_resume()');
 	return;
+}
+
+# How many sessions of a cluster are shown to wait for others.
+sub waits_shown
+{
+	my ($name) = @_;
+	return $node{$name}->safe_psql('postgres', 'SELECT count(*) FROM zk_lock_waits');
 }
 
 # Ask for a lock on a standby, and see it wait, although no other session is in the queue.
@@ -140,6 +148,20 @@ is($session{near}->answer, 't', 'S28: with the replay the lock is had');
 is(seen('near', '/a'), 1, 'S28: and the work is there');
 is($session{near}->errors, '', 'without a word');
 $session{near}->ask("SELECT zk_lock_release('/a')");
+
+# ---- A wait for another session is over when only replay is waited for.
+
+pause_replay('near');
+$session{primary}->ask("SELECT zk_lock_acquire('/shown')");
+$session{primary}->ask("INSERT INTO work VALUES ('/shown')");
+$session{near}->send("SELECT zk_lock_acquire('/shown')");
+wait_for(sub { waits_shown('near') == 1 }, 'the wait for the primary to be shown');
+$session{primary}->ask("SELECT zk_lock_release('/shown')");
+wait_for(sub { waits_shown('near') == 0 }, 'it to be over');
+ok(!$session{near}->answered, 'S28: zk_lock_waits does not show a wait for replay');
+resume_replay('near');
+is($session{near}->answer, 't', 'and then the lock is granted');
+$session{near}->ask("SELECT zk_lock_release('/shown')");
 
 # ---- Transaction scope; by way of a standby and another cluster.
 
