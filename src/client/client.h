@@ -6,9 +6,9 @@
  * Threads.  The "backend thread" calls what zkclient/ declares, and carries out
  * its own orders where it need not wait (D6).  The "helper thread" is ours; it
  * alone opens and closes library handles, keeps the timers, and carries out all
- * other orders.  libzookeeper adds an "I/O thread".  Every completion
- * and watcher runs on the "completion thread", which is the I/O thread where
- * the library is linked statically (see threads.c), and else one more that
+ * other orders.  libzookeeper adds an "I/O thread".  Every completion and
+ * watcher runs on the "completion thread", which is the I/O thread where the
+ * library is linked statically (see threads.c), and else one more that
  * libzookeeper adds.  All but the backend thread are "client threads".
  *
  * Locks.  mailbox.lock guards the mailbox (struct Mailbox): any thread, short
@@ -16,9 +16,8 @@
  * all else in struct ZkClient.  The backend thread only tries it, so that
  * nothing done under it can hold up the backend.  socket_lock is socket.c's.
  * Order: engine_lock, then socket_lock, then the library's own locks or
- * mailbox.lock.
- * zookeeper_init2() and zookeeper_close() are called without engine_lock, as
- * they wait for threads that may want it.
+ * mailbox.lock.  zookeeper_init2() and zookeeper_close() are called without
+ * engine_lock, as they wait for threads that may want it.
  *
  * Contexts given to the library are numbers (see request.c), never pointers:
  * a callback that comes late, or never, neither owns nor frees anything.

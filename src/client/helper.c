@@ -104,10 +104,10 @@ apply_order(ZkClient *client, const MailboxOrder *order)
 }
 
 /*
- * Take what the backend has asked for: orders, proofs, queries, waits.
- * engine_lock.
+ * Take what the backend has asked for: orders, proofs, queries, waits.  Returns
+ * true if proofs are.  engine_lock.
  */
-static void
+static bool
 take(ZkClient *client)
 {
 	MailboxOrder order;
@@ -124,21 +124,21 @@ take(ZkClient *client)
 		zk_query_begin(client, &news.query);
 		zk_connection_hurry(client);
 	}
-	if (news.renew)
-		zk_lease_renew(client);
-	zk_publish_advance(client);
-	zk_query_advance(client);
+	return news.renew;
 }
 
 /*
- * The same for a thread that may not be the helper, which alone makes a
- * connection if there is none, and ends a session that is to end when nothing
- * is wanted of it any more.  engine_lock.
+ * The same, and see what comes next, for a thread that may not be the helper:
+ * that one alone makes a connection if there is none, and ends a session that
+ * is to end when nothing is wanted of it any more.  engine_lock.
  */
 static void
 take_over(ZkClient *client)
 {
-	take(client);
+	if (take(client))
+		zk_lease_renew(client);
+	zk_publish_advance(client);
+	zk_query_advance(client);
 	if (!zk_is_connected(client) || client->connection.close_wanted)
 		zk_mailbox_wake_helper(&client->mailbox);
 }
@@ -152,7 +152,7 @@ run_once(ZkClient *client, const HelperDuties *duties)
 	pthread_mutex_lock(&client->engine_lock);
 	zk_connection_settle(client);
 	zk_connection_look(client);
-	take(client);
+	(void) take(client);
 	zk_connection_want(client, duties->connect_by);
 	zk_lease_check(client);
 	zk_lease_renew(client);

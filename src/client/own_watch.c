@@ -48,7 +48,8 @@
 #include "request.h"
 
 /*
- * The same far behind in a queue, where it will be looked for in a list anyhow.
+ * The same as ZK_WATCH_DELAY for a contender far behind in a queue, which will
+ * be looked for in a list anyhow: since it came, and for each one ahead.
  */
 #define FAR_WATCH_DELAY			ZK_MS(1000)
 #define FAR_WATCH_DELAY_EACH	ZK_MS(10)
@@ -383,12 +384,14 @@ zk_own_watch_due(const ZkClient *client)
 	for (int i = 0; i < client->used; i++)
 	{
 		const Contender *c = &client->contenders[i];
+		ZkTime		hold_due = long_hold_due(c);
+		ZkTime		own_due = needs_watch(c) ? watch_due(c) : INT64_MAX;
 
-		if (long_hold_due(c) < due && (room || long_hold_due(c) > now))
-			due = long_hold_due(c);
-		if (needs_watch(c) && watch_due(c) < due &&
-			((c->znode.existence == ZNODE_NAMED && room) || watch_due(c) > now))
-			due = watch_due(c);
+		if (hold_due < due && (room || hold_due > now))
+			due = hold_due;
+		if (own_due < due &&
+			((room && c->znode.existence == ZNODE_NAMED) || own_due > now))
+			due = own_due;
 	}
 	return due;
 }
