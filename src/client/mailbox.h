@@ -132,6 +132,13 @@ typedef struct HelperDuties
 								 * not */
 } HelperDuties;
 
+/* The number of the next query, or wait: never 0. */
+static inline uint32_t
+zk_next_serial(uint32_t serial)
+{
+	return serial < UINT32_MAX ? serial + 1 : 1;
+}
+
 typedef struct MailboxSlot MailboxSlot; /* slot.h */
 
 /*

@@ -264,7 +264,7 @@ give_query(ZkClient *client, const Query *query, ZkQueueListing *answer)
 	old = mailbox->news.query;
 	old_listing = mailbox->listing;
 	mailbox->news.query = *query;
-	mailbox->news.query.serial = old.serial < UINT32_MAX ? old.serial + 1 : 1;
+	mailbox->news.query.serial = zk_next_serial(old.serial);
 	mailbox->listing = answer;
 	if (query->node != NULL)
 		forget_error(mailbox);

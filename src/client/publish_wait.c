@@ -368,9 +368,7 @@ give_wait(ZkClient *client, const WaitText *wait)
 	mailbox_enter(mailbox);
 	old = mailbox->news.wait;
 	mailbox->news.wait = *wait;
-	mailbox->news.wait.serial = old.serial + 1;
-	if (mailbox->news.wait.serial == 0)
-		mailbox->news.wait.serial = 1;
+	mailbox->news.wait.serial = zk_next_serial(old.serial);
 	mailbox->wait_zxid = 0;
 	atomic_store(&mailbox->asked, true);
 	mailbox_leave(mailbox);
