@@ -91,6 +91,18 @@ test_no_delete_seen_late(void)
 	ok(wait_no_contenders(), "until it is abandoned");
 }
 
+/* Give up a contender that may not be deleted from now on. */
+static void
+give_up_undeletable(const char *node, ZkContenderId id)
+{
+	ZkContenderStatus status;
+
+	restrict_node(node, ZOO_PERM_ALL & ~ZOO_PERM_DELETE);
+	zk_contender_release(client, id);
+	ok(wait_state(id, ZK_FAILED, &status), "a release is not allowed");
+	zk_contender_abandon(client, id);
+}
+
 /*
  * The session of a contender that may not be deleted goes on, for another lock: the
  * contender is deleted when that is permitted again.
@@ -102,7 +114,6 @@ test_late_delete(void)
 	char		other[128];
 	ZkContenderId id;
 	ZkContenderId held;
-	ZkContenderStatus status;
 	ZkSessionStatus before;
 	ZkSessionStatus after;
 
@@ -111,10 +122,7 @@ test_late_delete(void)
 	held = acquire(other, ZK_EXCLUSIVE);
 	id = acquire(node, ZK_EXCLUSIVE);
 	zk_client_status(client, &before);
-	restrict_node(node, ZOO_PERM_ALL & ~ZOO_PERM_DELETE);
-	zk_contender_release(client, id);
-	ok(wait_state(id, ZK_FAILED, &status), "a release is not allowed");
-	zk_contender_abandon(client, id);
+	give_up_undeletable(node, id);
 	ok(children(node) == 1, "the contender is still there");
 	zoo_set_acl(stranger, node, -1, &ZOO_OPEN_ACL_UNSAFE);
 	ok(wait_children(node, 0), "S60: and is deleted when that is permitted again");
@@ -149,19 +157,13 @@ test_delete_by_end(void)
 {
 	char		node[128];
 	char		other[128];
-	ZkContenderId id;
 	ZkContenderId held;
-	ZkContenderStatus status;
 	ZkTime		began;
 
 	make_node(node, "delete-by-end");
 	make_node(other, "released");
 	held = acquire(other, ZK_EXCLUSIVE);
-	id = acquire(node, ZK_EXCLUSIVE);
-	restrict_node(node, ZOO_PERM_ALL & ~ZOO_PERM_DELETE);
-	zk_contender_release(client, id);
-	ok(wait_state(id, ZK_FAILED, &status), "a release is not allowed");
-	zk_contender_abandon(client, id);
+	give_up_undeletable(node, acquire(node, ZK_EXCLUSIVE));
 	ok(wait_helper_asleep(), "and nothing else happens for long");
 	began = zk_now();
 	zk_contender_abandon(client, held);
