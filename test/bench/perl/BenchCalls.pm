@@ -65,14 +65,7 @@ that run by the clock.  If a client cannot be traced, C<failure> says why.
 sub measure_calls
 {
 	my ($world) = @_;
-	my %calls;
-	foreach my $who (grep { $world->peer($_) } qw(raw zklock))
-	{
-		$calls{$who} =
-		  eval { client_calls($world, $who) } // { failure => $@ =~ s/\s+$//r };
-		$world->peer($who)->command('close');
-	}
-	return \%calls;
+	return watch_clients($world, \&client_calls);
 }
 
 sub client_calls
@@ -100,18 +93,12 @@ sub client_calls
 	foreach my $file (glob "$dir/thread.*")
 	{
 		my ($thread) = $file =~ /(\d+)$/;
-		my $role = $roles{$thread} // 'helper';
+		my $role = thread_role(\%roles, $thread);
 		foreach my $call (calls(slurp_file($file)))
 		{
 			my ($name, $is_timed) = @$call;
-			if ($is_timed)
-			{
-				$clock{$role}{$name} += 1 / $seconds;
-			}
-			else
-			{
-				$cycle{$role}{$name} += 1 / $cycles;
-			}
+			my ($calls, $times) = $is_timed ? (\%clock, $seconds) : (\%cycle, $cycles);
+			$calls->{$role}{$name} += 1 / $times;
 		}
 	}
 	return { %{ counted(\%cycle) }, clock => counted(\%clock) };

@@ -48,8 +48,8 @@ my $period = 250_000;
 =item measure_profile($world)
 
 A hash by client, of hashes: C<total>, the microseconds of a cycle, and C<rows>: role (see
-BenchWatch), function, file, microseconds of a cycle.  The kernel has no file.  If a client cannot be watched, C<failure>
-says why.
+BenchWatch), function, file, microseconds of a cycle.  The kernel has no file.  If a client
+cannot be watched, C<failure> says why.
 
 =back
 
@@ -58,14 +58,7 @@ says why.
 sub measure_profile
 {
 	my ($world) = @_;
-	my %profile;
-	foreach my $who (grep { $world->peer($_) } qw(raw zklock))
-	{
-		$profile{$who} =
-		  eval { client_profile($world, $who) } // { failure => $@ =~ s/\s+$//r };
-		$world->peer($who)->command('close');
-	}
-	return \%profile;
+	return watch_clients($world, \&client_profile);
 }
 
 sub client_profile
@@ -96,24 +89,18 @@ sub client_profile
 
 	# By role, and by function and file.
 	my %taken;
-	$taken{ role(\%roles, $_) }{"kernel\n"} += ($after{$_} - ($before{$_} // 0)) / $cycles
+	$taken{ thread_role(\%roles, $_) }{"kernel\n"} += ($after{$_} - ($before{$_} // 0)) / $cycles
 	  foreach keys %after;
 	my $total = sum0(map { values %$_ } values %taken);
 	foreach my $sample (samples($file))
 	{
 		my ($thread, $time, $function) = @$sample;
 		next if $time < $begin || $time > $end;
-		my $functions = $taken{ role(\%roles, $thread) } //= {};
+		my $functions = $taken{ thread_role(\%roles, $thread) } //= {};
 		$functions->{$function} += $period / 1000 / $cycles;
 		$functions->{"kernel\n"} -= $period / 1000 / $cycles;
 	}
 	return { total => $total, rows => [ rows(\%taken) ] };
-}
-
-sub role
-{
-	my ($roles, $thread) = @_;
-	return $roles->{$thread} // 'helper';
 }
 
 # The samples of a file: thread, when, and function and file on a line each.

@@ -27,7 +27,7 @@ use PostgreSQL::Test::Utils;
 use Time::HiRes qw(sleep time);
 use ZkEnsemble;
 
-our @EXPORT = qw(session_process thread_roles);
+our @EXPORT = qw(session_process thread_role thread_roles watch_clients);
 
 # How long such a program may take to begin, and to end, in seconds.
 my $patience = 30;
@@ -37,6 +37,12 @@ my $patience = 30;
 =head1 FUNCTIONS
 
 =over
+
+=item watch_clients($world, $watch)
+
+Watch the bare client library and zklock, by a function that is called with the world and
+the client.  Returns a hash by client of what that returns; if it fails, of a hash whose
+C<failure> says why.
 
 =item session_process($world, $who)
 
@@ -49,7 +55,24 @@ A hash by number of the thread, of such a process with nothing to do: C<caller> 
 that calls the lock client, C<io> waits for a network, C<helper> for other threads.  A
 thread with a name of its own has that instead.
 
+=item thread_role($roles, $thread)
+
+That of one thread; one that has begun later is a helper.
+
 =cut
+
+sub watch_clients
+{
+	my ($world, $watch) = @_;
+	my %seen;
+	foreach my $who (grep { $world->peer($_) } qw(raw zklock))
+	{
+		$seen{$who} =
+		  eval { $watch->($world, $who) } // { failure => $@ =~ s/\s+$//r };
+		$world->peer($who)->command('close');
+	}
+	return \%seen;
+}
 
 sub session_process
 {
@@ -87,6 +110,12 @@ sub thread_roles
 			: 'helper');
 	}
 	return %roles;
+}
+
+sub thread_role
+{
+	my ($roles, $thread) = @_;
+	return $roles->{$thread} // 'helper';
 }
 
 sub threads
