@@ -88,8 +88,7 @@ test_lost(int type, const char *what)
 	int			cuts = proxy_cuts();
 
 	publish(WAITER);
-	if (type != ZOO_CREATE2_OP)
-		published();
+	published();
 	lose_reply(type, false);
 	if (type == ZOO_CREATE2_OP)
 	{
