@@ -59,6 +59,18 @@ sub committed
 		"SELECT count(*) FROM work WHERE step = '$path'");
 }
 
+# Suspend for longer than the lease, after which the ensemble does not answer.  The
+# holder stands still meanwhile, as in a suspended machine: what it asked for while its
+# lease ran, and was not told, would lose its lock at once.
+sub suspend_unanswered
+{
+	$holder->stop;
+	$ensemble->pause;
+	$clock->suspend($session_timeout * 2 / 3 + 1);
+	$holder->continue;
+	return;
+}
+
 # ---- The wall clock is set forward and back while a session waits (S88).
 
 # All are connected before the time of a wait runs.
@@ -151,8 +163,7 @@ is(committed('/suspended/short'), 1, 'which then succeeds');
 
 work_under('/suspended/short/frozen');
 $holder->ask("SELECT zk_lock_verify('/suspended/short/frozen')");
-$ensemble->pause;
-$clock->suspend($session_timeout * 2 / 3 + 1);
+suspend_unanswered();
 is($holder->ask('SELECT state FROM zk_locks'),
 	'unproved', 'S94: until it is, nothing says that it is held');
 my $start = monotonic();
@@ -172,8 +183,7 @@ sub give_up_unproved
 	my ($what, $acquire, $give_up) = @_;
 	$holder->ask($acquire);
 	$holder->ask("SELECT zk_lock_verify('/unproved')");
-	$ensemble->pause;
-	$clock->suspend($session_timeout * 2 / 3 + 1);
+	suspend_unanswered();
 	is($holder->ask("SELECT state FROM zk_locks WHERE path = '/unproved'"),
 		'unproved', "$what: it is not known whether the lock is held");
 	$holder->ask($give_up);
