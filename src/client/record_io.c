@@ -161,20 +161,20 @@ zk_record_end_pending(ZkClient *client, const Contender *c)
 }
 
 /*
- * The contender is gone: advances those whose grant zk_record_end_pending() has
- * kept.
+ * The contender is gone, or leaves nothing: advances those whose grant
+ * zk_record_end_pending() has kept.
  */
 void
-zk_record_ended(ZkClient *client, const Contender *gone)
+zk_record_ended(ZkClient *client, const Contender *ended)
 {
-	if (gone->record == NULL)
+	if (ended->record == NULL)
 		return;
 	for (int i = 0; i < client->used; i++)
 	{
 		Contender  *c = &client->contenders[i];
 
 		if (c->claim == CLAIM_WANTED && c->grant == GRANT_RECORD &&
-			strcmp(c->node, gone->node) == 0)
+			strcmp(c->node, ended->node) == 0)
 			zk_contender_touch(client, c);
 	}
 }
@@ -184,7 +184,7 @@ zk_record_ended(ZkClient *client, const Contender *gone)
  * because nobody may be looking at the contender any more.
  */
 static void
-give_up(Contender *c, int rc)
+give_up(ZkClient *client, Contender *c, int rc)
 {
 	char		path[ZK_RECORD_PATH_SIZE];
 
@@ -195,6 +195,7 @@ give_up(Contender *c, int rc)
 						 rc == ZNOAUTH ? "permission denied" : zk_answer_text(rc));
 	zk_log(true, "could not write to the record of a lock, znode \"%.150s\": %s",
 		   path, rc == ZNOAUTH ? "permission denied" : zk_answer_text(rc));
+	zk_record_ended(client, c);
 }
 
 /* Sets that nobody can know whether the unanswered multi-op was carried out. */
@@ -256,7 +257,7 @@ not_read(ZkClient *client, Contender *c, int rc)
 		zk_contender_forget(c);
 	}
 	else if (c->state == ZK_HELD)
-		give_up(c, rc);
+		give_up(client, c, rc);
 	else if (c->claim == CLAIM_WANTED)
 		zk_contender_impossible(client, c, rc, ZOO_PERM_READ, path);
 }
@@ -322,7 +323,7 @@ static void
 on_parent(ZkClient *client, Contender *c, const Answer *answer)
 {
 	if (!zk_parent_answered(client, c, answer))
-		give_up(c, answer->rc);
+		give_up(client, c, answer->rc);
 }
 
 /*
@@ -399,7 +400,7 @@ zk_record_conflict(ZkClient *client, Contender *c, int err)
 		zk_contender_retry(client, c);
 	else if (++record->attempts > MAX_ATTEMPTS ||
 			 (err != ZBADVERSION && err != ZNODEEXISTS && err != ZNONODE))
-		give_up(c, err);
+		give_up(client, c, err);
 	else if (err != ZNONODE)
 		record->state = RECORD_CHANGED;
 	else if (record->version >= 0)

@@ -17,7 +17,7 @@ extern void zk_record_outdated(Contender *contender);
 extern void zk_record_created(Contender *contender);
 extern void zk_record_unanswered(Contender *contender, int rc);
 extern bool zk_record_end_pending(ZkClient *client, const Contender *contender);
-extern void zk_record_ended(ZkClient *client, const Contender *gone);
+extern void zk_record_ended(ZkClient *client, const Contender *ended);
 extern bool zk_record_ready(ZkClient *client, Contender *c);
 extern void zk_record_op(ZkClient *client, Contender *contender, zoo_op_t *op,
 						 char *path, char *text);
