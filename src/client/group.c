@@ -66,11 +66,18 @@ struct GroupCreate
 	char		paths[ZK_MAX_GROUP][ZK_CONTENDER_PATH_SIZE];
 };
 
-/* Make room for the group that is being created; NULL if out of memory. */
+/*
+ * Make room for the group that is being created; NULL if out of memory.  It is
+ * large, and not touched before there is a group.
+ */
 GroupCreate *
 zk_group_create(void)
 {
-	return calloc(1, sizeof(GroupCreate));
+	GroupCreate *group = malloc(sizeof(GroupCreate));
+
+	if (group != NULL)
+		group->pending = false;
+	return group;
 }
 
 /* The handle is closed: the multi-op will not be answered. */

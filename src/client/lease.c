@@ -83,6 +83,7 @@
  *
  *-------------------------------------------------------------------------
  */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,10 +96,9 @@
 #include "request.h"
 #include "server_timeout.h"
 
-/* A renewal.  engine_lock; results also by the library. */
+/* What a renewal asks for.  engine_lock; results also by the library. */
 typedef struct Renewal
 {
-	bool		pending;
 	int			count;
 	uint16_t	slots[ZK_RENEWAL_BATCH];
 	uint32_t	incarnations[ZK_RENEWAL_BATCH];
@@ -119,14 +119,22 @@ struct Leases
 {
 	Heartbeat	heartbeat;
 	ZkTime		prove_since;	/* proofs older than this will not do */
+	bool		pending[ZK_RENEWALS];	/* which renewals are on their way */
 	Renewal		renewals[ZK_RENEWALS];
 };
 
-/* Make one, with nothing under way; NULL if out of memory. */
+/*
+ * Make one, with nothing under way; NULL if out of memory.  The renewals are
+ * large, and each is touched when it is needed first.
+ */
 Leases *
 zk_leases_create(void)
 {
-	return calloc(1, sizeof(Leases));
+	Leases	   *leases = malloc(sizeof(Leases));
+
+	if (leases != NULL)
+		memset(leases, 0, offsetof(Leases, renewals));
+	return leases;
 }
 
 /* A proof of each contender is wanted that is sent from now on.  Helper. */
@@ -237,7 +245,7 @@ on_renewal(ZkClient *client, const Answer *answer)
 	bool		refused = false;
 
 	renewal = &client->leases->renewals[answer->request->which];
-	renewal->pending = false;
+	client->leases->pending[answer->request->which] = false;
 	if (rc == ZOK)
 		zk_leader_answered(client, answer->request->sent_at);
 	for (int i = 0; i < renewal->count && rc != ZOK; i++)
@@ -306,14 +314,14 @@ send_checks(ZkClient *client, Renewal *renewal, void *context)
 	return rc;
 }
 
-/* Returns a renewal that is not on its way, or NULL. */
-static Renewal *
-free_renewal(ZkClient *client)
+/* Returns the index of a renewal that is not on its way, or -1. */
+static int
+free_renewal(const Leases *leases)
 {
 	for (int i = 0; i < ZK_RENEWALS; i++)
-		if (!client->leases->renewals[i].pending)
-			return &client->leases->renewals[i];
-	return NULL;
+		if (!leases->pending[i])
+			return i;
+	return -1;
 }
 
 /*
@@ -323,28 +331,30 @@ free_renewal(ZkClient *client)
 static bool
 renew_batch(ZkClient *client)
 {
-	Renewal    *renewal = free_renewal(client);
+	Leases	   *leases = client->leases;
+	int			which = free_renewal(leases);
+	Renewal    *renewal;
 	ZkTime		now = zk_now();
 	void	   *context;
 
-	if (renewal == NULL || !zk_requests_available(client, 1))
+	if (which < 0 || !zk_requests_available(client, 1))
 		return false;
+	renewal = &leases->renewals[which];
 	renewal->count = 0;
 	choose(client, renewal, now);
 	if (renewal->count == 0)
 		return false;
 
 	memset(renewal->results, 0, sizeof(renewal->results));
-	context = zk_request_begin(client, REQ_CLIENT,
-							   (int) (renewal - client->leases->renewals), on_renewal);
+	context = zk_request_begin(client, REQ_CLIENT, which, on_renewal);
 	for (int i = 0; i < renewal->count; i++)
 		client->contenders[renewal->slots[i]].renewing.asked_at = now;
 	if (zk_multi_possible(client) &&
 		send_checks(client, renewal, context) == ZOK)
-		renewal->pending = true;
+		leases->pending[which] = true;
 	else
 		zk_request_undo(client, context);
-	return renewal->pending;
+	return leases->pending[which];
 }
 
 /* Renews what is due, if possible. */
@@ -433,7 +443,7 @@ zk_leases_handle_closed(ZkClient *client)
 {
 	client->leases->heartbeat.pending = false;
 	for (int i = 0; i < ZK_RENEWALS; i++)
-		client->leases->renewals[i].pending = false;
+		client->leases->pending[i] = false;
 }
 
 /* Returns true if a lock is held. */
@@ -558,7 +568,7 @@ zk_lease_next_timer(ZkClient *client)
 {
 	ZkTime		next = INT64_MAX;
 	bool		can_renew = zk_is_connected(client) && zk_requests_free(client) > 0 &&
-	free_renewal(client) != NULL;
+	free_renewal(client->leases) >= 0;
 
 	for (int i = 0; i < client->used; i++)
 	{
