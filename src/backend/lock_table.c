@@ -42,6 +42,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "common/hashfn.h"
 #include "miscadmin.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
@@ -54,22 +55,50 @@
 #include "session.h"
 #include "verdict.h"
 
+/* What the table has of a lock, which is large, and mostly the only one. */
+typedef struct TableEntry
+{
+	const char *node;			/* hash key: that of the lock */
+	Lock	   *lock;
+} TableEntry;
+
 /* Everything below lives in this context; NULL until the first lock. */
 static MemoryContext table_context = NULL;
-static HTAB *table = NULL;		/* of Lock by lock node */
+static HTAB *table = NULL;		/* of TableEntry */
 static dlist_head locks = DLIST_STATIC_INIT(locks); /* the same, in order */
 static int	lock_total = 0;
 
 /* Entries that the transaction may have changed, by falling Lock.nesting. */
 static dlist_head touched = DLIST_STATIC_INIT(touched);
 
+/* Hash and comparison of keys, which are pointers to strings. */
+static uint32
+hash_node(const void *key, Size size)
+{
+	const char *node = *(const char *const *) key;
+
+	(void) size;
+	return hash_bytes((const unsigned char *) node, (int) strlen(node));
+}
+
+static int
+compare_nodes(const void *a, const void *b, Size size)
+{
+	(void) size;
+	return strcmp(*(const char *const *) a, *(const char *const *) b);
+}
+
 /* Returns the entry of a lock, or NULL if there is none. */
 Lock *
 zklock_lock_find(const LockName *name)
 {
+	const char *node = name->node;
+	TableEntry *entry;
+
 	if (lock_total == 0)
 		return NULL;
-	return (Lock *) hash_search(table, name->node, HASH_FIND, NULL);
+	entry = (TableEntry *) hash_search(table, &node, HASH_FIND, NULL);
+	return entry != NULL ? entry->lock : NULL;
 }
 
 /* Has the end of the current nesting level look at this lock.  Cannot fail. */
@@ -96,10 +125,13 @@ zklock_lock_make(const LockName *name)
 {
 	Lock	   *lock = zklock_lock_find(name);
 	HASHCTL		control = {
-		.keysize = ZK_NODE_PATH_SIZE,
-		.entrysize = sizeof(Lock)
+		.keysize = sizeof(char *),
+		.entrysize = sizeof(TableEntry),
+		.hash = hash_node,
+		.match = compare_nodes
 	};
-	char	   *path;
+	const char *node;
+	TableEntry *entry;
 
 	if (lock != NULL)
 		return lock;
@@ -110,12 +142,13 @@ zklock_lock_make(const LockName *name)
 	control.hcxt = table_context;
 	if (table == NULL)
 		table = hash_create("zklock locks", 16, &control,
-							HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
-	path = MemoryContextStrdup(table_context, name->path);
-	lock = (Lock *) hash_search(table, name->node, HASH_ENTER, NULL);
-	memset((char *) lock + ZK_NODE_PATH_SIZE, 0,
-		   sizeof(Lock) - ZK_NODE_PATH_SIZE);
-	lock->path = path;
+							HASH_ELEM | HASH_FUNCTION | HASH_COMPARE | HASH_CONTEXT);
+	lock = MemoryContextAllocZero(table_context, sizeof(Lock));
+	lock->path = MemoryContextStrdup(table_context, name->path);
+	strlcpy(lock->node, name->node, sizeof(lock->node));
+	node = lock->node;
+	entry = (TableEntry *) hash_search(table, &node, HASH_ENTER, NULL);
+	entry->lock = lock;
 	lock->root_len = name->root_len;
 	dlist_push_tail(&locks, &lock->link);
 	lock_total++;
@@ -127,6 +160,8 @@ zklock_lock_make(const LockName *name)
 void
 zklock_lock_forget(Lock *lock)
 {
+	const char *node;
+
 	for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
 		if (zklock_lock_used(lock, mode))
 			return;
@@ -137,7 +172,9 @@ zklock_lock_forget(Lock *lock)
 	if (lock->nesting > 0)
 		dlist_delete(&lock->touched_link);
 	lock_total--;
-	(void) hash_search(table, lock->node, HASH_REMOVE, NULL);
+	node = lock->node;
+	(void) hash_search(table, &node, HASH_REMOVE, NULL);
+	pfree(lock);
 }
 
 /* Walks through the entries: the first for NULL, NULL after the last. */

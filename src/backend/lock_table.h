@@ -68,7 +68,7 @@ typedef struct LockLevel
  */
 typedef struct Lock
 {
-	char		node[ZK_NODE_PATH_SIZE];	/* hash key */
+	char		node[ZK_NODE_PATH_SIZE];
 	dlist_node	link;			/* in order of creation */
 	int			nesting;		/* the deepest level of this transaction that
 								 * may have something of it; 0 for none */
