@@ -130,6 +130,14 @@ unconnected_state(const ZkClient *client)
 	return client->connection.zh != NULL ? ZK_SESSION_CONNECTING : ZK_SESSION_CLOSED;
 }
 
+/* Publish that there is no connection, and wake the backend.  engine_lock. */
+static void
+publish_unconnected(ZkClient *client)
+{
+	publish_session(client, unconnected_state(client));
+	zk_mailbox_wake_backend(&client->mailbox);
+}
+
 /* There is no connection, for a reason that lasts.  engine_lock. */
 static void
 connect_failed(ZkClient *client, ZkError error, const char *detail)
@@ -141,7 +149,7 @@ connect_failed(ZkClient *client, ZkError error, const char *detail)
 	snprintf(status->detail, sizeof(status->detail), "%s", detail);
 	client->connection.next_open = zk_now() + REOPEN_DELAY +
 		zk_jitter(&client->random, REOPEN_JITTER);
-	publish_session(client, unconnected_state(client));
+	publish_unconnected(client);
 }
 
 /*
@@ -228,6 +236,7 @@ session_connected(ZkClient *client, zhandle_t *zh)
 	zk_query_advance(client);
 	zk_lease_renew(client);
 	zk_mailbox_wake_helper(&client->mailbox);
+	zk_mailbox_wake_backend(&client->mailbox);
 }
 
 /*
@@ -271,7 +280,7 @@ session_suspended(ZkClient *client)
 	zk_contenders_disconnected(client);
 	zk_publish_interrupted(client);
 	zk_query_restart(client);
-	publish_session(client, unconnected_state(client));
+	publish_unconnected(client);
 	zk_mailbox_wake_helper(&client->mailbox);
 }
 
@@ -283,7 +292,7 @@ session_expired(ZkClient *client)
 	client->connection.state = CONNECTION_DEAD;
 	client->connection.status.expiries++;
 	session_over(client, true);
-	publish_session(client, unconnected_state(client));
+	publish_unconnected(client);
 	zk_mailbox_wake_helper(&client->mailbox);
 }
 
@@ -509,7 +518,7 @@ close_handle(ZkClient *client, zhandle_t *zh, bool keep_session)
 
 /*
  * A new attempt to connect begins: forget why the last one failed, and publish
- * that names are being resolved.
+ * that names are being resolved.  That ends no wait, so the backend sleeps on.
  */
 static void
 publish_resolving(ZkClient *client)
@@ -687,7 +696,7 @@ zk_connection_manage(ZkClient *client)
 	}
 	open_it = zk_now() >= zk_connection_due(client);
 	if (closing != NULL && !open_it)
-		publish_session(client, unconnected_state(client));
+		publish_unconnected(client);
 	zk_engine_leave(client);	/* there may be contenders that are gone now */
 
 	if (open_it)

@@ -352,14 +352,13 @@ zk_mailbox_end_hold(Mailbox *mailbox, int index, const char *why)
 	return ended;
 }
 
-/* Publish the state of the session and wake the backend.  Client threads. */
+/* Publish the state of the session.  Wakes nobody.  Client threads. */
 void
 zk_mailbox_publish_session(Mailbox *mailbox, const ZkSessionStatus *session)
 {
 	pthread_mutex_lock(&mailbox->lock);
 	mailbox->session = *session;
 	pthread_mutex_unlock(&mailbox->lock);
-	zk_mailbox_wake_backend(mailbox);
 }
 
 /* Free a dead slot, whose contender is gone for certain.  Client threads. */
