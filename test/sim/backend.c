@@ -386,6 +386,7 @@ operate(Backend *backend, const PlanLine *line)
 {
 	sim_trace("%s: begins line at %lld.%06lld of round %d", backend->process->name,
 			  (long long) line->at / 1000000, (long long) line->at % 1000000, line->round);
+	backend->calls++;
 	now_doing(backend, DOING_NOTHING);	/* and rests no more */
 	switch (line->word)
 	{
@@ -505,7 +506,7 @@ backend_start(Backend *backend)
 	backend->holds = 0;
 	memset(backend->due, 0, sizeof(backend->due));
 	backend->connecting = 0;
-	backend->attempts = backend->calm_attempts = 0;
+	backend->attempts = backend->calm_attempts = backend->calls = 0;
 	now_doing(backend, DOING_NOTHING);
 	task_start(backend->process, "backend", backend_main, backend);
 }

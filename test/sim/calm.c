@@ -21,7 +21,10 @@
 /* After how many seconds something must have been noticed. */
 #define PATIENCE		5
 
-/* Attempts to connect in calm times: new sessions, and no second attempt. */
+/*
+ * Attempts to connect in calm times: new sessions, and no second attempt.  Besides
+ * one for each call: a contender that may not be deleted ends its session.
+ */
 #define MAX_CALM_ATTEMPTS	12
 
 /* Contenders that were revoked in calm times, the last ones. */
@@ -81,7 +84,7 @@ calm_connecting(Backend *backend)
 	backend->connecting = library->connecting_since;
 	backend->calm_attempts += calm();
 	if (++backend->attempts > most_attempts() ||
-		backend->calm_attempts > MAX_CALM_ATTEMPTS)
+		backend->calm_attempts > MAX_CALM_ATTEMPTS + backend->calls)
 		sim_violation("storm", "%s has tried to connect %d times in 10 s",
 					  backend->process->name, backend->attempts);
 }
@@ -435,7 +438,7 @@ tick(void *argument)
 		Backend    *backend = &world->backends[i];
 
 		if (seconds % 10 == 0)
-			backend->attempts = backend->calm_attempts = 0;
+			backend->attempts = backend->calm_attempts = backend->calls = 0;
 		check_backend(backend);
 	}
 	for (int i = 0; i < world->locks && calm(); i++)

@@ -99,6 +99,7 @@ typedef struct Backend
 								 * there were in these ten seconds */
 	int			attempts;
 	int			calm_attempts;	/* those of them in calm times */
+	int			calls;			/* and calls that began in these ten seconds */
 	const PlanLine *ambush;		/* the fault that waits for a request; or NULL */
 	int64_t		reconnects;		/* that there had been when it began to wait */
 } Backend;
