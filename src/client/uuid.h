@@ -16,7 +16,7 @@
 
 /* Bytes of a uuid, and for how many of them the kernel is asked at a time. */
 #define ZK_UUID_BYTES		16
-#define ZK_UUIDS_AT_ONCE	16
+#define ZK_UUIDS_AT_ONCE	64
 
 /* Random bytes that were not used yet.  All zero at first. */
 typedef struct ZkUuidSource
