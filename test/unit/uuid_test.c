@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -22,7 +23,7 @@
 #define UUIDS		(10 * ZK_UUIDS_AT_ONCE)
 
 static int	calls;
-static size_t most = 256;		/* that a call gives */
+static size_t most = SIZE_MAX;	/* that a call gives */
 static bool interrupted;		/* every other call */
 
 ssize_t
