@@ -65,7 +65,7 @@ typedef struct TableEntry
 /* Everything below lives in this context; NULL until the first lock. */
 static MemoryContext table_context = NULL;
 static HTAB *table = NULL;		/* of TableEntry */
-static dlist_head locks = DLIST_STATIC_INIT(locks); /* the same, in order */
+static dlist_head locks = DLIST_STATIC_INIT(locks); /* their locks, in order */
 static int	lock_total = 0;
 
 /* Entries that the transaction may have changed, by falling Lock.nesting. */
@@ -75,10 +75,8 @@ static dlist_head touched = DLIST_STATIC_INIT(touched);
 static uint32
 hash_node(const void *key, Size size)
 {
-	const char *node = *(const char *const *) key;
-
 	(void) size;
-	return hash_bytes((const unsigned char *) node, (int) strlen(node));
+	return string_hash(*(const char *const *) key, ZK_NODE_PATH_SIZE);
 }
 
 static int
@@ -160,7 +158,7 @@ zklock_lock_make(const LockName *name)
 void
 zklock_lock_forget(Lock *lock)
 {
-	const char *node;
+	const char *node = lock->node;
 
 	for (int mode = 0; mode < ZK_MODE_COUNT; mode++)
 		if (zklock_lock_used(lock, mode))
@@ -172,7 +170,6 @@ zklock_lock_forget(Lock *lock)
 	if (lock->nesting > 0)
 		dlist_delete(&lock->touched_link);
 	lock_total--;
-	node = lock->node;
 	(void) hash_search(table, &node, HASH_REMOVE, NULL);
 	pfree(lock);
 }
