@@ -71,7 +71,7 @@
  * For so long after a contender was begun the helper wakes at least that often.
  */
 #define BUSY_TIME				ZK_MS(1000)
-#define BUSY_TICK				ZK_MS(100)
+#define BUSY_TICK				ZK_MS(250)
 
 /* A question about a contender. */
 typedef bool (*ContenderTest) (ZkClient *client, const Contender *c);

@@ -11,7 +11,7 @@
  * is granted it, and can say why.  W3 is in query.c, W5 and W7 in reader.c, W6
  * in owner.c.
  *
- * W1. A contender that holds a lock, or is next, for longer than 100 ms has a
+ * W1. A contender that holds a lock, or is next, for longer than 250 ms has a
  * watch on itself, and one further behind a second after it came, and another
  * 10 ms for each contender ahead of it.  So a deletion is known immediately,
  * where the renewal of the lease would find it a quarter of the timeout later,

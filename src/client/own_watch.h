@@ -16,7 +16,7 @@
  * How long a contender stays in one place before it gets a watch on its own
  * znode (W1).
  */
-#define ZK_WATCH_DELAY		ZK_MS(100)
+#define ZK_WATCH_DELAY		ZK_MS(250)
 
 /*
  * The watch on a contender's own znode:
