@@ -157,6 +157,20 @@ check_failure(LockCall *call, const LockWait *wait)
 }
 
 /*
+ * Notes since when a contender has waited, for statistics and messages, also if
+ * the wait is over by now.  A call that only tries does not wait.
+ */
+static void
+note_wait(const LockCall *call, LockWait *wait)
+{
+	if (call->request.no_wait || wait->behind_since != 0 ||
+		wait->status.behind_since == 0)
+		return;
+	wait->behind_since = wait->status.behind_since;
+	zklock_stats_behind(wait->behind_since);
+}
+
+/*
  * Checks where a contender stands.  Returns HOLD_PROVED if its grant may be
  * reported; HOLD_UNPROVED if not yet, or if a new proof was requested;
  * HOLD_LOST if all have to queue again, also after a grant that was lost since
@@ -168,6 +182,7 @@ poll_contender(LockCall *call, LockWait *wait)
 	HoldState	state = HOLD_LOST;
 
 	zk_contender_status(zklock_client, wait->id, &wait->status);
+	note_wait(call, wait);
 	if (wait->status.state == ZK_FAILED)
 		check_failure(call, wait);
 	else if (wait->status.state == ZK_HELD || wait->status.state == ZK_LOST)

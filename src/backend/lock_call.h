@@ -22,7 +22,7 @@ typedef struct LockWait
 	Lock	   *lock;
 	ZkContenderId id;
 	bool		upgrade;		/* the same lock is held shared */
-	ZkTime		behind_since;	/* first seen behind another; 0 for not yet */
+	ZkTime		behind_since;	/* that of the first status with one */
 	bool		logged;			/* for log_lock_waits */
 	bool		renewed;		/* a proof was asked for */
 	ZkTime		replay_since;	/* first seen waiting for replay; or 0 */

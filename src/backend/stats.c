@@ -139,12 +139,12 @@ zklock_stats_begin(void)
 	zklock_stats_count(STAT_ATTEMPTS);
 }
 
-/* Notes that the current acquire call waits for other clients. */
+/* Notes that the acquire call under way has waited for others since then. */
 void
-zklock_stats_behind(void)
+zklock_stats_behind(ZkTime since)
 {
-	if (call.behind_since == 0)
-		call.behind_since = zk_now();
+	if (call.behind_since == 0 || since < call.behind_since)
+		call.behind_since = since;
 }
 
 /* Counts that the current acquire call was granted. */

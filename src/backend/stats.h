@@ -54,7 +54,7 @@ extern bool zklock_stats_shared(void);
 extern void zklock_stats_count(StatCounter stat);
 extern ZkTime zklock_stats_bucket_bound(int bucket);
 extern void zklock_stats_begin(void);
-extern void zklock_stats_behind(void);
+extern void zklock_stats_behind(ZkTime since);
 extern void zklock_stats_granted(void);
 extern void zklock_stats_failed(int sqlstate);
 extern void zklock_stats_end(StatCounter outcome);

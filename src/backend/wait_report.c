@@ -194,7 +194,6 @@ zklock_wait_show(const LockCall *call, const LockWait *wait)
 	const ZkContenderStatus *status = &wait->status;
 	Wait		seen;
 
-	zklock_stats_behind();
 	if (wait->status.delayed)
 		zklock_wait_slot_clear();
 	if (wait->status.delayed || zklock_wait_slots_count() == 0)
@@ -204,6 +203,9 @@ zklock_wait_show(const LockCall *call, const LockWait *wait)
 	strlcpy(seen.path, wait->lock->node + strlen(zklock_root),
 			sizeof(seen.path));
 	seen.mode = call->request.mode;
+	seen.since = GetCurrentTimestamp();
+	if (wait->behind_since != 0)
+		seen.since -= zk_now() - wait->behind_since;
 	strlcpy(seen.note, call->note, sizeof(seen.note));
 	strlcpy(seen.contender, status->name, sizeof(seen.contender));
 	seen.blocker_session = status->blocker_session;
@@ -241,14 +243,12 @@ zklock_wait_long(LockCall *call, ZkTime now)
 		LockWait   *wait = &call->waits[i];
 		ZkTime		due;
 
-		if (wait->status.state != ZK_WATCHING)
+		if (wait->status.state != ZK_WATCHING || wait->behind_since == 0)
 		{
 			zklock_holder_forget(&wait->holder);
 			continue;
 		}
 		zklock_holder_refresh(&wait->holder, &wait->status);
-		if (wait->behind_since == 0)
-			wait->behind_since = now;
 		due = wait->behind_since + ZK_MS(DeadlockTimeout);
 		if (now < due)
 		{

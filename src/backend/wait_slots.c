@@ -132,7 +132,10 @@ zklock_wait_slot_session(int64 session)
 	shown_session = session;
 }
 
-/* Shows what this backend waits for; role and since are filled in here. */
+/*
+ * Shows what this backend waits for; role is filled in here, and since remains
+ * what it was at first.
+ */
 void
 zklock_wait_slot_show(Wait *wait)
 {
@@ -141,7 +144,8 @@ zklock_wait_slot_show(Wait *wait)
 	if (slots == NULL)
 		return;
 	wait->role = GetSessionUserId();
-	wait->since = shown_waiting ? shown.since : GetCurrentTimestamp();
+	if (shown_waiting)
+		wait->since = shown.since;
 	if (shown_waiting && memcmp(wait, &shown, sizeof(shown)) == 0)
 		return;
 	slot = enter_slot();

@@ -88,6 +88,7 @@ zk_contender_publish(ZkClient *client, Contender *c, bool wake)
 	status.lease_end = c->proof.lease_end;
 	status.presumed_lost = c->proof.presumed_lost;
 	status.granted_at = c->proof.granted_at;
+	status.behind_since = c->behind_since;
 	status.revoked = c->own.revoked;
 	status.recorded = zk_record_is(c, RECORD_WRITTEN);
 	status.delayed = c->state == ZK_QUEUED && c->markers.shown != 0;
@@ -147,6 +148,14 @@ zk_contender_set_blocker(Contender *c, const char *owner, int len, int64_t sessi
 	snprintf(c->blocker_owner, sizeof(c->blocker_owner), "%.*s",
 			 len > 0 ? len : 0, len > 0 ? owner : "");
 	c->blocker_session = session;
+}
+
+/* It waits for other clients, or for the end of a lock delay. */
+void
+zk_contender_behind(Contender *c)
+{
+	if (c->behind_since == 0)
+		c->behind_since = zk_now();
 }
 
 /* Nothing of it exists any more, except for a marker left behind on purpose. */

@@ -90,6 +90,7 @@ struct Contender
 	char		blocker_owner[ZK_OWNER_SIZE];	/* data of the one watched, or
 												 * of a client that broke it */
 	int64_t		blocker_session;	/* whose that is */
+	ZkTime		behind_since;	/* ZkContenderStatus.behind_since */
 	Proof		proof;
 
 	/* each written by the file of its type */
@@ -163,6 +164,7 @@ extern void zk_contender_seen_ahead(ZkClient *client, Contender *c, const char *
 									const struct Stat *stat);
 extern void zk_contender_set_blocker(Contender *c, const char *owner, int len,
 									 int64_t session);
+extern void zk_contender_behind(Contender *c);
 extern void zk_contender_set_lease(ZkClient *client, Contender *c,
 								   ZkProof proof);
 extern void zk_contender_proved(ZkClient *client, Contender *c, ZkProof proof);

@@ -379,6 +379,7 @@ show_delay(ZkClient *client, Contender *c)
 	if (c->markers.shown == c->markers.until)
 		return;
 	c->markers.shown = c->markers.until;
+	zk_contender_behind(c);
 	zk_contender_publish(client, c, true);
 	zk_mailbox_wake_helper(&client->mailbox);
 }

@@ -401,6 +401,8 @@ placed(Contender *c, const ZkQueueEntry *entries, const ZkVerdict *verdict)
 	w->ahead = verdict->ahead;
 	w->position = verdict->self + 1;
 	w->own_ahead = verdict->own_ahead;
+	if (!w->own_ahead)
+		zk_contender_behind(c);
 	snprintf(w->holder, sizeof(w->holder), "%s", entries[verdict->first].name);
 
 	/* a contender that must know the markers reads them, and the queue again */

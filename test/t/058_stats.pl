@@ -216,6 +216,25 @@ cmp_ok(waits($now, 64) - waits($start, 64), '>=', 5 * 3,
 cmp_ok($now->{time} - $start->{time}, '>=', 3 * 5 * 1000,
 	'S121: the time waited');
 
+# ---- Waits that are over before a backend has looked whom it waits for.
+
+$start = counters();
+my $watches = $ensemble->waiter_watch_count;
+foreach my $n (1 .. 10)
+{
+	$holder->ask("SELECT zk_lock_acquire('/short')");
+	$session[0]->send("SELECT zk_lock_acquire('/short')");
+	wait_for(sub { $ensemble->waiter_watch_count > $watches }, 'the waiter to watch');
+	$holder->ask("SELECT zk_lock_release('/short')");
+	$session[0]->answer;
+	$session[0]->ask("SELECT zk_lock_release('/short')");
+	wait_for(sub { $ensemble->waiter_watch_count == $watches }, 'its watch to go');
+}
+is_deeply(counted_since($start), { attempts => 10, granted_after_wait => 10 },
+	'S121: a wait is counted however short it is');
+is($control->ask(q(SELECT waits, wait_time > 0 FROM pg_stat_zklock_locks WHERE path = '/short')),
+	'10|t', 'S121: also for the lock');
+
 # ---- A reset, with a call in progress.
 
 $session[0]->send("SELECT zk_lock_acquire('/busy')");
