@@ -58,10 +58,11 @@
 int			zklock_lock_delay = 0;
 
 /*
- * When to look whom a call waits for, and again after twice that time: the
- * client does not wake it for that, as most short waits are over by then.
+ * When to look whom a call waits for, to show it, and again after twice that
+ * time; no later than after deadlock_timeout.  The client does not wake it for
+ * that, as most waits are over by then.
  */
-#define PLACE_TIME		ZK_MS(10)
+#define PLACE_TIME		ZK_MS(250)
 
 /* How often contenders of several locks may be deleted by strangers. */
 #define MAX_VANISHED	10
@@ -348,7 +349,8 @@ all_placed(const LockCall *call)
 static bool
 wait_for_grants(LockCall *call)
 {
-	ZkTime		place_time = PLACE_TIME;
+	ZkTime		first_look = Min(PLACE_TIME, ZK_MS(DeadlockTimeout));
+	ZkTime		place_time = first_look;
 
 	for (;;)
 	{
@@ -388,7 +390,7 @@ wait_for_grants(LockCall *call)
 		{
 			until = Min(until, zklock_wait_long(call, now));
 			zklock_wait_show(call, wait);
-			place_time = PLACE_TIME;
+			place_time = first_look;
 		}
 		else if (call->link.down_since == 0)
 		{
