@@ -149,9 +149,14 @@ zklock_holder_learn(Holder *holder, const Lock *lock,
 	ZkTime		patient_until = since + holder->ahead * PATIENCE;
 	bool		known = holder->ask_at != 0;
 
-	/* its end will not go unnoticed */
+	/* who that is comes with the watch; its end will not go unnoticed */
 	if (strcmp(holder->name, holder->blocker) == 0)
-		return true;
+	{
+		known = holder->session != 0 || now >= since + ANSWER_TIMEOUT;
+		if (!known)
+			*next = Min(*next, now + TURN);
+		return known;
+	}
 	if (!needed && asking != holder && now < patient_until)
 	{
 		*next = Min(*next, patient_until);
