@@ -75,9 +75,12 @@ $margins->finish($begun[3]);
 		{
 			traits => [qw(stubborn family)],
 			status => 137,
-			zklock => ZkRun->new($node)->under('timeout', '-k', '1', '1')
+			zklock => ZkRun->new($node)->under('timeout', '-k', '1', '1000')
 		}));
 stop_process($begun[0]{run}->pid);
+
+# As if its time were over.  The command may need longer to start than a short time.
+kill 'TERM', $begun[1]{run}->pid;
 $margins->finish($_) foreach @begun;
 
 # ---- S396: the guardian has not read all orders when it ends.
