@@ -503,6 +503,26 @@ test_downgrade_unseen(bool away)
 	release(id);
 }
 
+/*
+ * Wait until a contender has another name than that of the one it replaces,
+ * which stands for it until it is known.
+ */
+static bool
+wait_another_name(ZkContenderId id, const char *name, ZkContenderStatus *status)
+{
+	ZkTime		deadline = zk_now() + DEADLINE;
+
+	for (;;)
+	{
+		zk_contender_status(client, id, status);
+		if (strcmp(status->name, name) != 0)
+			return true;
+		if (zk_now() > deadline)
+			return false;
+		wait_event();
+	}
+}
+
 static void
 test_own_downgrade(void)
 {
@@ -530,7 +550,8 @@ test_own_downgrade(void)
 	reconnect();
 	zk_client_renew(client);
 	release(acquire(root, ZK_SHARED));
-	zk_contender_status(client, shared, &status);
+	ok(wait_another_name(shared, strrchr(path, '/') + 1, &status),
+	   "the shared contender is found");
 	is_int(status.state, ZK_HELD, "the shared lock is held all the same");
 	ok(status.token == token, "with its token");
 	is_int(children(node), 1, "with one contender");
