@@ -68,10 +68,11 @@
 #define LEAVING_POLL			ZK_MS(1)
 
 /*
- * For so long after a contender was begun the helper wakes at least that often.
+ * For so long after a contender was begun the helper wakes at least that often:
+ * so the watch on a contender that is begun next will not be due before.
  */
 #define BUSY_TIME				ZK_MS(1000)
-#define BUSY_TICK				ZK_MS(250)
+#define BUSY_TICK				ZK_WATCH_DELAY
 
 /* A question about a contender. */
 typedef bool (*ContenderTest) (ZkClient *client, const Contender *c);
