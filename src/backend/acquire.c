@@ -437,13 +437,6 @@ check_grants(const LockCall *call)
 	}
 }
 
-/* Returns for how long a wait was for other clients, in microseconds. */
-static ZkTime
-time_behind(const LockWait *wait)
-{
-	return wait->behind_since == 0 ? 0 : Max(zk_now() - wait->behind_since, 1);
-}
-
 /* Counts that the call ends before it has its locks.  Cannot fail. */
 static void
 count_timeouts(const LockCall *call)
@@ -451,7 +444,7 @@ count_timeouts(const LockCall *call)
 	for (int i = 0; i < call->wait_count; i++)
 		if (zklock_wait_behind(&call->waits[i]))
 			zklock_lock_stats_timeout(zklock_lock_utf8_path(call->waits[i].lock),
-									  time_behind(&call->waits[i]));
+									  zklock_wait_time(&call->waits[i]));
 }
 
 /*
@@ -499,7 +492,7 @@ queue_up(LockCall *call)
 							call->waits[i].status.name);
 		lock->handover[call->request.mode] = call->handover;
 		zklock_lock_stats_granted(zklock_lock_utf8_path(lock), call->note,
-								  time_behind(&call->waits[i]));
+								  zklock_wait_time(&call->waits[i]));
 	}
 	return granted;
 }

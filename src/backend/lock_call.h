@@ -22,7 +22,7 @@ typedef struct LockWait
 	Lock	   *lock;
 	ZkContenderId id;
 	bool		upgrade;		/* the same lock is held shared */
-	ZkTime		behind_since;	/* that of the first status with one */
+	ZkTime		behind_since;	/* of the first status with one; 0 before */
 	bool		logged;			/* for log_lock_waits */
 	bool		renewed;		/* a proof was asked for */
 	ZkTime		replay_since;	/* first seen waiting for replay; or 0 */
@@ -62,6 +62,7 @@ typedef enum WaitStage
 
 /* in wait_report.c */
 extern bool zklock_wait_behind(const LockWait *wait);
+extern ZkTime zklock_wait_time(const LockWait *wait);
 extern const char *zklock_wait_purpose(const LockCall *call);
 extern const char *zklock_wait_failure(const LockCall *call);
 extern void zklock_wait_log(const LockCall *call, const LockWait *wait,

@@ -105,6 +105,16 @@ describe_wait(const LockCall *call, const LockWait *wait, bool all)
 	return pstrdup("ZooKeeper has not responded yet.");
 }
 
+/*
+ * Returns for how long a wait has been for other clients, in microseconds; 0 if
+ * it never was.
+ */
+ZkTime
+zklock_wait_time(const LockWait *wait)
+{
+	return wait->behind_since == 0 ? 0 : Max(zk_now() - wait->behind_since, 1);
+}
+
 /* Logs a long wait, as log_lock_waits asks for. */
 void
 zklock_wait_log(const LockCall *call, const LockWait *wait, WaitStage stage)
@@ -124,7 +134,7 @@ zklock_wait_log(const LockCall *call, const LockWait *wait, WaitStage stage)
 			[ZK_EXCLUSIVE] = "process %d detected deadlock while waiting for exclusive lock \"%s\" after %ld.%03d ms"
 		}
 	};
-	ZkTime		waited = zk_now() - wait->behind_since;
+	ZkTime		waited = zklock_wait_time(wait);
 
 	ereport(LOG,
 			(errmsg(formats[stage][call->request.mode],
@@ -203,9 +213,7 @@ zklock_wait_show(const LockCall *call, const LockWait *wait)
 	strlcpy(seen.path, wait->lock->node + strlen(zklock_root),
 			sizeof(seen.path));
 	seen.mode = call->request.mode;
-	seen.since = GetCurrentTimestamp();
-	if (wait->behind_since != 0)
-		seen.since -= zk_now() - wait->behind_since;
+	seen.since = GetCurrentTimestamp() - zklock_wait_time(wait);
 	strlcpy(seen.note, call->note, sizeof(seen.note));
 	strlcpy(seen.contender, status->name, sizeof(seen.contender));
 	seen.blocker_session = status->blocker_session;

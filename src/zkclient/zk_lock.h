@@ -71,13 +71,13 @@ typedef struct ZkContenderStatus
 	ZkTime		lease_end;
 	ZkTime		presumed_lost;
 	ZkTime		granted_at;		/* start of the hold */
+	ZkTime		lost_at;		/* when the loss became known; 0 for not yet */
 
 	/*
 	 * Since when it waited for contenders of other clients, or for the end of
 	 * a lock delay; 0 if it never did.
 	 */
 	ZkTime		behind_since;
-	ZkTime		lost_at;		/* when the loss became known; 0 for not yet */
 
 	bool		revoked;		/* another client asks for its release */
 	bool		delayed;		/* in QUEUED: only the lock delay is left */
