@@ -220,7 +220,7 @@ cmp_ok($now->{time} - $start->{time}, '>=', 3 * 5 * 1000,
 
 $start = counters();
 my $watches = $ensemble->waiter_watch_count;
-foreach my $n (1 .. 10)
+foreach (1 .. 10)
 {
 	$holder->ask("SELECT zk_lock_acquire('/short')");
 	$session[0]->send("SELECT zk_lock_acquire('/short')");

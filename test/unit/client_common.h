@@ -124,6 +124,26 @@ wait_state(ZkContenderId id, ZkContenderState state, ZkContenderStatus *status)
 	}
 }
 
+/*
+ * Wait until a downgrade is known to be done: the contender has another name
+ * than the one that it replaces.
+ */
+static inline bool
+wait_renamed(ZkContenderId id, const char *name, ZkContenderStatus *status)
+{
+	ZkTime		deadline = zk_now() + DEADLINE;
+
+	for (;;)
+	{
+		zk_contender_status(client, id, status);
+		if (strcmp(status->name, name) != 0)
+			return true;
+		if (zk_now() > deadline)
+			return false;
+		wait_event();
+	}
+}
+
 /* Ask for a lock; it is not waited for.  Returns 0, with *error set, if it is refused. */
 static inline ZkContenderId
 request_or_error(const char *node, ZkMode mode, ZkError *error)

@@ -503,26 +503,6 @@ test_downgrade_unseen(bool away)
 	release(id);
 }
 
-/*
- * Wait until a contender has another name than that of the one it replaces,
- * which stands for it until it is known.
- */
-static bool
-wait_another_name(ZkContenderId id, const char *name, ZkContenderStatus *status)
-{
-	ZkTime		deadline = zk_now() + DEADLINE;
-
-	for (;;)
-	{
-		zk_contender_status(client, id, status);
-		if (strcmp(status->name, name) != 0)
-			return true;
-		if (zk_now() > deadline)
-			return false;
-		wait_event();
-	}
-}
-
 static void
 test_own_downgrade(void)
 {
@@ -550,7 +530,7 @@ test_own_downgrade(void)
 	reconnect();
 	zk_client_renew(client);
 	release(acquire(root, ZK_SHARED));
-	ok(wait_another_name(shared, strrchr(path, '/') + 1, &status),
+	ok(wait_renamed(shared, strrchr(path, '/') + 1, &status),
 	   "the shared contender is found");
 	is_int(status.state, ZK_HELD, "the shared lock is held all the same");
 	ok(status.token == token, "with its token");
@@ -968,9 +948,9 @@ connection_stays(const char *node, ZkSessionStatus *status)
 	ZkTime		deadline = zk_now() + DEADLINE;
 	int64_t		before;
 
+	zk_client_status(client, status);
 	do
 	{
-		zk_client_status(client, status);
 		before = status->reconnects;
 		for (int i = 0; i < 2; i++)
 			if (!release(acquire(node, ZK_EXCLUSIVE)))

@@ -373,20 +373,6 @@ test_stranger(void)
 	}
 }
 
-/* Wait until a downgrade is known to be done: the contender has another name. */
-static void
-wait_renamed(ZkContenderId id, const char *name)
-{
-	ZkTime		deadline = zk_now() + DEADLINE;
-	ZkContenderStatus status;
-
-	do
-	{
-		wait_event();
-		zk_contender_status(client, id, &status);
-	} while (strcmp(status.name, name) == 0 && zk_now() < deadline);
-}
-
 /* A downgrade moves the marker. */
 static void
 test_downgrade(void)
@@ -416,8 +402,7 @@ test_downgrade(void)
 		if (i / 2 != 1)
 		{
 			release(acquire(node, ZK_SHARED));
-			wait_renamed(shared, name);
-			zk_contender_status(client, shared, &status);
+			wait_renamed(shared, name, &status);
 			is_int(has_marker(node, status.name), i / 2 != 4,
 				   "downgrade %d: the shared one has a marker, or none", i);
 			is_int(markers(node), i / 2 != 4, "downgrade %d: alone", i);
