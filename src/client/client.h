@@ -113,9 +113,8 @@ struct ZkClient
 	pthread_mutex_t engine_lock;	/* protects everything below */
 
 	ClientStage stage;
-	ZkTime		helper_wakes_at;	/* what the helper has last decided to
-									 * sleep until */
-	ZkTime		begun_at;		/* when a contender was begun last */
+	ZkTime		helper_wakes_at;	/* until then the helper sleeps */
+	ZkTime		helper_due;		/* the same without own_watch.c's timers */
 	ZkTime		leave_by;		/* LEAVING: until then something is waited for */
 	Connection	connection;
 	Engine	   *engine;			/* request.c */
@@ -163,12 +162,20 @@ zk_timeout(const ZkClient *client)
 	return ZK_MS(client->connection.timeout_ms);
 }
 
+/* The helper is to look around at that time, and not before.  engine_lock. */
+static inline void
+zk_helper_at(ZkClient *client, ZkTime due)
+{
+	client->helper_wakes_at = due;
+	zk_mailbox_set_timer(&client->mailbox, due);
+}
+
 /* The helper is to look around at that time, if not before.  engine_lock. */
 static inline void
 zk_helper_by(ZkClient *client, ZkTime due)
 {
 	if (client->helper_wakes_at > due)
-		zk_mailbox_wake_helper(&client->mailbox);
+		zk_helper_at(client, due);
 }
 
 #endif							/* ZKLOCK_CLIENT_H */

@@ -135,7 +135,7 @@ zk_send_create(ZkClient *client, Contender *c)
 	int			rc;
 
 	zk_contender_creating(client, c);
-	zk_own_watch_begin(client, c);
+	zk_own_watch_begin(c);
 	zk_contender_path(c, c->znode.base, path);
 	context = zk_contender_ask(client, c, on_create);
 	rc = zoo_acreate2(client->connection.zh, path, c->owner, c->owner_len,

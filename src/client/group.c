@@ -260,7 +260,7 @@ zk_send_group(ZkClient *client, Contender *c)
 	for (int i = 0; i < group->count; i++)
 	{
 		zk_contender_creating(client, group->members[i]);
-		zk_own_watch_begin(client, group->members[i]);
+		zk_own_watch_begin(group->members[i]);
 	}
 	context = zk_request_begin(client, REQ_CLIENT, 0, on_group);
 	rc = send_multi(client, context);

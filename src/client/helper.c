@@ -67,12 +67,8 @@
  */
 #define LEAVING_POLL			ZK_MS(1)
 
-/*
- * For so long after a contender was begun the helper wakes at least that often:
- * so the watch on a contender that is begun next will not be due before.
- */
-#define BUSY_TIME				ZK_MS(1000)
-#define BUSY_TICK				ZK_WATCH_DELAY
+/* The helper looks around at least that often. */
+#define LONGEST_SLEEP			ZK_MS(3600 * 1000)
 
 /* A question about a contender. */
 typedef bool (*ContenderTest) (ZkClient *client, const Contender *c);
@@ -94,7 +90,6 @@ apply_order(ZkClient *client, const MailboxOrder *order)
 
 	if (c->claim == CLAIM_NONE)
 	{
-		client->begun_at = zk_now();
 		zk_contender_begin(client, order);
 		zk_connection_hurry(client);
 	}
@@ -256,40 +251,34 @@ earlier(ZkTime a, ZkTime b)
 }
 
 /*
- * When the helper has to wake.  With a handle no later than an eighth of the
- * session timeout from now, so that no thread has to wake it for a lease that
- * has just begun; and while locks are requested often, no later than the watch
- * on the next contender may be due (W1): so it need not be woken for each.
+ * Decide when the helper has to wake.  With a handle no later than an eighth of
+ * the session timeout from now, so that no thread has to wake it for a lease
+ * that has just begun.
  */
-static ZkTime
-next_timer(ZkClient *client)
+static void
+set_timer(ZkClient *client)
 {
 	ZkTime		now = zk_now();
-
-	/* forever is not representable as a deadline on another clock */
-	ZkTime		next = now + ZK_MS(3600 * 1000);
+	ZkTime		next = now + LONGEST_SLEEP;
 
 	pthread_mutex_lock(&client->engine_lock);
 	next = earlier(next, zk_lease_next_timer(client));
 	next = earlier(next, zk_lease_heartbeat_due(client));
-	next = earlier(next, zk_own_watch_due(client));
 	next = earlier(next, zk_query_due(client));
 	next = earlier(next, zk_publish_due(client));
 	next = earlier(next, zk_server_timeout_due(client));
 	next = earlier(next, zk_connection_due(client));
 	if (client->connection.state != CONNECTION_NONE)
 		next = earlier(next, now + zk_timeout(client) / 8);
-	if (now < client->begun_at + BUSY_TIME)
-		next = earlier(next, now + BUSY_TICK);
 	if (client->stage == CLIENT_LEAVING)
 	{
 		next = earlier(next, client->leave_by);
 		if (next < now + LEAVING_POLL || zk_session_id(client) == 0)
 			next = now + LEAVING_POLL;
 	}
-	client->helper_wakes_at = next;
+	client->helper_due = next;
+	zk_helper_at(client, earlier(next, zk_own_watch_due(client)));
 	pthread_mutex_unlock(&client->engine_lock);
-	return next;
 }
 
 /*
@@ -358,7 +347,8 @@ helper_main(void *arg)
 
 	for (;;)
 	{
-		zk_mailbox_wait(&client->mailbox, next_timer(client), &duties);
+		set_timer(client);
+		zk_mailbox_wait(&client->mailbox, &duties);
 		if (atomic_load(&zk_poisoned))
 			break;
 		run_once(client, &duties);
@@ -532,9 +522,8 @@ stop(ZkClient *client, int timeout_ms, bool exiting)
 	mailbox->duties.stop = true;
 	mailbox->duties.stop_by = now + FLUSH_TIME;
 	mailbox->duties.runs_by = runs_by;
-	mailbox->wake = true;
-	pthread_cond_signal(&mailbox->wake_helper);
 	pthread_mutex_unlock(&mailbox->lock);
+	zk_mailbox_wake_helper(mailbox);
 
 	if (!wait_finished(client, timeout_ms, exiting ? runs_by : now))
 		return false;

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,11 +31,34 @@
 #define SLOT_OF(id)			((int) ((id) & 0xFFFF))
 #define GENERATION_OF(id)	((uint32_t) ((id) >> 16))
 
+/* The time at which the helper's timer rings at once (0 would stop it). */
+#define RING				((ZkTime) 1)
+
 /*
  * The answer where there is no memory for one, or for the query; constant, and
  * not freed.
  */
 ZkQueueListing zk_listing_no_memory = {.error = ZK_ERR_NO_MEMORY};
+
+/* Open what wakes threads.  Returns false, with the reason, if that fails. */
+static bool
+open_descriptors(Mailbox *mailbox, char *detail)
+{
+	mailbox->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (mailbox->event_fd < 0)
+	{
+		snprintf(detail, ZK_DETAIL_SIZE, "eventfd: %m.");
+		return false;
+	}
+	mailbox->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
+	if (mailbox->timer_fd < 0)
+	{
+		snprintf(detail, ZK_DETAIL_SIZE, "timerfd: %m.");
+		close(mailbox->event_fd);
+		return false;
+	}
+	return true;
+}
 
 /*
  * Make an empty mailbox in zeroed memory; engine_size is the number of bytes
@@ -44,8 +68,6 @@ ZkQueueListing zk_listing_no_memory = {.error = ZK_ERR_NO_MEMORY};
 bool
 zk_mailbox_init(Mailbox *mailbox, size_t engine_size, ZkError *error, char *detail)
 {
-	pthread_condattr_t attr;
-
 	*error = ZK_ERR_NO_MEMORY;
 	if (!zk_array_reserve(&mailbox->slot_array, sizeof(MailboxSlot),
 						  ZK_MAX_CONTENDERS) ||
@@ -56,19 +78,13 @@ zk_mailbox_init(Mailbox *mailbox, size_t engine_size, ZkError *error, char *deta
 	}
 	mailbox->slots = mailbox->slot_array.items;
 	*error = ZK_ERR_NO_DESCRIPTOR;
-	mailbox->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (mailbox->event_fd < 0)
+	if (!open_descriptors(mailbox, detail))
 	{
-		snprintf(detail, ZK_DETAIL_SIZE, "eventfd: %m.");
 		zk_array_free(&mailbox->slot_array);
 		zk_array_free(&mailbox->engine_array);
 		return false;
 	}
 	pthread_mutex_init(&mailbox->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&mailbox->wake_helper, &attr);
-	pthread_condattr_destroy(&attr);
 	mailbox->first_order = mailbox->last_order = mailbox->first_free = ZK_NO_SLOT;
 	return true;
 }
@@ -88,9 +104,9 @@ zk_mailbox_destroy(Mailbox *mailbox)
 	zk_queue_free(mailbox->listing);
 	zk_array_free(&mailbox->slot_array);
 	zk_array_free(&mailbox->engine_array);
-	pthread_cond_destroy(&mailbox->wake_helper);
 	pthread_mutex_destroy(&mailbox->lock);
 	close(mailbox->event_fd);
+	close(mailbox->timer_fd);
 }
 
 /* The slot of an id, or NULL if the contender is no more.  mailbox.lock. */
@@ -393,33 +409,52 @@ zk_mailbox_take_slot(Mailbox *mailbox, const char *node)
 }
 
 /*
- * Wait until the helper is woken, or until a point in time.  Does not wait if
- * there is something that no thread has taken yet: it may have been asked for
- * while the helper was in the engine.  Helper.
+ * Set the timer, by zk_now()'s clock, which goes on while the machine is
+ * suspended.
+ */
+static void
+set_timer(Mailbox *mailbox, ZkTime when)
+{
+	struct itimerspec spec = {
+		.it_value = {.tv_sec = when / 1000000,.tv_nsec = when % 1000000 * 1000}
+	};
+
+	timerfd_settime(mailbox->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
+}
+
+/*
+ * The helper is to wake at that time, if nothing else wakes it; this moves what
+ * was said before, without waking it.  Client threads, or in the engine.
  */
 void
-zk_mailbox_wait(Mailbox *mailbox, ZkTime until, HelperDuties *duties)
+zk_mailbox_set_timer(Mailbox *mailbox, ZkTime when)
 {
-	struct timespec deadline;
-	ZkTime		span = until - zk_now();
+	pthread_mutex_lock(&mailbox->lock);
+	if (!mailbox->wake)
+		set_timer(mailbox, when > RING ? when : RING);
+	pthread_mutex_unlock(&mailbox->lock);
+}
 
-	/* conditions cannot wait on CLOCK_BOOTTIME: see that we wake no later */
-	clock_gettime(CLOCK_MONOTONIC, &deadline);
-	if (span < 0)
-		span = 0;
-	deadline.tv_sec += span / 1000000;
-	deadline.tv_nsec += (span % 1000000) * 1000;
-	if (deadline.tv_nsec >= 1000000000)
-	{
-		deadline.tv_nsec -= 1000000000;
-		deadline.tv_sec++;
-	}
+/*
+ * Wait until the helper is woken, or its timer rings.  Does not wait if there
+ * is something that no thread has taken yet: it may have been asked for while
+ * the helper was in the engine.  May return for no reason.  Helper.
+ */
+void
+zk_mailbox_wait(Mailbox *mailbox, HelperDuties *duties)
+{
+	uint64_t	count;
+	bool		asleep;
 
 	pthread_mutex_lock(&mailbox->lock);
-	while (!mailbox->wake && !atomic_load(&mailbox->asked))
-		if (pthread_cond_timedwait(&mailbox->wake_helper, &mailbox->lock,
-								   &deadline) == ETIMEDOUT)
-			break;
+	asleep = !mailbox->wake && !atomic_load(&mailbox->asked);
+	mailbox->asleep = asleep;
+	pthread_mutex_unlock(&mailbox->lock);
+	while (asleep && read(mailbox->timer_fd, &count, sizeof(count)) < 0 &&
+		   errno == EINTR)
+		;
+	pthread_mutex_lock(&mailbox->lock);
+	mailbox->asleep = false;
 	mailbox->wake = false;
 	*duties = mailbox->duties;
 	pthread_mutex_unlock(&mailbox->lock);
@@ -442,18 +477,23 @@ zk_mailbox_take_news(Mailbox *mailbox, MailboxNews *news)
 	pthread_mutex_unlock(&mailbox->lock);
 }
 
-/* Wake the helper.  Client threads, or in the engine. */
+/*
+ * Wake the helper: without the lock, or it would wake to wait for that.  (The
+ * mailbox is not freed meanwhile: the backend does that, or the helper, when
+ * neither the backend nor the library's threads can call this any more.)  Any
+ * thread.
+ */
 void
 zk_mailbox_wake_helper(Mailbox *mailbox)
 {
-	bool		awake;
+	bool		asleep;
 
 	pthread_mutex_lock(&mailbox->lock);
-	awake = mailbox->wake;
+	asleep = mailbox->asleep && !mailbox->wake;
 	mailbox->wake = true;
 	pthread_mutex_unlock(&mailbox->lock);
-	if (!awake)
-		pthread_cond_signal(&mailbox->wake_helper);
+	if (asleep)
+		set_timer(mailbox, RING);
 }
 
 /*

@@ -142,14 +142,14 @@ zk_next_serial(uint32_t serial)
 typedef struct MailboxSlot MailboxSlot; /* slot.h */
 
 /*
- * The mailbox.  Everything is under lock but the descriptor, which is set
+ * The mailbox.  Everything is under lock but the descriptors, which are set
  * once, and the atomics.
  */
 typedef struct Mailbox
 {
 	pthread_mutex_t lock;
-	pthread_cond_t wake_helper; /* on CLOCK_MONOTONIC */
 	int			event_fd;		/* wakes the backend */
+	int			timer_fd;		/* wakes the helper */
 	bool		handlers_exit;	/* as in ZkConfig; constant */
 
 	/*
@@ -182,6 +182,7 @@ typedef struct Mailbox
 
 	/* for the helper */
 	bool		wake;			/* it is to look around */
+	bool		asleep;			/* until the timer rings */
 	HelperDuties duties;
 	bool		orphaned;		/* zk_client_stop() did not wait for the end */
 	bool		finished;		/* the helper is done, but for its return */
@@ -196,6 +197,8 @@ typedef struct Mailbox
 	ZkArray		slot_array;
 	ZkArray		engine_array;
 } Mailbox;
+
+extern void zk_mailbox_wake_helper(Mailbox *mailbox);
 
 /*
  * Begin and end what must not be broken off, on the backend thread.  Where a
@@ -241,16 +244,12 @@ mailbox_leave(Mailbox *mailbox)
 	mailbox_end(mailbox);
 }
 
-/*
- * The same, and wakes the helper: without the lock, or it would wake to wait
- * for that.  (It cannot end meanwhile: only this thread stops it.)
- */
+/* The same, and wakes the helper. */
 static inline void
 mailbox_leave_and_wake(Mailbox *mailbox)
 {
-	mailbox->wake = true;
 	pthread_mutex_unlock(&mailbox->lock);
-	pthread_cond_signal(&mailbox->wake_helper);
+	zk_mailbox_wake_helper(mailbox);
 	mailbox_end(mailbox);
 }
 
@@ -280,8 +279,8 @@ extern void zk_mailbox_publish(Mailbox *mailbox, int index,
 extern void zk_mailbox_publish_session(Mailbox *mailbox, const ZkSessionStatus *session);
 extern void zk_mailbox_free_slot(Mailbox *mailbox, int index);
 extern int	zk_mailbox_take_slot(Mailbox *mailbox, const char *node);
-extern void zk_mailbox_wait(Mailbox *mailbox, ZkTime until, HelperDuties *duties);
-extern void zk_mailbox_wake_helper(Mailbox *mailbox);
+extern void zk_mailbox_set_timer(Mailbox *mailbox, ZkTime when);
+extern void zk_mailbox_wait(Mailbox *mailbox, HelperDuties *duties);
 extern bool zk_mailbox_has_run(const Mailbox *mailbox);
 extern void zk_mailbox_take_news(Mailbox *mailbox, MailboxNews *news);
 extern bool zk_mailbox_next_order(Mailbox *mailbox, MailboxOrder *order);

@@ -16,8 +16,11 @@
  * 10 ms for each contender ahead of it.  So a deletion is known immediately,
  * where the renewal of the lease would find it a quarter of the timeout later,
  * and short holds and waits pay nothing for it.  One further behind is in no
- * danger of a wrong grant, as it finds itself in a list before.  The timer is
- * armed when the contender is begun.
+ * danger of a wrong grant, as it finds itself in a list before.  Both are
+ * so from when the contender's place is known; then the helper's timer is set.
+ * Where locks are requested often it is set already, and rings four times a
+ * second.  A contender that has waited sets it back when it is gone, or the
+ * helper would wake for each of them.
  *
  * W2. A holder whose contender is gone has lost its lock.  A waiter looks for
  * it, as for a create that was not answered (Q7), and queues again.
@@ -81,11 +84,13 @@ watch_later(ZkClient *client, Contender *c)
 
 /* Begins again, for a contender with a new identity. */
 void
-zk_own_watch_begin(ZkClient *client, Contender *c)
+zk_own_watch_begin(Contender *c)
 {
+	ZkTime		now = zk_now();
+
 	memset(&c->own, 0, sizeof(c->own));
-	c->own.queued_at = zk_now();
-	watch_later(client, c);
+	c->own.queued_at = now;
+	c->own.watch_at = now + ZK_WATCH_DELAY;
 }
 
 /* The contender is next, or will be with the next event: watches it soon. */
@@ -94,6 +99,7 @@ zk_own_watch_soon(ZkClient *client, Contender *c)
 {
 	ZkTime		soon = zk_now() + ZK_WATCH_DELAY;
 
+	c->own.behind = true;
 	if (c->own.watch_at <= soon)
 		return;
 	c->own.watch_at = soon;
@@ -104,6 +110,7 @@ zk_own_watch_soon(ZkClient *client, Contender *c)
 void
 zk_own_watch_far(ZkClient *client, Contender *c, int ahead)
 {
+	c->own.behind = true;
 	c->own.watch_at = c->own.queued_at + FAR_WATCH_DELAY + ahead * FAR_WATCH_DELAY_EACH;
 	zk_helper_by(client, c->own.watch_at);
 }
@@ -276,12 +283,19 @@ on_own(ZkClient *client, const Answer *answer)
 		zk_contender_touch(client, c);
 }
 
+/* Returns true if the contender's place in its queue is known. */
+static bool
+has_place(const Contender *c)
+{
+	return c->state == ZK_WATCHING || c->state == ZK_HELD || c->grant != GRANT_NONE;
+}
+
 /* Returns true if the contender is to get a watch, now or later. */
 static bool
 needs_watch(const Contender *c)
 {
 	return c->claim == CLAIM_WANTED && c->own.state == OWN_UNWATCHED && c->partner == NULL &&
-		c->successor == NULL;
+		c->successor == NULL && c->znode.existence == ZNODE_NAMED && has_place(c);
 }
 
 /*
@@ -363,14 +377,15 @@ zk_own_watch(ZkClient *client, Contender *c)
 		c->own.long_held = c->own.rewrite = true;
 	else
 		zk_helper_by(client, due);
-	if (needs_watch(c) && c->znode.existence == ZNODE_NAMED &&
-		zk_now() >= watch_due(c) && zk_requests_available(client, WATCH_RESERVE))
+	if (needs_watch(c) && zk_now() < watch_due(c))
+		zk_helper_by(client, watch_due(c));
+	else if (needs_watch(c) && zk_requests_available(client, WATCH_RESERVE))
 		send_own_watch(client, c);
 }
 
 /*
  * Returns when the next watch is due.  A contender whose time has come, and
- * that waits for room, or for the answer to its create, needs no timer.
+ * that waits for room, needs no timer; nor does one whose place is not known.
  */
 ZkTime
 zk_own_watch_due(const ZkClient *client)
@@ -389,11 +404,26 @@ zk_own_watch_due(const ZkClient *client)
 
 		if (hold_due < due && (room || hold_due > now))
 			due = hold_due;
-		if (own_due < due &&
-			((room && c->znode.existence == ZNODE_NAMED) || own_due > now))
+		if (own_due < due && (room || own_due > now))
 			due = own_due;
 	}
 	return due;
+}
+
+/* The contender is gone: the helper need not wake for it. */
+void
+zk_own_watch_end(ZkClient *client, Contender *c)
+{
+	ZkTime		due;
+
+	if (!c->own.behind)
+		return;
+	c->own.behind = false;
+	due = zk_own_watch_due(client);
+	if (client->helper_due < due)
+		due = client->helper_due;
+	if (client->helper_wakes_at < due)
+		zk_helper_at(client, due);
 }
 
 /* The handle is closed, and the watches are gone with it. */

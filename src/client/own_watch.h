@@ -56,12 +56,14 @@ typedef struct OwnWatch
 	int32_t		version;		/* of its data, as last seen; -1 in HIDDEN */
 	ZkTime		watch_at;		/* not before then is it watched */
 	ZkTime		queued_at;		/* when it was begun */
+	bool		behind;			/* it has been behind others since */
 } OwnWatch;
 
-extern void zk_own_watch_begin(ZkClient *client, Contender *c);
+extern void zk_own_watch_begin(Contender *c);
 extern void zk_own_watch_soon(ZkClient *client, Contender *c);
 extern void zk_own_watch_far(ZkClient *client, Contender *c, int ahead);
 extern void zk_own_watch_announce(Contender *c);
+extern void zk_own_watch_end(ZkClient *client, Contender *c);
 extern void zk_own_watch(ZkClient *client, Contender *c);
 extern void zk_own_rewrite(ZkClient *client, Contender *c);
 extern ZkTime zk_own_watch_due(const ZkClient *client);

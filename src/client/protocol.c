@@ -70,6 +70,7 @@ gone(ZkClient *client, Contender *c)
 	if (c->claim == CLAIM_ABANDONED)
 		zk_refusal_forget(&c->refusal);
 	zk_contender_gone(client, c);
+	zk_own_watch_end(client, c);
 }
 
 /* Makes the contender that an order asks for. */
@@ -79,7 +80,7 @@ zk_contender_begin(ZkClient *client, const MailboxOrder *order)
 	Contender  *c = zk_contender_take_order(client, order);
 
 	if (order->partner != ZK_NO_SLOT)
-		zk_own_watch_begin(client, c);
+		zk_own_watch_begin(c);
 	else
 		zk_group_join(c, order->next_member);
 }

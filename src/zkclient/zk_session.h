@@ -115,7 +115,7 @@ typedef struct ZkConfig
  * (ZK_DETAIL_SIZE bytes), which may be empty.  Uses up to ZK_CLIENT_FDS
  * descriptors.
  */
-#define ZK_CLIENT_FDS	4
+#define ZK_CLIENT_FDS	5
 extern ZkClient *zk_client_start(const ZkConfig *config, ZkError *error,
 								 char *detail);
 

@@ -226,20 +226,9 @@ calm_broken(const char *name)
 }
 
 /*
- * How long the helper may sleep after its machine was suspended, in seconds: the
- * clock of its condition has stood still (zk_mailbox_wait()).
- */
-static int
-sleeps_for(const Backend *backend)
-{
-	return backend->process->suspended == 0 ? 0 :
-		backend->client->mailbox.session.timeout_ms / 8000 + 1;
-}
-
-/*
  * A backend that runs is told of the end of its lease, whatever is wrong: when it
  * ends while there is no connection, or when a whole timeout is over since the
- * last proof (L3).
+ * last proof (L3); at once, even if its machine was suspended (S409).
  */
 static void
 check_told(const Backend *backend, Hold *hold)
@@ -258,7 +247,7 @@ check_told(const Backend *backend, Hold *hold)
 		slot->status.lease_end : slot->status.presumed_lost;
 	if (process_boottime(backend->process) < due)
 		hold->overdue = 0;
-	else if (++hold->overdue > 2 + sleeps_for(backend))
+	else if (++hold->overdue > 2)
 		sim_violation("overdue", "%s does not know that it has lost %s",
 					  backend->process->name, hold->name);
 }

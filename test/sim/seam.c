@@ -25,6 +25,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/timerfd.h>
 #include <time.h>
 
 #include "memory.h"
@@ -202,45 +203,88 @@ seam_getpid(void)
 }
 
 /*-------------------------------------------------------------------------
- * Descriptors: eventfds only
+ * Descriptors: eventfds, and timers
  *-------------------------------------------------------------------------
  */
 
 /* The lowest descriptor: not one that something else could be. */
 #define FIRST_FD	1000
 
-static EventFd *
+static SimFd *
 find_fd(int fd)
 {
-	EventFd    *found = &process_now()->fds[fd - FIRST_FD];
+	SimFd	   *found = &process_now()->fds[fd - FIRST_FD];
 
 	if (fd < FIRST_FD || fd >= FIRST_FD + PROCESS_FDS || !found->open)
 		sim_violation("seam", "descriptor %d is not open", fd);
 	return found;
 }
 
-int
-seam_eventfd(unsigned int count, int flags)
+/* Opens a descriptor; returns -1 if it must fail. */
+static int
+open_fd(uint64_t count, SimTime rings_at)
 {
 	Process    *process = process_now();
 
-	(void) flags;
 	for (int i = 0; i < PROCESS_FDS && !memory_is_refused(); i++)
 	{
 		if (process->fds[i].open)
 			continue;
 		process->fds[i].open = true;
 		process->fds[i].count = count;
+		process->fds[i].rings_at = rings_at;
 		return FIRST_FD + i;
 	}
 	errno = EMFILE;
 	return -1;
 }
 
+int
+seam_eventfd(unsigned int count, int flags)
+{
+	(void) flags;
+	return open_fd(count, 0);
+}
+
+int
+seam_timerfd_create(int clock, int flags)
+{
+	(void) flags;
+	if (clock != CLOCK_BOOTTIME)
+		sim_violation("seam", "a timer has another clock");
+	return open_fd(0, SIM_NEVER);
+}
+
+int
+seam_timerfd_settime(int fd, int flags, const struct itimerspec *new, struct itimerspec *old)
+{
+	SimFd	   *timer = find_fd(fd);
+
+	(void) old;
+	if (flags != TFD_TIMER_ABSTIME || timer->rings_at == 0)
+		sim_violation("seam", "a timer is set in another way");
+	timer->rings_at = (SimTime) new->it_value.tv_sec * 1000000 + new->it_value.tv_nsec / 1000;
+	if (timer->rings_at == 0)
+		timer->rings_at = SIM_NEVER;
+	task_wake_all(&timer->readers);
+	task_step();
+	return 0;
+}
+
+/* Waits until the timer has rung. */
+static void
+await_timer(SimFd *timer)
+{
+	process_now()->waits_timed++;
+	while (process_boottime(process_now()) < timer->rings_at)
+		task_wait(&timer->readers, timer->rings_at, false);
+	timer->rings_at = SIM_NEVER;
+}
+
 ssize_t
 seam_write(int fd, const void *data, size_t size)
 {
-	EventFd    *found = find_fd(fd);
+	SimFd	   *found = find_fd(fd);
 	uint64_t	more;
 
 	memcpy(&more, data, sizeof(more));
@@ -253,9 +297,14 @@ seam_write(int fd, const void *data, size_t size)
 ssize_t
 seam_read(int fd, void *data, size_t size)
 {
-	EventFd    *found = find_fd(fd);
+	SimFd	   *found = find_fd(fd);
 
 	task_step();
+	if (found->rings_at != 0)
+	{
+		await_timer(found);
+		return (ssize_t) size;
+	}
 	if (found->count == 0)
 	{
 		errno = EAGAIN;
@@ -279,7 +328,7 @@ seam_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 	Process    *process = process_now();
 	SimTime		until = timeout_ms < 0 ? SIM_NEVER :
 	process_monotonic(process) + SIM_MS(timeout_ms);
-	EventFd    *found = count > 0 ? find_fd(fds[0].fd) : NULL;
+	SimFd	   *found = count > 0 ? find_fd(fds[0].fd) : NULL;
 
 	if (count > 1)
 		sim_violation("seam", "poll() of several descriptors");

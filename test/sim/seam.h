@@ -40,6 +40,9 @@ extern int	seam_getaddrinfo(const char *host, const char *service,
 							 const struct addrinfo *hints, struct addrinfo **result);
 extern void seam_freeaddrinfo(struct addrinfo *result);
 extern int	seam_eventfd(unsigned int count, int flags);
+extern int	seam_timerfd_create(int clock, int flags);
+extern int	seam_timerfd_settime(int fd, int flags, const struct itimerspec *new,
+								 struct itimerspec *old);
 extern ssize_t seam_read(int fd, void *data, size_t size);
 extern ssize_t seam_write(int fd, const void *data, size_t size);
 extern int	seam_close(int fd);

@@ -27,7 +27,7 @@ typedef struct WaitList
 	Task	   *first;
 } WaitList;
 
-/* Descriptors of a process: eventfds. */
+/* Descriptors of a process: eventfds and timers. */
 #define PROCESS_FDS		8
 #define PROCESS_NAME	16
 
@@ -40,12 +40,14 @@ typedef struct Mapping
 	size_t		size;
 } Mapping;
 
-typedef struct EventFd
+typedef struct SimFd
 {
 	bool		open;
-	uint64_t	count;
-	WaitList	readers;		/* those who poll it */
-} EventFd;
+	uint64_t	count;			/* of an eventfd */
+	SimTime		rings_at;		/* a timer, by CLOCK_BOOTTIME; SIM_NEVER if it
+								 * is not set, 0 for an eventfd */
+	WaitList	readers;		/* those who wait for it */
+} SimFd;
 
 struct Process
 {
@@ -67,7 +69,7 @@ struct Process
 	SimTime		went_on_at;		/* when it was last woken after a stop */
 
 	void	   *globals;		/* of the client, while another process runs */
-	EventFd		fds[PROCESS_FDS];
+	SimFd		fds[PROCESS_FDS];
 
 	/* memory: what it has, and of which allocation on it gets none */
 	Block	   *blocks;
@@ -77,7 +79,7 @@ struct Process
 	uint64_t	fail_from;		/* number of the first one that fails; 0: none */
 	uint64_t	fail_count;		/* how many fail in a row */
 
-	/* how often its threads have waited: with a limit, and for a descriptor */
+	/* how often its threads have waited: for a time, and for a descriptor */
 	uint64_t	waits_timed;
 	uint64_t	polls;
 

@@ -155,11 +155,7 @@ check_asked(Backend *backend)
 					  backend->process->name, (long long) (sim_now() - since));
 }
 
-/*
- * The helper is awake when a contender is to get its watch (W1), or soon after its machine
- * was suspended (zk_mailbox_wait()).  One whose create was not answered gets it with the
- * answer.
- */
+/* The helper is awake when a contender is to get its watch (W1). */
 static void
 check_own_watch(const Backend *backend)
 {
@@ -167,12 +163,6 @@ check_own_watch(const Backend *backend)
 	SimTime		now = process_boottime(backend->process);
 	SimTime		most = world->pause * 4 + SIM_MS(200);
 
-	if (backend->process->suspended != 0)
-		most += zk_timeout(backend->client) / 8;
-
-	for (int i = 0; i < backend->client->used; i++)
-		if (backend->client->contenders[i].znode.existence != ZNODE_NAMED)
-			return;
 	if (world->quick && due < now - most &&
 		backend->process->went_on_at < sim_now() - most)
 		sim_violation("undone", "%s: the watch on a contender is late by %lld us",

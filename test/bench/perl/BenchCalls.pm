@@ -104,10 +104,12 @@ sub client_calls
 	return { %{ counted(\%cycle) }, clock => counted(\%clock) };
 }
 
-# The calls of a thread: name, and whether it runs by the clock.
+# The calls of a thread: name, and whether it runs by the clock.  One that reads a timer
+# that it sets does; that it may have been woken by the same timer is not seen here.
 sub calls
 {
 	my ($lines) = @_;
+	my ($timer) = $lines =~ /^timerfd_settime\((\d+)/m;
 	my $is_timed = 0;
 	my @calls;
 	while ($lines =~ /^(\w+)\((.*)$/mg)
@@ -120,6 +122,10 @@ sub calls
 		elsif ($rest =~ /FUTEX_WAIT/)
 		{
 			$is_timed = $rest =~ /ETIMEDOUT/;
+		}
+		elsif ($name eq 'read' && defined $timer && $rest =~ /^$timer,/)
+		{
+			$is_timed = 1;
 		}
 		push @calls, [ $name, $is_timed ];
 	}
