@@ -23,6 +23,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -98,4 +99,27 @@ time(time_t *result)
 	if (result != NULL)
 		*result = now.tv_sec;
 	return now.tv_sec;
+}
+
+/*
+ * As timerfd_settime() of the C library: a point in time, which is one of the
+ * stepped CLOCK_BOOTTIME, becomes one of the system's.  If the clock is stepped
+ * later, the timer does not notice, so it rings late.  Any thread.
+ */
+int
+timerfd_settime(int fd, int flags, const struct itimerspec *new, struct itimerspec *old)
+{
+	struct itimerspec real = *new;
+
+	if ((flags & TFD_TIMER_ABSTIME) != 0 &&
+		(new->it_value.tv_sec != 0 || new->it_value.tv_nsec != 0))
+	{
+		real.it_value.tv_sec -= atomic_load(&offsets->boot);
+		if (real.it_value.tv_sec < 0)
+			real.it_value = (struct timespec)
+		{
+			.tv_nsec = 1
+		};
+	}
+	return (int) syscall(SYS_timerfd_settime, fd, flags, &real, old);
 }
