@@ -115,18 +115,6 @@ zk_own_watch_far(ZkClient *client, Contender *c, int ahead)
 	zk_helper_by(client, c->own.watch_at);
 }
 
-/* Returns when the contender is to get its watch: a grant puts it off. */
-static ZkTime
-watch_due(const Contender *c)
-{
-	ZkTime		granted = c->proof.granted_at;
-
-	if (c->state == ZK_HELD && c->own.watch_at > granted &&
-		c->own.watch_at < granted + ZK_WATCH_DELAY)
-		return granted + ZK_WATCH_DELAY;
-	return c->own.watch_at;
-}
-
 /* Others may take the contender, a holder, for a waiter (P4). */
 void
 zk_own_watch_announce(Contender *c)
@@ -299,6 +287,23 @@ needs_watch(const Contender *c)
 }
 
 /*
+ * Returns when the contender is to get its watch, INT64_MAX if it needs none.
+ * A grant puts it off.
+ */
+static ZkTime
+watch_due(const Contender *c)
+{
+	ZkTime		granted = c->proof.granted_at;
+
+	if (!needs_watch(c))
+		return INT64_MAX;
+	if (c->state == ZK_HELD && c->own.watch_at > granted &&
+		c->own.watch_at < granted + ZK_WATCH_DELAY)
+		return granted + ZK_WATCH_DELAY;
+	return c->own.watch_at;
+}
+
+/*
  * Set the watch, and read the data.
  */
 static void
@@ -371,15 +376,16 @@ long_hold_due(const Contender *c)
 void
 zk_own_watch(ZkClient *client, Contender *c)
 {
-	ZkTime		due = long_hold_due(c);
+	ZkTime		hold_due = long_hold_due(c);
+	ZkTime		own_due = watch_due(c);
 
-	if (zk_now() >= due)
+	if (zk_now() >= hold_due)
 		c->own.long_held = c->own.rewrite = true;
 	else
-		zk_helper_by(client, due);
-	if (needs_watch(c) && zk_now() < watch_due(c))
-		zk_helper_by(client, watch_due(c));
-	else if (needs_watch(c) && zk_requests_available(client, WATCH_RESERVE))
+		zk_helper_by(client, hold_due);
+	if (zk_now() < own_due)
+		zk_helper_by(client, own_due);
+	else if (zk_requests_available(client, WATCH_RESERVE))
 		send_own_watch(client, c);
 }
 
@@ -400,7 +406,7 @@ zk_own_watch_due(const ZkClient *client)
 	{
 		const Contender *c = &client->contenders[i];
 		ZkTime		hold_due = long_hold_due(c);
-		ZkTime		own_due = needs_watch(c) ? watch_due(c) : INT64_MAX;
+		ZkTime		own_due = watch_due(c);
 
 		if (hold_due < due && (room || hold_due > now))
 			due = hold_due;
