@@ -74,6 +74,10 @@ sub read_params
 
 Until the first line of standard input; then the parameters tell when the run ends.
 
+=item $client->await_end_of_faults()
+
+Until the next line.
+
 =cut
 
 sub await_begin
@@ -81,6 +85,12 @@ sub await_begin
 	my ($self) = @_;
 	<STDIN> // die "the run did not begin\n";
 	$self->{params} = read_params($self->{folder});
+	return;
+}
+
+sub await_end_of_faults
+{
+	<STDIN> // die "the run ended before its faults\n";
 	return;
 }
 

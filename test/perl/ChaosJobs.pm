@@ -117,7 +117,7 @@ sub do_run
 
 =item $worker->catch_up()
 
-At the end: complete all due runs, each worker beginning with another job.  Skips a
+After the faults: complete all due runs, each worker beginning with another job.  Skips a
 job that makes no progress; the checker detects missing runs.
 
 =cut

@@ -74,11 +74,18 @@ sub begin
 	$params->{end} = $params->{begin} + $params->{seconds};
 	$params->{jobs}{first} = time;
 	$self->write_params;
-	foreach my $worker (@{ $self->{workers} })
-	{
-		syswrite $worker->{control}, "begin\n";
-	}
+	$self->tell_workers('begin');
 	$self->start_sampler;
+	return;
+}
+
+# A line for each worker: the first begins the run, the next says that the faults are over.
+# A worker that has died is missed at the end.
+sub tell_workers
+{
+	my ($self, $line) = @_;
+	local $SIG{PIPE} = 'IGNORE';
+	syswrite $_->{control}, "$line\n" foreach @{ $self->{workers} };
 	return;
 }
 
@@ -223,8 +230,9 @@ sub sample_memory
 
 =item $run->finish()
 
-Wait until the workers are idle, and look for remains; then end the workers, and
-look again; collect the tables and server logs.  The faults must be over.
+Tell the workers that the faults are over, as they must be.  Wait until they are idle,
+and look for remains; then end the workers, and look again; collect the tables and server
+logs.
 
 =back
 
@@ -234,6 +242,7 @@ sub finish
 {
 	my ($self) = @_;
 	my $all = @{ $self->{workers} };
+	$self->tell_workers('the faults are over');
 	my $idle = $self->await_files('idle', 300);
 	waitpid $self->{sampler}, 0;
 	$self->fact('idle', $idle, $all);

@@ -40,9 +40,10 @@ Something that must not happen.
 
 =back
 
-It connects, waits for a line of input, works for the time that FOLDER/params.json sets
-then, releases all it holds, creates FOLDER/worker-NUMBER.idle, and stays connected until
-its standard input ends.
+It connects, waits for a line of input, and works for the time that FOLDER/params.json
+sets then.  Another line tells it that the faults are over: it completes the jobs, as no
+failover undoes that any more, releases all it holds, creates FOLDER/worker-NUMBER.idle,
+and stays connected until its standard input ends.
 
 =cut
 
@@ -77,6 +78,7 @@ sub main
 		$self->connect;
 		$self->await_begin;
 		$self->section until now() > $self->{params}{end};
+		$self->await_end_of_faults;
 		$self->catch_up;
 		$self->quiesce;
 		1;
