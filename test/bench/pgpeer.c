@@ -12,9 +12,8 @@
  *	plpython	kazoo's Lock in PL/Python, with the client kept in the backend
  *	empty		no lock, but as many statements: what the others take besides
  *
- * A session is a backend.  Hand-offs are measured in the backends, by functions
- * that are made in the database first, so what a client and its statements cost
- * is not part of them.
+ * A session is a backend.  Hand-offs are measured in the backends, by one statement
+ * for all holds, so what a client and its statements cost is not part of them.
  *
  *-------------------------------------------------------------------------
  */
@@ -103,21 +102,21 @@ static const Kind kinds[] = {
 };
 
 /*
- * Holds the lock so often, and tells when it was acquired and released, in turn, in
- * seconds.  For the kind, acquire, release.
+ * Holds the lock so often: a row each, with acquire, when it was acquired, the pause,
+ * when it is released, and release.  Times are in microseconds.  The columns of a row
+ * are computed in turn, so nothing comes between a lock's function and its time.  For
+ * the kind, acquire, release.
  */
-static const char hold_function[] =
-"CREATE OR REPLACE FUNCTION bench_%s_hold(path text, count integer,"
-" hold_us integer, OUT times float8[]) LANGUAGE plpgsql AS $$\n"
-"BEGIN\n"
-"  FOR i IN 1 .. count LOOP\n"
-"    PERFORM %s;\n"
-"    times[2 * i - 1] := date_part('epoch', clock_timestamp());\n"
-"    IF hold_us > 0 THEN PERFORM pg_sleep(hold_us / 1e6); END IF;\n"
-"    times[2 * i] := date_part('epoch', clock_timestamp());\n"
-"    PERFORM %s;\n"
-"  END LOOP;\n"
-"END $$";
+static const char hold_statement[] =
+"SELECT %s, date_part('epoch', clock_timestamp()) * 1e6, pg_sleep($3::float8 / 1e6),"
+" date_part('epoch', clock_timestamp()) * 1e6, %s"
+" FROM generate_series(1, $2::integer)";
+
+/* Its columns. */
+enum
+{
+	HOLD_ACQUIRED = 1, HOLD_RELEASED = 3
+};
 
 /*
  * Releases the lock when so many others wait for it, and tells when.  For the
@@ -146,7 +145,7 @@ enum
 };
 
 /* Their texts, once the kind is known; empty if the kind does not have it. */
-static char statements[STATEMENTS][256];
+static char statements[STATEMENTS][512];
 
 /* Their names when prepared. */
 static const char *const names[STATEMENTS] = {
@@ -179,8 +178,8 @@ make_statements(void)
 		if (expressions[i])
 			snprintf(statements[i], sizeof(statements[i]), "SELECT %s",
 					 expressions[i]);
-	snprintf(statements[HOLD], sizeof(statements[HOLD]),
-			 "SELECT bench_%s_hold($1, $2, $3)", kind->name);
+	snprintf(statements[HOLD], sizeof(statements[HOLD]), hold_statement,
+			 kind->acquire, kind->release);
 	snprintf(statements[RELEASE_WHEN], sizeof(statements[RELEASE_WHEN]),
 			 "SELECT extract(epoch FROM bench_%s_release($1, $2)) * 1e6",
 			 kind->name);
@@ -393,23 +392,11 @@ pg_release_many(void *session, const char *path, int count)
 	return execute_many(session, RELEASE_MANY, path, count);
 }
 
-/*
- * Read the times of so many holds from the text of an array.
- */
-static bool
-parse_holds(const char *text, int count, PeerHold *holds)
+/* A time in that column of a result. */
+static double
+column_time(PGresult *result, int row, int column)
 {
-	for (int i = 0; i < 2 * count; i++)
-	{
-		char	   *end;
-		double		time = strtod(text + 1, &end) * 1e6;
-
-		if (end == text + 1 || *end == '\0')
-			return peer_fail("not as many holds as asked for");
-		*(i % 2 == 0 ? &holds[i / 2].acquired : &holds[i / 2].released) = time;
-		text = end;
-	}
-	return true;
+	return atof(PQgetvalue(result, row, column));
 }
 
 /*
@@ -423,16 +410,19 @@ pg_hold(void *session, const char *path, int count, int hold_us,
 	char		us[16];
 	const char *parameters[] = {path, times, us};
 	PGresult   *result;
-	bool		ok;
 
 	snprintf(times, sizeof(times), "%d", count);
 	snprintf(us, sizeof(us), "%d", hold_us);
 	result = query(session, HOLD, 3, parameters);
 	if (result == NULL)
 		return false;
-	ok = parse_holds(PQgetvalue(result, 0, 0), count, holds);
+	for (int i = 0; i < count; i++)
+	{
+		holds[i].acquired = column_time(result, i, HOLD_ACQUIRED);
+		holds[i].released = column_time(result, i, HOLD_RELEASED);
+	}
 	PQclear(result);
-	return ok;
+	return true;
 }
 
 /*
@@ -468,7 +458,7 @@ pg_release_when(void *session, const char *path, int waiters, double *released)
 	result = query(session, RELEASE_WHEN, 2, parameters);
 	if (result == NULL)
 		return false;
-	*released = atof(PQgetvalue(result, 0, 0));
+	*released = column_time(result, 0, 0);
 	PQclear(result);
 	return true;
 }
@@ -488,9 +478,6 @@ set_up(void)
 	ok = run_sql(connection, "SET client_min_messages = warning");
 	if (ok && kind->setup)
 		ok = run_sql(connection, kind->setup);
-	snprintf(sql, sizeof(sql), hold_function, kind->name, kind->acquire,
-			 kind->release);
-	ok = ok && run_sql(connection, sql);
 	snprintf(sql, sizeof(sql), release_function, kind->name, kind->queued,
 			 kind->release);
 	ok = ok && run_sql(connection, sql);
