@@ -11,6 +11,8 @@
  *	advisory	pg_advisory_lock, which knows no other cluster
  *	plpython	kazoo's Lock in PL/Python, with the client kept in the backend
  *	empty		no lock, but as many statements: what the others take besides
+ *	asleep		the same, and each sleeps for a millisecond, as one would that
+ *			waits for an answer
  *
  * A session is a backend.  Hand-offs are measured in the backends, by one statement
  * for all holds, so what a client and its statements cost is not part of them.
@@ -71,6 +73,13 @@ static const Kind kinds[] = {
 		.name = "empty",
 		.acquire = "$1 IS NULL",
 		.release = "$1 IS NULL",
+		.queued = "waiters",
+		.excludes_nobody = true,
+	},
+	{
+		.name = "asleep",
+		.acquire = "$1 IS NULL OR pg_sleep(0.001) IS NULL",
+		.release = "$1 IS NULL OR pg_sleep(0.001) IS NULL",
 		.queued = "waiters",
 		.excludes_nobody = true,
 	},
@@ -503,7 +512,7 @@ main(int argc, char **argv)
 			kind = &kinds[i];
 	if (kind == NULL)
 	{
-		fputs("usage: pgpeer zklock|advisory|plpython|empty CONNINFO\n", stderr);
+		fputs("usage: pgpeer zklock|advisory|plpython|empty|asleep CONNINFO\n", stderr);
 		return 2;
 	}
 	conninfo = argv[2];

@@ -447,8 +447,9 @@ my @measures = (
 	{
 		name => 'processor_cycle',
 		title => 'processor time of an acquire and release',
-		who => [ 'empty', 'processes_empty', @queues, 'advisory' ],
+		who => [ 'empty', 'asleep', 'processes_empty', @queues, 'advisory' ],
 		less => {
+			asleep => 'empty',
 			processes => 'processes_empty',
 			zklock => 'empty',
 			advisory => 'empty'

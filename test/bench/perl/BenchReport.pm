@@ -44,6 +44,7 @@ my %labels = (
 	advisory_xact => 'pg_advisory_xact_lock',
 	redis => 'Redis',
 	empty => '(empty statements)',
+	asleep => '(statements that sleep for 1 ms)',
 	empty_xact => '(an empty statement in a transaction)',
 	connect_empty => '(connect, an empty statement)',
 	connect_zklock => '**zklock**',

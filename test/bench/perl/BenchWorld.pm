@@ -74,6 +74,7 @@ my %programs = (
 	plpython => [ 'pgpeer', 'plpython' ],
 	advisory => [ 'pgpeer', 'advisory' ],
 	empty => [ 'pgpeer', 'empty' ],
+	asleep => [ 'pgpeer', 'asleep' ],
 	redis => ['redispeer']);
 
 # For how long a client is made use of before it counts, in seconds.
@@ -91,8 +92,9 @@ my ($redis_pid, $redis_port);
 
 =item BenchWorld::peer_names()
 
-All of them, in the order in which they are shown.  The peers C<empty> and
-C<processes_empty> are not among them: they are there if what is to be taken off needs them.
+All of them, in the order in which they are shown.  The peers C<empty>,
+C<asleep> and C<processes_empty> are not among them: they are there if one is that they are
+compared with.
 
 =cut
 
@@ -147,7 +149,10 @@ sub new
 	$self->{node} =
 	  zk_cluster($setup =~ tr/-/_/r, $ensemble, settings => \%cluster_settings);
 	$self->start_peer($_) foreach @peers;
-	$self->start_peer('empty') if grep { runs_statements($_) } @peers;
+	if (grep { runs_statements($_) } @peers)
+	{
+		$self->start_peer($_) foreach qw(empty asleep);
+	}
 	$self->start_peer('processes_empty') if grep { $_ eq 'processes' } @peers;
 	return $self;
 }
