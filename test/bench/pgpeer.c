@@ -419,24 +419,26 @@ pg_hold(void *session, const char *path, int count, int hold_us,
 	char		us[16];
 	const char *parameters[] = {path, times, us};
 	PGresult   *result;
+	bool		ok;
 
 	snprintf(times, sizeof(times), "%d", count);
 	snprintf(us, sizeof(us), "%d", hold_us);
 	result = query(session, HOLD, 3, parameters);
 	if (result == NULL)
 		return false;
-	for (int i = 0; i < count; i++)
+	ok = PQntuples(result) == count || peer_fail("not as many holds as asked for");
+	for (int i = 0; ok && i < count; i++)
 	{
 		holds[i].acquired = column_time(result, i, HOLD_ACQUIRED);
 		holds[i].released = column_time(result, i, HOLD_RELEASED);
 	}
 	PQclear(result);
-	return true;
+	return ok;
 }
 
 /*
- * PeerClient.warm: prepare all statements, connect the backend to ZooKeeper, and plan
- * all statements of a hold, on a lock that no other session requests.
+ * PeerClient.warm: prepare all statements, and connect the backend to ZooKeeper with a
+ * hold, on a lock that no other session requests.
  */
 static bool
 pg_warm(void *arg)

@@ -148,12 +148,9 @@ sub new
 	$ensemble->start;
 	$self->{node} =
 	  zk_cluster($setup =~ tr/-/_/r, $ensemble, settings => \%cluster_settings);
+	push @peers, qw(empty asleep) if grep { runs_statements($_) } @peers;
+	push @peers, 'processes_empty' if grep { $_ eq 'processes' } @peers;
 	$self->start_peer($_) foreach @peers;
-	if (grep { runs_statements($_) } @peers)
-	{
-		$self->start_peer($_) foreach qw(empty asleep);
-	}
-	$self->start_peer('processes_empty') if grep { $_ eq 'processes' } @peers;
 	return $self;
 }
 
